@@ -64,6 +64,17 @@ RARE = "The private share of {names} is below 1 % or above 99 %: standard errors
 FAR = "Private values of {names} lie mostly beyond the range that was described: standard errors may be off."
 FEW = "Few public people resemble the private ones (effectively {size:.0f}): standard errors may be off."
 
+UNUSABLE = (
+    "The description of the private people could not be used for this model: of some terms, public rows that are "
+    "re-scaled to it say next to nothing."
+)
+
+FARTHEST_RATIO = 100.0
+"""By how much more than in the median direction a variance over raked rows may exceed that over public ones.
+
+A treatment that half of the public people and 1 % of the private ones have is at 25.
+"""
+
 FARTHEST = 0.6
 """A mean square above this share of its bound says that most numbers were cut."""
 
@@ -271,7 +282,7 @@ class RakedInformation(Information):
 def raked_information(
     side: PublicSide, known: CohortMoments, *, records: int, records_sd: float
 ) -> RakedInformation | None:
-    """Return what is known of a site's curvature; None where its public side cannot be raked."""
+    """Return what is known of a site's curvature; None where its public side cannot be raked, or to no use."""
     if side.variables is None:
         return None
     variables = raked_variables(side.variables, known, case_weights=side.case_weights)
@@ -280,7 +291,7 @@ def raked_information(
     rng = draws.generator(canonical.sha256(["raked", known.release_sha256]))
     count = min(AVERAGED, max(FEWEST, WORK // (side.people * side.cells)))
     base = np.full((count, side.people), 1.0 / side.people)
-    return RakedInformation(
+    found = RakedInformation(
         public=side,
         records=known.people if known.weighted else float(records),
         records_sd=known.people_sd if known.weighted else records_sd,
@@ -288,3 +299,23 @@ def raked_information(
         raking=raking,
         averaged=raking.raked(posterior.draw(rng, count), base=base),
     )
+    return found if is_usable(found) else None
+
+
+def is_usable(raked: RakedInformation) -> bool:
+    """Return whether raked rows tell of all slopes, compared with public rows as they are.
+
+    Along the principal directions of :math:`H^{-1}` over raked rows relative to that over public ones, both of slopes
+    alone and at the public centre, no ratio is above `FARTHEST_RATIO` times their median, or 1 where that is less.
+    Where re-scaled rows leave the support of some columns of the design, as those of splines, hardly anything is known
+    along these, and their errors would reach all coefficients. The median takes out how long people are followed. It
+    rests on public rows and on what was released.
+    """
+    public, kept = raked.public, np.ix_(raked.public.covariates, raked.public.covariates)
+    try:
+        over_public = np.linalg.inv(public.moments(public.centre, records=max(round(raked.records), 1)).H)[kept]
+        root = np.linalg.inv(np.linalg.cholesky(over_public))
+        ratios = np.linalg.eigvalsh(root @ np.linalg.inv(raked.at(public.centre).H)[kept] @ root.T)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.all(ratios <= FARTHEST_RATIO * max(1.0, *ratios[: (len(ratios) + 1) // 2])))

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.inference.cohort import raked_information
+from hdpstats.inference.cohort import UNUSABLE, raked_information
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
 from hdpstats.inference.sandwich import averaged, combine, of_point, undetermined
@@ -24,6 +24,10 @@ TOGETHER = (
 NOT_RELEASED = (
     "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
     "Give the study public rows, or ask for a noisy Hessian with fit(..., se_share=0.15)."
+)
+NOT_KNOWN = (
+    "Standard errors are NaN: between the public fit and the release, public rows tell no curvature along some "
+    "direction. Leave out terms in which public rows do not differ, or give the study more public rows."
 )
 NEEDS_OUTCOMES = (
     "Standard errors are NaN: this loss has no model that gives its curvature. Give the study public rows with the "
@@ -66,29 +70,43 @@ def estimates(
     meat
         Bound on the score's covariance over the Hessian; None where there is none.
     """
-    read = _read(parts, meat=meat)
-    if read is None:
-        return _as_released(parts, T=T, terms=terms, meat=meat)
-    public = parts[0].public
-    notes = [each.note for each in read]
-    try:
-        found = combine(
-            [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
-            fit=None if public is None else public.fit,
-            T=T,
-            terms=terms,
-            notes=notes,
-            note=_together_note(notes),
-        )
-        return found if public is None else found.without(_undetermined(parts, public.fit, T=T), words=UNDETERMINED)
-    except np.linalg.LinAlgError:  # flat between the public fit and what was released: the release is still of use
-        return _as_released(parts, T=T, terms=terms, meat=meat)
+    for raked in (True, False) if any(part.cohort is not None for part in parts) else (True,):
+        read = _read(parts, meat=meat, raked=raked)
+        if read is None:
+            break
+        try:
+            return _combined(parts, read, T=T, terms=terms)
+        except np.linalg.LinAlgError:  # flat between the public fit and what was released
+            continue
+    return _as_released(parts, T=T, terms=terms, meat=meat)
 
 
-def _undetermined(parts: Sequence[ReleasedPoint], fit: PublicFit | None, *, T: FloatArray) -> BoolArray:
+def _combined(
+    parts: Sequence[ReleasedPoint], read: Sequence["_Read"], *, T: FloatArray, terms: tuple[str, ...]
+) -> Estimates:
+    """Return the estimates with what is known of each site's curvature."""
+    public, notes = parts[0].public, [each.note for each in read]
+    found = combine(
+        [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
+        fit=None if public is None else public.fit,
+        T=T,
+        terms=terms,
+        notes=notes,
+        note=_together_note(notes),
+    )
+    return found if public is None else found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
+
+
+def _undetermined(
+    parts: Sequence[ReleasedPoint], read: Sequence["_Read"], fit: PublicFit | None, *, T: FloatArray
+) -> BoolArray:
     """Return which coefficients (p,) are predicted not to be determined by the private people of all parts."""
     predicted = averaged(
-        [of_point(part.public, noise=part.noise, records=part.records) for part in parts if part.public is not None]
+        [
+            of_point(part.public, noise=part.noise, records=part.records, known=each.information)
+            for part, each in zip(parts, read, strict=True)
+            if part.public is not None
+        ]
     )
     return undetermined(predicted, fit, T=T)
 
@@ -102,10 +120,10 @@ class _Read:
     note: str | None
 
 
-def _read(parts: Sequence[ReleasedPoint], *, meat: float | None) -> list[_Read] | None:
-    """Return what is known of each site's curvature; None where it is not known of all."""
+def _read(parts: Sequence[ReleasedPoint], *, meat: float | None, raked: bool) -> list[_Read] | None:
+    """Return what is known of each site's curvature, over ``raked`` rows or not; None where it is not known of all."""
     own = [None if meat is None else _own(part, meat=meat) for part in parts]
-    rest = [_from_public(part) for part in parts]
+    rest = [_from_public(part, raked=raked) for part in parts]
     found = [first or second for first, second in zip(own, rest, strict=True)]
     known = [each for each in found if each is not None]
     if len(known) == len(parts):
@@ -129,14 +147,16 @@ def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:
     return _Read(information=ReleasedInformation(hessian=hessian, meat=meat), note=None)
 
 
-def _from_public(part: ReleasedPoint) -> _Read | None:
+def _from_public(part: ReleasedPoint, *, raked: bool) -> _Read | None:
     if part.public is None or not part.public.known or _is_flat(part):
         return None
-    if part.cohort is not None:
-        raked = raked_information(part.public, part.cohort, records=max(part.records, 1), records_sd=part.records_sd)
-        if raked is not None:
-            return _Read(information=raked, note=" ".join(raked.notes))
     note = ASSUMED if part.release.hessian is None else UNCLEAR
+    if part.cohort is not None and part.public.variables is not None:
+        records = max(part.records, 1)
+        told = raked_information(part.public, part.cohort, records=records, records_sd=part.records_sd)
+        if raked and told is not None:
+            return _Read(information=told, note=" ".join(told.notes))
+        note = f"{note} {UNUSABLE}"
     return _Read(
         information=PublicInformation(public=part.public, records=max(part.records, 1), records_sd=part.records_sd),
         note=note,
@@ -179,7 +199,8 @@ def _as_released(
     parts: Sequence[ReleasedPoint], *, T: FloatArray, terms: tuple[str, ...], meat: float | None
 ) -> Estimates:
     """Return released coefficients, those of several sites averaged, without standard errors."""
-    missing = NOT_RELEASED if meat is not None else NEEDS_OUTCOMES
+    seen = any(part.public is not None for part in parts)
+    missing = NEEDS_OUTCOMES if meat is None else NOT_KNOWN if seen else NOT_RELEASED
     unknown = np.full((len(terms), len(terms)), np.nan)
 
     def released(theta: FloatArray, parts: Sequence[ReleasedPoint]) -> Estimate:

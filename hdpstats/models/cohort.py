@@ -201,9 +201,14 @@ class OwnDescription:
 
 
 def own_description(spec: ModelSpec) -> OwnDescription | None:
-    """Return what a fit would ask of its own people beside their number; None where that would be of no use."""
+    """Return what a fit would ask of its own people beside their number; None where that would be of no use.
+
+    Where public rows do not vary along some direction of the design, re-scaled ones would not tell more of it.
+    """
     wanted, public = averaged_variables(spec), spec.study.public
     if wanted is None or public is None or not isinstance(spec, LossSpec):
+        return None
+    if spec.public is not None and spec.public.undetermined:
         return None
     columns, range_of_one = averaged_columns(spec.study.schema, wanted.variables, public)
     if not columns:

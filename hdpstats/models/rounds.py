@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.inference.cohort import UNUSABLE
 from hdpstats.inference.sandwich import penalised, predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
@@ -118,7 +119,7 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
         [part.release.rounds[-1] for part in parts.given.values()],
         T=spec.to_terms(state.model),
         terms=spec.terms,
-        note=_note_on(state, tuple(parts.given)) or _note(spec, options),
+        note=_note_on(state, tuple(parts.given)) or _note(spec, options, told=_is_told(spec, counts.sites)),
     ).moved(spec.origin)
     return private_result(spec, request, parts, facts=_facts(spec, options, state, tuple(parts.given)), found=found)
 
@@ -200,7 +201,22 @@ def _note_on(state: Rounds, names: Sequence[str]) -> str | None:
     return " ".join(dict.fromkeys(note for name in names for note in state.raked[name].notes))
 
 
-def _note(spec: LossSpec, options: ClippedNewton) -> str:
+def _is_told(spec: LossSpec, sites: Mapping[str, SiteRecords]) -> bool:
+    """Return whether all sites' people were described, and public rows can be raked to it."""
+    return (
+        spec.public is not None
+        and spec.public.variables is not None
+        and all(site.cohort is not None for site in sites.values())
+    )
+
+
+def _note(spec: LossSpec, options: ClippedNewton, *, told: bool) -> str:
+    """Return what estimates rest on where people were not described, or were ``told`` of to no use."""
+    words = _unlike(spec, options)
+    return f"{words} {UNUSABLE}" if told else words
+
+
+def _unlike(spec: LossSpec, options: ClippedNewton) -> str:
     if isinstance(spec, RegressionSpec) and isinstance(spec.loss, BoundedSquares):
         return f"{ASSUMED} in their covariates and residuals, and residuals not to depend on covariates."
     if isinstance(spec, RegressionSpec) and isinstance(spec.loss, PoissonLoss):

@@ -20,7 +20,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.response import Response
 from hdpstats.losses import LogisticLoss, PredictorLoss
-from hdpstats.public.absent import completed
+from hdpstats.public.absent import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
     Penalty,
@@ -149,6 +149,16 @@ class WhitenedPublic(WhitenedRows):
         i, j = np.triu_indices(X.shape[1])
         products = X[:, i] * X[:, j]
         return averaged((bend * products, meat * products), records=records, row_weights=row_weights, levelled=levelled)
+
+    @property
+    def covariates(self) -> IntArray:
+        """The coordinates of the slopes."""
+        return np.arange(int(self.geometry.intercept), self.dimension)
+
+    @property
+    def undetermined(self) -> bool:
+        """Whether people do not vary along some direction of the whitened covariates."""
+        return unknown_directions(self.X) is not None
 
     def raked_moments(self, theta: FloatArray, *, records: float, people: RakedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`."""

@@ -18,6 +18,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
+from hdpstats.public.absent import unknown_directions
 from hdpstats.public.censoring import followed_as_public
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged, averaged_sums
@@ -93,6 +94,22 @@ class HazardSide(PublicSide):
         return self.fit.theta
 
     @property
+    def covariates(self) -> IntArray:
+        """The coordinates of the slopes of all causes."""
+        return self._slopes.ravel()
+
+    @property
+    def _slopes(self) -> IntArray:
+        """The coordinates of the slopes of each cause (causes, p)."""
+        spells = self.spells
+        return np.arange(self.dimension).reshape(spells.causes, -1)[:, spells.block - spells.Z.shape[1] :]
+
+    @property
+    def undetermined(self) -> bool:
+        """Whether people do not vary along some direction of the whitened covariates."""
+        return unknown_directions(self.spells.Z) is not None
+
+    @property
     def case_weights(self) -> FloatArray:
         """The people's case weights, where each has one spell."""
         return self.rows.weights
@@ -104,9 +121,7 @@ class HazardSide(PublicSide):
 
     def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
-        p = self.spells.Z.shape[1]
-        ends = [(k + 1) * self.spells.block for k in range(self.spells.causes)]
-        levelled = tuple(slice(end - p, end) for end in ends)
+        levelled = tuple(slice(own[0], own[-1] + 1) for own in self._slopes if len(own))
         if row_weights is None:
             H, J = self._sums(theta)
             found = averaged_sums(H, J, records=records, people=self.people, levelled=levelled)

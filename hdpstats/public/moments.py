@@ -84,6 +84,16 @@ class PublicSide(ABC):
         return None
 
     @property
+    def covariates(self) -> IntArray:
+        """The coordinates of slopes, of all causes; of raked public people."""
+        return np.arange(self.dimension)
+
+    @property
+    def undetermined(self) -> bool:
+        """Whether people, the invented ones too, do not vary along some direction of the whitened covariates."""
+        return False
+
+    @property
     def case_weights(self) -> FloatArray:
         """The people's case weights (people,)."""
         return np.ones(self.people)
@@ -245,13 +255,19 @@ def whitened_designs(geometry: Geometry, X: FloatArray) -> tuple[FloatArray, Flo
 def raked(X: FloatArray, curvature: FloatArray, square: FloatArray, *, people: RakedPeople, slopes: slice) -> Moments:
     r"""Return weighted sums of ``c x x'`` for the curvature and the squared score (B, n) of rows ``X`` (B, n, D).
 
-    Both are shrunk by :math:`n_e / (n_e + D)`, :math:`n_e = 1 / \sum_i w_i^2`, towards :math:`G = \sum_i w_i x_i x_i'`
-    times the ratio of the slopes' traces, with the intercept's own entry: as if curvature did not depend on covariates.
+    Both are shrunk by :math:`n_e / (n_e + D)`, :math:`n_e = 1 / \sum_i w_i^2`, towards `rounded`
+    :math:`G = \sum_i w_i x_i x_i'` times the ratio of the slopes' traces, with the intercept's own entry: as if
+    curvature did not depend on covariates. So ``H`` is positive definite, though raked people may not vary along some
+    direction.
     """
     w, D = people.weights, X.shape[2]
     effective = np.sum(w, axis=1) ** 2 / np.sum(w**2, axis=1)
     share = (effective / (effective + D))[:, None, None]
     G = _weighted_squares(X, w)
+    towards = G.copy()
+    total = np.sum(w, axis=1)
+    mean = np.einsum("bn,bnd->bd", w, X[:, :, slopes]) / total[:, None]
+    towards[:, slopes, slopes] = rounded(G[:, slopes, slopes], mean=mean, total=total)
     found = []
     for of_row in (curvature, square):
         whole = _weighted_squares(X, w * of_row)
@@ -260,10 +276,24 @@ def raked(X: FloatArray, curvature: FloatArray, square: FloatArray, *, people: R
             level = np.trace(whole[:, slopes, slopes], axis1=1, axis2=2) / np.trace(
                 G[:, slopes, slopes], axis1=1, axis2=2
             )
-        target = level[:, None, None] * G
+        target = level[:, None, None] * towards
         target[:, : slopes.start, : slopes.start] = whole[:, : slopes.start, : slopes.start]
         found.append(share * whole + (1.0 - share) * target)
     return Moments(H=found[0], J=found[1])
+
+
+def rounded(square: FloatArray, *, mean: FloatArray, total: FloatArray) -> FloatArray:
+    """Return second moments (B, p, p) whose covariance is averaged with a multiple of the identity of its trace.
+
+    The identity is the covariance of the public people who were whitened. ``mean`` (B, p) is the average and ``total``
+    (B,) the sum of the weights.
+    """
+    p = square.shape[1]
+    if not p:
+        return square
+    own = total[:, None, None] * mean[:, :, None] * mean[:, None, :]
+    level = np.trace(square - own, axis1=1, axis2=2) / p
+    return np.asarray(0.5 * (square + own + level[:, None, None] * np.eye(p)))
 
 
 def _weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:

@@ -21,7 +21,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.public.censoring import without_censoring
-from hdpstats.public.moments import Moments, whitened_designs
+from hdpstats.public.moments import Moments, rounded, whitened_designs
 from hdpstats.public.raking import RakedPeople
 from hdpstats.records.geometry import Geometry
 from hdpstats.solvers import CappedSpells
@@ -141,7 +141,7 @@ def raked_spells(spells: CappedSpells, z: FloatArray) -> CappedSpells:
 
 
 def _shrunk(A: FloatArray, z: FloatArray, terms: FloatArray, weights: FloatArray, *, dimension: int) -> FloatArray:
-    """Return sums of ``terms`` (B, n, q) times ``x x'``, shrunk as if terms did not depend on covariates."""
+    """Return sums of ``terms`` (B, n, q) times ``x x'``, shrunk as `hdpstats.public.moments.raked` shrinks."""
     (q, e), p = A.shape, z.shape[2]
     by_interval = terms.sum(axis=1)
     found = np.empty((len(z), e + p, e + p))
@@ -153,9 +153,10 @@ def _shrunk(A: FloatArray, z: FloatArray, terms: FloatArray, weights: FloatArray
     square = np.swapaxes(z, 1, 2) @ (share[:, :, None] * z)
     own, others = (np.trace(each, axis1=1, axis2=2) for each in (found[:, e:, e:], square))
     level = own / np.where(others > 0.0, others, 1.0)
-    target[:, e:, e:] = level[:, None, None] * square
-    mean = np.einsum("bn,bnp->bp", share, z) * (level / np.maximum(by_interval.sum(axis=1), 1e-300))[:, None]
-    target[:, :e, e:] = (by_interval @ A)[:, :, None] * mean[:, None, :]
+    mean = np.einsum("bn,bnp->bp", share, z)
+    target[:, e:, e:] = level[:, None, None] * rounded(square, mean=mean, total=np.ones(len(z)))
+    of_interval = mean * (level / np.maximum(by_interval.sum(axis=1), 1e-300))[:, None]
+    target[:, :e, e:] = (by_interval @ A)[:, :, None] * of_interval[:, None, :]
     effective = np.sum(weights, axis=1) ** 2 / np.sum(weights**2, axis=1)
     kept = (effective / (effective + dimension))[:, None, None]
     whole = kept * found + (1.0 - kept) * target

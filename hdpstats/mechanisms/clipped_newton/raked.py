@@ -15,7 +15,7 @@ import numpy as np
 from hdpstats._base import canonical
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.cohort import cohort_posterior, notes_on
+from hdpstats.inference.cohort import cohort_posterior, notes_on, raked_information
 from hdpstats.mechanisms.clipped_newton.expectations import drawn_means
 from hdpstats.public.moments import PublicSide
 from hdpstats.public.outcomes import Outcomes
@@ -90,11 +90,13 @@ class RakedSite:
 def raked_site(
     side: PublicSide, outcomes: Outcomes, geometry: Geometry, known: CohortMoments, *, starts: FloatArray
 ) -> RakedSite | None:
-    """Return a site's people; None where the public side cannot be raked.
+    """Return a site's people; None where the public side cannot be raked, or to no use.
 
     ``outcomes`` are those of the public people in a ``geometry``; ``starts``: see `raked_outcomes`.
     """
-    if side.variables is None or outcomes.people < side.people:
+    if side.variables is None or side.undetermined or outcomes.people < side.people:
+        return None
+    if raked_information(side, known, records=max(round(known.people), 1), records_sd=known.people_sd) is None:
         return None
     posterior = cohort_posterior(raked_variables(side.variables, known, case_weights=side.case_weights))
     raking, n = raking_at(posterior.variables, posterior.mean), side.people

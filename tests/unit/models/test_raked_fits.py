@@ -84,3 +84,48 @@ def test_a_plan_that_is_told_predicts_what_is_then_reported(monkeypatch, mechani
     reported = model.fit(epsilon=1, mechanism=mechanism, description=cohort).bse.iloc[-1]
     assert abs(np.log(told / reported)) < 0.1
     assert blind < 0.7 * reported
+
+
+def counts(rows, seed, *, mean):
+    rng = np.random.default_rng(seed)
+    nodes = np.minimum(rng.geometric(1.0 / mean, rows), 50).astype(float)
+    age, arm = np.clip(rng.normal(55.0, 10.0, rows), 20, 90), rng.integers(0, 2, rows).astype(float)
+    y = rng.random(rows) < 1 / (1 + np.exp(1.5 - 0.05 * nodes - 0.02 * (age - 55.0) - 0.4 * arm))
+    return pd.DataFrame({"nodes": nodes, "age": age, "arm": arm, "y": y.astype(float)})
+
+
+@pytest.fixture
+def noiseless(monkeypatch):
+    known_noise.off(monkeypatch)
+
+
+@pytest.mark.usefixtures("noiseless")
+@pytest.mark.filterwarnings("ignore:public rows alone")
+@pytest.mark.parametrize(
+    ("formula", "others", "mechanism"),
+    [
+        ("y ~ bs(nodes, df=6) + age", ["Intercept", "age"], hdp.mechanisms.ClippedNewton(rounds=1)),
+        ("y ~ bs(nodes, df=6) + age", ["age"], "objective"),
+        ("y ~ bs(nodes, df=5) + arm", ["arm"], "objective"),
+        ("y ~ arm + C(arm) + age", ["Intercept", "age"], "objective"),
+    ],
+)
+def test_columns_that_raked_rows_leave_do_not_cost_the_others_their_standard_errors(formula, others, mechanism):
+    schema = hdp.Schema(
+        nodes=hdp.Continuous(0, 50, **COMPLETE),
+        age=hdp.Continuous(20, 90, **COMPLETE),
+        arm=hdp.Binary(**COMPLETE),
+        y=hdp.Binary(**COMPLETE),
+    )
+    private, public = counts(3000, 1, mean=3.0), counts(600, 2, mean=5.0)
+    study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=1000))
+    names = [name for name in ("nodes", "age", "arm") if name in formula]
+    cohort = hdp.describe(study, names, complete=True, quantiles=False, epsilon=20)
+    fitted = hdpf.logit(formula, data=study)
+    alone, described, told = (
+        fitted.fit(epsilon=1, mechanism=mechanism, **known).private_only
+        for known in ({"describe": False}, {}, {"description": cohort})
+    )
+    for found in (described, told):
+        ratio = found.bse[others] / alone.bse[others]
+        assert ratio.between(1 / 1.5, 1.5).all(), ratio
