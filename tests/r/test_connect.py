@@ -20,9 +20,9 @@ rows <- dp_dummy(sites$Oslo, 200, seed = 3)
 rehearsal <- dp_study(rows, read.csv("public.csv"), sites$Oslo$schema, budget = dp_budget(1))
 cat("rehearsed:", nobs(dp_logit(y ~ x + g, rehearsal, 1)), "\\n")
 study <- dp_study(sites, read.csv("public.csv"), deadline = 60)
-fit <- dp_logit(y ~ x + g, study, 1)
+fit <- dp_logit(y ~ x + g, study, 1, describe = FALSE)
 dp_write_result(fit, "several.json")
-alone <- dp_logit(y ~ x, dp_study(sites$Oslo, read.csv("public.csv")), 0.5)
+alone <- dp_logit(y ~ x, dp_study(sites$Oslo, read.csv("public.csv")), 0.5, describe = FALSE)
 cat("sites:", dp_sites(fit)$site, "|", dp_sites(fit)$status, "| alone:", nobs(alone), "\\n")
 account <- dp_ledger(sites$Oslo)
 cat("received:", account$spent[["epsilon"]], nrow(as.data.frame(account)), account$dataset, "\\n")
@@ -92,7 +92,7 @@ def test_a_study_of_remote_sites_in_r_is_the_one_of_python(hospitals, library, t
 
     of_r = hdp.Result.from_json(tmp_path / "several.json")
     sites = {name: institution.connect(each) for name, each in running.items()}
-    of_python = hdpf.logit("y ~ x + g", data=hdp.Study(private=sites, public=PUBLIC)).fit(epsilon=1.0)
+    of_python = hdpf.logit("y ~ x + g", data=hdp.Study(private=sites, public=PUBLIC)).fit(epsilon=1.0, describe=False)
     for site in sites.values():
         site.close()
     assert of_python.release == of_r.release

@@ -7,6 +7,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from r_bridge.messages import in_r
 from tests.r.hosts import HOSTS, run
 
 SETUP = """
@@ -135,7 +136,7 @@ MISTAKES = {
         "dp_logit(event3 ~ age, study, 1, epsilonn = 1)",
         ARGUMENT,
         "logit has no argument 'epsilonn'; it takes formula, data, weights, offset, row_norm, epsilon, delta, "
-        "mechanism, se_share, replicate, allow_large_epsilon",
+        "mechanism, se_share, replicate, allow_large_epsilon, description, describe",
     ),
     "what is no result": ("dp_tidy(3)", ARGUMENT, "x must be a dp_result, not float"),
     "what is no ledger": ("dp_ledger(3)", ARGUMENT, "ledger must be a dp_ledger or a dp_study"),
@@ -234,7 +235,7 @@ def words(expected: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_mistake_is_a_classed_condition_with_the_words_of_python(host, library, tmp_path, monkeypatch):
+def test_a_mistake_is_a_classed_condition_with_pythons_message_in_words_of_r(host, library, tmp_path, monkeypatch):
     code = told({name: code for name, (code, _, _) in MISTAKES.items()})
     done = run(host, code, folder=tmp_path, library=library)
     printed = done.stdout.decode()
@@ -243,7 +244,7 @@ def test_a_mistake_is_a_classed_condition_with_the_words_of_python(host, library
     for name, (_, classes, expected) in MISTAKES.items():
         kinds, message, call = found[name]
         assert kinds == f"{classes} error condition", name
-        assert message.replace("\\n", "\n") == words(expected, tmp_path, monkeypatch), name
+        assert message.replace("\\n", "\n") == in_r(words(expected, tmp_path, monkeypatch)), name
         assert call.startswith(("dp_", "opened(", "predict")), name
     assert "spent 0 0 \n" in printed
     assert "charges at sites 0 \n" in printed

@@ -284,7 +284,7 @@ def test_the_reference_is_near_cox_and_nearer_with_cloglog():
 
 
 def hazard_without_events(model: hdp.DiscreteHazard) -> hdp.Result:
-    with pytest.warns(RuntimeWarning, match="separated"):
+    with pytest.warns(RuntimeWarning, match="separation"):
         return model.fit_public()
 
 
