@@ -57,7 +57,8 @@ schema = hdp.Schema(nodes=hdp.Continuous(0, 40, complete=True), event3=hdp.Binar
 study = hdp.Study(private=rotterdam, public=gbsg, schema=schema, budget=hdp.Budget(epsilon=50))
 model = hdpf.logit("event3 ~ log1p(nodes)", data=study)
 epsilons = [0.1, 0.3, 1.0, 3.0, 10.0]
-queries = {epsilon: model.fit(epsilon=epsilon).query for epsilon in epsilons}
+# `describe=False`: all of epsilon is for the query that is attacked, none for averages of the women.
+queries = {epsilon: model.fit(epsilon=epsilon, describe=False).query for epsilon in epsilons}
 
 
 def largest_loss(mechanism, radius):
@@ -251,7 +252,7 @@ seen
 # release is an integer times a public power of two. Its last bits are those of the grid, for any data.
 
 # %%
-release = model.fit(epsilon=1).release  # asked before: free, and the same numbers
+release = model.fit(epsilon=1, describe=False).release  # asked before: free, and the same numbers
 steps = np.array(release.theta) / release.grid
 print("every coefficient is a whole number of steps:", np.array_equal(steps, np.round(steps)))
 
