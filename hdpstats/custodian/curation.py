@@ -56,7 +56,7 @@ def check_acknowledged(found: RowsCheck, settings: SiteSettings) -> None:
     empty = {name: 0.0 if column.complete else MOST_MISSING for name, column in dictionary.items()}
     empty |= known.missing_share
     cut = dict.fromkeys(dictionary, MOST_CUT) | known.cut_share
-    strange = [each for each in found.columns if _coded(dictionary[each.name]) and each.strange]
+    strange = [each for each in found.columns if _coded(dictionary[each.name]) and each.spellings]
     strange = [each for each in strange if each.name not in known.undeclared_levels]
     labels = [each.name for each in strange if each.labelled]
     others = [each.name for each in strange if not each.labelled]

@@ -26,7 +26,7 @@ import numpy as np
 from hdpstats._base import canonical
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.information import Information
+from hdpstats.inference.information import OverPublicPeople
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.public.raking import (
     LEAST_SHARE,
@@ -215,15 +215,11 @@ def _shrunk(on: RakedVariables, features: FloatArray, released: FloatArray, nois
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class RakedInformation(Information):
+class RakedInformation(OverPublicPeople):
     """Moments over public rows that are raked to what was released about a site's private people.
 
     Attributes
     ----------
-    public : PublicSide
-        The public side at the site's radius and cap.
-    records, records_sd : float
-        The number of people who count (with case weights their total) and the noise in it.
     posterior : CohortPosterior
         What is known of their averages.
     raking : Raking
@@ -232,27 +228,9 @@ class RakedInformation(Information):
         The draws over which curvature is averaged.
     """
 
-    public: PublicSide
-    records: float
-    records_sd: float
     posterior: CohortPosterior
     raking: Raking
     averaged: RakedPeople
-
-    @property
-    def source(self) -> object:
-        """The public people, as of `hdpstats.inference.information.PublicInformation`."""
-        return "public people", self.public.people
-
-    @property
-    def spread_of_size(self) -> float:
-        """That of the number of people."""
-        return self.records_sd / self.records
-
-    @property
-    def canonical(self) -> bool:
-        """Whether curvature does not depend on outcomes."""
-        return self.public.canonical
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -263,10 +241,6 @@ class RakedInformation(Information):
         """Return the moments averaged over what is known of the averages."""
         found = self.public.raked_moments(theta, records=self.records, people=self.averaged)
         return Moments(H=found.H.mean(axis=0), J=found.J.mean(axis=0))
-
-    def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
-        """Return random weightings (count, people) of the public rows."""
-        return draws.dirichlet(rng, self.public.people, count, groups=self.public.invented)
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
         """Return moments under weightings of the public rows and draws of the averages, each for several errors."""

@@ -86,17 +86,20 @@ def _of_sizes(rng: draws.Generator, moments: Moments, *, spread: float) -> Momen
     return replace(moments, H=size * moments.H, J=size * moments.J)
 
 
-@final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PublicInformation(Information):
-    """Model-based moments over public rows; drawn by the Bayesian bootstrap of those rows.
+class OverPublicPeople(Information):
+    """Model-based moments over public people, in proportion to a site's number of private people.
 
-    For fits without a description: right as far as private covariates are distributed as the public ones. The public
-    rows are the same for all sites, at each site's own radius and cap.
+    Attributes
+    ----------
+    public : PublicSide
+        The public side at the site's radius and cap.
+    records, records_sd : float
+        The number of people who count (with case weights their total) and the noise in it.
     """
 
     public: PublicSide
-    records: int
+    records: float
     records_sd: float = 0.0
 
     @property
@@ -114,13 +117,23 @@ class PublicInformation(Information):
         """Whether curvature does not depend on outcomes."""
         return self.public.canonical
 
-    def at(self, theta: FloatArray) -> Moments:
-        """Return the moments over public rows."""
-        return self.public.moments(theta, records=self.records)
-
     def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
         """Return random weightings (count, people) of the public rows."""
         return draws.dirichlet(rng, self.public.people, count, groups=self.public.invented)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicInformation(OverPublicPeople):
+    """Model-based moments over public rows; drawn by the Bayesian bootstrap of those rows.
+
+    For fits without a description: right as far as private covariates are distributed as the public ones. The public
+    rows are the same for all sites, at each site's own radius and cap.
+    """
+
+    def at(self, theta: FloatArray) -> Moments:
+        """Return the moments over public rows."""
+        return self.public.moments(theta, records=self.records)
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:  # noqa: ARG002
         """Return the moments under weightings of the public rows."""

@@ -37,8 +37,9 @@ LEAST_AVERAGES, MOST_AVERAGES = Fraction(1, 50), Fraction(3, 20)
 WANTED_NOISE: Final = 0.25
 """The standard deviation of the noise of an average, in public standard deviations, which that part is to reach."""
 
-DROWNED: Final = 1.5
-"""Noise above it at the largest part would say next to nothing: then no averages are asked for."""
+MOST_NOISE: Final = 1.5
+"""An average with more noise than this, in public standard deviations, says next to nothing: it is neither asked for
+nor used."""
 
 MOST_TIMES: Final = 8
 """Times after which a fit asks for shares of people at risk."""
@@ -153,7 +154,7 @@ class OwnDescription:
     after: tuple[float, ...]
 
     def share(self, epsilon: Fraction, *, records: int) -> Fraction:
-        r"""Return the part of epsilon that pays for it; 0 where noise would drown it at the largest part.
+        r"""Return the part of epsilon that pays for it; 0 where noise would hide it even at the largest part.
 
         The noise of an average at a part ``s`` has the standard deviation :math:`r \sqrt{(k + 1)(k + 2) / 3} /
         (n s \epsilon)`, with ``k`` of them and the largest range ``r`` in public standard deviations: the part is what
@@ -161,7 +162,7 @@ class OwnDescription:
         """
         k, persons = self.query(epsilon).dimension, self.spec.study.relation.persons_changed
         noise = self.range_of_one * math.sqrt((k + 1) * (k + 2) / 3.0) * persons / (2.0 * max(records, 1) * epsilon)
-        if noise > DROWNED * float(MOST_AVERAGES):
+        if noise > MOST_NOISE * float(MOST_AVERAGES):
             return Fraction(0)
         wanted = Fraction(noise / WANTED_NOISE).limit_denominator(10_000)
         return min(max(wanted, LEAST_AVERAGES), MOST_AVERAGES)

@@ -182,7 +182,8 @@ def _verdict(part: pd.DataFrame) -> str:
     noise = float(np.median(part["privacy"] ** 2 / part["private_only"] ** 2))
     words = f"privacy noise is {noise:.0%} of the private estimate's variance (mechanism {part['mechanism'].iloc[0]})"
     if not part["reported"].all():
-        return f"{words}; a fit would report no standard errors: the noisy Hessian they need is not paid for or drowns"
+        reason = "the noisy Hessian they need is not paid for, or is hidden by its own noise"
+        return f"{words}; a fit would report no standard errors: {reason}"
     if part["public_only"].isna().all():
         return words
     gain = 1.0 - float((part["std_error"] / part["public_only"]).median())

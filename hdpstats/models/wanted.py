@@ -30,7 +30,7 @@ MOSTLY = 0.1
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ForetoldError:
+class ExpectedError:
     """What a fit would report of one coefficient: its standard error, and the share of noise in the private variance.
 
     ``std_error`` is infinite where none would be reported.
@@ -51,14 +51,14 @@ class Wanted:
         What is wanted.
     epsilon : float or None
         The smallest epsilon that reaches it; None where none does.
-    best : ForetoldError
+    best : ExpectedError
         What the largest epsilon would give.
     """
 
     term: str
     std_error: float
     epsilon: float | None
-    best: ForetoldError
+    best: ExpectedError
 
     def __str__(self) -> str:
         wanted = f"{self.term}: a standard error of {self.std_error:g}"
@@ -71,13 +71,13 @@ class Wanted:
         return f"{at}, where privacy noise is still {self.best.noise:.0%} of the private estimate's variance"
 
 
-def expected_of(terms: Sequence[str], found: Prediction) -> dict[str, ForetoldError]:
+def expected_of(terms: Sequence[str], found: Prediction) -> dict[str, ExpectedError]:
     """Return what a prediction says of each coefficient."""
     errors = found.errors
     noise = errors.privacy**2 / (errors.sampling**2 + errors.privacy**2)
     reported = errors.reported if found.reported else np.full(len(terms), np.inf)
     return {
-        term: ForetoldError(std_error=float(error), noise=float(share))
+        term: ExpectedError(std_error=float(error), noise=float(share))
         for term, error, share in zip(terms, reported, noise, strict=True)
     }
 
@@ -102,12 +102,12 @@ def checked_wanted(std_error: object, terms: Sequence[str]) -> dict[str, float]:
 
 
 def smallest_epsilons(
-    wanted: Mapping[str, float], expected: Callable[[Fraction], Mapping[str, ForetoldError]]
+    wanted: Mapping[str, float], expected: Callable[[Fraction], Mapping[str, ExpectedError]]
 ) -> tuple[Wanted, ...]:
     """Return the smallest epsilon for each coefficient; ``expected`` says what a fit would report at an epsilon."""
-    known: dict[Fraction, Mapping[str, ForetoldError]] = {}
+    known: dict[Fraction, Mapping[str, ExpectedError]] = {}
 
-    def at(epsilon: Fraction, term: str) -> ForetoldError:
+    def at(epsilon: Fraction, term: str) -> ExpectedError:
         if epsilon not in known:
             known[epsilon] = expected(epsilon)
         return known[epsilon][term]

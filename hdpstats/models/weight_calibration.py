@@ -10,15 +10,12 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference.calibrated_weights import CalibratedWeights
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
-from hdpstats.models.cohort import check_described_study
+from hdpstats.models.cohort import MOST_NOISE, check_described_study
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.results import WeightedSample
 from hdpstats.results.description import Description
 from hdpstats.schema.columns import Categorical
 from hdpstats.sites import Study
-
-DROWNED = 1.5
-"""Averages with more noise than this, in public standard deviations, are not used."""
 
 
 def described(study: Study, columns: Sequence[str], description: object) -> CohortMoments | None:
@@ -55,7 +52,7 @@ def calibrated(sample: WeightedSample, known: CohortMoments | None) -> WeightedS
     moments = [] if known is None else [each for each in known.moments if each.what is not MomentKind.AT_RISK]
     columns = [(each, _feature(sample, each)) for each in moments]
     scaled = [(each, x, float(np.std(x))) for each, x in columns if np.std(x) > 0]
-    used = [(each, x, sd) for each, x, sd in scaled if each.noise_sd < DROWNED * sd]
+    used = [(each, x, sd) for each, x, sd in scaled if each.noise_sd < MOST_NOISE * sd]
     if known is None or not used:
         return sample
     distribution = CalibratedWeights(

@@ -125,7 +125,7 @@ def release_epsilon(value: object, *, allow_large_epsilon: bool = False) -> Frac
     epsilon = exact(value, name="epsilon")
     if not epsilon >= SMALLEST_EPSILON:
         raise ArgumentError(
-            f"epsilon must be at least 1e-6, not {decimal(epsilon)}: below it the noise drowns any data",
+            f"epsilon must be at least 1e-6, not {decimal(epsilon)}: below it the noise hides any data",
             argument="epsilon",
         )
     if epsilon > LARGEST_SENSIBLE_EPSILON and not allow_large_epsilon:

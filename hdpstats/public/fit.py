@@ -132,7 +132,7 @@ class WhitenedPublic(WhitenedRows):
         """The number of coefficients."""
         return self.geometry.dimension
 
-    def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
+    def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         eta = self.X @ theta + self.offset
         if self.loss.robust and self.y is not None:

@@ -119,7 +119,7 @@ class HazardSide(PublicSide):
         """The number of intervals."""
         return len(self.spells.A)
 
-    def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
+    def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         levelled = tuple(slice(own[0], own[-1] + 1) for own in self._slopes if len(own))
         if row_weights is None:

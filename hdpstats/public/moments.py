@@ -103,7 +103,7 @@ class PublicSide(ABC):
         raise NotImplementedError
 
     @abstractmethod
-    def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
+    def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people at ``theta``.
 
         ``row_weights`` (B, people) gives one pair per weighting of the public people.
@@ -304,7 +304,7 @@ def _weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
 def averaged(
     triangles: tuple[FloatArray, FloatArray],
     *,
-    records: int,
+    records: float,
     row_weights: FloatArray,
     levelled: tuple[slice, ...],
 ) -> Moments:
@@ -326,7 +326,7 @@ def averaged(
     return Moments(H=H, J=J)
 
 
-def averaged_sums(H: FloatArray, J: FloatArray, *, records: int, people: int, levelled: tuple[slice, ...]) -> Moments:
+def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> Moments:
     """Return ``records`` times the average of ``people``, from sums over them (D, D), shrunk as `averaged` does."""
     found = (
         records * _shrunk(0.5 * (each + each.T)[None] / people, rows=people, levelled=levelled)[0] for each in (H, J)

@@ -52,7 +52,7 @@ class MultinomialSide(WhitenedRows):
         """M D."""
         return self.others * self.geometry.dimension
 
-    def moments(self, theta: FloatArray, *, records: int, row_weights: FloatArray | None = None) -> Moments:
+    def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         D, weight = self.geometry.dimension, (self.weights * self.mallows)[:, None]
         first = int(self.geometry.intercept)

@@ -65,14 +65,14 @@ class Findings:
     ----------
     empty : int
         Cells that hold nothing.
-    strange : Counter of Spelling
+    spellings : Counter of Spelling
         Cells that hold no value of the declared kind, by their text; a cell without a text by its type.
     numbers : float64 array
         The numbers that were read, before they are cut.
     """
 
     empty: int
-    strange: Counter[Spelling]
+    spellings: Counter[Spelling]
     numbers: FloatArray
 
 
@@ -80,7 +80,7 @@ def advice(column: Column, found: Findings) -> tuple[str, ...]:
     """Return what is likely to be wrong with a column, and what to do; nothing where all is as declared."""
     words: list[str] = []
     if isinstance(column, Categorical):
-        words += _labels(column.levels, found.strange, undeclared=_undeclared(column))
+        words += _labels(column.levels, found.spellings, undeclared=_undeclared(column))
     elif isinstance(column, Binary):
         words += _coding(column, found)
     else:
@@ -105,7 +105,7 @@ def _cells(number: int) -> str:
 
 
 def _complete(column: Column, found: Findings) -> Iterable[str]:
-    without = found.empty + found.strange.total()
+    without = found.empty + found.spellings.total()
     if column.complete and without:
         yield (
             f"it is declared complete=True, and {_cells(without)} hold no value: their rows are left out, and no count "
@@ -113,17 +113,17 @@ def _complete(column: Column, found: Findings) -> Iterable[str]:
         )
 
 
-def _take(strange: Counter[Spelling], belongs: Callable[[Spelling], object]) -> tuple[int, str]:
+def _take(spellings: Counter[Spelling], belongs: Callable[[Spelling], object]) -> tuple[int, str]:
     """Take cells that belong to a rule out; return their number and examples."""
-    taken = [(spelling, number) for spelling, number in strange.most_common() if belongs(spelling)]
+    taken = [(spelling, number) for spelling, number in spellings.most_common() if belongs(spelling)]
     for spelling, _ in taken:
-        del strange[spelling]
+        del spellings[spelling]
     return sum(number for _, number in taken), ", ".join(shown(spelling) for spelling, _ in taken[:_SHOWN])
 
 
 def _texts(found: Findings) -> Iterable[str]:
     """Say why cells of a column of numbers are no numbers."""
-    strange = Counter(found.strange)
+    spellings = Counter(found.spellings)
     rules: tuple[tuple[Callable[[Spelling], object], str], ...] = (
         (
             _is_date,
@@ -133,14 +133,14 @@ def _texts(found: Findings) -> Iterable[str]:
         (_is_mark, "marks of a missing cell, and are read as missing: leave such cells empty"),
     )
     for belongs, meaning in rules:
-        number, examples = _take(strange, belongs)
+        number, examples = _take(spellings, belongs)
         if number:
             yield f"{_cells(number)}, such as {examples}, hold {meaning}"
-    if strange:
-        examples = ", ".join(shown(spelling) for spelling, _ in strange.most_common(_SHOWN))
+    if spellings:
+        examples = ", ".join(shown(spelling) for spelling, _ in spellings.most_common(_SHOWN))
         yield (
-            f"{_cells(strange.total())}, such as {examples}, hold no number and are read as missing: store numbers, or "
-            "declare the column as categorical, or as binary with labels"
+            f"{_cells(spellings.total())}, such as {examples}, hold no number and are read as missing: store "
+            "numbers, or declare the column as categorical, or as binary with labels"
         )
 
 
@@ -160,18 +160,18 @@ def _is_mark(spelling: Spelling) -> bool:
 
 def _coding(column: Binary, found: Findings) -> Iterable[str]:
     """Say why cells of a column of zeros and ones are neither."""
-    strange = Counter(found.strange)
+    spellings = Counter(found.spellings)
     if column.labels is not None:
-        yield from _labels(column.labels, strange, undeclared="are read as missing: spell them as one of the labels")
+        yield from _labels(column.labels, spellings, undeclared="are read as missing: spell them as one of the labels")
         return
-    marks, examples = _take(strange, _is_mark)
+    marks, examples = _take(spellings, _is_mark)
     if marks:
         yield f"{_cells(marks)}, such as {examples}, hold marks of a missing cell: leave such cells empty"
-    if not strange:
+    if not spellings:
         return
     known = {f"{value:g}" for value in np.unique(found.numbers)}
-    typed = any(spelling.is_type for spelling in strange)
-    both = [] if typed else sorted(known | {spelling.text for spelling in strange})
+    typed = any(spelling.is_type for spelling in spellings)
+    both = [] if typed else sorted(known | {spelling.text for spelling in spellings})
     if both == ["1", "2"]:
         yield ('it is coded 1 and 2, not 0 and 1: recode the file, or declare labels=("1", "2"), the label of 0 first')
     elif len(both) == 2 and not known:
@@ -182,9 +182,9 @@ def _coding(column: Binary, found: Findings) -> Iterable[str]:
             f"declare labels=({one}, {other}), the label of 0 first, or recode the file"
         )
     else:
-        examples = ", ".join(shown(spelling) for spelling, _ in strange.most_common(_SHOWN))
+        examples = ", ".join(shown(spelling) for spelling, _ in spellings.most_common(_SHOWN))
         yield (
-            f"{_cells(strange.total())}, such as {examples}, are neither 0 nor 1 and are read as missing: recode the "
+            f"{_cells(spellings.total())}, such as {examples}, are neither 0 nor 1 and are read as missing: recode the "
             "file, or declare the column as categorical"
         )
 
@@ -195,11 +195,11 @@ def _undeclared(column: Categorical) -> str:
     return f"take the level {column.other!r} (other=): is that meant?"
 
 
-def _labels(levels: Sequence[str], strange: Counter[Spelling], *, undeclared: str) -> Iterable[str]:
+def _labels(levels: Sequence[str], spellings: Counter[Spelling], *, undeclared: str) -> Iterable[str]:
     """Name each label that is not declared beside the declared one that it is probably meant to be."""
     others: Counter[Spelling] = Counter()
     folded = [(difference, fold, _folded(levels, fold)) for difference, fold in _FOLDS]
-    for place, (spelling, number) in enumerate(strange.most_common()):
+    for place, (spelling, number) in enumerate(spellings.most_common()):
         near = None if spelling.is_type or place >= _COMPARED else _near(spelling.text, levels, folded)
         if near is None:
             others[spelling] = number

@@ -45,13 +45,13 @@ class ColumnCheck:
         The number of cells.
     missing : int
         Empty cells: missing in the file, or text of blanks only.
-    strange : tuple of (str, int)
+    spellings : tuple of (str, int)
         Cells that hold something which is no value of the declared kind, as they are spelled, with their number, the
         most frequent first. In a categorical column these are the labels that no level declares.
     below, above : int
         Numbers that are cut at the lower and at the upper bound.
     labelled : bool
-        Whether its values are declared labels: then strange cells are labels that are not declared.
+        Whether its values are declared labels: then its spellings are labels that are not declared.
     """
 
     name: str
@@ -59,7 +59,7 @@ class ColumnCheck:
     dtype: str
     rows: int
     missing: int
-    strange: tuple[tuple[str, int], ...]
+    spellings: tuple[tuple[str, int], ...]
     below: int
     above: int
     labelled: bool
@@ -77,7 +77,7 @@ class ColumnCheck:
     @property
     def unreadable(self) -> int:
         """The number of cells that hold no value of the declared kind and are not empty."""
-        return sum(number for _, number in self.strange)
+        return sum(number for _, number in self.spellings)
 
     @property
     def missing_share(self) -> float:
@@ -150,8 +150,8 @@ class RowsCheck(Reported):
     def tidy(self) -> pd.DataFrame:
         """Return a row per declared column of the file.
 
-        Columns: ``column, kind, dtype, rows, missing, unreadable, below, above, strange`` (the most frequent spellings
-        of what is no value of the kind) and ``advice``.
+        Columns: ``column, kind, dtype, rows, missing, unreadable, below, above, spellings`` (the most frequent ones of
+        what is no value of the kind) and ``advice``.
         """
         return pd.DataFrame(
             {
@@ -163,7 +163,7 @@ class RowsCheck(Reported):
                 "unreadable": np.array([each.unreadable for each in self.columns], dtype=np.int64),
                 "below": np.array([each.below for each in self.columns], dtype=np.int64),
                 "above": np.array([each.above for each in self.columns], dtype=np.int64),
-                "strange": [", ".join(_spelled(each.strange)) for each in self.columns],
+                "spellings": [", ".join(_spelled(each.spellings)) for each in self.columns],
                 "advice": ["; ".join(each.advice) for each in self.columns],
             }
         )
@@ -175,9 +175,9 @@ class RowsCheck(Reported):
             for each in self.columns
         ]
         blocks = [named_values(self._head()), columns(_HEADERS, names, cells)]
-        strange = [(f"{each.name}:", ", ".join(_spelled(each.strange))) for each in self.columns if each.strange]
-        if strange:
-            blocks.append(named_values(strange, title="Cells that hold no value of their kind"))
+        spellings = [(f"{each.name}:", ", ".join(_spelled(each.spellings))) for each in self.columns if each.spellings]
+        if spellings:
+            blocks.append(named_values(spellings, title="Cells that hold no value of their kind"))
         found = [f"{number}. {words}" for number, words in enumerate(self.advice, start=1)]
         return Report(
             title=_TITLE,
@@ -207,9 +207,9 @@ _SHOWN = 8
 """Spellings of one column that are shown; the others are counted."""
 
 
-def _spelled(strange: Sequence[tuple[str, int]]) -> list[str]:
-    more = len(strange) - _SHOWN
-    return [f"{spelling} ({number})" for spelling, number in strange[:_SHOWN]] + [f"{more} more"] * (more > 0)
+def _spelled(spellings: Sequence[tuple[str, int]]) -> list[str]:
+    more = len(spellings) - _SHOWN
+    return [f"{spelling} ({number})" for spelling, number in spellings[:_SHOWN]] + [f"{more} more"] * (more > 0)
 
 
 def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> RowsCheck:
@@ -274,33 +274,33 @@ def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:
     else:
         levels = column.levels if isinstance(column, Categorical) else ()
         without = np.flatnonzero(coerce.codes(cells, levels=levels) < 0)
-    empty, strange = _without_value(cells.iloc[without])
+    empty, spellings = _without_value(cells.iloc[without])
     return ColumnCheck(
         name=name,
         kind=column.kind,
         dtype=repr(str(cells.dtype))[1:-1],
         rows=len(cells),
         missing=empty,
-        strange=tuple((shown(spelling), number) for spelling, number in strange.most_common()),
+        spellings=tuple((shown(spelling), number) for spelling, number in spellings.most_common()),
         below=below,
         above=above,
         labelled=isinstance(column, Categorical) or (isinstance(column, Binary) and column.labels is not None),
         _column=column,
-        _found=Findings(empty=empty, strange=strange, numbers=numbers),
+        _found=Findings(empty=empty, spellings=spellings, numbers=numbers),
     )
 
 
 def _without_value(cells: "pd.Series[Any]") -> tuple[int, Counter[Spelling]]:
     """Return how many cells are empty, and the others by their text, or by their type where they have none."""
-    empty, strange = 0, Counter[Spelling]()
+    empty, spellings = 0, Counter[Spelling]()
     is_number = pd.api.types.is_numeric_dtype(cells.dtype)  # then a NaN, as Arrow has it besides null, is empty too
     for place, (word, absent) in enumerate(zip(coerce.texts(cells), _absent(cells), strict=True)):
         if absent or (word is None and is_number) or (word is not None and not word.strip()):
             empty += 1
         else:
             kind = type(cells.array[place]).__name__ if cells.dtype == object else str(cells.dtype)
-            strange[Spelling(kind, is_type=True) if word is None else Spelling(word)] += 1
-    return empty, strange
+            spellings[Spelling(kind, is_type=True) if word is None else Spelling(word)] += 1
+    return empty, spellings
 
 
 def _absent(cells: "pd.Series[Any]") -> list[bool]:

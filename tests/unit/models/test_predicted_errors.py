@@ -124,7 +124,7 @@ def test_a_number_of_people_is_of_one_site():
     assert model_of(THREE).plan(1.0).records == 4800
 
 
-def test_what_cannot_be_foretold_says_so():
+def test_what_cannot_be_predicted_says_so():
     for mechanism in ("public_hessian", "histogram"):
         with pytest.raises(hdp.MechanismError, match="predicted for these mechanisms only: 'objective', "):
             model_of(ONE).plan(1.0, delta=1e-6, mechanism=mechanism)

@@ -7,7 +7,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.models.wanted import CANDIDATES, ForetoldError, smallest_epsilons
+from hdpstats.models.wanted import CANDIDATES, ExpectedError, smallest_epsilons
 from tests.unit.inference.test_planning import SCHEMA, frame
 
 MODEL = hdpf.logit("y ~ a + b", data=hdp.Study(public=frame(), schema=SCHEMA))
@@ -17,7 +17,7 @@ def test_the_smallest_epsilon_is_found():
     # A standard error of 2 / epsilon: 0.3 is reached from 6.67 on.
     found = smallest_epsilons(
         {"x": 0.3, "y": 0.001, "z": 9e9},
-        lambda epsilon: dict.fromkeys("xyz", ForetoldError(std_error=2.0 / float(epsilon), noise=0.5)),
+        lambda epsilon: dict.fromkeys("xyz", ExpectedError(std_error=2.0 / float(epsilon), noise=0.5)),
     )
     assert [each.epsilon for each in found] == [6.67, None, 0.001]
     assert str(found[0]) == "x: a standard error of 0.3 needs epsilon = 6.67"

@@ -234,7 +234,7 @@ def test_spellings_cannot_break_the_page():
 def test_a_text_in_brackets_is_escaped_as_any_other(column):
     found = hdp.check(pd.DataFrame({"x": ["<\x1b[2Jdate>", "<b>", "<c>"]}), hdp.Schema(x=column))
     assert "'<\\x1b[2Jdate>' (1)" in str(found)
-    assert not any("\x1b" in text for text in (str(found), *found.advice, *found.tidy()["strange"]))
+    assert not any("\x1b" in text for text in (str(found), *found.advice, *found.tidy()["spellings"]))
     assert "dates" not in " ".join(found.advice)
 
 
