@@ -301,7 +301,21 @@ def _on_connect(raw: Any, *, create: bool) -> None:
         raw.execute(f"PRAGMA {pragma}")
     tables = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if tables >= _OURS or (create and not tables):
-        raw.execute("PRAGMA journal_mode=WAL")
+        _write_ahead(raw)
+
+
+def _write_ahead(raw: Any) -> None:
+    """Set a file to write-ahead logging. While another process does so, SQLite refuses at once; a writer waits."""
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            raw.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or not left:
+                raise
+            raw.execute("BEGIN IMMEDIATE")
+            raw.execute("ROLLBACK")
+        else:
+            return
 
 
 def _on_sqlite_begin(connection: Connection) -> None:

@@ -1,6 +1,7 @@
 import os
 import sqlite3
 from contextlib import closing
+from functools import partial
 
 import pytest
 
@@ -40,6 +41,22 @@ def test_a_file_is_durable_and_leaves_nothing_else_behind(path, request_for, cos
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+def test_opening_a_new_file_waits_for_another_process_that_is_writing_to_it(path, monkeypatch):
+    """SQLite itself refuses at once: it does not wait where a reader would become a writer, as two could for ever."""
+
+    class Watched(sqlite3.Connection):
+        def execute(self, statement, *values):
+            if statement.startswith("BEGIN"):  # now, as the first that wants to write will wait
+                other.rollback()
+            return super().execute(statement, *values)
+
+    connect = sqlite3.dbapi2.connect
+    monkeypatch.setattr(sqlite3.dbapi2, "connect", partial(connect, factory=Watched))
+    with closing(connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert opened(path).verify().entries == 1
 
 
 def test_every_connection_flushes_fully(path):
