@@ -140,14 +140,20 @@ class Design:
         Every entry lies within the bounds of its column. The map is total: for rows that the schema admitted
         it raises and warns of nothing, and maps each row on its own.
         """
-        boxes = dict(self.boxes)
-
-        def evaluate(expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
-            return bounded_values_of(expression, columns, boxes)[0]
-
-        matrix = _fill(self, table, evaluate)
+        matrix = np.empty((table.rows, len(self.columns)))
+        _fill(self, table, self._bounded, out=matrix.T)
         np.clip(matrix, self.lower, self.upper, out=matrix)
         return matrix
+
+    def by_columns(self, table: AdmittedTable) -> FloatArray:
+        """Return `matrix` transposed, shape (p, n), C order."""
+        columns = np.empty((len(self.columns), table.rows))
+        _fill(self, table, self._bounded, out=columns)
+        np.clip(columns, self.lower[:, None], self.upper[:, None], out=columns)
+        return columns
+
+    def _bounded(self, expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
+        return bounded_values_of(expression, columns, dict(self.boxes))[0]
 
     def evaluate_unclipped(self, table: AdmittedTable) -> FloatArray:
         """Return the design of public rows as they are, clipped to nothing, shape (n, p), C order.
@@ -157,7 +163,8 @@ class Design:
         SchemaError
             If a value is not finite, because a transform is not defined beyond the declared bounds.
         """
-        matrix = _fill(self, table, values_of)
+        matrix = np.empty((table.rows, len(self.columns)))
+        _fill(self, table, values_of, out=matrix.T)
         for position, column in enumerate(self.columns):
             if not np.isfinite(matrix[:, position]).all():
                 raise SchemaError(
@@ -172,17 +179,18 @@ def _fill(
     design: Design,
     table: AdmittedTable,
     evaluate: Callable[[Expression, Mapping[str, FloatArray]], FloatArray | float],
-) -> FloatArray:
+    *,
+    out: FloatArray,
+) -> None:
+    """Write the values of the columns into the rows of ``out`` (p, n)."""
     numeric = {name: np.ascontiguousarray(table.numeric[name], dtype=np.float64) for name, _ in design.boxes}
-    matrix = np.empty((table.rows, len(design.columns)))
     products: dict[tuple[Expression, ...], FloatArray | float] = {}
     for position, column in enumerate(design.columns):
         if column.expressions not in products:
             factors = (evaluate(expression, numeric) for expression in column.expressions)
             products[column.expressions] = _product(factors)
         values = products[column.expressions]
-        matrix[:, position] = np.where(_holds(column.levels, table), values, 0.0) if column.levels else values
-    return matrix
+        out[position] = np.where(_holds(column.levels, table), values, 0.0) if column.levels else values
 
 
 def _product(factors: Iterable[FloatArray | float]) -> FloatArray | float:

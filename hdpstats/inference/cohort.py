@@ -17,7 +17,7 @@ averages from the posterior, each site's own: noise, sampling of public rows and
 private and public people all count. Proof that all of this is post-processing: averages are released, rows are public.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -28,10 +28,10 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.information import OverPublicPeople
 from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.public.raked_people import WhitenedPeople
 from hdpstats.public.raking import (
     LEAST_SHARE,
     Averages,
-    RakedPeople,
     RakedVariables,
     Raking,
     raked_variables,
@@ -48,11 +48,11 @@ TAUS = np.concatenate([[1e-3], np.geomspace(0.01, 3.0, 40)])
 AVERAGED, FEWEST = 60, 12
 """Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`."""
 
-REPEATED, MOST_REPEATED = 5, 20
-"""So many draws of errors share one draw of curvature; more where that is more than `WORK`."""
-
 WORK = 250_000
-"""Terms of people's losses that are computed at a time."""
+"""Terms of people's losses that such draws may have in all."""
+
+AT_A_TIME = 16_384
+"""Raked people who are computed at a time."""
 
 
 RAKED = (
@@ -224,13 +224,16 @@ class RakedInformation(OverPublicPeople):
         What is known of their averages.
     raking : Raking
         How rows are raked.
-    averaged : RakedPeople
+    averaged : tuple of WhitenedPeople
         The draws over which curvature is averaged.
+    at_centre : Moments
+        The moments at the public centre.
     """
 
     posterior: CohortPosterior
     raking: Raking
-    averaged: RakedPeople
+    averaged: tuple[WhitenedPeople, ...]
+    at_centre: Moments
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -239,18 +242,36 @@ class RakedInformation(OverPublicPeople):
 
     def at(self, theta: FloatArray) -> Moments:
         """Return the moments averaged over what is known of the averages."""
-        found = self.public.raked_moments(theta, records=self.records, people=self.averaged)
-        return Moments(H=found.H.mean(axis=0), J=found.J.mean(axis=0))
+        if np.array_equal(theta, self.public.centre):
+            return self.at_centre
+        return _mean_moments(self.public, theta, self.averaged, records=self.records)
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
-        """Return moments under weightings of the public rows and draws of the averages, each for several errors."""
-        size = len(drawn) * self.public.people * self.public.cells
-        repeated = min(max(REPEATED, -(-size // WORK)), MOST_REPEATED)
-        base = drawn[::repeated]
-        people = self.raking.raked(self.posterior.draw(rng, len(base)), base=base)
-        found = self.public.raked_moments(theta, records=self.records, people=people)
-        H, J = (np.repeat(each, repeated, axis=0)[: len(drawn)] for each in (found.H, found.J))
-        return Moments(H=H, J=J)
+        """Return moments under weightings of the public rows and draws of the averages."""
+        averages = self.posterior.draw(rng, len(drawn))
+        people = _whitened_in_parts(self.public, self.raking, averages, base=drawn)
+        return _moments(self.public, theta, people, records=self.records)
+
+
+def _moments(side: PublicSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float) -> Moments:
+    """Return the moments of all draws (B, D, D)."""
+    found = [side.raked_moments(theta, records=records, people=each) for each in people]
+    return Moments(H=np.concatenate([each.H for each in found]), J=np.concatenate([each.J for each in found]))
+
+
+def _mean_moments(side: PublicSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float) -> Moments:
+    """Return the moments averaged over all draws (D, D)."""
+    found = _moments(side, theta, people, records=records)
+    return Moments(H=found.H.mean(axis=0), J=found.J.mean(axis=0))
+
+
+def _whitened_in_parts(
+    side: PublicSide, raking: Raking, averages: Averages, *, base: FloatArray
+) -> Iterator[WhitenedPeople]:
+    """Yield people of averages (B of each) with base weights (B, n), some draws at a time."""
+    step = max(1, AT_A_TIME // side.people)
+    for part in (slice(start, start + step) for start in range(0, len(base), step)):
+        yield side.whitened(raking.raked(averages.take(part), base=base[part]))
 
 
 def raked_information(
@@ -265,13 +286,16 @@ def raked_information(
     rng = draws.generator(canonical.sha256(["raked", known.release_sha256]))
     count = min(AVERAGED, max(FEWEST, WORK // (side.people * side.cells)))
     base = np.full((count, side.people), 1.0 / side.people)
+    averaged = tuple(_whitened_in_parts(side, raking, posterior.draw(rng, count), base=base))
+    people = known.people if known.weighted else float(records)
     found = RakedInformation(
         public=side,
-        records=known.people if known.weighted else float(records),
+        records=people,
         records_sd=known.people_sd if known.weighted else records_sd,
         posterior=posterior,
         raking=raking,
-        averaged=raking.raked(posterior.draw(rng, count), base=base),
+        averaged=averaged,
+        at_centre=_mean_moments(side, side.centre, averaged, records=people),
     )
     return found if is_usable(found) else None
 
@@ -289,7 +313,7 @@ def is_usable(raked: RakedInformation) -> bool:
     try:
         over_public = np.linalg.inv(public.moments(public.centre, records=max(round(raked.records), 1)).H)[kept]
         root = np.linalg.inv(np.linalg.cholesky(over_public))
-        ratios = np.linalg.eigvalsh(root @ np.linalg.inv(raked.at(public.centre).H)[kept] @ root.T)
+        ratios = np.linalg.eigvalsh(root @ np.linalg.inv(raked.at_centre.H)[kept] @ root.T)
     except np.linalg.LinAlgError:
         return False
     return bool(np.all(ratios <= FARTHEST_RATIO * max(1.0, *ratios[: (len(ratios) + 1) // 2])))

@@ -13,7 +13,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm
 
-__all__ = ["Generator", "dirichlet", "generator", "nodes", "normal", "normals", "perturbation", "symmetric"]
+__all__ = ["Generator", "dirichlet", "generator", "nodes", "normal", "normals", "perturbation", "symmetric", "through"]
 
 
 def generator(*sha256: str) -> Generator:
@@ -34,15 +34,22 @@ def normal(rng: Generator, covariance: FloatArray, count: int) -> FloatArray:
     return np.asarray(rng.standard_normal((count, len(covariance))) @ root.T)
 
 
-def normals(rng: Generator, covariances: FloatArray) -> FloatArray:
-    """Return one draw (B, D) of each of B centred normal distributions (B, D, D); singular ones are allowed."""
-    standard = rng.standard_normal(covariances.shape[:2])
+def normals(rng: Generator, covariances: FloatArray, *, each: int = 1) -> FloatArray:
+    """Return ``each`` draws in turn (B each, D) of B centred normal distributions (B, D, D), singular ones too."""
+    count, D = covariances.shape[:2]
+    standard = rng.standard_normal((count * each, D))
     try:
-        roots = np.linalg.cholesky(covariances)
+        roots: FloatArray = np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
     except np.linalg.LinAlgError:
         eigenvalues, vectors = np.linalg.eigh(covariances)
         roots = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[:, None, :]
-    return np.asarray(np.einsum("bij,bj->bi", roots, standard))
+    return through(roots, standard)
+
+
+def through(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return products (N, D) of matrices (B, D, D) and vectors (N, D): each matrix's with N / B vectors in turn."""
+    turns = vectors.reshape(len(matrices), -1, vectors.shape[1])
+    return np.asarray((turns @ np.swapaxes(matrices, 1, 2)).reshape(vectors.shape), dtype=np.float64)
 
 
 def dirichlet(rng: Generator, rows: int, count: int, *, groups: IntArray | None = None) -> FloatArray:

@@ -31,6 +31,12 @@ CLEAR = 3.0
 LEAST_SIZE = 0.05
 """The smallest number of people, over the noisy one, that is drawn."""
 
+REPEATED = (1, 2, 5, 10, 20)
+"""So many draws of errors may share one draw of curvature."""
+
+WEIGHTED = 400_000
+"""Terms of public people's losses that all draws of curvature of one site may have, as far as `REPEATED` allows."""
+
 
 class Information(ABC):
     """Hessian and score covariance of one site's records in whitened coordinates, with their uncertainty."""
@@ -49,6 +55,10 @@ class Information(ABC):
     @abstractmethod
     def spread_of_size(self) -> float:
         """The standard deviation of the noise in the number of people over that number; 0 where nothing rests on it."""
+
+    def repeated(self, errors: int) -> int:  # noqa: ARG002
+        """Return how many of a number of drawn errors may share one draw of the source; a divisor of it."""
+        return 1
 
     @abstractmethod
     def at(self, theta: FloatArray) -> Moments:
@@ -116,6 +126,11 @@ class OverPublicPeople(Information):
     def canonical(self) -> bool:
         """Whether curvature does not depend on outcomes."""
         return self.public.canonical
+
+    def repeated(self, errors: int) -> int:
+        """Return the least number with which no more than `WEIGHTED` terms are computed, or the largest there is."""
+        terms = errors * self.public.people * self.public.cells
+        return next((each for each in REPEATED if terms <= each * WEIGHTED), REPEATED[-1])
 
     def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
         """Return random weightings (count, people) of the public rows."""
@@ -228,8 +243,8 @@ class ScoreNoise(ABC):
         """Return the covariance of ``b`` (D, D)."""
 
     @abstractmethod
-    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
-        """Return one draw of ``b`` for each of a stack of Hessians (B, D, D), shape (B, D)."""
+    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
+        """Return ``each`` draws of ``b`` in turn for a stack of Hessians (B, D, D), shape (B each, D)."""
 
 
 @final
@@ -243,9 +258,9 @@ class InObjective(ScoreNoise):
         """Return the distribution's covariance."""
         return np.diag(self.distribution.variance)
 
-    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
         """Return draws of the distribution."""
-        return draws.perturbation(rng, self.distribution, count=len(H))
+        return draws.perturbation(rng, self.distribution, count=each * len(H))
 
 
 @final
@@ -261,10 +276,10 @@ class OnMinimiser(ScoreNoise):
         bent = H + self.ridge * np.eye(len(H))
         return np.asarray(bent @ np.diag(self.distribution.variance) @ bent)
 
-    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
         """Return ``-(H + Lambda) v``."""
-        noise = draws.perturbation(rng, self.distribution, count=len(H))
-        return np.asarray(-np.einsum("bij,bj->bi", H, noise) - self.ridge * noise)
+        noise = draws.perturbation(rng, self.distribution, count=each * len(H))
+        return np.asarray(-draws.through(H, noise) - self.ridge * noise)
 
 
 @final
@@ -282,10 +297,10 @@ class Smoothed(ScoreNoise):
         """Return the sum of both covariances."""
         return self.inside.covariance(H) + self.after.covariance(H)
 
-    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
         """Return the sum of independent draws."""
         (own,) = rng.spawn(1)
-        return self.inside.draw(rng, H) + self.after.draw(own, H)
+        return self.inside.draw(rng, H, each=each) + self.after.draw(own, H, each=each)
 
 
 @final
@@ -300,6 +315,6 @@ class Tempered(ScoreNoise):
         """Return ``(H + Lambda) / s``."""
         return np.asarray((H + self.ridge * np.eye(len(H))) / self.temperature)
 
-    def draw(self, rng: draws.Generator, H: FloatArray) -> FloatArray:
+    def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
         """Return normal draws."""
-        return draws.normals(rng, (H + self.ridge * np.eye(H.shape[-1])) / self.temperature)
+        return draws.normals(rng, (H + self.ridge * np.eye(H.shape[-1])) / self.temperature, each=each)

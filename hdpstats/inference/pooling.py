@@ -130,13 +130,11 @@ class Pooling:
         ``count`` is a multiple of the number of draws of the scales, which take turns.
         """
         standard = rng.standard_normal((count // len(self.roots), *self.moved.shape))
-        differences = np.einsum("bij,nbj->nbi", self.roots, standard).reshape(count, -1)
-        return np.asarray(draws.normal(rng, self.fit.covariance, count) + differences)
+        return np.asarray(draws.normal(rng, self.fit.covariance, count) + _by_turns(self.roots, standard))
 
     def through(self, error: FloatArray) -> FloatArray:
         """Return what a part (count, D) of the private estimate's error adds to that of the pooled one."""
-        turns = error.reshape(-1, *self.moved.shape)
-        return np.asarray(np.einsum("bij,nbj->nbi", self.weights, turns).reshape(error.shape), dtype=np.float64)
+        return _by_turns(self.weights, error.reshape(-1, *self.moved.shape))
 
     def errors(self, private: FloatArray, apart: FloatArray) -> FloatArray:
         """Return the pooled estimate's errors (count, D), from those of the private one and from what separates."""
@@ -212,6 +210,12 @@ def expected_covariance(covariance: FloatArray, fit: PublicFit) -> FloatArray:
     changes = np.einsum("bij,bj->bi", weights, differences).reshape(DATA_SETS, each, -1)
     moved = (changes - changes.mean(axis=1, keepdims=True)).reshape(CHAINS, -1)
     return np.asarray(0.5 * (left + left.T) + moved.T @ moved / (DATA_SETS * (each - 1)))
+
+
+def _by_turns(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return products (n B, D) of matrices (B, D, D) and vectors (n, B, D): matrices take turns."""
+    products = np.swapaxes(vectors, 0, 1) @ np.swapaxes(matrices, 1, 2)
+    return np.asarray(np.swapaxes(products, 0, 1).reshape(-1, vectors.shape[2]), dtype=np.float64)
 
 
 def _weights(roots: FloatArray, covariance: FloatArray, fit: PublicFit) -> FloatArray:

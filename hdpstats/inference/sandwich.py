@@ -40,6 +40,7 @@ from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, Si
 
 DRAWS = 4000
 CHUNK = 500
+"""Errors that are drawn in all, and draws of curvature at a time."""
 
 
 @final
@@ -120,7 +121,12 @@ def penalised(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estim
 def _errors(sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Errors], FloatArray]:
     """Return joint draws of the sites' errors, and of how the public fit errs (B, D), in whitened coordinates."""
     rng = draws.generator(*(each.part.release.sha256 for each in sites))
-    chunks = [_chunk(rng, sites, found) for _ in progress(range(DRAWS // CHUNK), label="standard errors")]
+    repeated = min(each.information.repeated(DRAWS) for each in sites)
+    turns = max(1, DRAWS // (repeated * CHUNK))
+    chunks = [
+        _chunk(rng, sites, found, count=DRAWS // (repeated * turns), repeated=repeated)
+        for _ in progress(range(turns), label="standard errors")
+    ]
     own = [
         _Errors(
             sampling=np.concatenate([errors[j].sampling for errors, _ in chunks]),
@@ -131,31 +137,38 @@ def _errors(sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Erro
     return own, np.concatenate([apart for _, apart in chunks])
 
 
-def _chunk(rng: draws.Generator, sites: Sequence[InformedPoint], found: Combined) -> tuple[list[_Errors], FloatArray]:
-    """Return some of the draws: what is known of curvatures, scores and noises, the pull, the public error."""
+def _chunk(
+    rng: draws.Generator, sites: Sequence[InformedPoint], found: Combined, *, count: int, repeated: int
+) -> tuple[list[_Errors], FloatArray]:
+    """Return some of the draws: what is known of curvatures, scores and noises, the pull, the public error.
+
+    They are of ``count`` draws of what is known of curvatures, each with as many draws of errors as ``repeated`` says.
+    """
     identity = np.eye(len(found.pooled))
-    drawn = draw_jointly(rng, [each.information for each in sites], theta=found.pooled, count=CHUNK)
-    moved = [(draws.normals(rng, at.J), each.part.noise.draw(rng, at.H)) for each, at in zip(sites, drawn, strict=True)]
-    truth = _truth(rng, found)
+    drawn = draw_jointly(rng, [each.information for each in sites], theta=found.pooled, count=count)
+    moved = [
+        (draws.normals(rng, at.J, each=repeated), each.part.noise.draw(rng, at.H, each=repeated))
+        for each, at in zip(sites, drawn, strict=True)
+    ]
+    truth = _truth(rng, found, count=count * repeated)
     errors = []
     for j, (each, (score, noise)) in enumerate(zip(sites, moved, strict=True)):
         ridge = each.part.ridge
         back = identity + ridge * np.linalg.inv(found.at[j].H)
         pulled = found.pooled - each.part.centre + truth
-        solve = np.linalg.inv(drawn[j].H + ridge * identity)
-        sampled = -np.einsum("bij,bj->bi", solve, score + ridge * pulled)
-        noised = -np.einsum("bij,bj->bi", solve, noise)
+        solve: FloatArray = np.asarray(np.linalg.inv(drawn[j].H + ridge * identity), dtype=np.float64)
+        sampled, noised = -draws.through(solve, score + ridge * pulled), -draws.through(solve, noise)
         errors.append(_Errors(sampling=sampled @ back.T + pulled @ (back - identity).T, privacy=noised @ back.T))
-    apart = np.zeros_like(truth) if found.pooling is None else found.pooling.apart(rng, CHUNK)
+    apart = np.zeros_like(truth) if found.pooling is None else found.pooling.apart(rng, len(truth))
     return errors, apart
 
 
-def _truth(rng: draws.Generator, found: Combined) -> FloatArray:
+def _truth(rng: draws.Generator, found: Combined, *, count: int) -> FloatArray:
     """Return draws of how far ``theta_0`` is from the pooled point, given all sources: where the ridges shrank from.
 
     Where ``H`` is not what it was taken to be, unshrinking errs in proportion to it.
     """
-    return np.zeros((CHUNK, len(found.pooled))) if found.pooling is None else found.pooling.truth(rng, CHUNK)
+    return np.zeros((count, len(found.pooled))) if found.pooling is None else found.pooling.truth(rng, count)
 
 
 def _pooled(error: _Errors, apart: FloatArray, pooling: Pooling) -> _Errors:

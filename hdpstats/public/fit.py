@@ -32,8 +32,8 @@ from hdpstats.public.moments import (
     each_column,
     raked,
     spread_where_unknown,
-    whitened_designs,
 )
+from hdpstats.public.raked_people import WhitenedPeople, whitened_people
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
@@ -160,19 +160,15 @@ class WhitenedPublic(WhitenedRows):
         """Whether people do not vary along some direction of the whitened covariates."""
         return unknown_directions(self.X) is not None
 
-    def raked_moments(self, theta: FloatArray, *, records: float, people: RakedPeople) -> Moments:
+    def whitened(self, people: RakedPeople) -> WhitenedPeople:
+        """Return raked public people in the geometry."""
+        return whitened_people(self.geometry, people)
+
+    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`."""
-        z, mallows = whitened_designs(self.geometry, people.X)
-        X = np.concatenate([np.ones((*z.shape[:2], int(self.geometry.intercept))), z], axis=2)
-        curvature, square = self.loss.typical(X @ theta + self.offset)
-        weight = self.weights * mallows
-        found = raked(
-            X,
-            weight * curvature,
-            weight**2 * square,
-            people=people,
-            slopes=slice(int(self.geometry.intercept), None),
-        )
+        curvature, square = self.loss.typical(people.predictor(theta) + self.offset)
+        weight = self.weights * people.mallows
+        found = raked(people, weight * curvature, weight**2 * square)
         return Moments(H=records * found.H, J=records * found.J)
 
 

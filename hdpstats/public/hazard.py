@@ -21,8 +21,15 @@ from hdpstats.losses import LINKS
 from hdpstats.public.absent import unknown_directions
 from hdpstats.public.censoring import followed_as_public
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
-from hdpstats.public.moments import Moments, PublicFit, PublicSide, averaged, averaged_sums
+from hdpstats.public.moments import (
+    Moments,
+    PublicFit,
+    PublicSide,
+    averaged,
+    averaged_sums,
+)
 from hdpstats.public.raked_hazard import Reached, raked_hazard
+from hdpstats.public.raked_people import WhitenedPeople, whitened_people
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
@@ -129,15 +136,14 @@ class HazardSide(PublicSide):
             found = averaged(self._triangles(theta), records=records, row_weights=row_weights, levelled=levelled)
         return replace(found, H=found.H + WEAK * np.eye(self.dimension))
 
-    def raked_moments(self, theta: FloatArray, *, records: float, people: RakedPeople) -> Moments:
+    def whitened(self, people: RakedPeople) -> WhitenedPeople:
+        """Return raked public people in the geometry."""
+        return whitened_people(self.geometry, people)
+
+    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` raked public people: see `hdpstats.public.raked_hazard`."""
         found = raked_hazard(
-            self.spells,
-            self.geometry,
-            theta,
-            case_weights=self.case_weights,
-            people=people,
-            reached=self._reached(people),
+            self.spells, theta, case_weights=self.case_weights, people=people, reached=self._reached(people.raked)
         )
         return Moments(H=records * found.H + WEAK * np.eye(self.dimension), J=records * found.J)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.absent import unknown_directions
+from hdpstats.public.raked_people import WhitenedPeople, weighted_squares
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
@@ -98,7 +99,11 @@ class PublicSide(ABC):
         """The people's case weights (people,)."""
         return np.ones(self.people)
 
-    def raked_moments(self, theta: FloatArray, *, records: float, people: RakedPeople) -> Moments:
+    def whitened(self, people: RakedPeople) -> WhitenedPeople:
+        """Return raked public people in the side's geometry."""
+        raise NotImplementedError
+
+    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
         raise NotImplementedError
 
@@ -245,60 +250,26 @@ class WhitenedRows(PublicSide, ABC):
         return replace(self, geometry=geometry, mallows=mallows_weights(square, geometry))
 
 
-def whitened_designs(geometry: Geometry, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ``A (x - m)`` (B, n, d) and the Mallows weights (B, n) of designs ``X`` (B, n, p)."""
-    m, A = geometry.arrays()
-    z = (X[:, :, int(geometry.intercept) :] - m) @ A.T
-    return z, mallows_weights(np.einsum("bnd,bnd->bn", z, z), geometry)
-
-
-def raked(X: FloatArray, curvature: FloatArray, square: FloatArray, *, people: RakedPeople, slopes: slice) -> Moments:
-    r"""Return weighted sums of ``c x x'`` for the curvature and the squared score (B, n) of rows ``X`` (B, n, D).
+def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:
+    r"""Return weighted sums of ``c x x'`` for the curvature and the squared score (B, n) of people's rows.
 
     Both are shrunk by :math:`n_e / (n_e + D)`, :math:`n_e = 1 / \sum_i w_i^2`, towards `rounded`
     :math:`G = \sum_i w_i x_i x_i'` times the ratio of the slopes' traces, with the intercept's own entry: as if
     curvature did not depend on covariates. So ``H`` is positive definite, though raked people may not vary along some
     direction.
     """
-    w, D = people.weights, X.shape[2]
-    effective = np.sum(w, axis=1) ** 2 / np.sum(w**2, axis=1)
-    share = (effective / (effective + D))[:, None, None]
-    G = _weighted_squares(X, w)
-    towards = G.copy()
-    total = np.sum(w, axis=1)
-    mean = np.einsum("bn,bnd->bd", w, X[:, :, slopes]) / total[:, None]
-    towards[:, slopes, slopes] = rounded(G[:, slopes, slopes], mean=mean, total=total)
-    found = []
+    slopes, found = people.slopes, []
     for of_row in (curvature, square):
-        whole = _weighted_squares(X, w * of_row)
+        whole = weighted_squares(people.X, people.weights * of_row)
         level = np.ones(len(whole))
         if whole[:, slopes, slopes].size:
             level = np.trace(whole[:, slopes, slopes], axis1=1, axis2=2) / np.trace(
-                G[:, slopes, slopes], axis1=1, axis2=2
+                people.squares[:, slopes, slopes], axis1=1, axis2=2
             )
-        target = level[:, None, None] * towards
+        target = level[:, None, None] * people.rounded
         target[:, : slopes.start, : slopes.start] = whole[:, : slopes.start, : slopes.start]
-        found.append(share * whole + (1.0 - share) * target)
+        found.append(people.share * whole + (1.0 - people.share) * target)
     return Moments(H=found[0], J=found[1])
-
-
-def rounded(square: FloatArray, *, mean: FloatArray, total: FloatArray) -> FloatArray:
-    """Return second moments (B, p, p) whose covariance is averaged with a multiple of the identity of its trace.
-
-    The identity is the covariance of the public people who were whitened. ``mean`` (B, p) is the average and ``total``
-    (B,) the sum of the weights.
-    """
-    p = square.shape[1]
-    if not p:
-        return square
-    own = total[:, None, None] * mean[:, :, None] * mean[:, None, :]
-    level = np.trace(square - own, axis1=1, axis2=2) / p
-    return np.asarray(0.5 * (square + own + level[:, None, None] * np.eye(p)))
-
-
-def _weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
-    """Return ``sum_i w_i x_i x_i'`` (B, D, D) of rows (B, n, D) with weights (B, n)."""
-    return np.asarray(np.swapaxes(X, 1, 2) @ (w[:, :, None] * X))
 
 
 def averaged(

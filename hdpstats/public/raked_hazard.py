@@ -21,9 +21,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.public.censoring import without_censoring
-from hdpstats.public.moments import Moments, rounded, whitened_designs
-from hdpstats.public.raking import RakedPeople
-from hdpstats.records.geometry import Geometry
+from hdpstats.public.moments import Moments
+from hdpstats.public.raked_people import WhitenedPeople, rounded
 from hdpstats.solvers import CappedSpells
 from hdpstats.solvers.capped import CELLS
 
@@ -51,13 +50,7 @@ class Reached:
 
 
 def raked_hazard(
-    spells: CappedSpells,
-    geometry: Geometry,
-    theta: FloatArray,
-    *,
-    case_weights: FloatArray,
-    people: RakedPeople,
-    reached: Reached,
+    spells: CappedSpells, theta: FloatArray, *, case_weights: FloatArray, people: WhitenedPeople, reached: Reached
 ) -> Moments:
     """Return ``H`` and ``J`` (B, D, D) of one private person.
 
@@ -67,10 +60,9 @@ def raked_hazard(
     step, parts = max(1, CELLS // (n * q)), []
     for start in range(0, len(people.weights), step):
         part = slice(start, start + step)
-        some = replace(people, weights=people.weights[part], X=people.X[part], at_risk=people.at_risk[part])
-        z, mallows = whitened_designs(geometry, some.X)
-        terms = _terms(spells, theta, z, people=some, case_weights=case_weights, reached=reached.take(part))
-        parts.append(_moments(spells, z, terms, weights=some.weights, factor=case_weights * mallows))
+        z, weights = np.ascontiguousarray(people.z[part]), people.weights[part]
+        terms = _terms(spells, theta, z, weights=weights, case_weights=case_weights, reached=reached.take(part))
+        parts.append(_moments(spells, z, terms, weights=weights, factor=case_weights * people.mallows[part]))
     return Moments(H=np.concatenate([each.H for each in parts]), J=np.concatenate([each.J for each in parts]))
 
 
@@ -88,7 +80,7 @@ def _terms(
     theta: FloatArray,
     z: FloatArray,
     *,
-    people: RakedPeople,
+    weights: FloatArray,
     case_weights: FloatArray,
     reached: Reached,
 ) -> list[_Terms]:
@@ -105,7 +97,7 @@ def _terms(
         square = (1.0 - hazard) * cells.survived**2 + hazard * cells.event**2
         found.append(_Terms(curvature=bend.reshape(shape), square=square.reshape(shape)))
     survived = np.exp(lost - np.cumsum(lost, axis=2))
-    share = people.weights * case_weights
+    share = weights * case_weights
     surviving = np.einsum("bn,bns->bs", share / share.sum(axis=1, keepdims=True), survived)
     at_risk = survived * (np.cumsum(caps, axis=2) <= spells.total)
     at_risk *= reached.without_censoring(surviving)[:, None, :]

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.public.moments import whitened_designs
 from hdpstats.public.outcomes import Outcomes
+from hdpstats.public.raked_people import whitened_people
 from hdpstats.public.raking import RakedPeople
 from hdpstats.public.regression_outcomes import ListedOutcomes
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
@@ -29,15 +29,15 @@ def raked_outcomes(
     starts
         Where intervals begin (q,), if follow-up is to be as described; empty where it is that of public people.
     """
-    z, mallows = whitened_designs(geometry, people.X)
-    B, n, _ = z.shape
-    share, weights = people.weights.ravel(), (case_weights * mallows).ravel()
+    whitened = whitened_people(geometry, people)
+    B, n, _ = whitened.X.shape
+    share, weights = people.weights.ravel(), (case_weights * whitened.mallows).ravel()
     if isinstance(outcomes, SurvivalOutcomes):
         spells = outcomes.spells
         return SurvivalOutcomes(
             spells=replace(
                 spells,
-                Z=z.reshape(B * n, -1),
+                Z=whitened.z.reshape(B * n, -1),
                 entry=np.tile(spells.entry, B),
                 last=np.tile(spells.last, B),
                 cause=np.tile(spells.cause, B),
@@ -50,8 +50,7 @@ def raked_outcomes(
             at_risk=people.at_risk_at(starts) if starts.size and people.times.size else None,
         )
     if isinstance(outcomes, ListedOutcomes):
-        ones = np.ones((B * n, int(geometry.intercept)))
-        X = np.column_stack([ones, z.reshape(B * n, -1)])
+        X = whitened.X.reshape(B * n, -1)
         return replace(outcomes, X=X, weights=weights, offset=np.tile(outcomes.offset, B), share=share)
     raise TypeError("only binary outcomes, counts and survival are raked")
 

@@ -58,13 +58,13 @@ class PublicVariables:
             return np.broadcast_to(self.design.matrix(self.table), (count, n, len(self.design.columns)))
         read = self.design.needs
         numeric = {
-            name: numbers[name].ravel() if name in numbers else np.tile(values, count)
+            name: numbers[name].reshape(-1) if name in numbers else np.tile(values, count)
             for name, values in self.table.numeric.items()
             if name in read
         }
         codes = {name: np.tile(values, count) for name, values in self.table.codes.items() if name in read}
         rows = AdmittedTable(numeric=numeric, codes=codes, rows=count * n)
-        return self.design.matrix(rows).reshape(count, n, -1)
+        return np.moveaxis(self.design.by_columns(rows).reshape(-1, count, n), 0, 2)
 
 
 @final
@@ -77,7 +77,7 @@ class RakedPeople:
     weights : (B, n) float64
         Their weights, 1 in sum; where people count with case weights, these are multiplied later.
     X : (B, n, p) float64
-        Their rows of the design.
+        Their rows of the design; columns lie one after the other in memory.
     at_risk : (B, J) float64
         The share of private people at risk after each of `times`, which never grows; J may be 0.
     times : (J,) float64
@@ -107,6 +107,12 @@ class Averages:
     means: FloatArray
     squares: FloatArray
     at_risk: FloatArray
+
+    def take(self, part: slice) -> "Averages":
+        """Return some of them."""
+        return Averages(
+            shares=self.shares[part], means=self.means[part], squares=self.squares[part], at_risk=self.at_risk[part]
+        )
 
 
 @final
@@ -190,17 +196,20 @@ class RakedVariables:
         return tilted_weights(self.indicators, base, tilt)
 
     def moved(self, weights: FloatArray, means: FloatArray, variances: FloatArray) -> FloatArray:
-        """Return the numbers (B, n, kc) with weighted means and variances (B, kc), cut to the schema's bounds."""
+        """Return the numbers (kc, B, n) with weighted means and variances (B, kc), cut to the schema's bounds."""
         x = self.numbers
         first = weights @ x
         own = np.maximum(weights @ x**2 - first**2, 1e-3)
-        moved = means[:, None, :] + np.sqrt(variances / own)[:, None, :] * (x - first[:, None, :])
-        return np.clip(moved, *self.bounds)
+        stretch = np.sqrt(variances / own)
+        moved = stretch.T[:, :, None] * np.ascontiguousarray(x.T)[:, None, :]
+        moved += (means - stretch * first).T[:, :, None]
+        return np.clip(moved, *self.bounds[:, :, None, None], out=moved)
 
     def people(self, weights: FloatArray, numbers: FloatArray, at_risk: FloatArray) -> RakedPeople:
-        """Return people of weights (B, n), numbers (B, n, kc) in public units and shares at risk (B, J)."""
-        raw = numbers * self.scale + self.centre
-        columns = {each.variable: raw[:, :, place] for place, each in enumerate(self.means)}
+        """Return people of weights (B, n), numbers (kc, B, n) in public units and shares at risk (B, J)."""
+        raw = numbers * self.scale[:, None, None]
+        raw += self.centre[:, None, None]
+        columns = {each.variable: own for each, own in zip(self.means, raw, strict=True)}
         return RakedPeople(
             weights=weights / np.sum(weights * self.case_weights, axis=1, keepdims=True)
             if self.known.weighted
@@ -254,7 +263,7 @@ def raking_at(variables: RakedVariables, averages: Averages) -> Raking:
     means, squares, about = averages.means, averages.squares, variables.about
     variances = np.clip(squares - (means - about) ** 2, *VARIANCES)
     for _ in range(CORRECTIONS):
-        x = np.clip(variables.moved(w, means, variances)[0], *variables.clipped)
+        x = np.clip(variables.moved(w, means, variances)[:, 0].T, *variables.clipped)
         wanted = variances + (means - about) ** 2 + squares - w @ (x - about) ** 2
         means = means + averages.means - w @ x
         variances = np.clip(wanted - (means - about) ** 2, *VARIANCES)

@@ -92,7 +92,7 @@ def test_people_are_the_private_ones_where_these_are_tilted_moved_and_stretched_
     side = side_of(public)
     w, private = people_of(public)
     found = raked_information(side, moments_of(private, w), records=5000, records_sd=0.0)
-    people = found.averaged
+    people = found.averaged[0].raked
     assert np.allclose(people.weights, w, rtol=1e-6)
     assert np.allclose(people.X, design_of(side, private), atol=1e-5)  # interactions and splines of the moved numbers
 
@@ -127,7 +127,7 @@ def test_numbers_that_averages_cut_are_matched_as_cut(public):
     )
     found = raked_information(side, replace(known, moments=(*others, *ages)), records=5000, records_sd=0.0)
     assert np.allclose(
-        found.averaged.X, design_of(side, private), atol=0.05 * design_of(side, private).std(axis=0).max()
+        found.averaged[0].raked.X, design_of(side, private), atol=0.05 * design_of(side, private).std(axis=0).max()
     )
 
 
@@ -204,5 +204,5 @@ def test_without_averages_of_variables_of_the_model_rows_stay_as_they_are(public
     side = side_of(public, "y ~ age")
     known = CohortMoments(people=5000.0, people_sd=0.0, moments=(), release_sha256="5" * 64)
     found = raked_information(side, known, records=5000, records_sd=0.0)
-    assert np.allclose(found.averaged.weights, 1.0 / N)
-    assert np.allclose(found.averaged.X, side.variables.design.matrix(side.variables.table))
+    assert np.allclose(found.averaged[0].weights, 1.0 / N)
+    assert np.allclose(found.averaged[0].raked.X, side.variables.design.matrix(side.variables.table))

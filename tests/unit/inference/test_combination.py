@@ -327,3 +327,20 @@ def test_several_releases_have_one_set_of_standard_errors_of_their_own():
     first = [draws.generator(*each).standard_normal() for each in (hashes, hashes[::-1], hashes[:1], hashes)]
     assert first[0] == first[3]
     assert len(set(first)) == 3
+
+
+@pytest.mark.parametrize(("people", "repeated"), [(40, 1), (150, 2), (700, 10), (20_000, 20)])
+def test_more_errors_share_a_draw_of_curvature_where_public_people_are_many(people, repeated):
+    side = replace(public_side(40), X=np.zeros((people, 3)))
+    assert PublicInformation(public=side, records=100).repeated(4000) == repeated
+    assert ReleasedInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0).repeated(4000) == 1
+
+
+def test_draws_that_share_a_matrix_have_its_distribution():
+    rng = draws.generator("cd" * 32)
+    matrices = np.array([positive(seed) for seed in range(3)])
+    found = draws.normals(rng, matrices, each=4000).reshape(3, 4000, 3)
+    for drawn, covariance in zip(found, matrices, strict=True):
+        assert np.cov(drawn, rowvar=False) == pytest.approx(covariance, abs=0.15 * np.max(covariance))
+    vectors = np.arange(18.0).reshape(6, 3)
+    assert np.allclose(draws.through(matrices, vectors)[3], matrices[1] @ vectors[3])

@@ -88,7 +88,7 @@ def test_curvature_of_an_interval_is_in_proportion_to_the_share_at_risk(side):
 
 
 def test_shares_between_known_times_lie_on_lines_and_never_grow(side):
-    people = raked_information(side, known(side, {1.0: 0.5, 3.0: 0.7}), records=10, records_sd=0.0).averaged
+    people = raked_information(side, known(side, {1.0: 0.5, 3.0: 0.7}), records=10, records_sd=0.0).averaged[0].raked
     assert np.allclose(people.at_risk_at(np.array([0.0, 0.5, 1.0, 2.0, 5.0]))[0], [1.0, 0.75, 0.5, 0.5, 0.5])
     assert np.all(np.diff(people.at_risk, axis=1) <= 0)
 
@@ -96,9 +96,9 @@ def test_shares_between_known_times_lie_on_lines_and_never_grow(side):
 def test_the_direct_sum_over_people_and_intervals(side):
     """With the shrinkage of few people undone, H is the sum by definition."""
     theta = side.centre + 0.1
-    people = raked_information(side, known(side, AT_RISK), records=1000, records_sd=0.0).averaged
+    people = raked_information(side, known(side, AT_RISK), records=1000, records_sd=0.0).averaged[0].raked
     one = replace(people, weights=people.weights[:1], X=people.X[:1], at_risk=people.at_risk[:1])
-    found = side.raked_moments(theta, records=1000, people=one).H[0]
+    found = side.raked_moments(theta, records=1000, people=side.whitened(one)).H[0]
     spells, e, share = side.spells, YEARS, [1.0, *AT_RISK.values()]
     alive, H = np.ones(N), np.zeros_like(found)
     for s in range(YEARS):
