@@ -1,10 +1,11 @@
-"""What all tests share, doctests of the package too: seeded noise, and the same examples of distributions every time.
+"""What all tests share, doctests of the package too: seeded noise, the same examples of distributions, files in memory.
 
-See `tests/seeded.py`. ``--system-entropy`` leaves the operating system's entropy in its place and lets Hypothesis look
-for new examples; ``make test-entropy`` runs the tests that judge randomness so.
+See `tests/seeded.py` and `tests/scratch.py`. ``--system-entropy`` leaves the operating system's entropy in its place
+and lets Hypothesis look for new examples; ``make test-entropy`` runs the tests that judge randomness so.
 """
 
 import contextlib
+import gc
 from pathlib import Path
 
 import hypothesis
@@ -12,7 +13,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 
 from hdpstats.noise import entropy
-from tests import known_noise, seeded
+from tests import known_noise, scratch, seeded
 
 SEED = "hdpstats"
 TESTS = Path(__file__).parent / "tests"
@@ -40,6 +41,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     """Put the source in its place before anything is collected."""
+    scratch.use_memory()
     system = config.getoption("--system-entropy")
     hypothesis.settings.load_profile("new examples" if system else "the same examples")
     if system:
@@ -61,6 +63,17 @@ def pytest_report_header(config):
     if config.getoption("--system-entropy"):
         return "noise: the operating system's entropy"
     return f"noise: seeded by {config.getoption('--entropy-seed')!r}"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection():
+    """Look for garbage neither while everything is imported and collected, nor in it afterwards: it all lasts."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
