@@ -246,7 +246,7 @@ def _layout(aligns: str) -> dict[str, Any]:
 
 
 def _text_width(part: SimpleTable) -> int:
-    return len(str(part).rpartition("\n")[2])
+    return len(part[-1].as_string("txt", **part.output_formats["txt"]))
 
 
 def _stretch(part: SimpleTable, width: int) -> None:

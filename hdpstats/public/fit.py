@@ -26,7 +26,7 @@ from hdpstats.public.moments import (
     Penalty,
     PublicFit,
     WhitenedRows,
-    averaged,
+    averaged_squares,
     averaged_sums,
     coefficient_parts,
     each_column,
@@ -35,7 +35,7 @@ from hdpstats.public.moments import (
 )
 from hdpstats.public.raked_people import WhitenedPeople, whitened_people
 from hdpstats.public.raking import PublicVariables, RakedPeople
-from hdpstats.records.geometry import whiten
+from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -134,21 +134,32 @@ class WhitenedPublic(WhitenedRows):
 
     def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
+        curvature, square = self._typical(theta)
+        X, weight, levelled = self.X, self.weights * self.mallows, self._levelled
+        bend, meat = weight * curvature, weight**2 * square
+        if row_weights is not None:
+            return averaged_squares(X, row_weights * bend, row_weights * meat, records=records, levelled=levelled)
+        H, J = (X.T @ (each[:, None] * X) for each in (bend, meat))
+        return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
+
+    def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
+        """Return the moments at the centre in geometries of other radii; see `WhitenedRows.at_radii`."""
+        curvature, square = self._typical(self.centre)
+        lengths = np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
+        weight = self.weights * np.array([mallows_weights(lengths, each) for each in geometries])
+        bend, meat = weight * curvature / self.people, weight**2 * square / self.people
+        return averaged_squares(self.X, bend, meat, records=records, levelled=self._levelled)
+
+    @property
+    def _levelled(self) -> tuple[slice, ...]:
+        return (slice(int(self.geometry.intercept), None),)
+
+    def _typical(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the curvature and the squared score of each row (n,)."""
         eta = self.X @ theta + self.offset
         if self.loss.robust and self.y is not None:
-            curvature, square = (self.bread or self.loss).curvature(eta, self.y), self.loss.score(eta, self.y) ** 2
-        else:
-            curvature, square = self.loss.typical(eta)
-        X, weight = self.X, self.weights * self.mallows
-        bend, meat = (weight * curvature)[:, None], (weight**2 * square)[:, None]
-        levelled = (slice(int(self.geometry.intercept), None),)
-        if row_weights is None:
-            return averaged_sums(
-                X.T @ (bend * X), X.T @ (meat * X), records=records, people=self.people, levelled=levelled
-            )
-        i, j = np.triu_indices(X.shape[1])
-        products = X[:, i] * X[:, j]
-        return averaged((bend * products, meat * products), records=records, row_weights=row_weights, levelled=levelled)
+            return (self.bread or self.loss).curvature(eta, self.y), self.loss.score(eta, self.y) ** 2
+        return self.loss.typical(eta)
 
     @property
     def covariates(self) -> IntArray:

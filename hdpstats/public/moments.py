@@ -7,6 +7,7 @@ expectation of one person's, over public people, shrunk towards a multiple of th
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self, final
 
@@ -114,6 +115,9 @@ class PublicSide(ABC):
         ``row_weights`` (B, people) gives one pair per weighting of the public people.
         """
 
+
+ROWS = 2048
+"""Rows whose products of columns are computed at a time."""
 
 UNKNOWN = 10.0
 """Standard deviation of a coefficient of which public rows say nothing, whitened, in units of the loss's scale."""
@@ -249,6 +253,11 @@ class WhitenedRows(PublicSide, ABC):
         square = np.sum(self.X[:, int(geometry.intercept) :] ** 2, axis=1)
         return replace(self, geometry=geometry, mallows=mallows_weights(square, geometry))
 
+    def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
+        """Return the moments (k, D, D) at the centre in geometries of other radii."""
+        found = [self.at_radius(each.radius).moments(self.centre, records=records) for each in geometries]
+        return Moments(H=np.array([each.H for each in found]), J=np.array([each.J for each in found]))
+
 
 def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:
     r"""Return weighted sums of ``c x x'`` for the curvature and the squared score (B, n) of people's rows.
@@ -295,6 +304,24 @@ def averaged(
     n = len(triangles[0])
     H, J = (records * _shrunk(_symmetric(row_weights @ each), rows=n, levelled=levelled) for each in triangles)
     return Moments(H=H, J=J)
+
+
+def averaged_squares(
+    X: FloatArray, bend: FloatArray, meat: FloatArray, *, records: float, levelled: tuple[slice, ...]
+) -> Moments:
+    """Return ``records`` times sums over rows ``X`` (n, D) of ``x x'``, times weights (B, n) for ``H`` and ``J``.
+
+    They are shrunk as `averaged` does.
+    """
+    i, j = np.triu_indices(X.shape[1])
+    H, J = np.zeros((2, len(bend), len(i)))
+    for part in (slice(start, start + ROWS) for start in range(0, len(X), ROWS)):
+        columns = np.ascontiguousarray(X[part].T)
+        products = (columns[i] * columns[j]).T
+        H += bend[:, part] @ products
+        J += meat[:, part] @ products
+    found = (records * _shrunk(_symmetric(each), rows=len(X), levelled=levelled) for each in (H, J))
+    return Moments(H=next(found), J=next(found))
 
 
 def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> Moments:

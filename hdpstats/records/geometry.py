@@ -45,10 +45,10 @@ class Geometry(Record):
     def __post_init__(self) -> None:
         """Refuse shapes that do not fit and numbers that are not finite."""
         d = len(self.location)
-        numbers = np.array([*self.location, *(value for row in self.whitening for value in row), self.leverage])
         if len(self.whitening) != d or any(len(row) != d for row in self.whitening):
             raise MechanismError(f"the whitening matrix must be {d} x {d}, as the location has {d} numbers")
-        if not (np.all(np.isfinite(numbers)) and np.all(np.abs(numbers) < 1e15)):
+        sizes = np.abs(np.concatenate([*map(np.ravel, self.arrays()), [self.leverage]]))
+        if not np.all(sizes < 1e15):
             raise MechanismError("the geometry must hold finite numbers below 1e15")
         if not (1e-6 <= self.radius <= 1e6 and 1e-12 <= self.leverage <= 1e13):
             raise MechanismError(

@@ -268,13 +268,8 @@ def limit_headers(alpha: float) -> list[str]:
 
 def side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> list[list[str]]:
     """Return a row per coefficient: it and its standard error, a cell per estimate."""
-    return [
-        [
-            f"{number(float(part.values[place]))} ({number(float(error), 3)})"
-            for part, error in ((part, part.bse.iloc[place]) for part in parts)
-        ]
-        for place in places
-    ]
+    listed = [(part.values.tolist(), part.bse.tolist()) for part in parts]
+    return [[f"{number(values[place])} ({number(errors[place], 3)})" for values, errors in listed] for place in places]
 
 
 def _notes_of(result: "Result", shown: int) -> list[str]:

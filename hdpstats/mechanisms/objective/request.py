@@ -34,7 +34,7 @@ from hdpstats.mechanisms.person_loss.regression import score_norm
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.public.moments import WhitenedRows
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import AnyModel
 
 FREE = 4.0 * (1.0 + 2.0**-10)
@@ -175,14 +175,13 @@ def at_best_radius(public: Rows, price: LossPrice, *, records: int) -> Rows:
         return public.at_radius(1.0)
     norms = np.linalg.norm(public.X[:, int(public.geometry.intercept) :], axis=1)
     middle = max(float(np.median(norms)), 1e-3)
-    candidates = [public.at_radius(middle * factor) for factor in np.geomspace(*price.radii).tolist()]
-
-    def variance(each: Rows) -> float:
-        at = each.moments(each.centre, records=max(records, 1))
-        inverse = np.linalg.inv(at.H)
-        return float(np.trace(inverse @ (at.J + np.diag(price.noise(each.geometry).variance)) @ inverse))
-
-    return min(candidates, key=variance)
+    candidates = [at_radius(public.geometry, middle * factor) for factor in np.geomspace(*price.radii).tolist()]
+    at = public.at_radii(candidates, records=max(records, 1))
+    noise = np.array([price.noise(each).variance for each in candidates])
+    inverse = np.linalg.inv(at.H)
+    spread = at.J + noise[:, :, None] * np.eye(noise.shape[1])
+    variances = np.sum((inverse @ spread) * np.swapaxes(inverse, 1, 2), axis=(1, 2))
+    return public.at_radius(candidates[int(np.argmin(variances))].radius)
 
 
 def _ridge(public: WhitenedRows, price: LossPrice, *, records: int) -> float:
