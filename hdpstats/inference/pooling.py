@@ -198,11 +198,14 @@ def disagreement(
     return heterogeneity(np.array([place, fit.theta]), [variance + least, public + least], both, T=T)
 
 
-def expected_covariance(covariance: FloatArray, fit: PublicFit) -> FloatArray:
-    """Return the covariance (D, D) that `pool` reports on average where private and public people are alike."""
+def expected_covariance(covariance: FloatArray, fit: PublicFit, *, apart: FloatArray | float = 0.0) -> FloatArray:
+    """Return the covariance (D, D) that `pool` reports on average where private and public people are alike.
+
+    ``apart`` (D,) is what separates the estimates even then, as where they are estimates of different coefficients.
+    """
     rng = draws.nodes()
     each = CHAINS // DATA_SETS
-    differences = np.repeat(draws.normal(rng, covariance + fit.covariance, DATA_SETS), each, axis=0)
+    differences = np.repeat(apart + draws.normal(rng, covariance + fit.covariance, DATA_SETS), each, axis=0)
     roots = _roots(differences.T, covariance + fit.covariance, fit)
     weights = _weights(roots, covariance, fit)
     rest = np.eye(len(covariance)) - weights

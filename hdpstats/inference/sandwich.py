@@ -272,15 +272,18 @@ def undetermined(private: PredictedCovariance, fit: PublicFit | None, *, T: Floa
     return np.asarray(touched & (_standard_errors(T, private.covariance) > MOST * fit.unit * length))
 
 
-def predicted_errors(private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray) -> PredictedErrors:
+def predicted_errors(
+    private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray, apart: FloatArray | float = 0.0
+) -> PredictedErrors:
     """Return predicted standard errors, in the coordinates that ``T`` (p, D) maps whitened coefficients to.
 
-    NaN where they are too large for a fit to report the coefficient (`undetermined`).
+    NaN where they are too large for a fit to report the coefficient (`undetermined`). ``apart`` (D,): see
+    `hdpstats.inference.pooling.expected_covariance`.
     """
     total, public = private.covariance, None
     if fit is not None:
         public = _standard_errors(T, fit.covariance)
-        total = expected_covariance(total, fit)
+        total = expected_covariance(total, fit, apart=apart)
     known = np.where(undetermined(private, fit, T=T), np.nan, 1.0)
     return PredictedErrors(
         reported=known * _standard_errors(T, total),

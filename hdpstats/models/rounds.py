@@ -19,6 +19,7 @@ from hdpstats.mechanisms.clipped_newton.estimate import (
     FOLLOWED_TO_HORIZON,
     estimates,
 )
+from hdpstats.mechanisms.clipped_newton.prediction import SiteSums, of_sums, predicted_estimate
 from hdpstats.mechanisms.clipped_newton.query import (
     ClippedNewton,
     ClippedNewtonQuery,
@@ -28,15 +29,13 @@ from hdpstats.mechanisms.clipped_newton.raked import RakedSite, raked_site
 from hdpstats.mechanisms.clipped_newton.request import (
     PROPORTIONS,
     Rounds,
-    SiteSums,
     advance,
     check_enough,
     clip_at,
     costs_of,
     first_queries,
-    of_sums,
-    predicted_estimate,
 )
+from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.public_hessian import request as public_hessian
 from hdpstats.mechanisms.public_hessian.estimate import Path
 from hdpstats.mechanisms.public_hessian.estimate import estimates as hessian_estimates
@@ -148,10 +147,21 @@ def predict_clipped_newton(
         sums,
         shares=shares,
         clip=float(state.clip),
-        raked=next(iter(cohorts.values())) if len(sites) == len(cohorts) == 1 else None,
+        raked=[cohorts.get(name) for name in sites],
+        people=_public_people(spec, state),
     )
-    errors = predicted_errors(of_sums(private), state.fit, T=spec.to_terms(state.model))
+    errors = predicted_errors(
+        of_sums(private), state.fit, T=spec.to_terms(state.model), apart=private.theta - state.fit.theta
+    )
     return Prediction(mechanism=options, errors=errors, reported=True, sites=sites)
+
+
+def _public_people(spec: LossSpec, state: Rounds) -> People | None:
+    """Return the public people with their own outcomes; None for hazards, whose model hardly restricts outcomes."""
+    table = spec.study.public
+    if table is None or isinstance(spec, HazardSpec):
+        return None
+    return spec.person_loss(state.model).people(table.admitted(spec.needs))
 
 
 def _averaged_sd(query: ClippedNewtonQuery, relation: Relation) -> float:

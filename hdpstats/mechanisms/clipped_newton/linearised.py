@@ -124,13 +124,13 @@ def linearised(theta: FloatArray, parts: Sequence[SitePart], *, whole: int) -> P
         theta=theta - response @ away,
         response=response,
         scores=scores,
-        public=_public_covariance(public, moved, whole=whole, dimension=D),
+        public=public_covariance(public, moved, whole=whole, dimension=D),
         noise=noise,
         counting=counting,
     )
 
 
-def _public_covariance(
+def public_covariance(
     given: Sequence[FloatArray], moved: Sequence[FloatArray], *, whole: int, dimension: int
 ) -> FloatArray:
     """Return the covariance (D, D) of expectations: over public people (people, D), and over draws of raked ones."""

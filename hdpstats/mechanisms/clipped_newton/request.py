@@ -24,14 +24,6 @@ over sites nor divided among them. Two things are used: each person is at one si
 
 Nothing here sees a site: `advance` is a pure function. Coefficients are rounded to 2^-20 before they are asked at, so
 that the last bits of a linear algebra library do not turn the same fit into another one, which would be charged anew.
-
-**What an estimate will err by**, before a sum is asked for (`predicted_estimate`). At the public fit, taken for the
-truth, everything that `hdpstats.mechanisms.clipped_newton.linearised` says about errors is known: the response, the
-sampling of private people, the noise. What is not is where the rounds will be asked. Scores at a distance ``d`` from
-the truth have the mean :math:`m(x) \approx A_x d`, which differs between people, so that the expectation over few
-public people errs, with covariance :math:`\mathrm{cov}(A_x d)\, N^2 / n_{pub}`. The first round is asked at the public
-fit, ``d`` having its covariance; each later one at the pooled estimate of those before it, whose covariance is found by
-the same formula, round by round. Distances of different rounds are taken to be perfectly correlated, the worst case.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,21 +35,11 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.pooling import expected_covariance
-from hdpstats.inference.sandwich import PredictedCovariance
-from hdpstats.mechanisms.clipped_newton.expectations import (
-    between_people,
-    expected,
-    response_of,
-    root_of,
-    score_quantile,
-    spread_of_slopes,
-)
-from hdpstats.mechanisms.clipped_newton.linearised import PrivateEstimate
+from hdpstats.mechanisms.clipped_newton.expectations import score_quantile
 from hdpstats.mechanisms.clipped_newton.matching import Matched, match, settled
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.raked import RakedSite
-from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, rounded_up, site_weights
+from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, rounded_up
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.outcomes import Outcomes
@@ -199,65 +181,3 @@ def _query(state: Rounds, name: str, theta: FloatArray, rounds: int) -> ClippedN
         mu_squared=state.sites[name].costs[rounds],
         **state.offered(name, round=rounds),
     )
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SiteSums:
-    """A site that will be asked for sums.
-
-    ``records`` people, with a standard deviation ``records_sd`` of noise in that number; ``noise_sd`` of the average of
-    all rounds.
-    """
-
-    records: int
-    records_sd: float
-    noise_sd: float
-
-
-def predicted_estimate(
-    outcomes: Outcomes,
-    fit: PublicFit,
-    sites: Sequence[SiteSums],
-    *,
-    shares: Sequence[float],
-    clip: float,
-    raked: RakedSite | None = None,
-) -> PrivateEstimate:
-    """Return what the private estimate after all rounds will err by; ``shares``, 1 in sum, are those of the rounds.
-
-    ``raked`` are the people that sums are compared with, where those of the only site were described.
-    """
-    asked = [(fit.theta, 1.0)]
-    outcomes = outcomes if raked is None else raked.outcomes
-    at = expected(outcomes, fit.theta, asked=asked, clip=clip)
-    people = [float(max(site.records, 1)) for site in sites]
-    noises = [site.noise_sd**2 for site in sites]
-    weights = site_weights(people=people, noise=noises, variance=float(np.trace(at.covariance)) / len(fit.theta))
-    whole = sum(w * n for w, n in zip(weights, people, strict=True))
-    counting = sum((w * site.records_sd) ** 2 for w, site in zip(weights, sites, strict=True))
-    noise = sum(w * w * square for w, square in zip(weights, noises, strict=True))
-    response = response_of(whole * at.information)
-    known = between_people(at.given, whole=outcomes.whole)
-    if raked is not None:
-        apart = raked.deviations(fit.theta, asked=asked, clip=clip)
-        known = outcomes.whole * (apart.T @ apart) / len(apart)
-    root, done, covariance = np.zeros_like(fit.covariance), 0.0, fit.covariance
-    for share in shares:
-        root, done = root + share * root_of(covariance), done + share
-        spread = spread_of_slopes(outcomes, fit.theta, asked=asked, root=root / done, clip=clip)
-        found = PrivateEstimate(
-            theta=fit.theta,
-            response=response,
-            scores=sum(w * w * n for w, n in zip(weights, people, strict=True)) * at.covariance,
-            public=whole**2 / outcomes.whole * (known + spread),
-            noise=noise / done,
-            counting=counting * np.outer(at.mean, at.mean),
-        )
-        covariance = expected_covariance(found.covariance, fit)
-    return found
-
-
-def of_sums(private: PrivateEstimate) -> PredictedCovariance:
-    """Return what an estimate from noisy sums errs by."""
-    return PredictedCovariance(sampling=private.by_sampling, privacy=private.by_noise)

@@ -77,6 +77,31 @@ def test_a_plan_is_what_a_fit_reports(sizes, mechanism, delta):
     assert np.all(planned.frame["reported"])
 
 
+def negative_binomial(rows, seed):
+    """Return counts that vary more than Poisson ones, and the more the larger they are."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows).clip(-3, 3)
+    rate = np.exp(0.8 + 0.4 * x) * rng.gamma(0.8, 1.25, rows)
+    return pd.DataFrame({"x": x, "count": rng.poisson(rate).clip(0, 60).astype(float)})
+
+
+@pytest.mark.usefixtures("no_noise")
+@pytest.mark.parametrize(("fit", "rounds"), [(hdpf.poisson, 1), (hdpf.poisson, 3), (hdpf.linear, 1)])
+def test_a_plan_is_what_a_fit_reports_where_outcomes_are_unlike_their_model(fit, rounds):
+    # Clipped scores then lead to other coefficients than those of the ordinary fit, and errors are reported there.
+    study = hdp.Study(
+        private=negative_binomial(6000, 1),
+        public=negative_binomial(1500, 2),
+        schema=hdp.Schema(x=hdp.Continuous(-3, 3, complete=True), count=hdp.Continuous(0, 60, complete=True)),
+        budget=hdp.Budget(epsilon=50, delta=1e-4),
+    )
+    model = fit("count ~ x", study)
+    options = {"mechanism": hdp.mechanisms.ClippedNewton(rounds=rounds), "delta": 1e-6 if rounds > 1 else 0}
+    planned = model.plan(1.0, **options).frame["std_error"]
+    reported = model.fit(1.0, **options).bse.to_numpy()
+    assert np.exp(np.mean(np.log(planned / reported))) == pytest.approx(1.0, abs=0.1)
+
+
 def test_a_draw_at_a_temperature_is_planned_from_its_own_constants():
     model = model_of(ONE)
     planned = model.plan(1.0, delta=1e-6, mechanism="exponential")
