@@ -1,9 +1,10 @@
-"""Simulated studies of missing cells: logit and hazard fits against complete cases without noise."""
+"""Simulated studies of missing cells: fits to private rows and to weighted samples against complete cases."""
 
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from scipy.special import expit
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
@@ -12,9 +13,23 @@ PRIVATE, PUBLIC, EPSILON = 3_000, 500, 5.0
 ARMS = ("Placebo", "Drug")
 INTERVALS = 6
 LOGIT, HAZARD = "y ~ x + log1p(nodes) + arm", "Surv(time, event) ~ x + log1p(nodes) + arm"
+POISSON, SAMPLE = "visits ~ x + log1p(nodes) + arm", "answer ~ high + arm"
+CASES = f"{LOGIT}, case weights"
 TRUTH = {
     LOGIT: {"Intercept": -1.2, "x": 0.6, "log1p(nodes)": 0.7, "arm[T.Drug]": -0.5},
     HAZARD: {"x": 0.4, "log1p(nodes)": 0.5, "arm[T.Drug]": -0.4},
+    POISSON: {"Intercept": -0.2, "x": 0.2, "log1p(nodes)": 0.4, "arm[T.Drug]": -0.3},
+    SAMPLE: {"Intercept": -0.5, "high": 0.8, "arm[T.Drug]": -0.6},
+}
+TRUTH[CASES] = TRUTH[LOGIT]
+"""True coefficients, by model."""
+
+NAMES = {
+    LOGIT: "logit",
+    HAZARD: "hazard",
+    POISSON: "Poisson",
+    CASES: "logit, case weights",
+    SAMPLE: "logit, weighted sample",
 }
 
 
@@ -24,10 +39,16 @@ def people(rows: int, rng: np.random.Generator) -> pd.DataFrame:
     nodes = rng.poisson(np.exp(0.8 + 0.4 * x)).clip(0, 40).astype(float)
     arm = rng.integers(0, 2, rows)
     frame = pd.DataFrame({"x": x, "nodes": nodes, "arm": np.array(ARMS)[arm]})
-    frame["y"] = (rng.random(rows) < 1.0 / (1.0 + np.exp(-_predictor(frame, LOGIT)))).astype(float)
+    frame["y"] = (rng.random(rows) < expit(_predictor(frame, LOGIT))).astype(float)
     rate = 0.25 * np.exp(_predictor(frame, HAZARD) - 0.8)
     event, end = rng.exponential(1.0 / rate), rng.uniform(1.0, 8.0, rows)
-    return frame.assign(time=np.minimum(event, end), event=(event <= end).astype(float))
+    frame = frame.assign(time=np.minimum(event, end), event=(event <= end).astype(float))
+    frame["visits"] = rng.poisson(np.exp(_predictor(frame, POISSON))).clip(0, 20).astype(float)
+    frame["w"] = 0.5 + 1.5 * rng.random(rows)
+    frame["high"] = (x > 0).astype(float)
+    b = TRUTH[SAMPLE]
+    eta = b["Intercept"] + b["high"] * frame["high"] + b["arm[T.Drug]"] * arm
+    return frame.assign(answer=(rng.random(rows) < expit(eta)).astype(float))
 
 
 def _predictor(frame: pd.DataFrame, formula: str) -> np.ndarray:
@@ -55,23 +76,40 @@ class Lacking:
 
 def schema_of(formula: str, **changes: object) -> hdp.Schema:
     """Return the declarations of the columns of a formula; all but the named ones are declared complete."""
-    columns = {
+    columns: dict[str, object] = {
         "x": hdp.Continuous(-3, 3, complete=True),
         "nodes": hdp.Continuous(0, 40, complete=True),
         "arm": hdp.Categorical(ARMS, complete=True),
     }
-    if formula == LOGIT:
-        columns["y"] = hdp.Binary(complete=True)
-    else:
+    if formula == HAZARD:
         columns |= {"time": hdp.Duration(6, complete=True), "event": hdp.Binary(complete=True)}
+    elif formula == POISSON:
+        columns["visits"] = hdp.Continuous(0, 20, complete=True)
+    elif formula == SAMPLE:
+        columns |= {"high": hdp.Binary(complete=True), "answer": hdp.Binary(complete=True)}
+    else:
+        columns["y"] = hdp.Binary(complete=True)
+    if formula == CASES:
+        columns["w"] = hdp.Weight(max=2, complete=True)
     return hdp.Schema({**columns, **changes})
 
 
 def model_of(formula: str, study: hdp.Study) -> object:
     """Return the model of a formula."""
-    if formula == LOGIT:
-        return hdpf.logit(formula, data=study)
-    return hdpf.hazard(formula, data=study, intervals=INTERVALS, baseline="dummies")
+    if formula == HAZARD:
+        return hdpf.hazard(formula, data=study, intervals=INTERVALS, baseline="dummies")
+    if formula == POISSON:
+        return hdpf.poisson(formula, data=study)
+    if formula == CASES:
+        return hdpf.logit(LOGIT, data=study, weights="w")
+    return hdpf.logit(formula, data=study)
+
+
+def result_of(formula: str, study: hdp.Study) -> hdp.Result:
+    """Return the fit: to private rows, or to public rows that are weighted to stand for them."""
+    if formula == SAMPLE:
+        return hdp.hybrid_weights(study, ["answer", "high", "arm"], epsilon=EPSILON).fit(hdpf.logit, formula)
+    return model_of(formula, study).fit(epsilon=EPSILON)
 
 
 @dataclass(frozen=True)
@@ -91,8 +129,8 @@ def one_fit(
 ) -> Fit:
     """Fit private rows, and the complete ones among them without noise."""
     study = hdp.Study(private=spoiled, public=public, schema=schema, budget=hdp.Budget(epsilon=2 * EPSILON))
-    result = model_of(formula, study).fit(epsilon=EPSILON)
-    alone, names = result.private_only, list(TRUTH[formula])
+    result = result_of(formula, study)
+    alone, names = result.private_only or result, list(TRUTH[formula])
     limits = alone.conf_int().loc[names].to_numpy()
     truth = np.array(list(TRUTH[formula].values()))
     whole = spoiled.dropna()
