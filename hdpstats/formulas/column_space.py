@@ -8,8 +8,10 @@ basis of that space, and a user's coefficients follow from the fitted ones by a 
 brought to reduced echelon form. Where every row of that form is a single product of atoms the space is the span of
 these products, which do not depend on the formula: they are written out in alphabetical order by degree, categories
 with the first declared level as the reference, powers as ``poly`` with the constants of the schema, which is well
-conditioned. A space that is no span of products keeps its own columns, with the terms in order; columns that depend
-linearly on each other, and designs too large to be taken apart, keep them as they are.
+conditioned. A space that is no span of products has the rows of that form for columns, as sums of products. Where
+neither can be written (a spline in one of several summands, a number that no float holds) the formula's own columns
+stay, with the terms in order; columns that depend linearly on each other, and designs too large to be taken apart, stay
+as they are.
 
 **Why it is right.** Nothing is trusted to be the same space: the canonical formula is compiled, its columns are written
 as polynomials, and a matrix ``L`` of fractions with ``X_canonical = X_user L`` is solved for without rounding. It
@@ -21,26 +23,26 @@ sum of losses of linear predictors has its minimum at both.
 the query, as it does for any other. What the user sees is a linear map of what was released.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import groupby
-from math import prod
 from typing import TypeVar, final
 
 import numpy as np
 
 from hdpstats._base.errors import FormulaError
 from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.affine import exactly
 from hdpstats.formulas.bases import expand, with_knots
 from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.expressions import Piecewise, Splines, bounds_of
 from hdpstats.formulas.lexer import tokenize
 from hdpstats.formulas.monomials import Atom, Columns, Monomial, Polynomial, TooLargeError
-from hdpstats.formulas.operations import LARGEST_EXPONENT
+from hdpstats.formulas.operations import Interval
 from hdpstats.formulas.parser import ParsedFormula, read_right_side
+from hdpstats.formulas.right_sides import right_sides
 from hdpstats.schema.schema import Schema
 
 
@@ -55,10 +57,14 @@ class CanonicalDesign:
         The canonical columns, or the user's own where there are no others.
     to_terms : (p, p) float64
         ``L``: the user's coefficients are ``L`` times those of ``design``.
+    is_settled : bool
+        Whether every other formula with these columns, of those that are polynomials in the same functions of single
+        columns, has this design too.
     """
 
     design: Design
     to_terms: FloatArray
+    is_settled: bool = False
 
 
 @lru_cache(maxsize=256)
@@ -83,23 +89,23 @@ def canonical_design(design: Design, schema: Schema) -> CanonicalDesign:
     """
     own = CanonicalDesign(design=design, to_terms=np.eye(len(design.columns)))
     try:
-        columns = Columns(schema=schema, splines=_splines(design))
+        columns = Columns(schema=schema, splines=_splines(design, schema))
         reduced = _Reduced.of(columns.of(design))
         if reduced is None:
             return own
-        for right in dict.fromkeys((*_candidates(reduced.products), _in_order(design))):
+        for right in right_sides([row for row, _ in reduced.rows.values()]):
             found = _compiled(right, design, schema, columns, reduced)
             if found is not None:
-                return found
+                written = (each for column in found.design.columns for each in column.expressions)
+                return replace(found, is_settled=all(map(columns.settles, written)))
+        return _compiled(_in_order(design), design, schema, columns, reduced) or own
     except TooLargeError:
         pass
     return own
 
 
-def _compiled(
-    right: str, design: Design, schema: Schema, columns: Columns, reduced: "_Reduced"
-) -> CanonicalDesign | None:
-    """Return the design of a right side if its columns span the same space."""
+def read_columns(right: str, design: Design, schema: Schema) -> Design | None:
+    """Return a right side with the outcome of a design; None where it reads other columns, or cannot be read."""
     try:
         terms, intercept = read_right_side(tokenize(right))
         parsed = ParsedFormula(text=right, left=None, terms=terms, intercept=intercept)
@@ -110,7 +116,18 @@ def _compiled(
     needs = (*outcome, *made.needs)
     if len(made.columns) != len(design.columns) or set(needs) != set(design.needs):
         return None
-    known = Columns(schema=schema, splines={**columns.splines, **_splines(made)})
+    text = f"{design.canonical.partition('~')[0]}~ {right}"
+    return replace(made, formula=text, canonical=text, response=design.response, needs=needs)
+
+
+def _compiled(
+    right: str, design: Design, schema: Schema, columns: Columns, reduced: "_Reduced"
+) -> CanonicalDesign | None:
+    """Return the design of a right side if its columns span the same space."""
+    made = read_columns(right, design, schema)
+    if made is None:
+        return None
+    known = Columns(schema=schema, splines={**columns.splines, **_splines(made, schema)})
     polynomials = known.of(made)
     if _Reduced.of(polynomials) is None:
         return None
@@ -121,8 +138,6 @@ def _compiled(
             return None
         for own, value in coordinates.items():
             to_terms[own, place] = float(value)
-    text = f"{design.canonical.partition('~')[0]}~ {right}"
-    made = replace(made, formula=text, canonical=text, response=design.response, needs=needs)
     return CanonicalDesign(design=made, to_terms=to_terms)
 
 
@@ -156,11 +171,6 @@ class _Reduced:
                     _subtract(combined, factor, parts)
             rows[leading] = (row, parts)
         return cls(rows=rows)
-
-    @property
-    def products(self) -> frozenset[Monomial] | None:
-        """The monomials whose span is the space; None where it is no such span."""
-        return frozenset(self.rows) if all(len(row) == 1 for row, _ in self.rows.values()) else None
 
     def coordinates(self, column: Polynomial) -> Combination | None:
         """Return a column's coordinates in the columns that were reduced; None where it is not in their space."""
@@ -199,32 +209,44 @@ def _scaled(terms: Mapping[_Place, Fraction], factor: Fraction) -> dict[_Place, 
     return {place: factor * value for place, value in terms.items()}
 
 
-def _splines(design: Design) -> dict[Piecewise, Atom]:
+def _splines(design: Design, schema: Schema) -> dict[Piecewise, Atom]:
     """Return every curve of a design as an atom; its spline has all knots written out."""
     terms, _ = read_right_side(tokenize(design.canonical.partition("~")[2]))
     boxes, found = dict(design.boxes), {}
     for factor in {factor for term in terms for factor in term.factors if isinstance(factor, Splines)}:
-        image = bounds_of(factor.operand, boxes)
-        text, columns = with_knots(factor, image), expand(factor, image)
+        columns = expand(factor, bounds_of(factor.operand, boxes))
+        own = _unscaled(factor, boxes, schema)
+        text = with_knots(own, bounds_of(own.operand, boxes))
         for place, column in enumerate(columns, start=1):
             if isinstance(column, Piecewise):
                 found[column] = Atom(f"{text}[{place}]", text, place, len(columns))
     return found
 
 
-_Key = tuple[tuple[str, ...], tuple[str, ...]]
-"""The atoms of a product that are numbers, and the factors of several columns that the others belong to."""
+def _unscaled(factor: Splines, boxes: Mapping[str, Interval], schema: Schema) -> Splines:
+    """Return a spline of ``a x + b``, ``a > 0``, as the spline of ``x`` that has the same curves, where knots allow it.
 
-
-def _candidates(products: frozenset[Monomial] | None) -> Iterator[str]:
-    """Yield right sides that may span the products, best first: whole factors, powers as ``poly``; each alone."""
-    if products is None:
-        return
-    for factors, powers in ((True, True), (True, False), (False, False)):
-        terms = _terms(products, factors=factors, powers=powers)
-        if terms is not None:
-            listed = sorted(terms, key=lambda term: (len(term), term))
-            yield " + ".join(["1" if () in products else "0", *(":".join(term) for term in listed)])
+    B-splines, and the natural ones that are made of them, do not depend on the unit and the origin of what they are of.
+    """
+    found = Columns(schema=schema, splines={}).affine(factor.operand)
+    if found is None or found.slope < 0:
+        return factor
+    image, box = bounds_of(factor.operand, boxes), boxes[found.variable.name]
+    ends = [float(found.slope * Fraction(end) + found.constant) for end in (box.lower, box.upper)]
+    if not np.allclose(ends, (image.lower, image.upper), rtol=0.0, atol=1e-12 * (image.upper - image.lower)):
+        return factor
+    given = [] if isinstance(factor.knots, int) else list(factor.knots)
+    given += [end for end in (factor.lower, factor.upper) if end is not None]
+    moved = {each: (Fraction(each) - found.constant) / found.slope for each in given}
+    if not all(map(exactly, moved.values())):
+        return factor
+    return replace(
+        factor,
+        operand=found.variable,
+        knots=factor.knots if isinstance(factor.knots, int) else tuple(float(moved[each]) for each in factor.knots),
+        lower=None if factor.lower is None else float(moved[factor.lower]),
+        upper=None if factor.upper is None else float(moved[factor.upper]),
+    )
 
 
 def _in_order(design: Design) -> str:
@@ -232,54 +254,3 @@ def _in_order(design: Design) -> str:
     terms, intercept = read_right_side(tokenize(design.canonical.partition("~")[2]))
     listed = sorted((len(term.factors), term.source) for term in terms)
     return " + ".join(["1" if intercept else "0", *(source for _, source in listed)])
-
-
-def _terms(products: frozenset[Monomial], *, factors: bool, powers: bool) -> set[tuple[str, ...]] | None:
-    """Return the factors' texts of all terms; None where the products are not whole splines, or have high powers."""
-    terms: set[tuple[str, ...]] = set()
-    ordered = sorted((monomial for monomial in products if monomial), key=_key)
-    for (numbers, blocks), group in groupby(ordered, key=_key):
-        members = list(group)
-        exponents = {tuple(power for atom, power in each if not atom.block) for each in members}
-        indices = {tuple(atom.index for atom, _ in each if atom.block) for each in members}
-        once = len(exponents) * len(indices) == len(members)
-        whole = once and len(indices) == prod(atom.size for atom, _ in members[0] if atom.block)
-        high = max((max(each, default=1) for each in exponents), default=1)
-        if high > LARGEST_EXPONENT or (not whole and any(atom.block and not atom.once for atom, _ in members[0])):
-            return None
-        degrees = tuple(max(column) for column in zip(*exponents, strict=True))
-        together = powers and once and len(exponents) == prod(degrees)
-        if whole and factors and (together or high == 1):
-            terms.add(tuple(sorted([*map(_power_basis, numbers, degrees), *blocks])))
-            continue
-        for each in members:
-            kept = [] if not (whole and factors) else list(blocks)
-            alone = [_alone(atom, power) for atom, power in each if not (kept and atom.block)]
-            terms.add(tuple(sorted([*alone, *kept])))
-    return terms
-
-
-def _key(monomial: Monomial) -> _Key:
-    return (
-        tuple(atom.text for atom, _ in monomial if not atom.block),
-        tuple(atom.block for atom, _ in monomial if atom.block),
-    )
-
-
-def _power_basis(text: str, degree: int) -> str:
-    return f"poly({text}, {degree})" if degree > 1 else _number(text)
-
-
-def _number(text: str) -> str:
-    """Return a number's atom as a factor: arithmetic stands inside ``I( )``, and what is no column times 1.
-
-    So a comparison is a number, which is not coded as a category.
-    """
-    return f"I(1 * {text})" if text.startswith("(") else text
-
-
-def _alone(atom: Atom, power: int) -> str:
-    """Return a single atom, or a power of it, as a factor."""
-    if atom.block:
-        return f"I{atom.text}"
-    return f"I({atom.text}^{power})" if power > 1 else _number(atom.text)

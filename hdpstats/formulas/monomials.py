@@ -5,6 +5,8 @@ comparison, one column of a spline, or the indicator of one level of a category.
 
 * ``1 = sum of all level indicators``, by which that of the first level is written as 1 less the others,
 * an indicator times itself is itself, and indicators of two levels of one category exclude each other,
+* a function of ``a x + b``, with a column ``x``, is one of ``x`` in a form of its own
+  (`hdpstats.formulas.affine`): ``log(2 * x)`` is ``log(x)`` and a constant, ``2 * x > 4`` is ``x > 2``,
 
 two expressions are the same function of a row wherever their polynomials are equal. Coefficients are fractions, so that
 nothing is rounded: ``scale(age, mean=50, sd=10)`` is ``age / 10 - 5``.
@@ -14,9 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from math import log
 from typing import final
 
+from hdpstats.formulas.affine import Affine, in_form
 from hdpstats.formulas.design import Design, DesignColumn, Level
 from hdpstats.formulas.expressions import Expression, Number, Operation, Piecewise, Variable, written
 from hdpstats.formulas.lexer import literal, quoted
@@ -26,9 +28,10 @@ from hdpstats.schema.schema import Schema
 MOST_MONOMIALS = 4000
 """A design whose columns have more summands in all is not taken apart."""
 
-_LOGARITHMS = {"log": Fraction(1), "log2": Fraction(1 / log(2.0)), "log10": Fraction(1 / log(10.0))}
 _COMPLEMENTS = {"<=": ">", "<": ">=", "!=": "=="}
 _COMPARISONS = (">", ">=", "==")
+COMPARED = (*_COMPARISONS, *_COMPLEMENTS)
+"""The comparisons of expressions."""
 
 
 class TooLargeError(Exception):
@@ -176,20 +179,59 @@ class Columns:
         if rule in _COMPLEMENTS:
             whole = Operation(rule=_COMPLEMENTS[rule], operands=operation.operands, source="")
             return add(ONE, self._operation(whole), Fraction(-1))
-        if rule in _LOGARITHMS:
-            return {((Atom(written(_natural(first))), 1),): _LOGARITHMS[rule]}
-        return _single(Atom(written(operation), once=rule in _COMPARISONS))
+        return self._function(operation)
+
+    def _function(self, operation: Operation) -> Polynomial:
+        """Return what is no algebra: a function, a quotient or a comparison, in its own form where it has one."""
+        rule, (first, *rest) = operation.rule, operation.operands
+        if rule in _COMPARISONS:
+            difference = self.affine(Operation(rule="-", operands=(first, rest[0]), source=""))
+            if difference is not None and difference.slope < 0 and rule != "==":
+                opposite = Operation(rule="<" if rule == ">" else "<=", operands=difference.at_zero, source="")
+                return self._operation(opposite) if difference.is_exact else _single(_atom(operation))
+            if difference is not None and difference.is_exact:
+                return _single(_atom(Operation(rule=rule, operands=difference.at_zero, source="")))
+            return _single(_atom(operation))
+        argument = self.affine(rest[0] if rule == "/" else first)
+        found = None if argument is None else in_form(rule, argument)
+        if found is None:
+            return _single(_atom(operation))
+        own = add({(): found.constant} if found.constant else {}, _single(_atom(found.function)), found.factor)
+        return multiply(self._expression(first), own) if rule == "/" else own
+
+    def affine(self, expression: Expression) -> Affine | None:
+        """Return an expression as ``a x + b`` with a column ``x``; None where it is none, or more than that."""
+        polynomial = dict(self._expression(expression))
+        constant = polynomial.pop((), Fraction(0))
+        if len(polynomial) != 1:
+            return None
+        ((monomial, slope),) = polynomial.items()
+        names = {quoted(name): name for name, column in self.schema.items() if not isinstance(column, Categorical)}
+        if len(monomial) != 1 or monomial[0][1] != 1 or monomial[0][0].text not in names or monomial[0][0].block:
+            return None
+        name = names[monomial[0][0].text]
+        return Affine(variable=Variable(name=name, source=quoted(name)), slope=slope, constant=constant)
+
+    def settles(self, expression: Expression) -> bool:
+        """Whether an expression is a polynomial in columns and in functions of ``a x + b`` that have a form here."""
+        if isinstance(expression, Variable | Number):
+            return True
+        if isinstance(expression, Piecewise):
+            return False
+        rule, (first, *rest) = expression.rule, expression.operands
+        if rule in ("I", "+", "-", "*", "negative") or rule.startswith("^"):
+            return all(map(self.settles, expression.operands))
+        if rule == "/" and isinstance(rest[0], Number):
+            return self.settles(first)
+        if rule in COMPARED:
+            found = self.affine(Operation(rule="-", operands=(first, rest[0]), source=""))
+        else:
+            found = self.affine(rest[0] if rule == "/" else first)
+        return found is not None and found.is_exact
 
 
-def _natural(argument: Expression) -> Operation:
-    """Return the natural logarithm of an expression: ``log1p(x)`` where that is ``x + 1``."""
-    while isinstance(argument, Operation) and argument.rule == "I":
-        (argument,) = argument.operands
-    if isinstance(argument, Operation) and argument.rule == "+":
-        for one, other in (argument.operands, argument.operands[::-1]):
-            if isinstance(one, Number) and one.value == 1.0:
-                return Operation(rule="log1p", operands=(other,), source="")
-    return Operation(rule="log", operands=(argument,), source="")
+def _atom(operation: Operation) -> Atom:
+    return Atom(written(operation), once=operation.rule in _COMPARISONS)
 
 
 def _single(atom: Atom) -> Polynomial:

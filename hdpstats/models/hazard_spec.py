@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import final
+from typing import Self, final
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.column_space import canonical_design
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.design import Design
 from hdpstats.losses import LINKS
@@ -58,6 +58,8 @@ class HazardSpec(LossSpec):
         Columns of the schema.
     row_norm, total : float or None
         Declared bounds: on the scaled row norm without public rows, on the sum of a person's caps.
+    others : CanonicalDesign or None
+        The columns that queries are about, where they are not the canonical ones.
     """
 
     study: Study
@@ -70,6 +72,7 @@ class HazardSpec(LossSpec):
     offset: str | None
     row_norm: float | None
     total: float | None
+    others: CanonicalDesign | None = None
 
     @property
     def formula(self) -> str:
@@ -77,9 +80,23 @@ class HazardSpec(LossSpec):
         return self.design.formula
 
     @cached_property
-    def asked(self) -> SurvivalDesign:
+    def columns(self) -> CanonicalDesign:
         """The columns that a query is about: those of the formula span the same."""
-        return replace(self.design, covariates=canonical_design(self.design.covariates, self.study.schema).design)
+        return self.others or canonical_design(self.design.covariates, self.study.schema)
+
+    def asking(self, columns: CanonicalDesign, study: Study) -> Self:
+        """Return the model with queries about other columns, which span the same, to the sites of another study."""
+        return replace(self, others=columns, study=study)
+
+    @cached_property
+    def asked(self) -> SurvivalDesign:
+        """What a query is about, times and events included."""
+        return replace(self.design, covariates=self.columns.design)
+
+    @property
+    def question(self) -> str:
+        """The formula of a query, strata included."""
+        return self.asked.canonical
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -218,7 +235,7 @@ class HazardSpec(LossSpec):
         The constants that the columns take from each other go to the baseline.
         """
         baseline = self._flat_baseline if self.public is None else self.public.baseline
-        own = canonical_design(self.design.covariates, self.study.schema).to_terms
+        own = self.columns.to_terms
         e = len(baseline.constant)
         block = np.eye(e + len(own) - 1)
         block[:e, e:], block[e:, e:] = np.outer(baseline.constant, own[0, 1:]), own[1:, 1:]

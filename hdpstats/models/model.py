@@ -11,6 +11,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.loops import progress
+from hdpstats._base.validation import truth
 from hdpstats.display import Report, named_values
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
 from hdpstats.mechanisms.exponential.query import ExponentialMechanism
@@ -26,6 +27,7 @@ from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.plan import Plan
 from hdpstats.models.points import Prediction, fit_points, predict_points
 from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of
+from hdpstats.models.reuse import recorded_fit
 from hdpstats.models.rounds import fit_clipped_newton, fit_public_hessian, predict_clipped_newton
 from hdpstats.models.wanted import CANDIDATES, Wanted, checked_wanted, expected_of, smallest_epsilons
 from hdpstats.models.weighted import fit_histogram, fit_weighted
@@ -290,10 +292,13 @@ class Model(ABC):
         allow_large_epsilon: bool = False,
         description: Description | None = None,
         describe: bool = True,
+        reuse: bool = False,
     ) -> Result:
         """Fit under differential privacy: the only method that spends epsilon.
 
-        The same call again returns the stored release for free; ``replicate=2`` releases an independent one.
+        The same call again returns the stored release for free; ``replicate=2`` releases an independent one. So does
+        the same model written otherwise, with another order of terms, reference level, centre or unit. Where a formula
+        only turns out to have the columns of an earlier one, the fit is refused before a charge, see ``reuse``.
 
         Parameters
         ----------
@@ -322,6 +327,9 @@ class Model(ABC):
             Without a description the fit asks for what it needs to know of the private people, with a part of epsilon
             that `plan` and the summary show. False declines: intervals then assume that no cell is missing and
             that covariates are distributed as the public ones.
+        reuse
+            Return a stored release of a model with the same columns, written in a way that makes another query, its
+            coefficients mapped to this formula, at no charge; the summary says which. Without it such a fit is refused.
 
         Raises
         ------
@@ -346,8 +354,13 @@ class Model(ABC):
             raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
         request.check(sites)
         warn_of_nan(spec.public_only)
-        chosen = request.mechanism or recommended(spec, request)
-        return methods_of(spec).of(chosen).fit(spec, chosen, request)
+
+        def fitted(asked: ModelSpec) -> Result:
+            chosen = request.mechanism or recommended(asked, request)
+            return methods_of(asked).of(chosen).fit(asked, chosen, request)
+
+        recorded = recorded_fit(spec, request, fitted, reuse=truth(reuse, name="reuse"))
+        return fitted(spec) if recorded is None else recorded
 
     def fit_public(self) -> Result:
         """Return the ordinary fit to the public rows alone: no noise, no penalty, no cost.

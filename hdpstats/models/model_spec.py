@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.formulas import Design
+from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
@@ -118,6 +119,20 @@ class LossSpec(ModelSpec):
     def needs(self) -> tuple[str, ...]:
         """The columns of the design, of weights and of offset."""
         return (*self.design.needs, *self.extra)
+
+    @property
+    @abstractmethod
+    def columns(self) -> CanonicalDesign:
+        """The columns that a query is about."""
+
+    @property
+    def question(self) -> str:
+        """The formula of a query."""
+        return self.columns.design.canonical
+
+    @abstractmethod
+    def asking(self, columns: CanonicalDesign, study: Study) -> Self:
+        """Return the model with queries about other columns, which span the same, to the sites of another study."""
 
     @property
     def assumption(self) -> str:

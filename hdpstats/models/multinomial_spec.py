@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import final
+from typing import Self, final
 
 import numpy as np
 
@@ -64,6 +64,15 @@ class MultinomialSpec(LossSpec):
     weights: str | None
     row_norm: float | None
     offset: str | None = None
+
+    @property
+    def columns(self) -> CanonicalDesign:
+        """The columns that a query is about."""
+        return self.asked
+
+    def asking(self, columns: CanonicalDesign, study: Study) -> Self:
+        """Return the model with queries about other columns, which span the same, to the sites of another study."""
+        return replace(self, asked=columns, study=study)
 
     @property
     def formula(self) -> str:

@@ -6,7 +6,7 @@ Numbers of a loss that were left out come from public facts. Arguments are check
 import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from typing import Self, final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from hdpstats.mechanisms.objective.request import Recommended, RegressionPrice, 
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.models.counted_outcomes import TIES, may_count
 from hdpstats.models.model_spec import (
     FIXED,
     LossSpec,
@@ -37,12 +38,11 @@ from hdpstats.models.model_spec import (
     offsets,
 )
 from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
-from hdpstats.public.likelihood import classical_fit, is_tied
+from hdpstats.public.likelihood import classical_fit
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.results import ModelFacts
-from hdpstats.schema.column import NumericColumn
 from hdpstats.sites import Study
 from hdpstats.solvers import ridge_objective
 
@@ -154,6 +154,8 @@ class RegressionSpec(LossSpec):
         The data and the columns of the formula.
     asked : CanonicalDesign
         The columns that a query is about: those of the formula span the same.
+    option : LossOption
+        The loss as it was asked for.
     chosen : ChosenLoss
         The loss, its outcome and its numbers.
     weights, offset : str or None
@@ -168,11 +170,23 @@ class RegressionSpec(LossSpec):
     study: Study
     design: Design
     asked: CanonicalDesign
+    option: options.LossOption
     chosen: ChosenLoss
     weights: str | None
     offset: str | None
     row_norm: float | None
     public: WhitenedPublic | None
+
+    @property
+    def columns(self) -> CanonicalDesign:
+        """The columns that a query is about."""
+        return self.asked
+
+    def asking(self, columns: CanonicalDesign, study: Study) -> Self:
+        """Return the model with queries about other columns, which span the same, to the sites of another study."""
+        chosen = chosen_loss(self.option, columns.design, self.study, weights=self.weights, offset=self.offset)
+        public = _public(self.study, columns.design, chosen, weights=self.weights, offset=self.offset)
+        return replace(self, asked=columns, study=study, chosen=chosen, public=public)
 
     @property
     def formula(self) -> str:
@@ -312,30 +326,6 @@ class RegressionSpec(LossSpec):
         return scaled, rows.rows
 
 
-MOST_COUNTS = 200.0
-"""The largest upper bound of an outcome that is taken for a count."""
-
-TIES = (
-    "{outcome} may be a count, as it is declared from 0 to a whole number: quantiles of tied outcomes are steps in the "
-    "covariates, and what is estimated is a smoothed one whose intervals need not cover them. hdpf.poisson has a model "
-    "of counts; {outcome} ~ 1 covers the quantile itself."
-)
-
-
-def may_count(study: Study, outcome: str) -> bool:
-    """Return whether an outcome is declared as a count might be, of 0 and 1 or from 0 to a whole number.
-
-    Public outcomes that hardly ever agree say that it is none.
-    """
-    column, public = study.schema[outcome], study.public
-    if public is not None and outcome in public.names and not is_tied(public.raw([outcome]).numeric[outcome]):
-        return False
-    if column.kind == "binary":
-        return True
-    low, high = (column.lower, column.upper) if isinstance(column, NumericColumn) else (1.0, 1.0)
-    return column.kind == "continuous" and low == 0.0 and high == int(high) and high <= MOST_COUNTS
-
-
 def open_regression(
     formula: str,
     data: object,
@@ -369,6 +359,7 @@ def open_regression(
         study=study,
         design=design,
         asked=asked,
+        option=option,
         chosen=chosen,
         weights=weight_column,
         offset=shift,

@@ -21,7 +21,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
 from hdpstats.sites.attempts import drawn_once, silence, warn_if_charged_again
 from hdpstats.sites.forms import Quote
-from hdpstats.sites.site import Site, SiteTerms
+from hdpstats.sites.site import Recorded, Site, SiteTerms
 
 MOST_PUBLIC = 8
 """Public tables that a site keeps of one owner: the latest ones."""
@@ -228,18 +228,20 @@ class LocalSite(Site):
         self._check(query)
         return columns_of(query, self._site_facts(analyst))
 
+    def recorded(self) -> Recorded:
+        """Return what the ledger has of this version of the data, for whomever it was charged; see `Site.recorded`."""
+        history = self._ledger.history()
+        own = history["released"] & (history["version"] == self._ledger.version)
+        return Recorded(formulas=tuple(history["model"][own].dropna().unique()), find=self._found)
+
+    def _found(self, query: Query) -> Release | None:
+        stored = self._ledger.stored(self._request(query).id)
+        return None if stored is None else self._handed_out(stored, known=True)
+
     def _request(self, query: Query) -> Request:
         """Return what is asked, as the ledger knows it, or refuse what this site does not answer."""
         self._check(query)
-        return Request(
-            dataset=self._ledger.dataset,
-            version=self._ledger.version,
-            schema_sha256=query.schema_sha256,
-            public_sha256=query.public_sha256,
-            query_json=query.to_json(),
-            terms=str(self._terms),
-            replicate=query.replicate,
-        )
+        return request_of(query, dataset=self._ledger.dataset, version=self._ledger.version, terms=self._terms)
 
     def _check(self, query: Query) -> None:
         check_kind(query)
@@ -279,6 +281,19 @@ class LocalSite(Site):
         if not hasattr(self, "_public"):  # the last that the constructor sets
             return "<local site: not complete>"
         return f"<local site: data set {self._ledger.dataset!r}, {len(self.schema)} declared columns; {self._terms}>"
+
+
+def request_of(query: Query, *, dataset: str, version: int, terms: SiteTerms) -> Request:
+    """Return what identifies the release of a query in the ledger of a site."""
+    return Request(
+        dataset=dataset,
+        version=version,
+        schema_sha256=query.schema_sha256,
+        public_sha256=query.public_sha256,
+        query_json=query.to_json(),
+        terms=str(terms),
+        replicate=query.replicate,
+    )
 
 
 def rehearse(prepared: Prepared, invented: PrivateTable) -> None:

@@ -18,11 +18,14 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.attempts import warn_if_charged_again
 from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, public_to_dict
-from hdpstats.sites.local import MOST_PUBLIC
-from hdpstats.sites.site import Site, SiteTerms
+from hdpstats.sites.local import MOST_PUBLIC, request_of
+from hdpstats.sites.site import Recorded, Site, SiteTerms
 
 Token = str | Callable[[], str]
 Certificate = tuple[str | PathLike[str], str | PathLike[str]]
+SHOWN = 12
+"""How many digits of the identity of a request a history shows."""
+
 LONGEST_CONNECT = 10.0
 """The longest time in seconds to wait for a connection."""
 
@@ -251,6 +254,23 @@ class RemoteSite(Site):
         fields = self._client.ask("GET", "/v1/ledger")
         with _reading():
             return AnalystAccount.from_dict(fields)
+
+    def recorded(self) -> Recorded:
+        """Return what you were charged for, as your own part of the ledger has it; see `Site.recorded`.
+
+        A release is asked for again only where your part of the ledger says that there is one.
+        """
+        history = self.account().history
+        own = history[history["released"] & (history["version"] == self._facts.version)]
+        known = frozenset(own["request"])
+
+        def find(query: Query) -> Release | None:
+            asked = query_from_json(_canonical(query))
+            facts = self._facts
+            request = request_of(asked, dataset=facts.dataset, version=facts.version, terms=facts.terms)
+            return self.answer(query) if request.id[:SHOWN] in known else None
+
+        return Recorded(formulas=tuple(own["model"].dropna().unique()), find=find)
 
     def dummy(self, rows: int = 100, *, seed: int = 0) -> pd.DataFrame:
         """Return invented rows that the site draws from its schema alone, to try code with before anything is charged.

@@ -1,7 +1,7 @@
 """What every site is, and who is protected by its releases; in this process, in another, or on another machine."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -122,6 +122,23 @@ class SiteTerms:
         )
 
 
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What a site released before to whoever asks now.
+
+    Attributes
+    ----------
+    formulas : tuple of str
+        The formulas of the models that were asked about, as queries have them.
+    find : callable
+        Return the recorded release of a query; None where there is none.
+    """
+
+    formulas: tuple[str, ...] = ()
+    find: Callable[[Query], Release | None] = lambda _: None
+
+
 def _whole(name: str, value: object, most: int) -> int:
     return integer(value, name=name, lower=1, upper=most)
 
@@ -180,6 +197,13 @@ class Site(ABC):
             raise ArgumentError("table must be a public table, as study.public is", argument="table")
         if table.schema.sha256 != self.schema.sha256:
             raise SiteError("the public rows were checked against another schema than this site's")
+
+    def recorded(self) -> Recorded:
+        """Return what was released here before to whoever asks; nothing is charged, and no private row is read.
+
+        A site in this process has the whole ledger at hand; another one shows an analyst what he was charged for.
+        """
+        return Recorded()
 
     @abstractmethod
     def put_public(self, table: PublicTable) -> None:

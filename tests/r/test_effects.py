@@ -96,3 +96,14 @@ def test_what_r_cannot_mean_is_refused(fit) -> None:
 def test_anova_has_the_drawn_errors(fit) -> None:
     found = r_bridge.call("function(x) as.data.frame(unclass(anova(x)))", fit)
     same(found, fit.wald_test_terms().table[["df_constraint", "statistic", "pvalue"]])
+
+
+def test_the_same_model_written_otherwise_is_refused_or_used_again(study) -> None:
+    first = hdpf.logit("event3 ~ ns(age, df=2)", data=study).fit(epsilon=1)
+    charges = len(study.ledger.history())
+    other = "function(x, ...) dp_logit(event3 ~ ns(I(110 - age), df = 2), data = x, epsilon = 1, ...)"
+    code = f"function(x) tryCatch(({other})(x), error = conditionMessage)"
+    assert "reuse = TRUE" in r_bridge.call(code, study)
+    again = r_bridge.call(f"function(x) names(coef(({other})(x, reuse = TRUE)))", study)
+    assert len(again) == len(first.params)
+    assert len(study.ledger.history()) == charges

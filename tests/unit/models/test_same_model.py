@@ -43,6 +43,11 @@ WRITTEN = [
     ("k + I(x > 1) + I(x > 0)", "k + cut(x, c(-Inf, 0, 1, Inf))"),
     ("g:I(x > 0) + g", "0 + g:cut(x, c(-Inf, 0, Inf))"),
     ("I(x >= 1)", "I(x < 1)"),
+    ("I(x > 1) + log1p(k)", "I(3 - 2 * x < 1) + log(2 * k + 2)"),
+    ("ns(k, knots=c(2, 8)) + sqrt(k)", "ns(I(k / 4 + 1), knots=c(1.5, 3)) + sqrt(4 * k)"),
+    ("scale(x, mean=1, sd=2):g + k", "k + I((1 - x) / 3):relevel(g, ref='b')"),
+    ("g + scale(x, mean=0.3, sd=2):ns(k, df=2)", "ns(k, df=2):I(x - 0.3) + g"),
+    ("I(1 / (k + 1)) + exp(x)", "I(6 / (2 * k + 2)) + exp(x - 1) "),
 ]
 
 
@@ -167,6 +172,91 @@ def test_levels_of_an_outcome_each_have_it():
     one, other = check_same(opened, "x + k", "k + I(x / 3 - 1)", outcome="g", predictor=False)
     frame = ANY.drop(columns="g")
     pd.testing.assert_frame_equal(other.predict(frame), one.predict(frame), rtol=1e-9)
+
+
+BACKWARDS = ("g + ns(x, df=2)", "ns(I(-x), df=2) + g")
+"""One model, which the algebra of formulas takes for two."""
+
+
+@pytest.mark.parametrize(
+    ("opened", "outcome", "fit"),
+    [
+        (Opened(hdpf.logit, study()), "y", {"describe": False}),
+        (Opened(hdpf.logit, study()), "y", {"mechanism": "clipped_newton", "delta": 1e-3}),
+        (Opened(hdpf.hazard, study(), intervals=6), "Surv(time, y)", {}),
+        (Opened(hdpf.multinomial, study()), "g", {}),
+    ],
+    ids=["logit", "rounds", "hazard", "multinomial"],
+)
+def test_what_is_only_seen_to_be_the_same_model_is_refused_before_a_charge(opened, outcome, fit):
+    one, other = (f"{outcome} ~ {right.replace('g', 'k') if outcome == 'g' else right}" for right in BACKWARDS)
+    data, fit = opened.keywords["data"], {"epsilon": 1} | fit
+    first = opened(one).fit(**fit)
+    charges = len(data.ledger.history())
+    with pytest.raises(hdp.ArgumentError, match=r"reuse=True .*replicate=2"):
+        opened(other).fit(**fit)
+    again = opened(other).fit(**fit, reuse=True)
+    assert len(data.ledger.history()) == charges
+    assert again.release == first.release
+    assert "the stored release of" in " ".join(str(again.summary()).split())
+    frame = ANY.drop(columns="g") if outcome == "g" else ANY
+    predicted = [each.predict_hazard(frame) if each.facts.hazard else each.predict(frame) for each in (again, first)]
+    np.testing.assert_allclose(*predicted, rtol=1e-8)
+    assert opened(one).fit(**fit).release == first.release
+
+    new = opened(other).fit(**fit, replicate=2)
+    charges = len(data.ledger.history())
+    assert new.release != first.release
+    assert opened(other).fit(**fit, replicate=2).release == new.release
+    opened(other).fit(**fit | {"epsilon": 2})
+    assert len(data.ledger.history()) > charges
+
+
+def test_a_fit_that_is_recorded_itself_is_returned_whatever_else_is_the_same_model():
+    data = study()
+    one, other = (hdpf.logit(f"y ~ {right}", data) for right in BACKWARDS)
+    first, second = one.fit(epsilon=1), None
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("hdpstats.models.model.recorded_fit", lambda *_, **__: None)  # as an earlier version did
+        second = other.fit(epsilon=1)
+    assert second.release != first.release
+    assert other.fit(epsilon=1).release == second.release
+    assert one.fit(epsilon=1).release == first.release
+
+
+def test_there_must_be_something_to_reuse():
+    data = study()
+    model = hdpf.logit("y ~ x", data)
+    with pytest.raises(hdp.ArgumentError, match="no release of a model with the same columns"):
+        model.fit(epsilon=1, reuse=True)
+    assert not len(data.ledger.history())
+    released = model.fit(epsilon=1).release
+    assert model.fit(epsilon=1, reuse=True).release == released
+    with pytest.raises(hdp.ArgumentError, match="reuse must be"):
+        model.fit(epsilon=1, reuse="yes")
+
+
+def test_sites_that_have_a_release_hand_it_out_together():
+    halves = {"A": PRIVATE.iloc[:450], "B": PRIVATE.iloc[450:]}
+    data = hdp.Study(private=halves, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
+    one, other = (hdpf.logit(f"y ~ {right}", data) for right in BACKWARDS)
+    first = one.fit(epsilon=1)
+    spent = [ledger.spent for ledger in data.ledgers.values()]
+    with pytest.raises(hdp.ArgumentError, match="reuse=True"):
+        other.fit(epsilon=1)
+    np.testing.assert_allclose(other.fit(epsilon=1, reuse=True).predict(ANY), first.predict(ANY), rtol=1e-8)
+    assert [ledger.spent for ledger in data.ledgers.values()] == spent
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("ns(x, knots=1)", "ns(I(-x), knots=-1.001)"), ("I(x * k > 1)", "I(x * k > 1.1)"), ("ns(x, df=2)", "bs(x, df=3)")],
+)
+def test_other_knots_and_thresholds_are_other_models(one, other):
+    data = study()
+    hdpf.logit(f"y ~ {one}", data).fit(epsilon=1, describe=False)
+    hdpf.logit(f"y ~ {other}", data).fit(epsilon=1, describe=False)
+    assert data.ledger.spent.epsilon == 2
 
 
 @pytest.mark.parametrize(

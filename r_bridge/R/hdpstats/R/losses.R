@@ -1,43 +1,43 @@
 # Regressions of outcomes that are not binary: least squares, Huber's estimate, quantiles, counts, rates, categories.
 
 dp_linear <- function(formula, data, epsilon, ..., loss = "squares", weights = NULL, offset = NULL, row_norm = NULL,
-                      delta = 0, mechanism = "auto", se_share = 0, replicate = 1) {
+                      delta = 0, mechanism = "auto", se_share = 0, replicate = 1, reuse = FALSE) {
   .fit("linear", formula, data, epsilon, match.call(), list(
     loss = loss, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
-    mechanism = mechanism, se_share = se_share, replicate = replicate, ...
+    mechanism = mechanism, se_share = se_share, replicate = replicate, reuse = reuse, ...
   ))
 }
 
 dp_quantile <- function(formula, data, epsilon, ..., q = 0.5, width = NULL, weights = NULL, offset = NULL,
-                        row_norm = NULL, delta = 0, mechanism = "auto", replicate = 1) {
+                        row_norm = NULL, delta = 0, mechanism = "auto", replicate = 1, reuse = FALSE) {
   .fit("quantile", formula, data, epsilon, match.call(), list(
     q = q, width = width, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
-    mechanism = mechanism, replicate = replicate, ...
+    mechanism = mechanism, replicate = replicate, reuse = reuse, ...
   ))
 }
 
 dp_mestimate <- function(formula, data, epsilon, loss, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
-                         mechanism = "auto", se_share = 0, replicate = 1) {
+                         mechanism = "auto", se_share = 0, replicate = 1, reuse = FALSE) {
   if (missing(loss)) .refuse("loss must be given: \"poisson\", \"exponential\", \"huber\", or list(name = , ...)", sys.call())
   .fit("mestimate", formula, data, epsilon, match.call(), list(
     loss = loss, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
-    mechanism = mechanism, se_share = se_share, replicate = replicate, ...
+    mechanism = mechanism, se_share = se_share, replicate = replicate, reuse = reuse, ...
   ))
 }
 
 dp_poisson <- function(formula, data, epsilon, ..., cap = NULL, weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
-                       mechanism = "auto", se_share = 0, replicate = 1) {
+                       mechanism = "auto", se_share = 0, replicate = 1, reuse = FALSE) {
   .fit("poisson", formula, data, epsilon, match.call(), list(
     cap = cap, weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
-    se_share = se_share, replicate = replicate, ...
+    se_share = se_share, replicate = replicate, reuse = reuse, ...
   ))
 }
 
 dp_multinomial <- function(formula, data, epsilon, ..., weights = NULL, row_norm = NULL, delta = 0, mechanism = "auto",
-                           se_share = 0, replicate = 1) {
+                           se_share = 0, replicate = 1, reuse = FALSE) {
   .fit("multinomial", formula, data, epsilon, match.call(), list(
     weights = weights, row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share,
-    replicate = replicate, ...
+    replicate = replicate, reuse = reuse, ...
   ))
 }
 
