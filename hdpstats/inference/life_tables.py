@@ -5,17 +5,21 @@ where follow-up may begin late :math:`E_j` people who begin in it; ``R`` people 
 count has independent noise of variance :math:`\sigma^2`.
 
 **At risk.** When the interval ``j`` begins, :math:`Y_j = R + \sum_{i \ge j} (D_i + C_i - E_i)` people are at risk,
-without late beginnings made decreasing by isotonic regression. Exposed are
-:math:`Y^*_j = Y_j - C_j / 2 + E_j / 2` (the actuarial estimate: who leaves or comes does so half-way), at least
-:math:`Y_j / 2`.
+without late beginnings made decreasing by isotonic regression, weighted by the noise's precision. Exposed are
+:math:`Y^*_j = Y_j - (C_j - E_j) / 2` (the actuarial estimate: who leaves or comes does so half-way), at least
+:math:`Y_j / 2`; or :math:`Y_j` where times are recorded in whole units and people leave or come at the ends.
 
 **Survival.** :math:`h_j = D_j / Y^*_j`, where negative events are kept: to set them to 0 cell by cell biases survival.
 :math:`H_t = \sum_{j \le t} -\log(1 - h_j)` (:math:`h_j` itself where that is negative) is made increasing by isotonic
-regression and is at least 0, and :math:`S = e^{-H}`. **Incidence** of cause ``k`` is
+regression, weighted by precision so that intervals in which hardly anybody is left do not move the others, and is at
+least 0, and :math:`S = e^{-H}`. **Incidence** of cause ``k`` is
 :math:`F_{kt} = \sum_{j \le t} S_{j-1} h_{jk}` (Aalen and Johansen), made increasing as well.
 
-**Variances** rest on smoothed hazards ``r``: moving averages of seven intervals of events over those of exposure. With
-``L`` the derivative of what is estimated by the cells, by the chain rule through :math:`D` and :math:`Y^*`,
+**Variances** rest on smoothed hazards ``r``. With ``m`` moving averages of seven intervals of events over those of
+exposure, :math:`r_j = m_j + w (h_j - m_j)`, where
+:math:`w = (1 - J / \sum_j (D_j - m_j Y^*_j)^2 / (m_j Y^*_j + \sigma^2))_+` (James and Stein): the counts' own hazards
+where these differ by more than chance and noise explain, as where a hazard is steep, else the smooth ones. With ``L``
+the derivative of what is estimated by the cells, by the chain rule through :math:`D` and :math:`Y^*`,
 
 .. math:: \operatorname{cov} = \text{sampling} + \sigma^2 L L',
 
@@ -23,23 +27,33 @@ where sampling is Greenwood's :math:`\sum_{j \le t} r_j / ((1 - r_j) Y^*_j)` for
 for ``F``. No draws are needed.
 
 **Limits** of survival are the union of :math:`H \pm z s` and :math:`H \exp(\pm z s / \max(H, s / 3))`: the first is
-right where noise dominates, the second one where few events do. Numbers are stated at the ends of intervals. Between
-them nothing was counted: where a number is needed there, ``H`` is taken as linear.
+right where noise dominates, the second one where few events do. The upper limit is at least that of the same counts
+with one more person exposed in each interval: with few people left :math:`D_j / Y^*_j` says too little of how large
+survival may be (as in Clopper and Pearson's limits). Those of incidence are the union of :math:`F \pm z s` and
+:math:`F \exp(\pm z s / \max(F, s / 3))`. Numbers are stated at the ends of intervals, up to the first interval
+in which people at risk are fewer than `FEWEST_AT_RISK` standard deviations of their noise. Between the ends nothing was
+counted: where a number is needed there, ``H`` is taken as linear.
+
+**Quantiles** have as limits ends of intervals: the last one at which survival's lower limit is above the level, and the
+first one at which the upper limit is at most that. So they hold whatever survival does in between. Restricted means
+take ``H`` as linear there, which their error does not count.
 
 References
 ----------
 J. Berkson, R. P. Gage (1950), Calculation of survival rates for cancer. M. Greenwood (1926), The natural duration of
-cancer. O. O. Aalen, S. Johansen (1978), An empirical transition matrix for non-homogeneous Markov chains.
+cancer. W. James, C. Stein (1961), Estimation with quadratic loss. O. O. Aalen, S. Johansen (1978), An empirical
+transition matrix for non-homogeneous Markov chains. M. P. Fay, E. H. Brittain, M. A. Proschan (2013), Pointwise
+confidence intervals for a survival distribution with small samples or heavy censoring.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, final
 
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 
 WINDOW: Final = 7
 """Intervals of the moving averages that variances rest on."""
@@ -49,6 +63,8 @@ SMOOTHED_RATE: Final = 0.9
 """Nor a smoothed one above this."""
 STEEPEST: Final = 5.0
 """The largest exponent of the limits on the logarithmic scale."""
+FEWEST_AT_RISK: Final = 2.0
+"""With fewer people at risk than so many standard deviations of their noise, nothing is stated from there on."""
 
 
 @final
@@ -70,6 +86,11 @@ class LifeTable:
         People who begin in an interval; None where all begin at time 0.
     sd : float
         The standard deviation of the noise in each count.
+    half : float
+        The part of an interval for which who is censored in it is not exposed, and who begins in it is: one half, or 0
+        where people leave and come at its end.
+    besides : float
+        People who are taken as exposed in each interval besides.
     """
 
     cuts: FloatArray
@@ -78,6 +99,8 @@ class LifeTable:
     stayed: float
     entered: FloatArray | None
     sd: float
+    half: float = 0.5
+    besides: float = 0.0
 
     @property
     def intervals(self) -> int:
@@ -95,26 +118,46 @@ class LifeTable:
         """The same, at least 0, and decreasing where nobody begins late (J + 1,)."""
         found = self.counted
         if self.entered is None:
-            found = isotonic_regression(found, increasing=False).x
+            found = isotonic_regression(found, weights=1.0 / self._cells_behind, increasing=False).x
         return np.asarray(np.maximum(found, 0.0))
+
+    @property
+    def _cells_behind(self) -> FloatArray:
+        """The number of counts that each number of people at risk is the sum of (J + 1,)."""
+        J, K = self.events.shape
+        return 1.0 + np.arange(J, -1.0, -1.0) * (K + 1 + (self.entered is not None))
+
+    @property
+    def at_risk_sd(self) -> FloatArray:
+        """The standard deviation of the noise of people at risk (J + 1,)."""
+        return np.asarray(self.sd * np.sqrt(self._cells_behind))
+
+    @cached_property
+    def stated(self) -> BoolArray:
+        """At which cuts (J + 1,) anything is stated: where people at risk before are clear of their noise."""
+        return np.append(True, clear_of_noise(self.at_risk[:-1], self.at_risk_sd[:-1]))
 
     @cached_property
     def exposed(self) -> FloatArray:
         """People exposed in each interval (J,)."""
-        return self.exposed_above(max(1.0, 2.0 * self.sd))
-
-    def exposed_above(self, floor: float) -> FloatArray:
-        """Return people exposed in each interval (J,), of at least so many at risk when it begins."""
-        Y = np.maximum(self.at_risk[:-1], floor)
+        Y = np.maximum(self.at_risk[:-1], max(1.0, 2.0 * self.sd))
         change = self.censored - (0.0 if self.entered is None else self.entered)
-        return np.asarray(np.maximum(Y - change / 2.0, Y / 2.0))
+        return np.asarray(np.maximum(Y - self.half * change, Y / 2.0) + self.besides)
+
+    @cached_property
+    def spent(self) -> FloatArray:
+        """The time that people spend in each interval (J,), in its lengths, if they leave at a constant rate."""
+        Y = np.maximum(self.at_risk[:-1], 1.0)
+        leaving = self.events.sum(axis=1) + 2.0 * self.half * self.censored
+        p = np.clip(leaving / Y, -0.5, MOST_RATE)
+        part = np.divide(p, -np.log1p(-p), out=np.ones_like(p), where=np.abs(p) > 1e-9)
+        came = 0.0 if self.entered is None else np.maximum(self.half * self.entered, -Y * part / 2.0)
+        return np.asarray(Y * part + came)
 
     @cached_property
     def rates(self) -> FloatArray:
-        """Smoothed hazards of each cause (J, K), positive."""
-        found = moving_average(self.events) / moving_average(self.exposed)[:, None]
-        least = 1.0 / self.exposed.sum() / self.events.shape[1]
-        found = np.maximum(found, least)
+        """Smoothed hazards of each cause (J, K), positive: less so where the counts differ by more than chance."""
+        found = smoothed_rates(self.events, self.exposed, self.sd)
         total = found.sum(axis=1, keepdims=True)
         return np.asarray(found * np.minimum(1.0, SMOOTHED_RATE / total))
 
@@ -123,7 +166,8 @@ class LifeTable:
         """``H`` at the cuts (J + 1,), from 0."""
         h = self.events.sum(axis=1) / self.exposed
         steps = np.where(h > 0.0, -np.log1p(-np.clip(h, 0.0, MOST_RATE)), h)
-        return np.append(0.0, np.maximum(isotonic_regression(np.cumsum(steps)).x, 0.0))
+        precision = 1.0 / np.diag(self.cumulated_covariance)[1:]
+        return np.append(0.0, np.maximum(isotonic_regression(np.cumsum(steps), weights=precision).x, 0.0))
 
     @cached_property
     def cumulated_covariance(self) -> FloatArray:
@@ -151,7 +195,7 @@ class LifeTable:
     def derivative(self, by_events: FloatArray, by_exposed: FloatArray) -> FloatArray:
         """Return derivatives (m, cells) by the cells, from those by events (m, J K) and by exposures (m, J)."""
         J, K = self.events.shape
-        through = by_exposed @ exposed_by_cells(J, K, late=self.entered is not None)
+        through = by_exposed @ exposed_by_cells(J, K, self.half, late=self.entered is not None)
         through[:, : J * K] += by_events
         return np.asarray(through)
 
@@ -161,7 +205,7 @@ class LifeTable:
         h = self.events / self.exposed[:, None]
         stay = 1.0 - np.clip(h.sum(axis=1), -0.5, MOST_RATE)
         before = np.append(1.0, np.cumprod(stay)[:-1])
-        found = np.clip(isotonic_regression(np.cumsum(before * h[:, cause])).x, 0.0, 1.0)
+        steps = np.cumsum(before * h[:, cause])
 
         r, total = self.rates, self.rates.sum(axis=1)
         before = np.append(1.0, np.cumprod(1.0 - total)[:-1])
@@ -175,18 +219,36 @@ class LifeTable:
         sampling -= np.einsum("aj,bj,j->ab", mean, mean, 1.0 / self.exposed)
         by_events = (by_rate / self.exposed[:, None]).reshape(J + 1, J * K)
         L = self.derivative(by_events, -mean / self.exposed)
-        return np.append(0.0, found), sampling, self.sd**2 * L @ L.T
+        noise = self.sd**2 * L @ L.T
+        precision = 1.0 / np.maximum(np.diag(sampling + noise)[1:], np.finfo(float).tiny)
+        found = np.clip(isotonic_regression(steps, weights=precision).x, 0.0, 1.0)
+        return np.append(0.0, found), sampling, noise
 
 
 @lru_cache(maxsize=128)
-def exposed_by_cells(intervals: int, causes: int, *, late: bool) -> FloatArray:
+def exposed_by_cells(intervals: int, causes: int, half: float = 0.5, *, late: bool) -> FloatArray:
     """Return the derivatives of exposures by the cells (J, cells): events, censorings, who stayed, beginnings."""
     upto = np.tri(intervals).T
-    half = np.eye(intervals) / 2.0
-    parts = [np.repeat(upto, causes, axis=1), upto - half, np.ones((intervals, 1))]
-    found = np.hstack([*parts, half - upto] if late else parts)
+    own = half * np.eye(intervals)
+    parts = [np.repeat(upto, causes, axis=1), upto - own, np.ones((intervals, 1))]
+    found = np.hstack([*parts, own - upto] if late else parts)
     found.flags.writeable = False
     return found
+
+
+def clear_of_noise(at_risk: FloatArray, sd: FloatArray) -> BoolArray:
+    """Return in which intervals (J,) enough people are at risk for the noise: up to the first one without."""
+    return np.asarray(np.logical_and.accumulate(at_risk >= np.maximum(1.0, FEWEST_AT_RISK * sd)))
+
+
+def smoothed_rates(events: FloatArray, exposed: FloatArray, sd: float) -> FloatArray:
+    """Return rates (J, K), positive: moving averages, or the counts' own where they differ by more than chance."""
+    least = 1.0 / exposed.sum() / events.shape[1]
+    smooth = np.maximum(moving_average(events) / moving_average(exposed)[:, None], least)
+    expected = smooth * exposed[:, None]
+    apart = float(np.sum((events - expected) ** 2 / (expected + sd**2)))
+    weight = max(0.0, 1.0 - events.size / apart) if apart > 0.0 else 0.0
+    return np.asarray(np.maximum(smooth + weight * (events / exposed[:, None] - smooth), least))
 
 
 def moving_average(values: FloatArray) -> FloatArray:
@@ -211,19 +273,28 @@ class Band:
 def survival(table: LifeTable, z: float) -> Band:
     """Return survival with limits at a normal quantile."""
     H, s = table.cumulated, np.sqrt(np.diag(table.cumulated_covariance))
-    base = np.maximum(H, s / 3.0)
-    w = np.minimum(np.divide(z * s, base, out=np.zeros_like(s), where=base > 0.0), STEEPEST)
-    low = np.exp(-np.maximum(H + z * s, base * np.exp(w)))
-    high = np.exp(-np.maximum(np.minimum(H - z * s, base * np.exp(-w)), 0.0))
+    more = replace(table, besides=1.0)
+    other = np.sqrt(np.diag(more.cumulated_covariance))
+    low = np.exp(-limits_of(H, s, z)[1])
+    high = np.exp(-np.minimum(limits_of(H, s, z)[0], limits_of(more.cumulated, other, z)[0]))
     S = np.exp(-H)
     return Band(S, S * s, np.minimum.accumulate(low), np.minimum.accumulate(high))
+
+
+def limits_of(value: FloatArray, s: FloatArray, z: float) -> tuple[FloatArray, FloatArray]:
+    """Return limits of a positive number: the union of those on its own scale and on the logarithmic one."""
+    base = np.maximum(value, s / 3.0)
+    w = np.minimum(np.divide(z * s, base, out=np.zeros_like(s), where=base > 0.0), STEEPEST)
+    low = np.maximum(np.minimum(value - z * s, base * np.exp(-w)), 0.0)
+    return low, np.maximum(value + z * s, base * np.exp(w))
 
 
 def incidence(table: LifeTable, cause: int, z: float) -> Band:
     """Return the incidence of a cause with limits at a normal quantile."""
     F, sampling, noise = table.incidence(cause)
     s = np.sqrt(np.maximum(np.diag(sampling + noise), 0.0))
-    return Band(F, s, np.clip(F - z * s, 0.0, 1.0), np.clip(F + z * s, 0.0, 1.0))
+    low, high = limits_of(F, s, z)
+    return Band(F, s, low, np.minimum(high, 1.0))
 
 
 def survival_between(S: FloatArray, cuts: FloatArray, times: FloatArray) -> FloatArray:
@@ -244,6 +315,13 @@ def crossing_of(S: FloatArray, cuts: FloatArray, level: float) -> float:
         return 0.0
     part = (target - H[place - 1]) / max(H[place] - H[place - 1], np.finfo(float).tiny)
     return float(cuts[place - 1] + part * (cuts[place] - cuts[place - 1]))
+
+
+def limits_of_crossing(band: Band, cuts: FloatArray, level: float) -> tuple[float, float]:
+    """Return the ends of intervals between which survival reaches a level; infinity where it may not."""
+    above, below = np.flatnonzero(band.low > level), np.flatnonzero(band.high <= level)
+    low = float(np.inf) if len(above) == len(cuts) else float(cuts[above[-1]] if len(above) else 0.0)
+    return low, float(cuts[below[0]]) if len(below) else float(np.inf)
 
 
 def restricted_mean(table: LifeTable, upto: float) -> tuple[float, float]:

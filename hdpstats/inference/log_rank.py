@@ -1,22 +1,25 @@
 r"""The log-rank test of noisy tables: a score with the variance of sampling and that of the noise.
 
-In each stratum the groups ``g`` have exposures :math:`Y^*_{gj}` and events :math:`D_{gj}` in the intervals ``j``
-(`hdpstats.inference.life_tables`). With :math:`\pi_{gj} = Y^*_{gj} / \sum_h Y^*_{hj}` and weights :math:`w_j`,
+In each stratum the groups ``g`` have events :math:`D_{gj}` in the intervals ``j`` among :math:`Y_{gj}` people at risk
+when it begins, of whom the part :math:`p_{gj}` leaves in it, with an event or censored. The time that these people
+spend in it, in lengths of the interval, is :math:`T_{gj} = Y_{gj} p_{gj} / (-\log(1 - p_{gj}))` if they leave at a
+constant rate. Under equal hazards events are in proportion to that time also where censoring differs between groups.
+With :math:`\pi_{gj} = T_{gj} / \sum_h T_{hj}` and weights :math:`w_j`,
 
 .. math:: U_g = \sum_j w_j \Bigl(D_{gj} - \pi_{gj} \sum_h D_{hj}\Bigr),
 
 added over strata. Under equal hazards its variance is :math:`V + W`: with events :math:`\tilde D_j` smoothed over
-intervals, that of sampling is
+intervals as hazards are, that of sampling is
 
-.. math:: V_{gh} = \sum_j w_j^2 \tilde D_j (1 - \tilde D_j / Y^*_j) (\pi_{gj} [g = h] - \pi_{gj} \pi_{hj}),
+.. math:: V_{gh} = \sum_j w_j^2 \tilde D_j (\pi_{gj} [g = h] - \pi_{gj} \pi_{hj}),
 
-that of noise :math:`W = \sigma^2 B B'` with ``B`` the derivative of ``U`` by all cells. The statistic
-:math:`U' (V + W)^{-1} U` of all groups but one is compared with the chi-square distribution of their number. The
-weights are 1, or for Peto and Peto's test the survival of all groups together when the interval begins.
+that of noise :math:`W = \sigma^2 B B'` with ``B`` the derivative of ``U`` by all cells, in which people who leave in
+an interval spend half of it there. The statistic :math:`U' (V + W)^{-1} U` of all groups but one is compared with the
+chi-square distribution of their number. The weights are 1, or for Peto and Peto's test the survival of all groups
+together when the interval begins; 0 from the first interval on in which people at risk are lost in the noise.
 
-**Hazard ratios** solve :math:`U(\beta) = 0` where :math:`\pi_{gj}` is the share of
-:math:`e^{\beta_g} (Y^*_{gj} - D_{gj} / 2)`, people in the middle of the interval (Cox's likelihood, grouped). Their
-covariance is :math:`I^{-1} (V + W) I^{-1}` with the information ``I``, all at the solution.
+**Hazard ratios** solve :math:`U(\beta) = 0` where :math:`\pi_{gj}` is the share of :math:`e^{\beta_g} T_{gj}` (Cox's
+likelihood, grouped). Their covariance is :math:`I^{-1} (V + W) I^{-1}` with the information ``I``, all at the solution.
 
 References
 ----------
@@ -30,7 +33,7 @@ from dataclasses import replace
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.life_tables import LifeTable, moving_average
+from hdpstats.inference.life_tables import LifeTable, clear_of_noise, smoothed_rates
 from hdpstats.public.log_rank import Score, added, spread_between, stratum_score, survival_before
 
 Strata = Sequence[Sequence[LifeTable]]
@@ -45,19 +48,23 @@ def noisy_score(strata: Strata, *, peto: bool = False, beta: FloatArray | None =
 def _of_stratum(tables: Sequence[LifeTable], *, peto: bool, beta: FloatArray | None) -> Score:
     groups = len(tables)
     events = np.array([each.events.sum(axis=1) for each in tables])
-    exposed = np.array([each.exposed_above(1.0) for each in tables])
-    all_exposed = exposed.sum(axis=0)
-    rate = moving_average(np.maximum(events.sum(axis=0), 0.0)) / moving_average(all_exposed)
-    weight = survival_before(rate) if peto else np.ones(len(rate))
-    relative = np.ones((groups, 1)) if beta is None else np.exp(beta)[:, None]
-    mid = exposed if beta is None else np.maximum(exposed - moving_average(events.T).T / 2.0, exposed / 2.0)
-    share = relative * mid / (relative * mid).sum(axis=0)
-    smooth = rate * all_exposed
-    left = np.clip(1.0 - rate, 0.05, 1.0) if beta is None else np.ones(len(rate))
+    spent = np.array([each.spent for each in tables])
+    all_spent = spent.sum(axis=0)
+    sd = float(np.sqrt(sum(table.sd**2 for table in tables)))
+    rate = smoothed_rates(events.sum(axis=0)[:, None], all_spent, sd)[:, 0]
+    at_risk, errors = (np.array([getattr(each, part)[:-1] for each in tables]) for part in ("at_risk", "at_risk_sd"))
+    clear = clear_of_noise(at_risk.sum(axis=0), np.sqrt(np.square(errors).sum(axis=0)))
+    weight = clear * (survival_before(-np.expm1(-rate)) if peto else np.ones(len(rate)))
+    relative = spent if beta is None else np.exp(beta)[:, None] * spent
+    share = relative / relative.sum(axis=0)
+    smooth = clear * rate * all_spent
     spread, noise = spread_between(share), np.zeros((groups, groups))
     for group, table in enumerate(tables):
         own = (np.arange(groups) == group)[:, None] - share
-        by_exposed = -weight * smooth * spread[:, group, :].T / exposed[group]
-        L = table.derivative(np.repeat(weight * own, table.events.shape[1], axis=1), by_exposed)
+        by_spent = -weight * smooth * spread[:, group, :].T / spent[group]
+        # of who leaves with an event half of the interval is spent, as of the censored
+        by_events = np.repeat(weight * own - by_spent / 2.0, table.events.shape[1], axis=1)
+        L = table.derivative(by_events, by_spent)
         noise += table.sd**2 * L @ L.T
-    return replace(stratum_score(events, share, weight=weight, total=smooth, left=left), noise=noise)
+    ones = np.ones(len(rate))
+    return replace(stratum_score(events, share, weight=weight, total=smooth, left=ones), noise=noise)

@@ -13,7 +13,7 @@ from hdpstats.mechanisms.description.follow_up import is_known, life_tables
 from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.models.description_plan import assumption_of, planned_numbers
 from hdpstats.results.description_tables import frame_of
-from hdpstats.results.survival_curves import group_labels
+from hdpstats.results.survival_curves import HALVES, group_labels
 from hdpstats.sites import Study
 
 
@@ -80,22 +80,24 @@ def _share(value: float) -> str:
 
 
 def plan_curves(
-    study: Study, queries: Mapping[float, DescriptionQuery], people: Mapping[str, int], *, formula: str
+    study: Study, queries: Mapping[float, DescriptionQuery], people: Mapping[str, int], *, formula: str, recorded: str
 ) -> CurvesPlan:
     """Return the plan of curves that would be asked for, by epsilon."""
     records, rows, tests = sum(people.values()), [], []
     for epsilon, query in queries.items():
         numbers = planned_numbers(study, dict.fromkeys(people, query), people)
-        tables, asked = life_tables(numbers), query.follow_up
+        tables, asked = life_tables(numbers, half=HALVES[recorded]), query.follow_up
         if asked is None:
             continue
         for label, table in zip(group_labels(query.grouping, study.schema), tables, strict=True):
-            S, hidden = np.exp(-table.cumulated[1:]), not is_known(table, asked)
+            S, hidden = np.exp(-table.cumulated[1:]), ~table.stated[1:] | (not is_known(table, asked))
             total = np.sqrt(np.diag(table.cumulated_covariance))[1:] * S
             noise = np.sqrt(np.diag(table.cumulated_noise))[1:] * S
             rows += [
-                (label, epsilon, *each, float(hidden))
-                for each in zip(asked.ends, S, np.where(hidden, np.nan, total), noise, strict=True)
+                (label, epsilon, *each)
+                for each in zip(
+                    asked.ends, S, np.where(hidden, np.nan, total), noise, hidden.astype(float), strict=True
+                )
             ]
         information = np.nan
         if len(tables) > 1:

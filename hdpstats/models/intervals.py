@@ -12,6 +12,8 @@ from hdpstats.schema.columns import Column, Duration
 
 FEWEST_INTERVALS: Final = 6
 MOST_INTERVALS: Final = 28
+MOST_ASKED: Final = 200
+"""No larger number of even intervals is asked for: it is more likely to be meant as a time."""
 PEOPLE_OF_AN_INTERVAL: Final = 60.0
 """People of a group times the square of epsilon that an interval takes: noise is then at most half of sampling."""
 
@@ -21,7 +23,14 @@ def checked_times(times: object, column: Column) -> tuple[float, ...] | int | No
     if times is None:
         return None
     if not isinstance(times, Iterable) or isinstance(times, str):
-        return integer(times, name="times", lower=1, upper=1000)
+        number = times if isinstance(times, int | float) else 0
+        if number > MOST_ASKED:
+            raise ArgumentError(
+                f"times must be a number of intervals up to {MOST_ASKED}, or their ends; {number:g} is more: a single "
+                "end is given with 0 before it",
+                argument="times",
+            )
+        return integer(times, name="times", lower=1, upper=MOST_ASKED)
     ends = tuple(real(each, name="times", lower=0.0) for each in times)
     ends = ends[1:] if ends[:1] == (0.0,) else ends
     if not ends or any(a >= b for a, b in itertools.pairwise(ends)):

@@ -9,13 +9,14 @@ from typing import Any, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, FormulaError
-from hdpstats._base.validation import integer
+from hdpstats._base.validation import choice, integer
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.expressions import Categories, Variable, columns_of
 from hdpstats.formulas.parser import Term, parse_survival
 from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.mechanisms.description.site import levels_of, prepare
+from hdpstats.models.cohort import check_described_study
 from hdpstats.models.curves_plan import CurvesPlan, plan_curves
 from hdpstats.models.intervals import checked_times, ends_of
 from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
@@ -24,7 +25,7 @@ from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.results.description import Description
 from hdpstats.results.public_curves import public_curves
-from hdpstats.results.survival_curves import SurvivalCurves
+from hdpstats.results.survival_curves import HALVES, SurvivalCurves
 from hdpstats.schema.columns import Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
@@ -52,10 +53,14 @@ class CurvesRequest:
         The one code of the event's column that is an event, where the formula names it.
     grouping : tuple of str
         The columns whose levels are the groups.
+    strata : tuple of str
+        Those of them that are strata of the test.
     times : tuple of float, int or None
         The ends of the intervals, their number, or None for a number that suits epsilon.
     weights : str or None
         The column of case weights.
+    recorded : str
+        Where times lie: "within" intervals, or "at_ends" of them.
     """
 
     study: Study
@@ -65,8 +70,10 @@ class CurvesRequest:
     start: str | None
     level: int | None
     grouping: tuple[str, ...]
+    strata: tuple[str, ...]
     times: tuple[float, ...] | int | None
     weights: str | None
+    recorded: str
 
     @property
     def groups(self) -> int:
@@ -94,7 +101,7 @@ class CurvesRequest:
             people = {name: site.records for name, site in self.study.sites.items()}
         slack = release_delta(delta)
         queries = {float(each): self.query(each, slack, people, replicate=1) for each in epsilons_of(epsilon)}
-        return plan_curves(self.study, queries, people, formula=self.formula)
+        return plan_curves(self.study, queries, people, formula=self.formula, recorded=self.recorded)
 
     def fit(
         self,
@@ -118,7 +125,8 @@ class CurvesRequest:
             What may be spent on normal noise: taken only where that is smaller.
         description
             A description of the same outcome by the same groups, in place of epsilon: its table is used, and nothing is
-            charged.
+            charged. Of one that is ``complete`` in further columns the curves are those of the people who are complete
+            in all of these, as a model's fit is, and say so.
         replicate
             2, 3, ... for a further independent draw, which is charged again.
         allow_large_epsilon
@@ -131,7 +139,7 @@ class CurvesRequest:
         """
         study = self.study
         if description is not None:
-            return self._described(description, epsilon)
+            return self._described(description, epsilon, replicate)
         if epsilon is None:
             raise ArgumentError("epsilon must be given, or a description whose table is used", argument="epsilon")
         amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
@@ -144,7 +152,7 @@ class CurvesRequest:
             raise ArgumentError("times must give intervals", argument="times")
         return self._curves(query.follow_up, **found)
 
-    def _described(self, description: object, epsilon: object) -> SurvivalCurves:
+    def _described(self, description: object, epsilon: object, replicate: int) -> SurvivalCurves:
         """Return the curves of a description's table, or refuse one of something else."""
         if epsilon is not None:
             raise ArgumentError(
@@ -158,15 +166,17 @@ class CurvesRequest:
         query, asked = description.query, description.query.follow_up
         own = (self.time, self.event, self.start, self.level)
         same = asked is not None and (asked.time, asked.event, asked.start, asked.level) == own
-        if not same or query.grouping != self.grouping or query.weights != self.weights or query.complete:
-            raise ArgumentError(
-                f"description must be of all people by Surv({self.time}, {self.event}) ~ "
-                f"{' + '.join(self.grouping) or '1'}, with the same weights",
-                argument="description",
-            )
+        if not same or query.grouping != self.grouping or query.weights != self.weights:
+            raise ArgumentError(f"description must be {self._describing()}", argument="description")
+        if self.study.sites:
+            check_described_study(self.study, description)
         if asked is None or description.schema.sha256 != self.study.schema.sha256:
             raise ArgumentError("description must be made with this study's schema", argument="description")
-        if isinstance(self.times, tuple) and self.times != asked.ends:
+        if replicate != 1:
+            raise ArgumentError(
+                "replicate must be left out with a description, which is one draw", argument="replicate"
+            )
+        if self.times is not None and self.times not in (asked.ends, len(asked.ends)):
             raise ArgumentError("times must be left out, or be those of the description", argument="times")
         return self._curves(
             asked,
@@ -174,7 +184,24 @@ class CurvesRequest:
             releases=description.releases,
             missing=description.missing,
             guarantee=description.guarantee,
+            complete_in=self._complete_in(query),
         )
+
+    def _describing(self) -> str:
+        """Return in words what description has the table of these curves."""
+        if len(self.grouping) > 1 or self.start or self.level is not None:
+            reason = "several groups" if len(self.grouping) > 1 else "late starts" if self.start else "one level"
+            return f"left out: no description has the table of {reason}; call fit(epsilon)"
+        by = f", by='{self.grouping[0]}'" if self.grouping else ""
+        weights = f", weights='{self.weights}'" if self.weights else ""
+        return f"that of describe(study, [..., 'Surv({self.time}, {self.event})']{by}{weights}, times=..., epsilon=...)"
+
+    def _complete_in(self, query: DescriptionQuery) -> tuple[str, ...]:
+        """Return further columns in which described people are complete, where some may lack a cell."""
+        if not query.complete:
+            return ()
+        schema, own = self.study.schema, {self.time, self.event, *self.grouping, self.weights}
+        return tuple(each.name for each in query.columns if each.name not in own and schema[each.name].leaves_out)
 
     def fit_public(self) -> SurvivalCurves:
         """Return the Kaplan-Meier curves of the public rows alone: exact, at no cost."""
@@ -182,9 +209,9 @@ class CurvesRequest:
         asked = self._cells(people / self.groups, 1.0)
         return self._curves(asked, queries=(), releases=(), missing=(), guarantee=None)
 
-    def _curves(self, asked: FollowUpCells, **found: Any) -> SurvivalCurves:
+    def _curves(self, asked: FollowUpCells, complete_in: tuple[str, ...] = (), **found: Any) -> SurvivalCurves:
         study = self.study
-        public = public_curves(asked, self.grouping, self.weights, study.schema, study.public)
+        public = public_curves(asked, self.grouping, self.weights, study.schema, study.public, complete_in)
         if public is None and not found["releases"]:
             raise ArgumentError("fit_public needs public rows with the columns of the formula", argument="public")
         return SurvivalCurves(
@@ -192,7 +219,10 @@ class CurvesRequest:
             schema=study.schema,
             asked=asked,
             grouping=self.grouping,
+            strata=self.strata,
             weights=self.weights,
+            recorded=self.recorded,
+            complete_in=complete_in,
             public=public,
             **found,
         )
@@ -231,7 +261,7 @@ class CurvesRequest:
             time=self.time,
             event=self.event,
             causes=1 if self.level is not None else levels_of(schema[self.event]) - 1,
-            ends=ends_of(self.times, schema[self.time], people=people, epsilon=epsilon),
+            ends=ends_of(self.times, schema[self.time], people=people, epsilon=epsilon / (2 if self.start else 1)),
             start=self.start,
             level=self.level,
         )
@@ -259,6 +289,7 @@ def survfit(
     *,
     times: int | Sequence[float] | None = None,
     weights: str | None = None,
+    recorded: str = "within",
 ) -> CurvesRequest:
     """Return a request for survival curves by group: Kaplan-Meier's, or with several causes Aalen and Johansen's.
 
@@ -268,16 +299,24 @@ def survfit(
         ``"Surv(time, event) ~ arm"``, ``"Surv(start, stop, event) ~ arm"`` where follow-up may begin late,
         ``"... ~ 1"`` for one curve, ``"... ~ arm + sex"`` for a curve of each combination of levels. An event that is
         declared as `Categorical` has its levels but the first as competing causes; in ``Surv(time, status == "death")``
-        all but one level are censored. Rows that lack a cell are left out.
+        all but one level are censored. ``"... ~ arm + strata(sex)"`` has a curve of each combination as well, and its
+        log-rank test compares arms within the levels of sex, as R's ``survdiff``. Rows that lack a cell are left out.
     data
         The study. Of people with several rows the first complete one counts; with beginnings of follow-up their rows
         are joined to one span.
     times
         The ends of the public intervals in which events are counted, or how many even ones up to the horizon; by
         default as many as suit epsilon and the number of people: 6 to 28. Few intervals have little noise. Put ends
-        where numbers are wanted: limits are stated there and nowhere else.
+        where numbers are wanted: limits are stated there and nowhere else. Who is censored within an interval, or
+        begins in it, is exposed for half of it on average, so intervals should be short beside stays, and no more than
+        about a third of those at risk should leave in one.
     weights
-        A column declared as `Weight`.
+        A column declared as `Weight`. Errors take weights as numbers of people (R's ``robust = FALSE``), and private
+        ones each person as the largest weight, which is too wide.
+    recorded
+        Where in intervals people are censored, and begin: ``"within"`` them, anywhere; or ``"at_ends"``, where times
+        are recorded in whole units that are the ends (whole years with ends at years), or a group's follow-up is closed
+        at one of them. Who is censored at an end was then at risk until then, and who begins at it from then on.
 
     Raises
     ------
@@ -301,13 +340,15 @@ def survfit(
     """
     study = checked_study(data)
     design = compile_survival(formula, study.schema)
-    for role in design.covariates.roles:
-        raise FormulaError(
-            f"survfit draws a curve for each level of a column: write {role.name} in place of {role.source}"
-            if role.role == "strata"
-            else f"survfit has no {role.role}: leave {role.source} out"
-        )
-    grouping = tuple(dict.fromkeys(_group(term, study.schema) for term in parse_survival(formula).terms))
+    parsed = parse_survival(formula)
+    for role in parsed.roles:
+        if role.role != "strata":
+            raise FormulaError(f"survfit has no {role.role}: leave {role.source} out")
+    groups = tuple(dict.fromkeys(_group(term, study.schema) for term in parsed.terms))
+    strata = tuple(dict.fromkeys(role.name for role in parsed.roles))
+    if set(groups) & set(strata):
+        raise FormulaError("a column is either a group or a stratum: write arm + strata(sex)")
+    grouping = (*groups, *strata)
     name = declared_column(study.schema, weights, kind="weight", argument="weights")
     if name in grouping or {design.stop, design.event, design.start} & set(grouping):
         raise FormulaError("the right side of ~ must name other columns than the outcome and the weights")
@@ -319,13 +360,21 @@ def survfit(
         start=design.start,
         level=design.level,
         grouping=grouping,
+        strata=strata,
         times=checked_times(times, study.schema[design.stop]),
         weights=name,
+        recorded=choice(recorded, name="recorded", options=tuple(HALVES)),
     )
 
 
 def _group(term: Term, schema: Schema) -> str:
     """Return the column of a term, or refuse what is no group."""
+    for factor in term.factors:
+        if isinstance(factor, Categories) and factor.reference:
+            raise FormulaError(
+                f"the first group that others are compared with is the first declared level: write {factor.name} in "
+                f"place of {factor.source}, and declare its levels in the order wanted"
+            )
     names = [name for factor in term.factors for name in columns_of(factor)]
     plain = all(isinstance(factor, Variable | Categories) for factor in term.factors)
     if not plain or len(names) != 1 or levels_of(schema[names[0]]) == 0:

@@ -76,6 +76,16 @@ class Score:
         """The variance of that."""
         return self.sampling + self.noise
 
+    def scaled(self, weight: float) -> "Score":
+        """Return the score of people who each stand for so many."""
+        return Score(
+            observed=self.observed * weight,
+            expected=self.expected * weight,
+            sampling=self.sampling * weight**2,
+            noise=self.noise * weight**2,
+            information=self.information * weight**2,
+        )
+
     def test(self) -> LogRank:
         """Return the test that all hazards are equal; the last group follows from the others."""
         df = len(self.total) - 1

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from hdpstats.results.survival_curves import SurvivalCurves
 
 SUPPRESSED = "N/A: too few people for the noise, so that the number would say nothing."
+COMPLETE = "Curves are of people who are complete in {columns} too, as the description is."
 STATED = (
     "Curves are stated at the ends of {intervals} public intervals; limits hold at each end by itself and count "
     "sampling and privacy noise. In between nothing was counted."
@@ -53,6 +54,8 @@ def _head(curves: "SurvivalCurves") -> list[tuple[str, str]]:
     rows = [("Formula:", curves.formula)]
     rows += [("Time in:", curves.unit_of_time)] if curves.unit_of_time else []
     rows += [("Weights:", curves.weights)] if curves.weights else []
+    rows += [("Times:", "at the ends of intervals")] if curves.recorded == "at_ends" else []
+    rows += [("Complete in:", ", ".join(curves.complete_in))] if curves.complete_in else []
     rows += [("Sites:", ", ".join(curves.sites))] if len(curves.sites) > 1 else []
     return rows + [("No answer:", f"{site}: {reason}") for site, reason in curves.missing]
 
@@ -67,7 +70,7 @@ def _groups(curves: "SurvivalCurves", alpha: float) -> Block:
         counts = [f"{of_median['people']:.0f}", f"{happened:.0f}"] if known else ["N/A", "N/A"]
         rows.append([*counts, time(of_median["estimate"]), limits[0], time(of_mean["estimate"]), limits[1]])
     names = [str(label) if label is not None else "all" for label in curves.groups]
-    level, end = f"{1.0 - alpha:.0%} limits", f"mean to {curves.asked.ends[-1]:g}"
+    level, end = f"{1.0 - alpha:.0%} limits", f"mean to {mean['time'].iloc[0]:g}"
     return columns(["people", "events", "median", level, end, level], names, rows, title="By group")
 
 
@@ -81,7 +84,11 @@ def _comparison(curves: "SurvivalCurves", alpha: float) -> Block:
     known = sum(curve.known for curve in curves.curves()) > 1
     test = curves.logrank_test() if known else None
     rows.append(["", "", "N/A"] if test is None else [f"{test.statistic:.2f} on {test.df} df", "", _p(test.p_value)])
-    return columns(["", f"{1.0 - alpha:.0%} limits", "p"], [*names, "log-rank"], rows, title="Comparison")
+    return columns(["", f"{1.0 - alpha:.0%} limits", "p"], [*names, _name_of_test(curves)], rows, title="Comparison")
+
+
+def _name_of_test(curves: "SurvivalCurves") -> str:
+    return f"log-rank by {' and '.join(curves.strata)}" if curves.strata else "log-rank"
 
 
 def _p(value: float) -> str:
@@ -93,4 +100,5 @@ def _notes(curves: "SurvivalCurves") -> list[str]:
         return [EXACT.format(end=curves.asked.ends[-1])]
     sd = float(np.sqrt(sum(release.follow_up_sd**2 for _, release in curves.releases)))
     notes = [STATED.format(intervals=len(curves.asked.ends)), COUNTS.format(sd=sd)]
+    notes += [COMPLETE.format(columns=", ".join(curves.complete_in))] if curves.complete_in else []
     return notes if all(curve.known for curve in curves.curves()) else [*notes, SUPPRESSED]

@@ -133,6 +133,7 @@ def curves_disclosure(curves: "SurvivalCurves") -> dict[str, Any]:
             "survival_curves": {
                 "formula": curves.formula,
                 "grouping": list(curves.grouping),
+                "complete_in": list(curves.complete_in),
                 "follow_up": curves.asked.to_dict(),
             },
             "query_sha256": {name: _sha256(each) for name, each in queries.items()},

@@ -14,6 +14,7 @@ from hdpstats.inference.life_tables import (
     LifeTable,
     crossing_of,
     incidence,
+    limits_of_crossing,
     restricted_mean,
     survival,
     survival_between,
@@ -30,9 +31,12 @@ class GroupCurve(ABC):
     ----------
     known : bool
         Whether the group is large enough for its noise.
+    weight : float
+        What one person of its counts stands for: the largest weight, or 1.
     """
 
     known: bool
+    weight: float
 
     @property
     @abstractmethod
@@ -43,6 +47,11 @@ class GroupCurve(ABC):
     @abstractmethod
     def drawn_at(self) -> FloatArray:
         """The times at which a figure has a point, from 0."""
+
+    @property
+    @abstractmethod
+    def last(self) -> float:
+        """The last time at which anything is stated."""
 
     @abstractmethod
     def stated(self, times: FloatArray) -> BoolArray:
@@ -106,9 +115,14 @@ class PrivateCurve(GroupCurve):
         """0 and the ends of intervals."""
         return self.table.cuts
 
+    @property
+    def last(self) -> float:
+        """The end of the last interval with enough people at risk for the noise."""
+        return float(self.table.cuts[self.table.stated][-1])
+
     def stated(self, times: FloatArray) -> BoolArray:
-        """Return which times are ends of intervals."""
-        return np.isin(times, self.table.cuts)
+        """Return which times are ends of intervals with enough people at risk."""
+        return np.isin(times, self.table.cuts[self.table.stated])
 
     def survival(self, times: FloatArray, z: float) -> Band:
         """Return survival; between the ends of intervals without limits, its logarithm linear."""
@@ -122,7 +136,7 @@ class PrivateCurve(GroupCurve):
 
     def _at(self, times: FloatArray, band: Band, value: FloatArray) -> Band:
         place = np.minimum(np.searchsorted(self.table.cuts, times), self.table.intervals)
-        stated, inside = self.stated(times) & self.known, (times <= self.table.cuts[-1]) & self.known
+        stated, inside = self.stated(times) & self.known, (times <= self.last) & self.known
         parts = (np.where(stated, part[place], np.nan) for part in (band.std_error, band.low, band.high))
         return Band(np.where(inside, value, np.nan), *parts)
 
@@ -139,14 +153,17 @@ class PrivateCurve(GroupCurve):
         return np.where(self.known, np.diff(upto, axis=0, prepend=0.0), np.nan)
 
     def reaches(self, level: float, z: float) -> tuple[float, float, float]:
-        """Return when survival reaches a level, and when its limits do."""
-        band = survival(self.table, z)
-        found = tuple(crossing_of(part, self.table.cuts, level) for part in (band.value, band.low, band.high))
-        return found if self.known else (np.nan,) * 3  # type: ignore[return-value]
+        """Return when survival reaches a level, and ends of intervals between which it does."""
+        if not self.known:
+            return np.nan, np.nan, np.nan
+        band, upto = survival(self.table, z), int(self.table.stated.sum())
+        cuts, parts = self.table.cuts[:upto], (band.value, band.std_error, band.low, band.high)
+        stated = Band(*(part[:upto] for part in parts))
+        return crossing_of(stated.value, cuts, level), *limits_of_crossing(stated, cuts, level)
 
     def restricted_mean(self, upto: float) -> tuple[float, float]:
-        """Return the mean time without an event up to a time within the intervals."""
-        return restricted_mean(self.table, upto) if self.known else (np.nan, np.nan)
+        """Return the mean time without an event up to a time; NaN where that is later than anything stated."""
+        return restricted_mean(self.table, upto) if self.known and upto <= self.last else (np.nan, np.nan)
 
     @staticmethod
     def score(strata: Sequence[Sequence[GroupCurve]], *, peto: bool, beta: FloatArray | None) -> Score:
@@ -171,6 +188,7 @@ class PublicCurve(GroupCurve):
     sets: RiskSets
     size: float
     known: bool
+    weight: float = 1.0
 
     @property
     def people(self) -> float:
@@ -181,6 +199,11 @@ class PublicCurve(GroupCurve):
     def drawn_at(self) -> FloatArray:
         """0 and all times of events and censorings."""
         return np.append(0.0, self.sets.times)
+
+    @property
+    def last(self) -> float:
+        """Infinity: restricted means go as far as R's do."""
+        return float(np.inf)
 
     def stated(self, times: FloatArray) -> BoolArray:
         """Return that all numbers have limits."""

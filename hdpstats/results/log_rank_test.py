@@ -25,11 +25,11 @@ class LogRankTest(Reported):
     groups : tuple of str
         The groups that were compared.
     left_out : tuple of str
-        Groups that are too small for the noise.
+        Groups that are too small for the noise, and strata in which a group is.
     method : str
         "logrank" or "peto".
-    strata : str or None
-        The column of strata.
+    strata : tuple of str
+        The columns of strata.
     result : LogRank
         Statistic, degrees of freedom, p-value, observed and expected events.
     log_hazard_ratios : (G - 1,) float64
@@ -43,7 +43,7 @@ class LogRankTest(Reported):
     groups: tuple[str, ...]
     left_out: tuple[str, ...]
     method: str
-    strata: str | None
+    strata: tuple[str, ...]
     result: LogRank
     log_hazard_ratios: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
     covariance: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
@@ -95,7 +95,7 @@ class LogRankTest(Reported):
 
     def _report(self, alpha: float = 0.05) -> Report:
         name = "Log-rank test" if self.method == "logrank" else "Peto-Peto test"
-        by = f", stratified by {self.strata}" if self.strata else ""
+        by = f", stratified by {' and '.join(self.strata)}" if self.strata else ""
         head = [
             ("Chi-square:", f"{number(self.statistic, 2)} on {self.df} degrees of freedom"),
             ("p:", p_value(self.p_value)),

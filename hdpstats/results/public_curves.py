@@ -41,13 +41,20 @@ class PublicCurves(Record):
 
 
 def public_curves(
-    asked: FollowUpCells, grouping: tuple[str, ...], weights: str | None, schema: Schema, public: PublicTable | None
+    asked: FollowUpCells,
+    grouping: tuple[str, ...],
+    weights: str | None,
+    schema: Schema,
+    public: PublicTable | None,
+    besides: tuple[str, ...] = (),
 ) -> PublicCurves | None:
     """Return the public rows that are complete in all columns; None where there are none, or they lack a column.
 
+    They are complete in the columns ``besides`` as well.
+
     Of a person with several rows the first one counts, or with beginnings of follow-up each row from its own.
     """
-    needs = (*asked.names, *grouping, *((weights,) if weights else ()))
+    needs = (*asked.names, *grouping, *((weights,) if weights else ()), *besides)
     if public is None or not set(needs) <= set(public.names):
         return None
     table = public.raw(needs)

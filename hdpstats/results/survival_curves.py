@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 import pandas as pd
@@ -34,6 +34,8 @@ TIDY = ("group", "cause", "time", "estimate", "std_error", "conf_low", "conf_hig
 EVENT_FREE = "(event-free)"
 """The cause under which the event-free probability stands where there are several causes."""
 SOURCES = ("private", "public")
+HALVES: Final = {"within": 0.5, "at_ends": 0.0}
+"""The part of an interval that censored people are not exposed for, by where in it times are recorded."""
 
 
 @final
@@ -55,8 +57,14 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         Columns and intervals.
     grouping : tuple of str
         The columns whose levels are the groups.
+    strata : tuple of str
+        Those of them within whose levels the test compares the others.
     weights : str or None
         The column of case weights.
+    recorded : str
+        Where times lie: "within" intervals, or "at_ends" of them.
+    complete_in : tuple of str
+        Further columns in which people are complete, as in the description whose table was used.
     queries, releases : tuple of (str, DescriptionQuery) and of (str, DescriptionRelease)
         What each site was asked and what it answered; empty for public rows alone.
     missing : tuple of (str, str)
@@ -74,7 +82,10 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
     schema: Schema
     asked: FollowUpCells
     grouping: tuple[str, ...]
+    strata: tuple[str, ...]
     weights: str | None
+    recorded: str
+    complete_in: tuple[str, ...]
     queries: tuple[tuple[str, DescriptionQuery], ...]
     releases: tuple[tuple[str, DescriptionRelease], ...]
     missing: tuple[tuple[str, str], ...]
@@ -128,6 +139,8 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
     def curves(self, source: str | None = None, site: str | None = None) -> Sequence[GroupCurve]:
         """Return the curve of each group: of "private" people, of one site's, or of "public" rows."""
         kind = choice(source or self.source, name="source", options=SOURCES)
+        if site is not None and kind == "public":
+            raise ArgumentError("site must be left out where source is 'public'", argument="site")
         key = (kind, site)
         if key not in self._read:
             self._read[key] = self._public() if kind == "public" else self._private(site)
@@ -147,7 +160,7 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         query = self.queries[0][1]
         return [
             PrivateCurve(table=table, weight=query.largest_weight, known=is_known(table, self.asked))
-            for table in life_tables(numbers_of(query, releases, 0))
+            for table in life_tables(numbers_of(query, releases, 0), half=HALVES[self.recorded])
         ]
 
     def tidy(self, conf_level: float = 0.95, *, source: str | None = None, site: str | None = None) -> pd.DataFrame:
@@ -156,7 +169,8 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         Columns: group (None without groups), time, estimate (the probability that nothing has happened by then),
         std_error, conf_low, conf_high, at_risk (people at risk when the interval begins), events (in the interval).
         With several causes there are rows for each ``cause``, whose estimate is its cumulative incidence, and for
-        ``"(event-free)"``. Groups that are too small for their noise have NaN.
+        ``"(event-free)"``. Groups that are too small for their noise have NaN, and so have times at which too few
+        people are at risk for it.
 
         Parameters
         ----------
@@ -167,7 +181,8 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         site
             One site of several.
         """
-        return self._rows(self.times, 1.0 - conf_level, source, site, counts=True)
+        alpha = 1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999)
+        return self._rows(self.times, alpha, source, site, counts=True)
 
     def at(
         self, times: float | Iterable[float], conf_level: float = 0.95, *, source: str | None = None
@@ -178,7 +193,8 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         estimate there takes the logarithm of survival as linear; ``at_risk`` is at the time itself, linear as well.
         """
         asked = np.array([real(each, name="times", lower=0.0, upper=self.asked.ends[-1]) for each in _listed(times)])
-        return self._rows(asked, 1.0 - conf_level, source, None, counts=False)
+        alpha = 1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999)
+        return self._rows(asked, alpha, source, None, counts=False)
 
     def _rows(
         self, times: FloatArray, alpha: float, source: str | None, site: str | None, *, counts: bool
@@ -205,8 +221,9 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
     ) -> pd.DataFrame:
         """Return the times by which shares of people have had an event: group, prob, estimate, conf_low, conf_high.
 
-        The limits are the times at which those of the curve cross. Infinity says that it is not reached. Between ends
-        of intervals the logarithm of private survival is taken as linear; public times are those of R's ``quantile``.
+        Infinity says that it is not reached. Between ends of intervals the logarithm of private survival is taken as
+        linear for the estimate; the limits are ends of intervals, and hold whatever survival does in between. Public
+        times are those of R's ``quantile``.
         """
         z = normal_quantile(alpha)
         shares = [real(each, name="probs", lower=1e-6, upper=1.0 - 1e-6) for each in _listed(probs)]
@@ -229,10 +246,13 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
     ) -> pd.DataFrame:
         """Return the mean time without an event up to a time: the area under the curve.
 
+        Of private people the logarithm of survival is taken as linear within intervals, which the error does not count:
+        ask for more ends where a curve bends.
+
         Parameters
         ----------
         upto
-            The time, by default the end of the last interval.
+            The time, by default the last end at which all groups' curves are stated.
         alpha
             One minus the level of the limits.
         differences
@@ -247,7 +267,8 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
             and p_value.
         """
         end = self.asked.ends[-1]
-        upto = end if upto is None else real(upto, name="upto", lower=0.0, upper=end, open_lower=True)
+        last = min([end, *(curve.last for curve in self.curves(source) if curve.known)])
+        upto = last if upto is None else real(upto, name="upto", lower=0.0, upper=end, open_lower=True)
         z = normal_quantile(alpha)
         found = [curve.restricted_mean(upto) for curve in self.curves(source)]
         names = ("time", "estimate", "std_error", "conf_low", "conf_high")
@@ -268,7 +289,7 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         return frame_of(contrasts, texts=("contrast",), numbers=(*names, "p_value"))
 
     def logrank_test(
-        self, method: str = "logrank", *, strata: str | None = None, source: str | None = None
+        self, method: str = "logrank", *, strata: str | Sequence[str] | None = None, source: str | None = None
     ) -> LogRankTest:
         """Return the test that all groups have the same hazards, with hazard ratios beside it.
 
@@ -280,7 +301,8 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         method
             ``"logrank"``, or ``"peto"``, which weighs early differences more.
         strata
-            One of several grouping columns, within whose levels the others are compared.
+            Grouping columns within whose levels the others are compared; by default those of ``strata()`` in the
+            formula, and ``[]`` for none. A stratum in which a group is too small for the noise is left out.
         source
             "private" or "public" people.
 
@@ -291,38 +313,46 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         """
         kind = choice(method, name="method", options=("logrank", "peto"))
         self._check_groups()
-        curves, labels = list(self.curves(source)), [str(each) for each in self.groups]
-        whole = [curves]
-        if strata is not None:
-            whole, labels = self._by_stratum(curves, strata)
-        kept = [place for place in range(len(labels)) if all(groups[place].known for groups in whole)]
-        if len(kept) < 2:
+        by = self.strata if strata is None else (strata,) if isinstance(strata, str) else tuple(strata)
+        names, within, table = self._by_stratum(list(self.curves(source)), by)
+        known = np.array([[curve.known for curve in row] for row in table])
+        kept = np.flatnonzero(known.any(axis=0))
+        full = np.flatnonzero(known[:, kept].all(axis=1))
+        if len(kept) < 2 or not len(full):
             raise ArgumentError("logrank_test needs two groups that are large enough for the noise", argument="self")
-        chosen = [[groups[place] for place in kept] for groups in whole]
-        score = type(curves[0]).score
+        chosen = [[table[row][place] for place in kept] for row in full]
+        score, scale = type(chosen[0][0]).score, chosen[0][0].weight
         beta, covariance = log_hazard_ratios(lambda b: score(chosen, peto=False, beta=b), len(kept))
+        without = [names[place] for place in range(len(names)) if place not in kept]
         return LogRankTest(
-            groups=tuple(labels[place] for place in kept),
-            left_out=tuple(label for place, label in enumerate(labels) if place not in kept),
+            groups=tuple(names[place] for place in kept),
+            left_out=(*without, *(within[row] for row in range(len(within)) if row not in full)),
             method=kind,
-            strata=strata,
-            result=score(chosen, peto=kind == "peto", beta=None).test(),
+            strata=by,
+            result=score(chosen, peto=kind == "peto", beta=None).scaled(scale).test(),
             log_hazard_ratios=beta,
             covariance=covariance,
             private=(source or self.source) == "private",
         )
 
-    def _by_stratum(self, curves: Sequence[GroupCurve], strata: str) -> tuple[list[list[GroupCurve]], list[str]]:
-        """Return the curves of each stratum, and what the groups within it are called."""
-        if len(self.grouping) < 2:
-            raise ArgumentError("strata needs a formula with several grouping columns", argument="strata")
-        choice(strata, name="strata", options=self.grouping)
-        sizes = [len(labels_of(self.schema, name)) for name in self.grouping]
-        axis = self.grouping.index(strata)
-        places = np.moveaxis(np.arange(len(curves)).reshape(sizes), axis, 0).reshape(sizes[axis], -1)
-        others = [name for name in self.grouping if name != strata]
-        labels = [str(label) for label in group_labels(others, self.schema)]
-        return [[curves[place] for place in row] for row in places.tolist()], labels
+    def _by_stratum(
+        self, curves: Sequence[GroupCurve], by: tuple[str, ...]
+    ) -> tuple[list[str], list[str], list[list[GroupCurve]]]:
+        """Return what groups and strata are called, and the curves: a row for each stratum."""
+        for each in by:
+            choice(each, name="strata", options=self.grouping)
+        others = [name for name in self.grouping if name not in by]
+        if not others:
+            raise ArgumentError(
+                "groups to compare are needed besides strata: write arm + strata(sex)", argument="strata"
+            )
+        sizes = [len(self.levels(name)) for name in self.grouping]
+        order = [self.grouping.index(name) for name in (*by, *others)]
+        within = list(itertools.product(*(self.levels(name) for name in by)))
+        places = np.arange(len(curves)).reshape(sizes).transpose(order).reshape(len(within), -1)
+        names = [str(label) for label in group_labels(others, self.schema)]
+        strata = [", ".join(f"{name}={label}" for name, label in zip(by, each, strict=True)) for each in within]
+        return names, strata, [[curves[place] for place in row] for row in places.tolist()]
 
     def compare(self, result: object, over: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
         """Return a hazard model's survival, averaged over people, against these curves.

@@ -28,6 +28,7 @@ LETTER, HANDLE = 0.08, 0.55
 """Inches of a letter in a legend, and of the line before it."""
 BEYOND: Final = 1.02
 """The axis reaches so far beyond the last end of an interval that what is stated there is seen."""
+HIDDEN: Final = "N/A: too few people for the noise"
 FINE: Final = 40
 """Points of a smooth line in an interval."""
 
@@ -171,6 +172,8 @@ def _close(
             for name, colour, curve in zip(names, colours, curves.curves(), strict=False)
         ]
         draw_at_risk(axes, axis, rows, noisy=curves.source == "private")
+    if not any(curve.known for curve in curves.curves()):
+        axes.text(0.5, 0.5, HIDDEN, transform=axes.transAxes, ha="center", va="center", fontsize="small")
     if legend:
         _legend(axes)
     return axes
@@ -178,7 +181,10 @@ def _close(
 
 def _legend(axes: "Axes") -> None:
     """Put the legend above the axes, in as many columns as the figure is wide."""
-    longest = max(len(str(text)) for text in axes.get_legend_handles_labels()[1])
+    texts = axes.get_legend_handles_labels()[1]
+    if not texts:
+        return
+    longest = max(len(str(text)) for text in texts)
     figure = axes.get_figure(root=True)
     width = figure.get_figwidth() * axes.get_position().width if figure else 0.0
     fits = int(width / (LETTER * longest + HANDLE))

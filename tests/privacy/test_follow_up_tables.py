@@ -170,6 +170,15 @@ def test_people_are_counted_where_they_belong():
     assert late.tolist() == [0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 4]
 
 
+def test_who_is_censored_at_the_last_end_was_at_risk_until_then():
+    rows = [(0.0, 11.0, "none"), (0.0, 11.0, "first"), (0.0, 8.0, "none"), (11.0, 11.5, "first"), (8.0, 11.0, "none")]
+    frame = pd.DataFrame(rows, columns=["s", "t", "e"], dtype=object).assign(arm="one", sex=0, w=1.0)
+    #                                                 (0, 2]   (2, 4]   (4, 8]   (8, 11]  on incomplete
+    assert table(QUERY, frame.iloc[:3]).tolist() == [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 1, 0]
+    late = table(replace(QUERY, follow_up=LATE), frame.iloc[3:])
+    assert late.tolist() == [0] * 12 + [1] + [0, 0, 1, 0] + [1]
+
+
 def test_one_level_is_the_event_and_others_are_censored():
     rows = [(0.0, 3.0, "first"), (0.0, 9.0, "second"), (0.0, 3.5, "none"), (0.0, 3.5, "second"), (0.0, 3.0, None)]
     frame = pd.DataFrame(rows, columns=["s", "t", "e"], dtype=object).assign(arm="one", sex=0, w=1.0)

@@ -72,7 +72,7 @@ causes <- survfit(Surv(time, factor(status, 0:2)) ~ hormon, rotterdam)
 
 actuarial <- function(rows) {
   interval <- findInterval(rows$time, c(0, cuts), left.open = TRUE)
-  beyond <- rows$beyond
+  beyond <- rows$beyond | (rows$status == 0 & rows$time == max(cuts)) # who is censored at the end was at risk until then
   times <- ifelse(beyond, 2 * length(cuts) + 9, 2 * interval)
   half <- data.frame(
     time = c(ifelse(rows$status == 0 & !beyond, times - 1, times), times), status = rep(rows$status, 2), weight = 0.5

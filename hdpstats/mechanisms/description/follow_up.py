@@ -53,8 +53,10 @@ def follow_up_table(numbers: DescribedNumbers) -> FollowUpTable | None:
     )
 
 
-def life_tables(numbers: DescribedNumbers) -> tuple[LifeTable, ...]:
+def life_tables(numbers: DescribedNumbers, *, half: float = 0.5) -> tuple[LifeTable, ...]:
     """Return the table of each group, in people of the largest weight; there must be numbers of follow-up.
+
+    ``half`` is the part of an interval that censored people are not exposed for, see `LifeTable`.
 
     Where the number of people is public, the counts of ends of follow-up are all shifted by as much as makes their sum
     that number.
@@ -76,6 +78,7 @@ def life_tables(numbers: DescribedNumbers) -> tuple[LifeTable, ...]:
             stayed=float(exits[group, -1]),
             entered=begins[group] if asked.start else None,
             sd=sd,
+            half=half,
         )
         for group in range(query.groups)
     )

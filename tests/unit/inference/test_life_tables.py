@@ -9,6 +9,7 @@ from hdpstats.inference.life_tables import (
     LifeTable,
     crossing_of,
     incidence,
+    limits_of_crossing,
     restricted_mean,
     survival,
     survival_between,
@@ -92,7 +93,7 @@ def test_the_noise_of_the_score_is_that_of_its_derivative(peto):
     if peto:
         assert (np.diag(weight) < np.diag(expected)).all()
     else:
-        np.testing.assert_allclose(weight, expected, rtol=1e-3, atol=1e-6)
+        np.testing.assert_allclose(weight, expected, rtol=5e-3, atol=1e-6)
     assert found.total.sum() == pytest.approx(0.0, abs=1e-6)
 
 
@@ -178,3 +179,86 @@ def test_a_table_of_nobody_has_no_hazard_ratio():
     beta, _ = log_hazard_ratios(lambda b: noisy_score([[nobody, nobody]], beta=b), 2)
     assert np.isnan(beta).all()
     assert np.isfinite(survival(nobody, 1.96).std_error).all()
+
+
+def life_table(events, censored, stayed, *, sd=0.0, **options):
+    events, censored = np.array(events, dtype=float), np.array(censored, dtype=float)
+    cuts = np.arange(len(events) + 1.0)
+    return LifeTable(
+        cuts=cuts, events=events[:, None], censored=censored, stayed=stayed, entered=None, sd=sd, **options
+    )
+
+
+def test_variances_follow_a_steep_hazard_where_counts_show_it():
+    """Six intervals: a moving average of seven is one hazard for all of them."""
+    events = [10.0, 20.0, 60.0, 150.0, 250.0, 280.0]
+    found = life_table(events, [0.0] * 6, 230.0)
+    h = np.array(events) / found.at_risk[:-1]
+    greenwood = np.cumsum(h / ((1 - h) * found.at_risk[:-1]))
+    np.testing.assert_allclose(np.diag(found.cumulated_sampling)[1:], greenwood, rtol=0.1)
+    hidden = life_table(events, [0.0] * 6, 230.0, sd=150.0)
+    assert hidden.rates[0, 0] > 2 * h[0]
+
+
+def test_with_few_people_left_the_upper_limit_counts_one_more():
+    """Both of two people fail: Clopper and Pearson's upper limit of their survival is .84."""
+    found = life_table([98.0, 2.0], [0.0, 0.0], 0.0)
+    before = survival(found, 1.96).high[1]
+    assert survival(found, 1.96).high[2] > 0.3 * before
+    many = life_table([9800.0, 100.0], [0.0, 0.0], 100.0)
+    assert survival(many, 1.96).high[2] / survival(many, 1.96).value[2] < 1.3
+
+
+def test_intervals_without_people_do_not_move_the_others():
+    rng, true, found = np.random.default_rng(4), np.exp(-np.arange(4) / 5), []
+    for _ in range(200):
+        events, censored = np.zeros(6), np.zeros(6)
+        at_risk = 500.0
+        for j in range(3):
+            events[j], censored[j] = at_risk * (1 - np.exp(-0.2)) * 0.85, at_risk * 0.3
+            at_risk -= events[j] + censored[j]
+        censored[2] += at_risk
+        true = np.exp(-life_table(events, censored, 0.0).cumulated[:4])
+        noisy = life_table(events + rng.normal(0, 3, 6), censored + rng.normal(0, 3, 6), rng.normal(0, 3), sd=3.0)
+        found.append(survival(noisy, 1.96).value[:4] - true)
+        assert not noisy.stated[6] or noisy.at_risk[5] > 10
+    assert np.abs(np.mean(found, axis=0)).max() < 0.01
+
+
+def test_nothing_is_stated_where_people_at_risk_are_lost_in_the_noise():
+    assert life_table([50.0, 20.0, 1.0], [20.0, 9.0, 0.0], 0.0, sd=2.0).stated.tolist() == [True, True, True, False]
+    assert life_table([50.0, 20.0, 1.0], [20.0, 9.0, 0.0], 0.0).stated.all()
+
+
+def test_limits_of_quantiles_are_ends_of_intervals():
+    band = survival(life_table([30.0, 30.0, 30.0, 5.0], [0.0] * 4, 5.0), 1.96)
+    cuts = np.arange(5.0)
+    assert limits_of_crossing(band, cuts, 0.5) == (1.0, 3.0)
+    assert band.low[1] > 0.5 >= band.low[2]
+    assert band.high[3] <= 0.5 < band.high[2]
+    assert limits_of_crossing(band, cuts, float(band.low[4]) / 2) == (np.inf, np.inf)
+    assert limits_of_crossing(band, cuts, 0.999) == (0.0, 1.0)
+
+
+def test_who_leaves_at_the_ends_is_exposed_for_the_whole_interval():
+    events, censored = [10.0, 9.0], [20.0, 30.0]
+    whole = life_table(events, censored, 31.0, half=0.0)
+    np.testing.assert_allclose(np.exp(-whole.cumulated), np.cumprod([1, 0.9, 1 - 9 / 70]))
+    noisy = replace(table(late=True), half=0.0)
+    L = derivative(noisy, lambda each: each.cumulated)
+    np.testing.assert_allclose(noisy.cumulated_noise, noisy.sd**2 * L @ L.T, rtol=0.05, atol=1e-9)
+
+
+def test_equal_hazards_give_no_score_where_censoring_differs():
+    """Constant hazards of .3 in both groups, of censoring 1 and 0: events are in proportion to the time spent."""
+    tables = []
+    for censoring in (1.0, 0.0):
+        at_risk, events, censored = 1000.0, [], []
+        for _ in range(3):
+            leaving = at_risk * -np.expm1(-0.3 - censoring)
+            events.append(leaving * 0.3 / (0.3 + censoring))
+            censored.append(leaving - events[-1])
+            at_risk -= leaving
+        tables.append(life_table(events, censored, at_risk))
+    found = noisy_score([tables])
+    np.testing.assert_allclose(found.total, 0.0, atol=1e-6 * found.observed.sum())

@@ -71,7 +71,7 @@ def test_what_is_summed_and_counted(monkeypatch):
     assert sums[1] == pytest.approx([1.0, 0.0, values[2], place[2] - 0.5, 0.0, -0.5, -0.5], abs=1e-5)
     assert release.sums[0] == 2 * half
     assert release.cells == (2, 0, 0, 0, 0, 0, 1, 1)
-    assert release.follow_up == (1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1)
+    assert release.follow_up == (1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 1)
     assert release.records is None
     assert release_from_json(release.to_json()) == release
     assert query_from_json(QUERY.to_json()) == QUERY

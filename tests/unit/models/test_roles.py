@@ -93,7 +93,7 @@ def test_a_cluster_is_the_unit_of_the_study():
 @pytest.mark.parametrize(
     ("formula", "match"),
     [
-        ("Surv(time, y) ~ strata(g)", "write g in place of"),
+        ("Surv(time, y) ~ offset(x)", "has no offset"),
         ("Surv(time, y) ~ I(g == 'b')", "is no column"),
         ("Surv(time, y) ~ cut(x, c(-Inf, 0, Inf))", "is no column"),
     ],
