@@ -160,7 +160,7 @@ def has_maximum(decrement: float, longest: float, *, bound: float) -> bool:
 def lengths(rows: FloatArray, inverse: FloatArray) -> FloatArray:
     """Return ``(x'H^-1 x)^(1/2)`` of rows (n, D); NaN where that is no square."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.sqrt(np.einsum("ij,jk,ik->i", rows, inverse, rows)), dtype=np.float64)
+        return np.asarray(np.sqrt(np.sum((rows @ inverse) * rows, axis=1)), dtype=np.float64)
 
 
 def existence(rows: SignedRows) -> Existence:

@@ -93,15 +93,16 @@ def _warn_of_separation(objective: LinearObjective, theta: FloatArray) -> None:
 
 def identified(X: FloatArray) -> BoolArray:
     """Return which columns (p,) are not linear combinations of the columns before them (Gram-Schmidt, twice)."""
-    basis = np.zeros((len(X), 0))
+    columns, basis = np.ascontiguousarray(X.T), np.empty(X.T.shape)
     kept = np.zeros(X.shape[1], dtype=bool)
-    for j, column in enumerate(X.T):
-        rest = column - basis @ (basis.T @ column)
-        rest = rest - basis @ (basis.T @ rest)
+    for j, column in enumerate(columns):
+        known = basis[: int(kept.sum())]
+        rest = column - (known @ column) @ known
+        rest -= (known @ rest) @ known
         size, left = float(np.linalg.norm(column)), float(np.linalg.norm(rest))
         if left > ALIASED * size:
+            basis[len(known)] = rest / left
             kept[j] = True
-            basis = np.column_stack([basis, rest / left])
     return kept
 
 
