@@ -1,10 +1,10 @@
 """What a model must say about itself so that fitting, planning and reading are the same for all of them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Self, TypeVar
 
 import numpy as np
@@ -28,6 +28,9 @@ from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
 
 M = TypeVar("M", bound=QueryModel)
+
+KEPT = 16
+"""Choices of geometry, centre and ridge that a model keeps; they follow from public facts."""
 
 FROM_PUBLIC = "Predicted from public rows: covariates and effects are taken to be distributed as in them."
 FROM_SCHEMA = (
@@ -186,7 +189,7 @@ class LossSpec(ModelSpec):
 
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
         """Return the query of one fit by objective perturbation."""
-        choice = self.choose(epsilon=epsilon, share=share, records=records)
+        choice = self._chosen(epsilon=epsilon, share=share, records=records)
         return ObjectiveQuery(
             model=choice.model,
             centre=tuple(choice.centre.tolist()),
@@ -197,6 +200,11 @@ class LossSpec(ModelSpec):
             hessian_share=share,
             replicate=replicate,
         )
+
+    @cached_property
+    def _chosen(self) -> Callable[..., Recommended]:
+        """`choose`, which keeps some answers: a plan, the check before a charge and the fit ask for the same."""
+        return lru_cache(maxsize=KEPT)(self.choose)
 
     @abstractmethod
     def person_loss(self, model: QueryModel) -> PersonLoss:

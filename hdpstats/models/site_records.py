@@ -83,11 +83,12 @@ class RecordCounts:
 
 
 def planned_records(
-    spec: ModelSpec, request: FitRequest, people: Mapping[str, int], *, averages: bool = False
+    spec: ModelSpec, request: FitRequest, people: Mapping[str, int], *, averages: bool = False, expected: bool = True
 ) -> dict[str, SiteRecords]:
     """Return what to plan a fit with: what is known of people, and what is left of the request once that is paid for.
 
-    ``averages`` says whether the mechanism has use for averages of private people.
+    ``averages`` says whether the mechanism has use for averages of private people, ``expected`` whether those that are
+    to be asked for are predicted from public rows.
     """
     own = own_description(spec) if averages and request.describe and request.description is None else None
     given = {} if request.description is None else described_sites(spec, request.description)
@@ -97,21 +98,22 @@ def planned_records(
         if name in given:
             known = _described(spec, known, given[name])
         counted = _counted(spec, known)
-        found[name] = counted if own is None else _averaged(own, counted, whole=request.at(name).epsilon)
+        if own is not None:
+            counted = _averaged(own, counted, whole=request.at(name).epsilon)
+            if expected and counted.for_averages:
+                of = (float(counted.records), counted.records_sd)
+                cohort = own.expected(counted.for_averages, records=counted.most, people=of)
+                counted = replace(counted, cohort=cohort)
+        found[name] = counted
     return found
 
 
 def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:
-    """Return a site with less to spend where averages of its people are to be asked for, and what these may be."""
+    """Return a site with less to spend where averages of its people are to be asked for."""
     paid = rounded_down(whole * own.share(whole, records=site.most), EPSILON_GRAIN)
     if not paid:
         return site
-    return replace(
-        site,
-        for_averages=paid,
-        cohort=own.expected(paid, records=site.most, people=(float(site.records), site.records_sd)),
-        request=replace(site.request, epsilon=site.request.epsilon - paid),
-    )
+    return replace(site, for_averages=paid, request=replace(site.request, epsilon=site.request.epsilon - paid))
 
 
 def _described(spec: ModelSpec, site: SiteRecords, description: SiteDescription) -> SiteRecords:
@@ -150,7 +152,11 @@ def record_counts(
     """
     study = spec.study
     planned = planned_records(
-        spec, request, {name: site.records for name, site in study.sites.items()}, averages=averages
+        spec,
+        request,
+        {name: site.records for name, site in study.sites.items()},
+        averages=averages,
+        expected=False,
     )
     before = {name: _queries_before(spec, request, name, site, first_query) for name, site in planned.items()}
     counting = {name: each.count for name, each in before.items() if each.count is not None}

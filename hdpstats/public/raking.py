@@ -196,20 +196,21 @@ class RakedVariables:
         return tilted_weights(self.indicators, base, tilt)
 
     def moved(self, weights: FloatArray, means: FloatArray, variances: FloatArray) -> FloatArray:
-        """Return the numbers (kc, B, n) with weighted means and variances (B, kc), cut to the schema's bounds."""
+        """Return the numbers (kc, B, n) with weighted means and variances (B, kc), cut to the schema's bounds.
+
+        They are in the unit of the schema.
+        """
         x = self.numbers
         first = weights @ x
         own = np.maximum(weights @ x**2 - first**2, 1e-3)
         stretch = np.sqrt(variances / own)
-        moved = stretch.T[:, :, None] * np.ascontiguousarray(x.T)[:, None, :]
-        moved += (means - stretch * first).T[:, :, None]
-        return np.clip(moved, *self.bounds[:, :, None, None], out=moved)
+        moved = (stretch * self.scale).T[:, :, None] * np.ascontiguousarray(x.T)[:, None, :]
+        moved += ((means - stretch * first) * self.scale + self.centre).T[:, :, None]
+        return np.clip(moved, *(self.bounds * self.scale + self.centre)[:, :, None, None], out=moved)
 
     def people(self, weights: FloatArray, numbers: FloatArray, at_risk: FloatArray) -> RakedPeople:
-        """Return people of weights (B, n), numbers (kc, B, n) in public units and shares at risk (B, J)."""
-        raw = numbers * self.scale[:, None, None]
-        raw += self.centre[:, None, None]
-        columns = {each.variable: own for each, own in zip(self.means, raw, strict=True)}
+        """Return people of weights (B, n), numbers (kc, B, n) in the schema's unit and shares at risk (B, J)."""
+        columns = {each.variable: own for each, own in zip(self.means, numbers, strict=True)}
         return RakedPeople(
             weights=weights / np.sum(weights * self.case_weights, axis=1, keepdims=True)
             if self.known.weighted
@@ -263,7 +264,8 @@ def raking_at(variables: RakedVariables, averages: Averages) -> Raking:
     means, squares, about = averages.means, averages.squares, variables.about
     variances = np.clip(squares - (means - about) ** 2, *VARIANCES)
     for _ in range(CORRECTIONS):
-        x = np.clip(variables.moved(w, means, variances)[:, 0].T, *variables.clipped)
+        raw = variables.moved(w, means, variances)[:, 0].T
+        x = np.clip((raw - variables.centre) / variables.scale, *variables.clipped)
         wanted = variances + (means - about) ** 2 + squares - w @ (x - about) ** 2
         means = means + averages.means - w @ x
         variances = np.clip(wanted - (means - about) ** 2, *VARIANCES)
