@@ -125,7 +125,7 @@ class LifeTable:
     def _cells_behind(self) -> FloatArray:
         """The number of counts that each number of people at risk is the sum of (J + 1,)."""
         J, K = self.events.shape
-        return 1.0 + np.arange(J, -1.0, -1.0) * (K + 1 + (self.entered is not None))
+        return np.asarray(1.0 + np.arange(J, -1.0, -1.0) * (K + 1 + (self.entered is not None)))
 
     @property
     def at_risk_sd(self) -> FloatArray:

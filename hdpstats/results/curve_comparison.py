@@ -8,12 +8,12 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.results.description_tables import frame_of
+from hdpstats.results.population import population
 from hdpstats.results.result import Result
 from hdpstats.results.survival import hazard_facts
 from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.schema.table import check_frame
 
 if TYPE_CHECKING:
     from hdpstats.results.survival_curves import SurvivalCurves
@@ -26,15 +26,19 @@ def compare(curves: "SurvivalCurves", result: object, over: object, *, alpha: fl
     if not isinstance(result, Result):
         raise ArgumentError(f"result must be that of a hazard model, not {type(result).__name__}", argument="result")
     horizon, z = hazard_facts(result.facts).grid.horizon, normal_quantile(alpha)
-    frame = check_frame(over, name="over").reset_index(drop=True)
+    people = population(result, result.public_rows, over)
+    frame, weights = people.frame.reset_index(drop=True), people.weights
+    lacking = [name for name in curves.grouping if name not in frame]
+    if lacking:
+        raise ArgumentError(f"over must have the curves' groups as columns: {', '.join(lacking)}", argument="over")
     times = curves.times[curves.times <= horizon]
     if not len(times):
         raise ArgumentError("the model's last interval ends before the first end of the curves", argument="result")
     group, predicted = _groups(curves, frame), _predicted(result, frame, times)
     rows: list[tuple[Any, ...]] = []
     for place, (label, curve) in enumerate(zip(curves.groups, curves.curves(), strict=True)):
-        own = predicted[(group == place) & np.isfinite(predicted).all(axis=1)]
-        model = own.mean(axis=0) if len(own) else np.full(len(times), np.nan)
+        own = (group == place) & np.isfinite(predicted).all(axis=1) & (weights > 0.0)
+        model = weights[own] @ predicted[own] / weights[own].sum() if own.any() else np.full(len(times), np.nan)
         band = curve.survival(times, z)
         apart = band.value - model
         numbers = (times, band.value, model, apart, band.std_error, apart - z * band.std_error)

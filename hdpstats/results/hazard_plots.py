@@ -11,9 +11,9 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.results.curves import CurveWithLimits, HazardCurves
 from hdpstats.results.facts import HazardFacts
 from hdpstats.results.fitted import Fitted
-from hdpstats.results.plots import COLOURS, GREY, SIZE, axes_of, palette
+from hdpstats.results.plots import COLOURS, GREY, SIZE, axes_of, legend_above, palette
 from hdpstats.results.survival import check_one_row, open_curves, read_times
-from hdpstats.results.time_axis import draw_at_risk, time_axis
+from hdpstats.results.time_axis import draw_at_risk, ticks_of, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def plot_survival(
     axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
     _finish(axes, opened.facts, frame, legend=len(names) > 1, time_unit=time_unit)
     if at_risk is not None:
-        axis = time_axis(opened.facts.grid.horizon, opened.facts.unit_of_time, time_unit)
+        axis = time_axis(opened.facts.grid.horizon, opened.facts.unit_of_time, time_unit, most=ticks_of(axes))
         ink = palette()[0]
         lines = [("all" if label is None else label, ink, each.at_risk(axis.ticks)) for label, each in rows]
         draw_at_risk(axes, axis, lines, noisy=at_risk.source == "private")
@@ -100,11 +100,11 @@ def _finish(
     axes: "Axes", hazard: HazardFacts, frame: pd.DataFrame | None, *, legend: bool, time_unit: str | None = None
 ) -> "Axes":
     """Label the axis of time, and say at which covariates the curves are where the user did not."""
-    time_axis(hazard.grid.horizon, hazard.unit_of_time, time_unit).draw(axes)
+    time_axis(hazard.grid.horizon, hazard.unit_of_time, time_unit, most=ticks_of(axes)).draw(axes)
     axes.spines[["top", "right"]].set_visible(False)
     if frame is None:
         where = "all covariates 0" if hazard.typical is None else "typical covariates"
         axes.set_title(f"at {where}", loc="left", fontsize="medium", color=GREY)
     if legend:
-        axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0 if frame is not None else 1.05))
+        legend_above(axes, 1.0 if frame is not None else 1.08)
     return axes

@@ -103,7 +103,8 @@ class LogRankTest(Reported):
         if self.private:
             head.append(("Information kept:", f"{self.power_kept:.0%} in spite of the noise"))
         if self.left_out:
-            head.append(("Left out:", f"{', '.join(self.left_out)}: too few people for the noise"))
+            reason = "too few people for the noise" if self.private else "no people"
+            head.append(("Left out:", f"{', '.join(self.left_out)}: {reason}"))
         table, ratios = self.table, self.hazard_ratios(alpha)
         shown = [[f"{row.observed:.1f}", f"{row.expected:.1f}", f"{row.std_error:.1f}"] for row in table.itertuples()]
         of_ratios = [

@@ -27,6 +27,10 @@ GREY: Final = "#767676"
 """The colour of lines that carry no estimate."""
 
 MARKERS: Final = ("o", "s", "^", "D")
+NARROW: Final = 3.6
+"""Axes that are less wide, in inches, have smaller letters."""
+LETTER, HANDLE = 0.08, 0.55
+"""Inches of a letter in a legend, and of the line before it."""
 _NARROW: Final = 8.0
 _WIDE: Final = 1000.0
 """Axes of ratios that reach less far have ticks of even spacing; those that reach farther, powers of ten alone."""
@@ -76,6 +80,30 @@ def _is_dark() -> bool:
     from matplotlib.colors import to_rgb
 
     return sum(to_rgb(rcParams["text.color"])) > sum(to_rgb(GREY))
+
+
+def width_of(axes: "Axes") -> float:
+    """Return the width of axes in inches, before labels take some of it."""
+    figure = axes.get_figure(root=True)
+    return figure.get_figwidth() * axes.get_position().width if figure else 0.0
+
+
+def is_narrow(axes: "Axes") -> bool:
+    """Return whether axes are about a column of a journal wide."""
+    return width_of(axes) < NARROW
+
+
+def legend_above(axes: "Axes", above: float = 1.0) -> None:
+    """Put the legend above the axes, in as many columns as the figure is wide."""
+    texts = axes.get_legend_handles_labels()[1]
+    if not texts:
+        return
+    narrow, longest = is_narrow(axes), max(len(str(text)) for text in texts)
+    fits = int(width_of(axes) / ((LETTER * longest + HANDLE) * (0.85 if narrow else 1.0)))
+    axes.legend(
+        frameon=False, loc="lower left", bbox_to_anchor=(0.0, above), borderaxespad=0.2, ncols=max(fits, 1),
+        fontsize="x-small" if narrow else "small", columnspacing=1.2, labelspacing=0.3,
+    )  # fmt: skip
 
 
 def plot_coefficients(

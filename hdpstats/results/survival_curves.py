@@ -317,9 +317,11 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         names, within, table = self._by_stratum(list(self.curves(source)), by)
         known = np.array([[curve.known for curve in row] for row in table])
         kept = np.flatnonzero(known.any(axis=0))
-        full = np.flatnonzero(known[:, kept].all(axis=1))
+        private = (source or self.source) == "private"
+        full = np.flatnonzero(known[:, kept].all(axis=1) | (not private))
         if len(kept) < 2 or not len(full):
-            raise ArgumentError("logrank_test needs two groups that are large enough for the noise", argument="self")
+            enough = "that are large enough for the noise" if private else "with people"
+            raise ArgumentError(f"logrank_test needs two groups {enough}", argument="self")
         chosen = [[table[row][place] for place in kept] for row in full]
         score, scale = type(chosen[0][0]).score, chosen[0][0].weight
         beta, covariance = log_hazard_ratios(lambda b: score(chosen, peto=False, beta=b), len(kept))
@@ -332,7 +334,7 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
             result=score(chosen, peto=kind == "peto", beta=None).scaled(scale).test(),
             log_hazard_ratios=beta,
             covariance=covariance,
-            private=(source or self.source) == "private",
+            private=private,
         )
 
     def _by_stratum(
@@ -354,7 +356,7 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         strata = [", ".join(f"{name}={label}" for name, label in zip(by, each, strict=True)) for each in within]
         return names, strata, [[curves[place] for place in row] for row in places.tolist()]
 
-    def compare(self, result: object, over: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+    def compare(self, result: object, over: object = "public", alpha: float = 0.05) -> pd.DataFrame:
         """Return a hazard model's survival, averaged over people, against these curves.
 
         Parameters
@@ -362,8 +364,10 @@ class SurvivalCurves(CurveFigures, Reported, Saved):
         result
             The result of a hazard model.
         over
-            Rows with the model's covariates and the grouping columns: people distributed as those of the curves. Each
-            group's curve is compared with the mean prediction for its rows.
+            People distributed as those of the curves, with the model's covariates and the grouping columns: a
+            description of the private people, to which the public rows of the fit are raked; a frame; a weighted
+            sample; or "public", the public rows of the fit as they are. Each group's curve is compared with the mean
+            prediction for its rows.
         alpha
             One minus the level of the limits.
 

@@ -12,9 +12,9 @@ from hdpstats._base.validation import choice
 from hdpstats.display import p_value
 from hdpstats.inference.life_tables import Band
 from hdpstats.results.hazard_plots import steps
-from hdpstats.results.plots import GREY, axes_of, palette
+from hdpstats.results.plots import GREY, axes_of, is_narrow, legend_above, palette
 from hdpstats.results.tables import normal_quantile
-from hdpstats.results.time_axis import TimeAxis, draw_at_risk, time_axis
+from hdpstats.results.time_axis import TimeAxis, draw_at_risk, ticks_of, time_axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 LINES: Final = ("-", "--", ":", "-.")
 ROW: Final = 0.18
 """Inches of a row of numbers at risk."""
-LETTER, HANDLE = 0.08, 0.55
-"""Inches of a letter in a legend, and of the line before it."""
 BEYOND: Final = 1.02
 """The axis reaches so far beyond the last end of an interval that what is stated there is seen."""
 HIDDEN: Final = "N/A: too few people for the noise"
@@ -55,9 +53,9 @@ def plot_curves(
             times = curve.drawn_at
             _draw(axes, times, curve.survival(times, normal_quantile(0.05)), colour, name, shape=shape, ci=ci)
     if public and curves.source == "private":
-        for name, colour, curve in zip(names, colours, curves.curves("public"), strict=False):
+        for place, (colour, curve) in enumerate(zip(colours, curves.curves("public"), strict=False)):
             times = curve.drawn_at
-            label = f"{name}, public" if len(names) > 1 else "public"
+            label = "public" if place == 0 else "_"
             axes.step(times, curve.survival(times, 1.0).value, where="post", color=colour, linewidth=1.0,
                       linestyle="--", label=label)  # fmt: skip
     axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
@@ -67,7 +65,16 @@ def plot_curves(
         value = curves.logrank_test().p_value
         words = "log-rank p < 0.001" if value < 0.001 else f"log-rank p = {p_value(value)}"
         ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1.0}
-        axes.text(0.02, 0.03, words, transform=axes.transAxes, fontsize="small", bbox=ground)
+        size = "x-small" if is_narrow(axes) else "small"
+        axes.annotate(
+            words,
+            (0.0, 0.0),
+            (5.0, 5.0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=size,
+            bbox=ground,
+        )
     return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=len(names) > 1 or public)
 
 
@@ -121,8 +128,9 @@ def _names(curves: "SurvivalCurves", labels: Sequence[str] | None) -> list[str]:
 def _open(
     curves: "SurvivalCurves", *, rows: int, time_unit: str | None, ax: "Axes | None"
 ) -> tuple[TimeAxis, "Axes", list[str]]:
-    axis = time_axis(curves.asked.ends[-1], curves.unit_of_time, time_unit)
-    return axis, axes_of(ax, width=6.4, height=4.0 + (rows + 1) * ROW * bool(rows)), palette()
+    axes = axes_of(ax, width=6.4, height=4.0 + (rows + 1) * ROW * bool(rows))
+    axis = time_axis(curves.asked.ends[-1], curves.unit_of_time, time_unit, most=ticks_of(axes))
+    return axis, axes, palette()
 
 
 def _draw(
@@ -175,17 +183,5 @@ def _close(
     if not any(curve.known for curve in curves.curves()):
         axes.text(0.5, 0.5, HIDDEN, transform=axes.transAxes, ha="center", va="center", fontsize="small")
     if legend:
-        _legend(axes)
+        legend_above(axes)
     return axes
-
-
-def _legend(axes: "Axes") -> None:
-    """Put the legend above the axes, in as many columns as the figure is wide."""
-    texts = axes.get_legend_handles_labels()[1]
-    if not texts:
-        return
-    longest = max(len(str(text)) for text in texts)
-    figure = axes.get_figure(root=True)
-    width = figure.get_figwidth() * axes.get_position().width if figure else 0.0
-    fits = int(width / (LETTER * longest + HANDLE))
-    axes.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=max(fits, 1), fontsize="small")

@@ -9,6 +9,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
+from hdpstats.results.plots import is_narrow, width_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,9 +22,11 @@ ENOUGH: Final = 2.0
 MOST_TICKS: Final = 8
 STEPS: Final = (1.0, 2.0, 3.0, 5.0, 6.0)
 MONTHS: Final = (1.0, 2.0, 3.0, 6.0, 12.0, 24.0, 60.0, 120.0)
-LINE: Final = 13.0
+TICK: Final = 0.5
+"""Inches of a tick with numbers at risk below, and of its part of what is at the left of axes."""
+LINE, NARROW_LINE = 13.0, 11.0
 """Points from one row of numbers at risk to the next."""
-BELOW: Final = 44.0
+BELOW, NARROW_BELOW = 44.0, 36.0
 """Points from the axis to the first row."""
 
 
@@ -40,22 +43,25 @@ class TimeAxis:
         The unit that is shown; None where none is known.
     length : float
         Its length in the declared unit.
+    most : int
+        The most ticks.
     """
 
     end: float
     unit: str | None
     length: float
+    most: int = MOST_TICKS
 
     @property
     def ticks(self) -> FloatArray:
         """Round times from 0, in the declared unit."""
         end = self.end / self.length
         if self.unit == "months":
-            step = next((step for step in MONTHS if end / step <= MOST_TICKS + 1e-6), MONTHS[-1])
+            step = next((step for step in MONTHS if end / step <= self.most + 1e-6), MONTHS[-1])
             return np.arange(0.0, end * (1.0 + 1e-9), step) * self.length
-        size = 10.0 ** np.floor(np.log10(end / MOST_TICKS))
+        size = 10.0 ** np.floor(np.log10(end / self.most))
         steps = [step * size * scale for scale in (1.0, 10.0) for step in STEPS]
-        step = next(step for step in steps if end / step <= MOST_TICKS + 1e-6)
+        step = next(step for step in steps if end / step <= self.most + 1e-6)
         return np.arange(0.0, end * (1.0 + 1e-9), step) * self.length
 
     @property
@@ -73,10 +79,16 @@ class TimeAxis:
         axes.set_xlim(0.0, self.end)
         axes.set_xticks(self.ticks, self.labels)
         axes.set_xlabel(self.title)
+        if is_narrow(axes):
+            axes.tick_params(labelsize="small")
+            axes.xaxis.label.set_fontsize("small")
+            axes.yaxis.label.set_fontsize("small")
 
 
-def time_axis(end: float, declared: str | None, shown: str | None = None) -> TimeAxis:
+def time_axis(end: float, declared: str | None, shown: str | None = None, *, most: int = MOST_TICKS) -> TimeAxis:
     """Return the axis up to a time in a declared unit; without a wish the longest unit of which it has two.
+
+    ``most`` is the largest number of ticks: `ticks_of` a figure.
 
     >>> time_axis(2557, "days").title, time_axis(2557, "days").labels
     ('time (years)', ['0', '1', '2', '3', '4', '5', '6', '7'])
@@ -91,11 +103,16 @@ def time_axis(end: float, declared: str | None, shown: str | None = None) -> Tim
                 f"time_unit needs times declared in {', '.join(DAYS)}: hdp.Duration(horizon, unit='days')",
                 argument="time_unit",
             )
-        return TimeAxis(end=end, unit=wanted, length=DAYS[wanted] / DAYS[own])
+        return TimeAxis(end=end, unit=wanted, length=DAYS[wanted] / DAYS[own], most=most)
     if own is None:
-        return TimeAxis(end=end, unit=declared, length=1.0)
+        return TimeAxis(end=end, unit=declared, length=1.0, most=most)
     fitting = [unit for unit in DAYS if DAYS[unit] >= DAYS[own] and end * DAYS[own] >= ENOUGH * DAYS[unit]] or [own]
-    return TimeAxis(end=end, unit=fitting[-1], length=DAYS[fitting[-1]] / DAYS[own])
+    return TimeAxis(end=end, unit=fitting[-1], length=DAYS[fitting[-1]] / DAYS[own], most=most)
+
+
+def ticks_of(axes: "Axes") -> int:
+    """Return how many ticks axes have room for, with numbers at risk below."""
+    return int(np.clip(width_of(axes) / TICK, 3, MOST_TICKS))
 
 
 def _known(unit: str) -> str | None:
@@ -107,18 +124,19 @@ def _known(unit: str) -> str | None:
 def draw_at_risk(axes: "Axes", axis: TimeAxis, rows: Sequence[tuple[str, str, FloatArray]], *, noisy: bool) -> None:
     """Write numbers at risk below the axis: label, colour and numbers at the ticks, a row per group."""
     title = "Number at risk (noisy)" if noisy else "Number at risk"
+    size, below, line = ("x-small", NARROW_BELOW, NARROW_LINE) if is_narrow(axes) else ("small", BELOW, LINE)
     at: dict[str, Any] = {
         "xycoords": ("axes fraction", "axes fraction"),
         "textcoords": "offset points",
         "annotation_clip": False,
     }
-    axes.annotate(title, (0.0, 0.0), (0.0, -BELOW), ha="left", va="center", fontsize="small", **at)
+    axes.annotate(title, (0.0, 0.0), (0.0, -below), ha="left", va="center", fontsize=size, **at)
     for place, (label, colour, numbers) in enumerate(rows, start=1):
-        down = -BELOW - place * LINE
-        axes.annotate(label, (0.0, 0.0), (-24.0, down), ha="right", va="center", color=colour, fontsize="small", **at)
+        down = -below - place * line
+        axes.annotate(label, (0.0, 0.0), (-24.0, down), ha="right", va="center", color=colour, fontsize=size, **at)
         for time, number in zip(axis.ticks, numbers, strict=True):
             text = "N/A" if np.isnan(number) else f"{max(number, 0.0):.0f}"
             axes.annotate(
                 text, (time, 0.0), (0.0, down), xycoords=("data", "axes fraction"), textcoords="offset points",
-                ha="center", va="center", fontsize="small", annotation_clip=False,
+                ha="center", va="center", fontsize=size, annotation_clip=False,
             )  # fmt: skip

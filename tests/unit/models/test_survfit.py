@@ -356,5 +356,21 @@ def test_a_model_is_compared_with_the_curves():
     found = curves.compare(model, PRIVATE)
     assert found["difference"].abs().max() < 0.12
     np.testing.assert_allclose(found["estimate"] - found["model"], found["difference"])
+    pd.testing.assert_frame_equal(curves.compare(model), found)
     with pytest.raises(hdp.ArgumentError, match="result"):
         curves.compare("model", PRIVATE)
+    with pytest.raises(hdp.ArgumentError, match="over must have the curves' groups as columns: arm"):
+        curves.compare(model, PRIVATE.drop(columns="arm"))
+
+
+def test_a_model_is_compared_over_the_described_cohort():
+    own = study()
+    model = hdpf.hazard("Surv(time, event) ~ arm + x", own, intervals=[1, 2, 4, 8]).fit_public()
+    curves = hdpf.survfit("Surv(time, event) ~ 1", own, times=[1, 2, 4, 8]).fit(epsilon=20)
+    young = PRIVATE[PRIVATE["arm"] == "A"]
+    cohort = hdp.describe(study(young), ["arm", "x"], complete=True, epsilon=20)
+    found, asis = curves.compare(model, over=cohort), curves.compare(model)
+    arms = hdpf.survfit("Surv(time, event) ~ arm", own, times=[1, 2, 4, 8]).fit_public().compare(model)
+    in_a = arms[arms["group"] == "A"]["model"].to_numpy()
+    assert np.abs(found["model"] - in_a).max() < 0.02
+    assert np.abs(asis["model"] - in_a).max() > 0.05

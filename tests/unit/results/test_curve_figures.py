@@ -1,5 +1,7 @@
 """Figures of survival curves: steps, bands, numbers at risk, the unit of time."""
 
+import itertools
+
 import matplotlib
 import numpy as np
 import pandas as pd
@@ -73,7 +75,7 @@ def test_what_is_switched_off_is_not_drawn(curves):
 
 def test_public_curves_stand_beside_private_ones(curves):
     labels = [line.get_label() for line in curves.plot(axes(), public=True, join="smooth").get_lines()]
-    assert {"arm = A", "arm = A, public"} <= set(labels)
+    assert {"arm = A", "arm = B", "public"} <= set(labels)
 
 
 def test_incidence_has_lines_of_causes_and_colours_of_groups(curves):
@@ -116,3 +118,24 @@ def test_time_is_shown_in_the_unit_that_fits(end, declared, shown, unit, last):
     axis = time_axis(end, declared, shown)
     assert (axis.unit, axis.labels[-1]) == (unit, last)
     assert 3 <= len(axis.ticks) <= 9
+
+
+def test_narrow_figures_have_fewer_ticks_whose_numbers_do_not_touch(curves):
+    figure = Figure(figsize=(3.3, 3.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    ax = curves.plot(figure.subplots())
+    figure.draw_without_rendering()
+    numbers = [each for each in ax.texts if each.get_text().isdigit()]
+    boxes = sorted((each.get_window_extent() for each in numbers), key=lambda box: (round(box.y0), box.x0))
+    for left, right in itertools.pairwise(boxes):
+        assert left.y0 != pytest.approx(right.y0) or left.x1 < right.x0
+    assert ax.get_legend().get_texts()[0].get_size() < 8
+
+
+def test_figures_of_groups_that_are_not_shown_say_so(monkeypatch):
+    known_noise.counts(monkeypatch, 3)
+    study = hdp.Study(private=rows(30, 1), schema=SCHEMA, budget=hdp.Budget(epsilon=3))
+    hidden = hdpf.survfit("Surv(time, event) ~ arm", study, times=TIMES).fit(epsilon=0.1)
+    for ax in (hidden.plot(axes()), hidden.plot(axes(), join="smooth"), hidden.plot_incidence(axes())):
+        assert "N/A: too few people for the noise" in texts(ax)
+        assert ax.get_legend() is None
