@@ -153,6 +153,16 @@ CORNERS = {
 }
 """Cells that one person may turn out to have."""
 
+TOGETHER = [tuple(CORNERS)[start::8] for start in range(8)]
+"""Names of such cells, some at a time: where a fit takes long, as many people have one at once."""
+
+
+def replaced_together(frame, columns, names):
+    """Return a table whose last rows have the cells of these names in some columns, which become columns of objects."""
+    for place, name in enumerate(names, 1):
+        frame = replaced(frame, columns, CORNERS[name], row=len(frame) - place)
+    return frame
+
 
 def replaced(frame, columns, cell, *, row=7):
     """Return a neighbour: one row has ``cell`` in some columns, which become columns of objects."""

@@ -14,7 +14,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
 from hdpstats.papers.trials import eight_interval_trial
 from tests import seeded
-from tests.support import CORNERS, replaced, without_numbers, without_words_on_noise
+from tests.support import TOGETHER, replaced_together, without_numbers, without_words_on_noise
 
 pytestmark = pytest.mark.usefixtures("no_noise")
 # Releases are without noise: what is seen of them differs by the rows alone, and no comparison by chance.
@@ -72,9 +72,9 @@ def ordinary(setting):
     return seen
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-def test_one_row_changes_nothing_that_is_seen(corner):
-    neighbour = replaced(PRIVATE, COLUMNS, CORNERS[corner], row=RECORDS - 1)
+@pytest.mark.parametrize("corners", TOGETHER)
+def test_rows_change_nothing_that_is_seen(corners):
+    neighbour = replaced_together(PRIVATE, COLUMNS, corners)
     assert observe(functools.partial(look, neighbour, "normal")) == ordinary("normal")
 
 

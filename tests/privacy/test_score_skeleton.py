@@ -10,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.audit import observe
 from tests import seeded
-from tests.support import CORNERS, RECORDS, fitted, people, replaced, without_numbers
+from tests.support import RECORDS, TOGETHER, fitted, people, replaced_together, without_numbers
 
 COLUMNS = ["y", "x", "k", "g"]
 PRIVATE, PUBLIC = people(RECORDS), people(80, seed=1)
@@ -40,9 +40,9 @@ def ordinary():
     return seen
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-def test_one_row_changes_nothing_that_is_seen(corner):
-    neighbour = replaced(PRIVATE, COLUMNS, CORNERS[corner], row=RECORDS - 1)
+@pytest.mark.parametrize("corners", TOGETHER)
+def test_rows_change_nothing_that_is_seen(corners):
+    neighbour = replaced_together(PRIVATE, COLUMNS, corners)
     assert observe(functools.partial(look, neighbour)) == ordinary()
 
 

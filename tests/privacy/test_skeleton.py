@@ -23,9 +23,11 @@ from tests.support import (
     PUBLIC_ROWS,
     RECORDS,
     SCHEMA,
+    TOGETHER,
     fitted,
     people,
     replaced,
+    replaced_together,
     seen_of_ledger,
     seen_of_result,
     study_of,
@@ -86,10 +88,10 @@ def test_one_row_changes_nothing_that_is_seen(corner):
     assert watch(neighbour, "weights and offset") == ordinary("weights and offset")
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-def test_one_cell_changes_nothing_that_is_seen(corner):
-    column = ("y", *COVARIATES)[list(CORNERS).index(corner) % 4]
-    assert watch(replaced(PRIVATE, [column], CORNERS[corner]), "box") == ordinary("box")
+@pytest.mark.parametrize("corners", TOGETHER)
+def test_cells_of_a_column_change_nothing_that_is_seen(corners):
+    column = ("y", *COVARIATES)[TOGETHER.index(corners) % 4]
+    assert watch(replaced_together(PRIVATE, [column], corners), "box") == ordinary("box")
 
 
 @pytest.mark.parametrize("corner", list(CORNERS)[::6])

@@ -16,7 +16,7 @@ from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.sites.local import PublicTables
 from tests import chance
-from tests.support import CORNERS
+from tests.support import TOGETHER, replaced_together
 
 SCHEMA = hdp.Schema(
     x=hdp.Continuous(-4, 4, complete=True),
@@ -233,8 +233,8 @@ def test_incomplete_public_rows_are_left_out_and_numbered():
     assert any("20 public rows" in note for note in sample.facts.notes)
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-def test_no_private_cell_changes_what_is_seen(corner):
+@pytest.mark.parametrize("corners", TOGETHER)
+def test_no_private_cells_change_what_is_seen(corners):
     """Facts, notes and sizes are the same; nothing is raised, warned or printed; only counts differ."""
 
     def seen(private):
@@ -246,8 +246,7 @@ def test_no_private_cell_changes_what_is_seen(corner):
 
         return observe(look)
 
-    strange = people(800).astype(object)
-    strange.loc[5] = pd.Series([CORNERS[corner]] * 4, index=strange.columns, dtype=object)
+    strange = replaced_together(people(800), list(people(800).columns), corners)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert seen(strange) == seen(people(800).astype(object))

@@ -19,7 +19,7 @@ from hdpstats.records.geometry import Geometry
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.public import PublicTable
 from tests import known_noise
-from tests.support import CORNERS
+from tests.support import TOGETHER, replaced_together
 
 SCHEMA = hdp.Schema(
     x=hdp.Continuous(-5, 5, complete=True),
@@ -267,8 +267,8 @@ def test_a_site_refuses_public_rows_that_it_does_not_have_or_that_say_nothing():
     assert study.ledger.spent.epsilon == 0
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-def test_no_private_cell_changes_what_is_seen(corner):
+@pytest.mark.parametrize("corners", TOGETHER)
+def test_no_private_cells_change_what_is_seen(corners):
     """Facts, notes, query and sizes are the same; nothing is raised, warned or printed; only coefficients differ."""
 
     def seen(private):
@@ -279,8 +279,7 @@ def test_no_private_cell_changes_what_is_seen(corner):
 
         return observe(look)
 
-    strange = people(80).astype(object)
-    strange.loc[5] = pd.Series([CORNERS[corner]] * 4, index=strange.columns, dtype=object)
+    strange = replaced_together(people(80), list(people(80).columns), corners)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = seen(strange)
