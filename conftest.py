@@ -17,6 +17,8 @@ from tests import known_noise, scratch, seeded
 
 SEED = "hdpstats"
 TESTS = Path(__file__).parent / "tests"
+OF_PART = {"vignettes": 0, "r": 1, "jupyter": 1}
+"""Which of two processes begins with the tests in a folder."""
 
 hypothesis.settings.register_profile(
     "the same examples",
@@ -82,6 +84,20 @@ def pytest_collect_file(file_path):
     collected = yield
     of_tests = TESTS in file_path.parents
     return [each for each in collected if not (of_tests and isinstance(each, DoctestModule))]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Begin with what takes longest, and none of it at the end: one process with vignettes, another with R and Jupyter.
+
+    Of two processes, each is given one half of the tests, and takes some of the other's when it has done its own.
+    """
+    parts = [OF_PART.get(item.path.relative_to(TESTS).parts[0] if TESTS in item.path.parents else "") for item in items]
+    first, second, others = (
+        [item for item, part in zip(items, parts, strict=True) if part == each] for each in (0, 1, None)
+    )
+    place = max(0, len(items) // 2 - len(first))
+    items[:] = [*first, *others[:place], *second, *others[place:]]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hdpstats._base.errors import FormulaError
@@ -18,9 +18,10 @@ from hdpstats.formulas.parser import parse_survival
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
+from tests.examples import examples
 
-FUZZ = settings(max_examples=600, deadline=None)
-PROPERTY = settings(max_examples=150, deadline=None)
+FUZZ = examples(600)
+PROPERTY = examples(150)
 
 SCHEMA = Schema(
     y=Binary(complete=True),

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hdpstats.records.timegrid import TimeGrid
@@ -12,6 +12,7 @@ from hdpstats.schema.columns import Categorical, Continuous, Duration
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import spells, spells_of
 from hdpstats.schema.table import PrivateTable
+from tests.examples import examples
 from tests.properties.test_total_maps import CELLS, objects
 
 GRID = TimeGrid((1.0, 2.0, 3.5, 5.0, 8.0))
@@ -69,7 +70,7 @@ def plainly(rows, *, late_entry, most):
 
 
 @given(rows=ROWS, late_entry=st.booleans(), most=MOST)
-@settings(max_examples=500, deadline=None)
+@examples(500)
 def test_spells_are_what_the_rule_says(rows, late_entry, most):
     assert listed(mapped(rows, late_entry=late_entry, most=most)) == plainly(rows, late_entry=late_entry, most=most)
 
@@ -86,13 +87,13 @@ def check_what_a_sensitivity_leans_on(found, *, most):
 
 
 @given(rows=ROWS_WITH_NAN, late_entry=st.booleans(), most=MOST)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_person_has_one_spell_per_interval_and_one_event_on_the_last(rows, late_entry, most):
     check_what_a_sensitivity_leans_on(mapped(rows, late_entry=late_entry, most=most), most=most)
 
 
 @given(rows=ROWS, late_entry=st.booleans())
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_rows_of_one_person_each_are_mapped_like_people_of_one_row(rows, late_entry):
     apart = [(*row[:4], place) for place, row in enumerate(rows)]
     numbered = mapped(apart, late_entry=late_entry, most=1)
@@ -109,7 +110,7 @@ def test_rows_of_one_person_each_are_mapped_like_people_of_one_row(rows, late_en
 
 
 @given(rows=ROWS, most=MOST, order=st.randoms(use_true_random=False))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_the_order_of_rows_plays_no_part_where_a_persons_rows_differ(rows, most, order):
     distinct = list({(*np.clip(row[:2], 0.0, 8.0), row[2], row[4]): row for row in rows}.values())
     other = distinct.copy()
@@ -150,7 +151,7 @@ def spells_by_mark(cells):
 
 
 @given(people=PEOPLE, data=st.data())
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_exchanging_one_person_for_any_other_changes_no_other_persons_spells(people, data):
     """The neighbour may have any rows at any places, any cells in them, and any name, or none."""
     others = [

@@ -322,7 +322,7 @@ TABLES = {"from-coxph": "log1p(nodes)", "logistic-in-irkernel": "log1p(nodes)", 
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Install both kernels of R, and the R package for IRkernel, into fresh places; return what leads there."""
     place = tmp_path_factory.mktemp("kernels")
-    library = install(str(place / "library"))
+    library = install(str(place / "library"), vignettes=False)
     install_kernel(prefix=str(place))
     subprocess.run(
         ["R", "--vanilla", "--no-echo", "-e", f"IRkernel::installspec(prefix = '{place}')"],
