@@ -303,9 +303,9 @@ print("the matched form has the smaller standard errors:", bool((ours.bse < newt
 
 # %%
 abroad = hdpf.logit(FORMULA, data=hospitals(hdp.datasets.load_gbsg()))
-mechanisms = {
-    f"after step {steps}": hdp.mechanisms.PublicHessian(rounds=steps, ridge=1.0) for steps in (1, 3, 6)
-} | {"objective perturbation": hdp.mechanisms.ObjectivePerturbation()}
+mechanisms = {f"after step {steps}": hdp.mechanisms.PublicHessian(rounds=steps, ridge=1.0) for steps in (1, 3, 6)} | {
+    "objective perturbation": hdp.mechanisms.ObjectivePerturbation()
+}
 astray = pd.DataFrame({name: abroad.fit(50.0, mechanism=options).params for name, options in mechanisms.items()})
 away = astray.sub(truth, axis=0).drop(index="Intercept").abs().max()
 print("six steps are farther away than one:", bool(away["after step 6"] > 2 * away["after step 1"]))

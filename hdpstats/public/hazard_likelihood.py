@@ -14,7 +14,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.losses import LINKS
 from hdpstats.public.existence import Existence, SignedRows, existence, has_maximum, lengths, polished
 from hdpstats.public.hazard_fit import PublicSpells
-from hdpstats.public.likelihood import identified, unidentified
+from hdpstats.public.likelihood import ALIASED_IN_GLM, identified, orthogonal, unidentified
 from hdpstats.records.estimate import Estimate
 from hdpstats.solvers.hazard import HazardData, HazardFit, Likelihood, fit_hazard
 
@@ -53,7 +53,7 @@ def hazard_likelihood(
     """
     X = rows.X[:, 1:]
     e, p = features.shape[1], X.shape[1]
-    kept = identified(np.column_stack([np.ones(len(X)), X])[rows.weights > 0])[1:]
+    kept = identified(np.column_stack([np.ones(len(X)), X])[rows.weights > 0], tolerance=ALIASED_IN_GLM)[1:]
     Z, back = _standardised(X[:, kept], features, rows.weights)
     places = np.concatenate([np.ones(e, dtype=bool), kept])
     values = np.full((causes, e + p), np.nan)
@@ -129,15 +129,16 @@ def _existence(data: HazardData, X: FloatArray) -> Existence:
 
 
 def _standardised(X: FloatArray, features: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return covariates of mean 0 and variance 1, and the matrix (e + p, e + p) back to coefficients of ``X``."""
+    """Return centred covariates that are orthogonal, and the matrix (e + p, e + p) back to coefficients of ``X``."""
     e, p = features.shape[1], X.shape[1]
     location = np.average(X, axis=0, weights=weights) if np.sum(weights) > 0 else np.zeros(p)
     scale = np.sqrt(np.maximum(np.mean((X - location) ** 2, axis=0), np.finfo(float).tiny))
     constant = np.linalg.lstsq(features, np.ones(len(features)), rcond=None)[0]
+    Z, apart = orthogonal((X - location) / scale)
     back = np.eye(e + p)
-    back[:e, e:] = -np.outer(constant, location / scale)
-    back[e:, e:] = np.diag(1.0 / scale)
-    return (X - location) / scale, back
+    back[:e, e:] = -np.outer(constant, (location / scale) @ apart)
+    back[e:, e:] = apart / scale[:, None]
+    return Z, back
 
 
 @final

@@ -28,8 +28,9 @@ from hdpstats.public.existence import binary_rows, count_rows, existence, has_ma
 from hdpstats.records.estimate import Estimate
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
 
-ALIASED = 1e-7
-"""A column whose part outside the span of the columns before it is relatively smaller than this is not identified."""
+ALIASED, ALIASED_IN_GLM = 1e-7, 1e-11
+"""A column whose part outside the span of the columns before it is relatively smaller than this is not identified: in
+R's ``lm``, and in ``glm``, whose default is the smaller one."""
 
 
 SIGNED_ROWS = {LogisticLoss: binary_rows, PoissonLoss: count_rows}
@@ -43,18 +44,20 @@ def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided
     is NaN (R's NA): of aliased columns the first is kept. So is one that has no finite value, as rows are separated;
     where that is not to be ``decided`` it stays where the iteration ended, and a `RuntimeWarning` says so.
     """
-    kept = identified(rows.X[rows.weights > 0])
+    kept = identified(rows.X[rows.weights > 0], tolerance=ALIASED_IN_GLM)
     columns = rows.X[:, kept]
     scale = (
         np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny)) if len(columns) else np.ones(sum(kept))
     )
-    objective = ridge_objective(rows.loss, columns / scale, rows.y, weights=rows.weights, offset=rows.offset)
-    theta = minimise(objective, start=objective.centre).theta
-    covariance = np.linalg.pinv(objective.hessian(theta))
+    basis, back = orthogonal(columns / scale)
+    objective = ridge_objective(rows.loss, basis, rows.y, weights=rows.weights, offset=rows.offset)
+    found_at = minimise(objective, start=objective.centre).theta
+    theta, covariance = back @ found_at, back @ np.linalg.pinv(objective.hessian(found_at)) @ back.T
     infinite = np.zeros(len(theta), dtype=bool)
     if not decided:
-        _warn_of_separation(objective, theta)
-    elif type(rows.loss) in SIGNED_ROWS and not _is_certain(objective, theta):
+        _warn_of_separation(objective, found_at)
+    elif type(rows.loss) in SIGNED_ROWS and not _is_certain(objective, found_at):
+        objective = ridge_objective(rows.loss, columns / scale, rows.y, weights=rows.weights, offset=rows.offset)
         part = rows.weights > 0
         found = existence(SIGNED_ROWS[type(rows.loss)](objective.X[part], rows.y[part]))
         infinite = ~found.finite
@@ -91,7 +94,7 @@ def _warn_of_separation(objective: LinearObjective, theta: FloatArray) -> None:
         )
 
 
-def identified(X: FloatArray) -> BoolArray:
+def identified(X: FloatArray, *, tolerance: float = ALIASED) -> BoolArray:
     """Return which columns (p,) are not linear combinations of the columns before them (Gram-Schmidt, twice)."""
     columns, basis = np.ascontiguousarray(X.T), np.empty(X.T.shape)
     kept = np.zeros(X.shape[1], dtype=bool)
@@ -100,10 +103,20 @@ def identified(X: FloatArray) -> BoolArray:
         rest = column - (known @ column) @ known
         rest -= (known @ rest) @ known
         size, left = float(np.linalg.norm(column)), float(np.linalg.norm(rest))
-        if left > ALIASED * size:
+        if left > tolerance * size:
             basis[len(known)] = rest / left
             kept[j] = True
     return kept
+
+
+def orthogonal(X: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return columns of mean square 1 that span those of ``X`` (n, p), and ``M`` with ``X M`` equal to them.
+
+    Where columns hardly differ from each other's span, as powers of a year do, equations in these are solved exactly.
+    """
+    Q, R = np.linalg.qr(X)
+    root = np.sqrt(max(len(X), 1))
+    return Q * root, np.asarray(np.linalg.inv(R / root))
 
 
 SHORTEST = 1e-12

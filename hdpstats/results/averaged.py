@@ -1,19 +1,19 @@
 """The effects that a result answers: average effects of variables, and average slopes of columns of the design."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.blocks import design_of
-from hdpstats.results.effects import AverageEffects, Effects, differences, levels_of
+from hdpstats.results.effects import AverageEffects, Effects, differences, levels_of, widened
 from hdpstats.results.fitted import Fitted, check_identified
 from hdpstats.results.margins import MarginalEffects, marginal_effects
 from hdpstats.results.population import PUBLIC, FittedRows, Population, population
@@ -22,8 +22,12 @@ from hdpstats.results.survival import read_times
 from hdpstats.results.tested import HasEstimates, chosen, fitted
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 
-STENCIL: Final = ((-2.0, 1.0 / 12.0), (-1.0, -2.0 / 3.0), (1.0, 2.0 / 3.0), (2.0, -1.0 / 12.0))
-"""A derivative by differences of the fourth order."""
+Stencil = tuple[tuple[float, float], ...]
+"""Steps with their weights."""
+
+CENTRAL: Final[Stencil] = ((-2.0, 1.0 / 12.0), (-1.0, -2.0 / 3.0), (1.0, 2.0 / 3.0), (2.0, -1.0 / 12.0))
+FORWARD: Final[Stencil] = ((0.0, -25.0 / 12.0), (1.0, 4.0), (2.0, -3.0), (3.0, 4.0 / 3.0), (4.0, -0.25))
+"""Derivatives by differences of the fourth order, from both sides and from one."""
 
 STEP: Final = 1e-4
 """Its step, in widths of the declared range."""
@@ -65,7 +69,7 @@ class Averaged:
             A column that the formula reads.
         over : "public", DataFrame, WeightedSample, Study or Description
             The rows: the public rows of this fit by default. What the effect is depends on them. With a description of
-            the private people these rows are raked to its averages; its own noise is not in the intervals.
+            the private people these rows are raked to its averages, and its noise is in the intervals too.
         values : sequence of two or more values, optional
             The values to compare, the reference first. By default all levels of a factor, its first one the reference;
             for a number the average derivative.
@@ -97,31 +101,18 @@ class Averaged:
         level = real(alpha, name="alpha", lower=0.001, upper=0.999)
         check_identified(found)
         fit = _with_estimate(fit, found)
-        at, which = _times(fit, times), _cause(fit, cause)
+        by, which = _times(fit, times), _cause(fit, cause)
         rows = population(fit, self.public_rows, over, weights)
         given = _values(fit, variable, values)
 
-        def standardised(value: object) -> Standardised:
-            return standardise(fit, _with(rows.frame, variable, value), rows.weights, times=at, cause=which)
+        def at(frame: pd.DataFrame, row_weights: FloatArray) -> tuple[Effects, Effects]:
+            return _effects(fit, variable, given, Population(frame=frame, weights=row_weights, words=""), by, which)
 
-        if given is None:
-            effects = _derivative(fit, variable, rows, times=at, cause=which)
-            whole = standardise(fit, rows.frame, rows.weights, times=at, cause=which)
-            means = levels_of(whole, name="as it is", derivative=False)
-        else:
-            parts = [standardised(value) for value in given]
-            effects = differences(
-                [
-                    (f"{_shown(value)} - {_shown(given[0])}", parts[0], part)
-                    for value, part in zip(given[1:], parts[1:], strict=True)
-                ]
-            )
-            means = _stacked(
-                [
-                    levels_of(part, name=_shown(value), derivative=False)
-                    for value, part in zip(given, parts, strict=True)
-                ]
-            )
+        effects, means = at(rows.frame, rows.weights)
+        if rows.draws:
+            drawn = [at(*each) for each in rows.draws]
+            effects = effects.with_draws([each for each, _ in drawn])
+            means = means.with_draws([each for _, each in drawn])
         return AverageEffects(
             variable=variable, effects=effects, means=means, estimate=found, population=rows.words, alpha=level
         )
@@ -165,7 +156,14 @@ class Averaged:
         found = chosen(self, estimate)
         check_identified(found)
         fit = _with_estimate(fitted(self), found)
-        return marginal_effects(fit, population(fit, self.public_rows, over), at=at, method=method, dummy=dummy)
+        rows = population(fit, self.public_rows, over)
+        effects = marginal_effects(fit, rows, at=at, method=method, dummy=dummy)
+        if not rows.draws:
+            return effects
+        others = [replace(rows, frame=frame, weights=weights) for frame, weights in rows.draws]
+        drawn = [marginal_effects(fit, each, at=at, method=method, dummy=dummy).margeff for each in others]
+        away = np.array(drawn) - effects.margeff
+        return replace(effects, estimate=widened(effects.estimate, away.T @ away / len(away)))
 
 
 def _with_estimate(fit: Fitted, estimate: Estimate) -> Fitted:
@@ -236,20 +234,63 @@ def _listed(values: Sequence[object]) -> list[object]:
     return listed
 
 
-def _derivative(fit: Fitted, variable: str, rows: Population, *, times: FloatArray, cause: str | None) -> Effects:
-    """Return average derivatives in a number."""
+def _effects(
+    fit: Fitted,
+    variable: str,
+    values: Sequence[object] | None,
+    rows: Population,
+    times: FloatArray,
+    cause: str | None,
+) -> tuple[Effects, Effects]:
+    """Return the effects in some rows, and the standardised means themselves."""
+
+    def standardised(frame: pd.DataFrame) -> Standardised:
+        return standardise(fit, frame, rows.weights, times=times, cause=cause)
+
+    if values is None:
+        slopes = _derivative(fit, variable, rows.frame, standardised)
+        return slopes, levels_of(standardised(rows.frame), name="as it is", derivative=False)
+    first = values[0]
+    parts = [standardised(_with(rows.frame, variable, value)) for value in values]
+    pairs = zip(values[1:], parts[1:], strict=True)
+    effects = differences([(f"{_shown(value)} - {_shown(first)}", parts[0], part) for value, part in pairs])
+    named = zip(values, parts, strict=True)
+    return effects, _stacked([levels_of(part, name=_shown(value), derivative=False) for value, part in named])
+
+
+def _derivative(
+    fit: Fitted, variable: str, frame: pd.DataFrame, standardised: Callable[[pd.DataFrame], Standardised]
+) -> Effects:
+    """Return average derivatives in a number, from one side where the model is not defined on the other."""
     column = _column(fit, variable)
-    if not isinstance(column, NumericColumn) or variable not in rows.frame:
+    if not isinstance(column, NumericColumn) or variable not in frame:
         raise ArgumentError(
             f"over must have the column {variable!r}, in which the derivative is taken", argument="over"
         )
+    own = frame[variable]
+
+    def by(stencil: Stencil, step: float) -> Effects:
+        parts = [standardised(_with(frame, variable, own + k * step)) for k, _ in stencil]
+        return levels_of(combined(parts, [c / step for _, c in stencil]), name="per unit", derivative=True)
+
     step = STEP * (column.upper - column.lower)
-    own = rows.frame[variable]
-    parts = [
-        standardise(fit, _with(rows.frame, variable, own + k * step), rows.weights, times=times, cause=cause)
-        for k, _ in STENCIL
-    ]
-    return levels_of(combined(parts, [c / step for _, c in STENCIL]), name="per unit", derivative=True)
+    try:
+        return by(CENTRAL, step)
+    except SchemaError:
+        standardised(frame)  # the rows themselves may be at fault
+    for sign in (1.0, -1.0):
+        try:
+            found, half = by(FORWARD, sign * step), by(FORWARD, sign * step / 2.0)
+        except SchemaError:
+            continue
+        if np.allclose(found.values, half.values, rtol=1e-4, atol=1e-12):
+            return found
+        break
+    raise ArgumentError(
+        f"values must be given, such as two quantiles of {variable}: the model has no slope in it at the ends of its "
+        "declared range, where some rows are, so that there is no average derivative",
+        argument="values",
+    )
 
 
 def _stacked(parts: Sequence[Effects]) -> Effects:

@@ -10,10 +10,12 @@ population, they add an error of their own,
 .. math:: \Bigl\{\sum_i w_i^2 (d_i - \bar d)^2\Bigr\}^{1/2},
 
 with :math:`d_i` the effect's linear part in row ``i``: the column ``frame_error``, which is no part of the intervals.
+Where the rows are raked to a noisy description of the private people, the effect at draws of what is described says
+how far it may be off for that; this error is in the intervals, added as a normal one.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -22,7 +24,8 @@ import pandas as pd
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_value
-from hdpstats.records.estimate import Estimate
+from hdpstats.inference import draws
+from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results.contrasts import DRAWN
 from hdpstats.results.standardised import MEAN, POSITIVE, RESTRICTED, RISK, AveragedOutcome, Standardised
 from hdpstats.results.summary import limit_headers
@@ -74,7 +77,8 @@ class Effects:
     """Effects as linear functions of the coefficients: ``values`` (E,) on the link's scale, ``gradient`` (E, p).
 
     ``frame_error`` (E,) is that of the rows as a sample; ``ratio`` (E,) says which are exponentiated; ``keys`` has the
-    columns that name them.
+    columns that name them; ``described`` (E, E) is the covariance of errors that the noise of a description of the
+    rows makes, None where they are known.
     """
 
     keys: pd.DataFrame
@@ -82,6 +86,12 @@ class Effects:
     gradient: FloatArray
     frame_error: FloatArray
     ratio: tuple[bool, ...]
+    described: FloatArray | None = None
+
+    def with_draws(self, drawn: Sequence["Effects"]) -> "Effects":
+        """Return the effects with the errors of rows that are known from a description, from those at its draws."""
+        away = np.array([np.asarray(each.values) for each in drawn]) - self.values
+        return replace(self, described=away.T @ away / len(away))
 
 
 def differences(pairs: Sequence[tuple[str, Standardised, Standardised]]) -> Effects:
@@ -141,6 +151,8 @@ def tabulated(effects: Effects, estimate: Estimate, *, alpha: float) -> pd.DataF
     """
     names = tuple(map(str, range(len(effects.values))))
     linear = estimate.linear(effects.gradient, names, values=effects.values)
+    if effects.described is not None:
+        linear = widened(linear, effects.described)
     low, high = linear.conf_int(alpha).to_numpy().T
     ratio = np.array(effects.ratio, dtype=bool)
 
@@ -157,6 +169,15 @@ def tabulated(effects: Effects, estimate: Estimate, *, alpha: float) -> pd.DataF
         conf_high=shown(high),
         frame_error=factor * effects.frame_error,
     )
+
+
+def widened(estimate: Estimate, covariance: FloatArray) -> Estimate:
+    """Return an estimate with one more error, normal and apart from the others: that of a noisy description."""
+    own = estimate.distribution
+    if own is not None:
+        errors = own.joint().exact
+        own = ErrorDistribution.of_draws(errors + draws.normal(draws.nodes(), covariance, len(errors)))
+    return replace(estimate, privacy=estimate.privacy + covariance, distribution=own)
 
 
 @final
@@ -228,6 +249,8 @@ class AverageEffects(Reported):
             "frame err: the standard error that the rows add where they are a sample; it is no part of the intervals."
         ]
         drawn = [] if self.estimate.distribution is None else [DRAWN]
+        if self.effects.described is not None:
+            drawn.append("The noise of the description that the rows are raked to is in the intervals.")
         return Report(
             title=f"Average effects of {self.variable}" if self.variable.isidentifier() else "Average effects",
             blocks=[named_values(facts), columns(headers, names, rows)],

@@ -134,7 +134,7 @@ def check_identified(estimate: Estimate) -> None:
     missing = [term for term, value in zip(estimate.terms, estimate.values, strict=True) if np.isnan(value)]
     if missing:
         raise ArgumentError(
-            f"predict needs every coefficient, and the rows of this fit do not identify {', '.join(missing)}; "
-            "drop those terms from the formula, or fit with private records",
+            f"the rows of this fit do not tell {', '.join(missing)}, so that nothing follows for rows in which they "
+            "count; leave those terms out of the formula, or fit with private records",
             argument="frame",
         )

@@ -51,11 +51,15 @@ NO_ROWS = FittedRows()
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Population:
-    """Rows with weights (n,), and what they are in words."""
+    """Rows with weights (n,), and what they are in words.
+
+    ``draws`` are the rows that they may as well be, where the noise of a description leaves that open.
+    """
 
     frame: pd.DataFrame
     weights: FloatArray
     words: str
+    draws: tuple[tuple[pd.DataFrame, FloatArray], ...] = ()
 
 
 def population(fit: Fitted, rows: FittedRows, over: object, weights: object = None) -> Population:
@@ -83,8 +87,9 @@ def population(fit: Fitted, rows: FittedRows, over: object, weights: object = No
     if isinstance(over, Description):
         if rows.table is None:
             raise _no_rows()
-        frame, raked = raked_rows(fit, rows.table, over)
-        return Population(frame=frame, weights=raked, words=f"{len(frame)} public rows raked to a description")
+        raked = raked_rows(fit, rows.table, over)
+        words = f"{len(raked.frame)} public rows raked to a description"
+        return Population(frame=raked.frame, weights=raked.weights, words=words, draws=raked.draws)
     if isinstance(over, WeightedSample):
         return Population(
             frame=over.rows,

@@ -2,8 +2,12 @@
 
 Post-processing of a release and public rows: the rows get weights, and numbers are moved and stretched, so that the
 averages of the model's variables are those described (`hdpstats.public.raking`). What a description does not have stays
-as it is in the public rows; its noise is not counted in the intervals of an effect.
+as it is in the public rows. Its noise leaves the averages open: rows raked to draws from what is known of them
+(`hdpstats.inference.cohort`) say how far an effect may be off on that account.
 """
+
+from dataclasses import dataclass
+from typing import Final, final
 
 import numpy as np
 import pandas as pd
@@ -11,18 +15,42 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_one_sided
+from hdpstats.inference import draws
 from hdpstats.inference.cohort import cohort_posterior
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
-from hdpstats.public.raking import PublicVariables, raked_variables, raking_at
+from hdpstats.public.raking import Averages, PublicVariables, raked_variables, raking_at
 from hdpstats.results.blocks import design_of
 from hdpstats.results.description import Description
 from hdpstats.results.fitted import Fitted
 from hdpstats.schema.public import PublicTable
 
+DRAWS: Final = 40
+"""Draws of the averages for the error that the noise of a description makes: enough for a standard error."""
 
-def raked_rows(fit: Fitted, table: PublicTable, description: Description) -> tuple[pd.DataFrame, FloatArray]:
-    """Return complete public rows as the described people are, and their weights (n,).
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RakedRows:
+    """Public rows as the described people are.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        The complete rows, numbers moved to the described averages.
+    weights : (n,) float64
+        Their weights.
+    draws : tuple of (DataFrame, (n,) float64)
+        The same for draws of the averages.
+    """
+
+    frame: pd.DataFrame
+    weights: FloatArray
+    draws: tuple[tuple[pd.DataFrame, FloatArray], ...]
+
+
+def raked_rows(fit: Fitted, table: PublicTable, description: Description) -> RakedRows:
+    """Return complete public rows as the described people are.
 
     Raises
     ------
@@ -48,8 +76,17 @@ def raked_rows(fit: Fitted, table: PublicTable, description: Description) -> tup
     plain = compile_one_sided("~ " + " + ".join(variables), fit.schema)
     public = PublicVariables(table=table.admitted(variables), design=plain)
     on = raked_variables(public, moments, case_weights=np.ones(public.table.rows))
-    averages = cohort_posterior(on).mean
-    people = raking_at(on, averages).raked(averages, base=on.base[None])
+    posterior = cohort_posterior(on)
+    raking = raking_at(on, posterior.mean)
     frame = table.frame()[table.complete(variables)].reset_index(drop=True)
-    numbers = dict(zip(plain.names, people.X[0].T, strict=True))
-    return frame.assign(**{each.variable: numbers[each.variable] for each in on.means}), people.weights[0]
+
+    def rows(averages: Averages, count: int) -> list[tuple[pd.DataFrame, FloatArray]]:
+        people = raking.raked(averages, base=np.tile(on.base, (count, 1)))
+        return [
+            (frame.assign(**{each.variable: X[:, plain.names.index(each.variable)] for each in on.means}), weights)
+            for X, weights in zip(people.X, people.weights, strict=True)
+        ]
+
+    ((own, weights),) = rows(posterior.mean, 1)
+    rng = draws.generator(*(each.sha256 for each in releases))
+    return RakedRows(frame=own, weights=weights, draws=tuple(rows(posterior.draw(rng, DRAWS), DRAWS)))

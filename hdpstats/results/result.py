@@ -23,7 +23,7 @@ from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, report_of
 from hdpstats.results.survival import NOT_CHECKED, DeferredCheck
-from hdpstats.results.tested import Tested
+from hdpstats.results.tested import ESTIMATES, Tested
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -86,7 +86,7 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
     [0.5, 0.731]
     """
 
-    _format: ClassVar[int] = 5
+    _format: ClassVar[int] = 6
     _what: ClassVar[str] = "a result"
 
     public_only: Estimate | None = None
@@ -96,6 +96,17 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
     released: Released = NOTHING_RELEASED
     checked: DeferredCheck = NOT_CHECKED
     public_rows: FittedRows = NO_ROWS
+
+    @classmethod
+    def _shortened(cls, entries: dict[str, Any]) -> dict[str, Any]:
+        """Write an estimate that is there twice by its name: the draws of its errors are most of a file."""
+        same = [name for name in ESTIMATES if entries[name] is not None and entries[name] == entries["estimate"]]
+        return entries | {"estimate": same[0]} if same else entries
+
+    @classmethod
+    def _completed(cls, entries: dict[str, Any]) -> dict[str, Any]:
+        """Return the estimate that is written by its name."""
+        return entries | {"estimate": entries[entries["estimate"]]} if isinstance(entries["estimate"], str) else entries
 
     @property
     def query(self) -> Query | None:

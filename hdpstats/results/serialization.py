@@ -6,7 +6,7 @@ A float is written in its shortest exact decimal form, NaN as null, a fraction a
 import json
 from os import PathLike
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError
@@ -21,9 +21,20 @@ class Saved:
     _what: ClassVar[str]
     """What a file holds, for messages: "a result"."""
 
+    @classmethod
+    def _shortened(cls, entries: dict[str, Any]) -> dict[str, Any]:
+        """Return what is written of the entries of a record."""
+        return entries
+
+    @classmethod
+    def _completed(cls, entries: dict[str, Any]) -> dict[str, Any]:
+        """Return the entries of a record from what `_shortened` left of them."""
+        return entries
+
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """Return the JSON text, and write it to a file where a path is given. Nothing is rounded."""
-        text = json.dumps({"format": self._format} | to_dict(self), allow_nan=False, separators=(",", ":"))
+        entries = self._shortened(to_dict(self))
+        text = json.dumps({"format": self._format} | entries, allow_nan=False, separators=(",", ":"))
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -41,7 +52,7 @@ class Saved:
         try:
             document = canonical.loads(text)
             found = document.pop("format")
-            record = from_dict(cls, document) if found == cls._format else None
+            record = from_dict(cls, cls._completed(document)) if found == cls._format else None
         except (HdpError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise ArgumentError(f"this is not {cls._what} that hdpstats wrote", argument="path_or_text") from None
         if record is None:

@@ -22,6 +22,8 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 
 FEWEST_PUBLIC: Final = 25
+_CLOSE: Final = 1e-6
+"""How far ends are rounded at most, in the smallest distance between two of them."""
 REACH: Final = 2.5
 """How many public standard deviations from the public mean a fit lets numbers lie."""
 FARTHEST: Final = 10.0
@@ -85,8 +87,9 @@ def _of_numbers(name: str, column: Column, values: FloatArray) -> tuple[Describe
     if (column.lower, column.upper) == (0.0, 1.0) and bool(np.isin(values, (0.0, 1.0)).all()):
         return DescribedColumn(name=name, squares=False), _range_of_shares(values.mean(keepdims=True), n)
     sd = float(np.sqrt((n * values.var() + (column.upper - column.lower) ** 2 / 12.0) / (n + 1)))
-    lower, upper = max(column.lower, _short(mean - REACH * sd)), min(column.upper, _short(mean + REACH * sd))
-    centre = _short(float(np.clip((mean - lower) / (upper - lower), 0.0, 1.0)))
+    ends = _short(mean - REACH * sd, mean + REACH * sd)
+    lower, upper = max(column.lower, ends[0]), min(column.upper, ends[1])
+    (centre,) = _short(float(np.clip((mean - lower) / (upper - lower), 0.0, 1.0)))
     kept = DescribedColumn(name=name, lower=lower, upper=upper, centre=centre)
     return kept, max(upper - lower, ((upper - lower) * kept.far) ** 2 / sd) / sd
 
@@ -111,7 +114,7 @@ def _described(name: str, column: Column, values: FloatArray, cells: int) -> Des
         name=name,
         lower=column.lower,
         upper=column.upper,
-        centre=_short(float(np.clip((values.mean() - column.lower) / reach, 0.0, 1.0))) if len(values) else 0.5,
+        centre=_short(float(np.clip((values.mean() - column.lower) / reach, 0.0, 1.0)))[0] if len(values) else 0.5,
         complete=complete,
         cuts=cuts,
         whole=whole and bool(cuts),
@@ -122,12 +125,12 @@ def cuts_between(lower: float, upper: float, values: FloatArray, cells: int, *, 
     """Return the ends between so many cells, or fewer where values repeat."""
     if not len(values):
         even = np.linspace(lower, upper, cells + 1)[1:-1]
-        return tuple(sorted({_short(float(each)) for each in even}))
+        return tuple(sorted(set(_short(*map(float, even)))))
     half = cells // 2
     at = np.arange(1, half + 1) / (half + 1)
     ends = [*np.quantile(values, at, method="inverted_cdf"), *_even(lower, upper, values, cells - half)]
     placed = [np.floor(end) + 0.5 for end in ends] if whole else ends
-    return tuple(sorted({short for each in placed if lower < (short := _short(float(each))) < upper}))
+    return tuple(sorted({short for short in _short(*map(float, placed)) if lower < short < upper}))
 
 
 def _even(lower: float, upper: float, values: FloatArray, parts: int) -> FloatArray:
@@ -139,5 +142,15 @@ def _even(lower: float, upper: float, values: FloatArray, parts: int) -> FloatAr
     return np.linspace(lower, upper, parts + 1)[1:-1]
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.8g}")
+def _short(*values: float) -> list[float]:
+    """Return numbers with 8 digits, or with as many as keep them apart.
+
+    >>> _short(1 / 3, 1.0), _short(2e9, 2e9 + 1)
+    ([0.33333333, 1.0], [2000000000.0, 2000000001.0])
+    """
+    gaps = np.diff(np.unique(values))
+    for digits in range(8, 17):
+        short = [float(f"{value:.{digits}g}") for value in values]
+        if max(abs(a - b) for a, b in zip(short, values, strict=True)) <= _CLOSE * float(np.min(gaps, initial=np.inf)):
+            return short
+    return [float(value) for value in values]

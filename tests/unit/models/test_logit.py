@@ -270,3 +270,20 @@ def test_a_model_has_a_page_in_a_notebook():
     page = model._repr_html_()
     assert "event ~ age" in page
     assert "2 coefficients: Intercept, age" in page
+
+
+def test_columns_that_hardly_differ_are_kept_as_far_as_glm_keeps_them() -> None:
+    """R's ``glm`` takes a column for a combination of others below 1e-11 of its length, ``lm`` below 1e-7."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=400)
+    public = pd.DataFrame({"x": x, "z": x + 1e-9 * rng.normal(size=400), "y": rng.random(400) < 0.4})
+    public["n"] = public["y"] + rng.random(400)
+    schema = hdp.Schema(x=hdp.Continuous(-9, 9), z=hdp.Continuous(-9, 9), y=hdp.Binary(), n=hdp.Continuous(0, 3))
+    study = hdp.Study(public=public, schema=schema)
+    assert hdpf.logit("y ~ x + z", study).fit_public().params.notna().all()
+    with pytest.warns(RuntimeWarning, match="do not identify"):
+        assert hdpf.linear("n ~ x + z", study).fit_public().params.isna().tolist() == [False, False, True]
+    apart = public.assign(z=(public["z"] - public["x"]) * 1e9)
+    whole = hdpf.logit("y ~ x + z", hdp.Study(public=apart, schema=schema)).fit_public()
+    found = hdpf.logit("y ~ x + z", study).fit_public()
+    assert found.params["z"] * 1e-9 == pytest.approx(whole.params["z"], rel=1e-4)

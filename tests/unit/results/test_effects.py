@@ -209,8 +209,34 @@ def test_rows_are_raked_to_a_description():
     public = result.average_effects("hormon")
     near, far = (abs(each.frame["estimate"][0] - exact.frame["estimate"][0]) for each in (found, public))
     assert near < far
+    blurred = result.average_effects("hormon", over=hdp.describe(study, ["age", "size", "hormon"], epsilon=0.02))
+    for noisy, clear in ((blurred.effects, found.effects), (blurred.means, found.means)):
+        assert (np.diag(noisy.described) > 10.0 * np.diag(clear.described)).all()
+    linear = result.estimate.linear(blurred.effects.gradient, ("a", "b", "c"))
+    own = np.sqrt(np.diag(linear.sampling + blurred.effects.described)[0])
+    assert blurred.frame["std_error"][0] == pytest.approx(own)  # the noise of the description counts
+    slopes = [result.get_margeff(over=each).margeff_se for each in (described, "public")]
+    assert not np.allclose(*slopes)
     groups = hdp.describe(study, ["age"], by="hormon", epsilon=20)
     with pytest.raises(ArgumentError, match="without by="):
         result.average_effects("hormon", over=groups)
     with pytest.raises(ArgumentError, match="weights must be left out"):
         result.average_effects("hormon", over=described, weights="age")
+
+
+def test_derivatives_at_the_ends_of_a_range_are_taken_from_inside_or_refused():
+    schema = hdp.Schema(y=hdp.Binary(), k=hdp.Continuous(0, 40))
+    rng = np.random.default_rng(3)
+    k = rng.uniform(0, 40, 400)
+    public = pd.DataFrame({"k": k, "y": rng.integers(0, 2, 400)})
+    study = hdp.Study(public=public, schema=schema)
+    ends = pd.DataFrame({"k": [0.0, 40.0, 10.0]})
+    bent = hdpf.logit("y ~ sqrt(k) + k", data=study).fit_public()
+    with pytest.raises(ArgumentError, match="no slope in it at the ends"):
+        bent.average_effects("k", over=ends)
+    assert np.isfinite(bent.average_effects("k", over=ends, values=(0, 40)).frame["estimate"]).all()
+    # this has a slope at 0, though no values below it
+    smooth = hdpf.logit("y ~ I(k^2 * sqrt(k))", data=study).fit_public()
+    p = smooth.predict(ends)
+    slope = (p * (1 - p) * 2.5 * ends["k"] ** 1.5 * smooth.params.iloc[1]).mean()
+    assert smooth.average_effects("k", over=ends).frame["estimate"][0] == pytest.approx(slope, rel=1e-3)

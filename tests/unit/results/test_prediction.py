@@ -119,7 +119,7 @@ def test_arguments_are_checked(result):
 
 
 def test_coefficients_that_are_not_identified_are_named(silent_result):
-    with pytest.raises(ArgumentError, match=r"do not identify size\[T.>50\]"):
+    with pytest.raises(ArgumentError, match=r"do not tell size\[T.>50\]"):
         silent_result.predict(make_frame(3))
 
 

@@ -59,7 +59,7 @@ def test_the_text_is_strict_json(silent_result):
         raise AssertionError(constant)
 
     document = json.loads(silent_result.to_json(), parse_constant=refuse)
-    assert document["format"] == 5
+    assert document["format"] == 6
     assert document["estimate"]["values"][3] is None
 
 
@@ -75,8 +75,8 @@ def test_any_number_comes_back(values, square):
 
 
 def test_another_format_is_refused(result):
-    text = result.to_json().replace('"format":5', '"format":1', 1)
-    with pytest.raises(ArgumentError, match="format 5, not 1"):
+    text = result.to_json().replace('"format":6', '"format":1', 1)
+    with pytest.raises(ArgumentError, match="format 6, not 1"):
         Result.from_json(text)
 
 
@@ -95,9 +95,9 @@ def broken(document, change):
         lambda d: d["facts"].update(records="many"),
         lambda d: d.update(schema=None),
         lambda d: d.update(estimate=None),
-        lambda d: d["estimate"]["values"].pop(),
-        lambda d: d["estimate"].update(sampling=[1.0]),
-        lambda d: d["estimate"].update(values=["a"] * 5),
+        lambda d: d[d["estimate"]]["values"].pop(),
+        lambda d: d[d["estimate"]].update(sampling=[1.0]),
+        lambda d: d[d["estimate"]].update(values=["a"] * 5),
         lambda d: d["released"]["query"].update(kind="another"),
         lambda d: d["released"]["release"].update(theta=None),
         lambda d: d["released"]["release"]["entry"].pop("head"),

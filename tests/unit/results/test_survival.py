@@ -334,5 +334,5 @@ def test_coefficients_that_are_not_identified_are_named(hazard):
     values[4] = np.nan
     unknown = replace(result, estimate=replace(result.estimate, values=values))
     for ask in (lambda: unknown.predict_survival(frame()), unknown.baseline_hazard):
-        with pytest.raises(ArgumentError, match=r"do not identify size\[T.>50\]"):
+        with pytest.raises(ArgumentError, match=r"do not tell size\[T.>50\]"):
             ask()
