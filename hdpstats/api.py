@@ -1,7 +1,13 @@
-"""The public names: ``import hdpstats.api as hdp``."""
+"""The public names: ``import hdpstats.api as hdp``.
 
-from hdpstats import __version__, audit
-from hdpstats import papers as simulate
+What few users need is loaded when it is asked for: `audit` and `simulate`.
+"""
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Final
+
+from hdpstats import __version__
 from hdpstats._base.errors import (
     ArgumentError,
     BudgetError,
@@ -51,6 +57,10 @@ from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, O
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import person_period
 from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
+
+if TYPE_CHECKING:
+    from hdpstats import audit
+    from hdpstats import papers as simulate
 
 __all__ = [
     "Aggregate",
@@ -109,3 +119,15 @@ __all__ = [
     "person_period",
     "simulate",
 ]
+
+_LATER: Final = {"audit": "hdpstats.audit", "simulate": "hdpstats.papers"}
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _LATER:
+        return import_module(_LATER[name])
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,11 +2,10 @@
 
 from hdpstats.display.page import details, element, grid, key_values, meter, notes, page, section
 from hdpstats.display.report import Block, Report, Reported, columns, named_values
-from hdpstats.display.tables import EscapedSummary, number, p_value, pairs, percent, summary, table
+from hdpstats.display.tables import number, p_value, pairs, percent, summary, table
 
 __all__ = [
     "Block",
-    "EscapedSummary",
     "Report",
     "Reported",
     "columns",

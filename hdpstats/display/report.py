@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, final
-
-from statsmodels.iolib.table import SimpleTable
+from typing import TYPE_CHECKING, Literal, final
 
 from hdpstats.display.page import details, grid, key_values, notes, page, section
-from hdpstats.display.tables import EscapedSummary, pairs, summary, table
+from hdpstats.display.tables import pairs, summary, table
+
+if TYPE_CHECKING:
+    from statsmodels.iolib.table import SimpleTable
+
+    from hdpstats.display.statsmodels_tables import EscapedSummary
 
 Form = Literal["text", "page"]
 
@@ -18,7 +21,7 @@ Form = Literal["text", "page"]
 class Block:
     """A part of a report: a table of text, LaTeX and simple HTML, and the HTML of a page; one may be left out."""
 
-    text: SimpleTable | None = None
+    text: "SimpleTable | None" = None
     html: str = ""
 
 
@@ -49,7 +52,7 @@ def columns(
     return _block(table(rows, headers=headers, stubs=names), html, title=title, folded=folded, only=only)
 
 
-def _block(text: SimpleTable, html: str, *, title: str, folded: bool, only: Form | None) -> Block:
+def _block(text: "SimpleTable", html: str, *, title: str, folded: bool, only: Form | None) -> Block:
     if title:
         html = details(title, html) if folded else section(title, html)
     return Block(text=None if only == "page" else text, html="" if only == "text" else html)
@@ -83,7 +86,7 @@ class Report:
     badges: Sequence[str] = ()
     ending: str = ""
 
-    def summary(self) -> EscapedSummary:
+    def summary(self) -> "EscapedSummary":
         """Return statsmodels' `Summary`."""
         return summary(self.title, [each.text for each in self.blocks if each.text is not None], self.notes)
 
@@ -102,7 +105,7 @@ class Reported(ABC):
     def _report(self, alpha: float = 0.05) -> Report:
         """Return the report; ``alpha`` in [0.001, 0.999] is one minus the level of its intervals."""
 
-    def summary(self, alpha: float = 0.05) -> EscapedSummary:
+    def summary(self, alpha: float = 0.05) -> "EscapedSummary":
         """Return the report as statsmodels' `Summary`.
 
         ``print`` shows its text; ``as_html()``, ``as_latex()`` and ``as_csv()`` give the other forms. ``alpha`` in

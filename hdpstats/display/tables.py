@@ -1,36 +1,19 @@
-"""Numbers, tables and summaries as statsmodels writes them, escaped in HTML and LaTeX, of one width in plain text."""
+"""Numbers, tables and summaries as statsmodels writes them; it is loaded when the first table is made."""
 
-import html
 import textwrap
 from collections.abc import Iterable, Sequence
-from os import PathLike
-from typing import Any, final
+from typing import TYPE_CHECKING
 
-from statsmodels.iolib.summary import Summary
-from statsmodels.iolib.table import Cell, SimpleTable
-from statsmodels.iolib.tableformatting import fmt_base
+if TYPE_CHECKING:
+    from statsmodels.iolib.table import SimpleTable
 
-from hdpstats._base.errors import HdpError
-from hdpstats.display.page import key_values
+    from hdpstats.display.statsmodels_tables import EscapedSummary
 
 WIDTH = 78
 _SMALL = 5e-4
 """P-values below it would be shown as 0.000."""
 _HTML = {"stub": '<th style="text-align: left">%s</th>', "header": '<th style="text-align: right">%s</th>'}
 _SIDES = {"l": "left", "c": "center", "r": "right"}
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "{": r"\{",
-        "}": r"\}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": "$<$",
-        ">": "$>$",
-        "|": "$|$",
-        **{sign: f"\\{sign}" for sign in "#$%&_"},
-    }
-)
 
 
 def number(value: float, decimals: int = 4) -> str:
@@ -64,87 +47,6 @@ def percent(value: float) -> str:
     return f"{100.0 * value:.0f}%"
 
 
-@final
-class _EscapedCell(Cell):  # type: ignore[misc]  # statsmodels is not typed
-    """A cell whose text cannot break HTML or LaTeX."""
-
-    def format(self, width: int, output_format: str = "txt", **fmt: Any) -> str:
-        """Return the cell's text, escaped for the format and padded."""
-        if output_format == "html":
-            text = html.escape(str(self.data))
-        elif output_format == "latex":
-            text = str(self.data).translate(_LATEX)
-        else:
-            return str(super().format(width, output_format, **fmt))
-        plain = Cell(text, datatype=self.datatype, row=self.row)
-        return str(plain.format(width, output_format, **(fmt | {"replacements": {}})))
-
-
-@final
-class _Pairs(SimpleTable):  # type: ignore[misc]  # statsmodels is not typed
-    """Names and values; a row without a name goes on with the value above."""
-
-    def as_html(self, **_: Any) -> str:
-        """Return the table as HTML, where a value needs no breaking into rows."""
-        whole: list[tuple[str, str]] = []
-        for name, value in ((str(row[0].data), str(row[1].data)) for row in self):
-            if name or not whole:
-                whole.append((name, value))
-            else:
-                whole[-1] = (whole[-1][0], f"{whole[-1][1]} {value}")
-        return key_values(whole, caption=self.title)
-
-
-@final
-class EscapedSummary(Summary):  # type: ignore[misc]  # statsmodels is not typed
-    """A statsmodels `Summary` whose notes cannot break HTML or LaTeX."""
-
-    def as_html(self) -> str:
-        """Return tables and notes as HTML."""
-        notes = (f"<p>{html.escape(note)}</p>" for note in (self.extra_txt or "").splitlines())
-        return "\n".join([*(part.as_html() for part in self.tables), *notes])
-
-    def as_latex(self) -> str:
-        """Return tables and notes as LaTeX."""
-        notes = [note.translate(_LATEX) for note in (self.extra_txt or "").splitlines()]
-        return "\n\n".join([*(part.as_latex_tabular() for part in self.tables), *notes])
-
-    def to_docx(self, path: str | PathLike[str]) -> None:
-        """Write title, tables and notes to a Word file. Needs ``pip install 'hdpstats[word]'``.
-
-        Raises
-        ------
-        HdpError
-            If python-docx is not installed.
-        """
-        try:
-            from docx import Document
-        except ImportError:
-            raise HdpError("Word files need python-docx: pip install 'hdpstats[word]'") from None
-        document = Document()
-        if self.tables and self.tables[0].title:
-            document.add_heading(str(self.tables[0].title), level=2)
-        for part in self.tables:
-            lines = [[str(cell.data) for cell in row] for row in part]
-            grid = document.add_table(rows=len(lines), cols=max(map(len, lines), default=0))
-            grid.style = "Table Grid"
-            for row, cells in zip(grid.rows, lines, strict=True):
-                for place, text in zip(row.cells, cells, strict=False):
-                    place.text = text
-            document.add_paragraph()
-        for note in (self.extra_txt or "").splitlines():
-            document.add_paragraph(note)
-        document.save(str(path))
-
-    def as_text(self) -> str:
-        """Return tables and notes as plain text, notes wrapped to the width of the tables."""
-        bodies = [str(part) for part in self.tables]
-        joined = "\n".join([*(body.rpartition("\n")[0] for body in bodies[:-1]), bodies[-1]])
-        lines = (line.rstrip() for line in joined.splitlines())
-        notes = (self.extra_txt or "").splitlines()
-        return "\n".join([*lines, *(textwrap.fill(note, _text_width(self.tables[-1])) for note in notes)])
-
-
 def table(
     rows: Iterable[Sequence[str]],
     *,
@@ -152,7 +54,7 @@ def table(
     stubs: Sequence[str] | None = None,
     title: str = "",
     aligns: str = "r",
-) -> SimpleTable:
+) -> "SimpleTable":
     """Return a table of texts.
 
     Parameters
@@ -177,20 +79,24 @@ def table(
     age 0.5000
     ==========
     """
+    from statsmodels.iolib.table import SimpleTable
+
+    from hdpstats.display.statsmodels_tables import EscapedCell, layout
+
     cells = [f'<td style="text-align: {_SIDES[align]}">%s</td>' for align in aligns]
     return SimpleTable(
         [list(row) for row in rows],
         headers,
         stubs,
         title=title,
-        txt_fmt=_layout(aligns),
+        txt_fmt=layout(aligns),
         html_fmt={**_HTML, "data_fmts": cells},
         ltx_fmt={"data_aligns": aligns},
-        celltype=_EscapedCell,
+        celltype=EscapedCell,
     )
 
 
-def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> SimpleTable:
+def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> "SimpleTable":
     """Return a table of names and values; values beyond the width go on in the rows below.
 
     >>> rows = [("Model:", "Logit"), ("Formula:", "y ~ age + size")]
@@ -202,6 +108,8 @@ def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> SimpleTable
              size
     ==================
     """
+    from hdpstats.display.statsmodels_tables import EscapedCell, Pairs, layout
+
     listed = list(rows)
     available = max(width - max(len(name) for name, _ in listed) - 1, 8)
     names: list[str] = []
@@ -210,12 +118,12 @@ def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> SimpleTable
         lines = textwrap.wrap(value, available, break_on_hyphens=False) or [""]
         names.extend([name, *[""] * (len(lines) - 1)])
         values.extend([line] for line in lines)
-    return _Pairs(values, None, names, txt_fmt=_layout("l"), ltx_fmt={"data_aligns": "l"}, celltype=_EscapedCell)
+    return Pairs(values, None, names, txt_fmt=layout("l"), ltx_fmt={"data_aligns": "l"}, celltype=EscapedCell)
 
 
 def summary(
-    title: str, tables: Sequence[SimpleTable], notes: Iterable[str] = (), *, width: int = WIDTH
-) -> EscapedSummary:
+    title: str, tables: "Sequence[SimpleTable]", notes: Iterable[str] = (), *, width: int = WIDTH
+) -> "EscapedSummary":
     """Return a summary of tables, stretched to one width (at least ``width``), with notes under them.
 
     >>> tables = [pairs([("Model:", "Logit")]), table([["1"], ["2"]], stubs=["a", "b"])]
@@ -229,7 +137,9 @@ def summary(
     ============
     A note.
     """
-    widest = max(width, *(_text_width(part) for part in tables))
+    from hdpstats.display.statsmodels_tables import EscapedSummary, text_width
+
+    widest = max(width, *(text_width(part) for part in tables))
     for part in tables:
         _stretch(part, widest)
     tables[0].title = title
@@ -241,19 +151,13 @@ def summary(
     return made
 
 
-def _layout(aligns: str) -> dict[str, Any]:
-    return {**fmt_base, "colwidths": None, "data_aligns": aligns}
-
-
-def _text_width(part: SimpleTable) -> int:
-    return len(part[-1].as_string("txt", **part.output_formats["txt"]))
-
-
-def _stretch(part: SimpleTable, width: int) -> None:
+def _stretch(part: "SimpleTable", width: int) -> None:
     """Widen the columns after the first so that the table's text has a width."""
-    layout = part.output_formats["txt"]
-    widths = list(part.get_colwidths("txt", **layout))
-    extra, columns = width - _text_width(part), max(len(widths) - 1, 1)
+    from hdpstats.display.statsmodels_tables import text_width
+
+    form = part.output_formats["txt"]
+    widths = list(part.get_colwidths("txt", **form))
+    extra, columns = width - text_width(part), max(len(widths) - 1, 1)
     for place in range(columns):
         widths[-1 - place] += extra // columns + (1 if place < extra % columns else 0)
-    layout["colwidths"] = widths
+    form["colwidths"] = widths

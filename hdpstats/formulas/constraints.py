@@ -10,8 +10,6 @@ from difflib import get_close_matches
 from typing import Final
 
 import numpy as np
-from formulaic.errors import FormulaicError
-from formulaic.utils.constraints import LinearConstraints
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
@@ -44,6 +42,9 @@ def read_constraints(text: str, names: Sequence[str]) -> tuple[FloatArray, Float
     >>> L.tolist(), q.tolist(), texts
     ([[-1.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [0.0, 0.1], ('size[T.b] - size[T.a] = 0', 'age = 0.1'))
     """
+    from formulaic.errors import FormulaicError  # which takes long to load
+    from formulaic.utils.constraints import LinearConstraints
+
     if len(text) > _LONGEST:
         raise _unreadable(text, f"it has more than {_LONGEST} characters")
     parts = _split(_tokens(text, names))

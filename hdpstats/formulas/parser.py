@@ -11,16 +11,16 @@ and expands to a bounded number of terms.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
-
-from formulaic import Formula
-from formulaic.parser import DefaultFormulaParser
+from typing import TYPE_CHECKING, final
 
 from hdpstats._base.errors import FormulaError
 from hdpstats.formulas.expressions import Factor, Role, Variable, columns_of
 from hdpstats.formulas.grammar import read_exponent, read_factor
 from hdpstats.formulas.lexer import END, Cursor, Token, quoted, spell, tokenize
 from hdpstats.formulas.refusals import refusal
+
+if TYPE_CHECKING:
+    from formulaic import Formula
 
 MOST_PRODUCTS = 2000
 
@@ -122,7 +122,6 @@ def _check_size(size: int) -> None:
 
 
 MOST_TERMS = 200
-_ALGEBRA = DefaultFormulaParser(include_intercept=False)
 
 
 @final
@@ -363,10 +362,13 @@ def read_right_side(tokens: Sequence[Token], others: Sequence[str] = ()) -> tupl
     return terms, len(terms) < len(expanded)
 
 
-def _expand(algebra: str) -> Formula:
+def _expand(algebra: str) -> "Formula":
     """Return formulaic's terms by increasing degree; it fails on some empty sets, such as ``(v0 - v0)/v1``."""
+    from formulaic import Formula  # which takes long to load
+    from formulaic.parser import DefaultFormulaParser
+
     try:
-        return Formula(algebra, _parser=_ALGEBRA, _ordering="degree")
+        return Formula(algebra, _parser=DefaultFormulaParser(include_intercept=False), _ordering="degree")
     except Exception:  # whatever a parser of other people raises is about the formula
         raise refusal("formula", "its terms cannot be worked out", "write out the terms that you need") from None
 

@@ -47,7 +47,7 @@ from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 from scipy.special import ndtr, stdtrit
 
 from hdpstats._base.typing import FloatArray
@@ -185,7 +185,7 @@ def _paule_mandel(groups: _Groups) -> float:
     if excess(0.0) <= 0.0:
         return 0.0
     largest = sum(float(np.sum((values - values.mean()) ** 2)) for values, _ in groups) / degrees
-    return float(brentq(excess, 0.0, largest, xtol=1e-12 * largest, rtol=1e-10))
+    return float(scipy.optimize.brentq(excess, 0.0, largest, xtol=1e-12 * largest, rtol=1e-10))
 
 
 def _dersimonian_laird(groups: _Groups) -> float:

@@ -51,7 +51,7 @@ from functools import cached_property, lru_cache
 from typing import Final, final
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from hdpstats._base.typing import BoolArray, FloatArray
 
@@ -118,7 +118,7 @@ class LifeTable:
         """The same, at least 0, and decreasing where nobody begins late (J + 1,)."""
         found = self.counted
         if self.entered is None:
-            found = isotonic_regression(found, weights=1.0 / self._cells_behind, increasing=False).x
+            found = scipy.optimize.isotonic_regression(found, weights=1.0 / self._cells_behind, increasing=False).x
         return np.asarray(np.maximum(found, 0.0))
 
     @property
@@ -167,7 +167,9 @@ class LifeTable:
         h = self.events.sum(axis=1) / self.exposed
         steps = np.where(h > 0.0, -np.log1p(-np.clip(h, 0.0, MOST_RATE)), h)
         precision = 1.0 / np.diag(self.cumulated_covariance)[1:]
-        return np.append(0.0, np.maximum(isotonic_regression(np.cumsum(steps), weights=precision).x, 0.0))
+        return np.append(
+            0.0, np.maximum(scipy.optimize.isotonic_regression(np.cumsum(steps), weights=precision).x, 0.0)
+        )
 
     @cached_property
     def cumulated_covariance(self) -> FloatArray:
@@ -221,7 +223,7 @@ class LifeTable:
         L = self.derivative(by_events, -mean / self.exposed)
         noise = self.sd**2 * L @ L.T
         precision = 1.0 / np.maximum(np.diag(sampling + noise)[1:], np.finfo(float).tiny)
-        found = np.clip(isotonic_regression(steps, weights=precision).x, 0.0, 1.0)
+        found = np.clip(scipy.optimize.isotonic_regression(steps, weights=precision).x, 0.0, 1.0)
         return np.append(0.0, found), sampling, noise
 
 

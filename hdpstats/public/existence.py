@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import csr_array
+import scipy
 
 from hdpstats._base.errors import HdpError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
@@ -106,7 +105,7 @@ class SignedRows:
     def gram(self, among: BoolArray) -> FloatArray:
         """Return the sum of some rows' squares ``s s'`` (D, D)."""
         shape = (len(self.left), len(self.right))
-        often = csr_array((among.astype(np.float64), (self.l, self.r)), shape=shape)
+        often = scipy.sparse.csr_array((among.astype(np.float64), (self.l, self.r)), shape=shape)
         by_left, by_right = np.asarray(often.sum(axis=1)), np.asarray(often.sum(axis=0))
         cross = self.left.T @ (often @ self.right)
         left, right = (
@@ -194,7 +193,7 @@ def _improving(rows: SignedRows, among: BoolArray) -> FloatArray | None:
     scale = float(np.max(np.abs(aim), initial=0.0)) or 1.0
     listed = places[np.unique(np.linspace(0, len(places) - 1, AT_FIRST).astype(np.int64))]
     while True:
-        found = linprog(
+        found = scipy.optimize.linprog(
             -aim / scale,
             A_ub=-rows.take(listed),
             b_ub=np.zeros(len(listed)),

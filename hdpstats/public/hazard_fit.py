@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import final
 
 import numpy as np
-from scipy.linalg import block_diag
+import scipy
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
@@ -210,13 +210,13 @@ def fit_public(
     penalties = [fit.penalty for fit in fits if fit.penalty is not None]
     fit = PublicFit(
         theta=np.concatenate([fit.theta for fit in fits]),
-        covariance=block_diag(*(fit.covariance for fit in fits)),
-        information=block_diag(*(fit.information for fit in fits)),
+        covariance=scipy.linalg.block_diag(*(fit.covariance for fit in fits)),
+        information=scipy.linalg.block_diag(*(fit.information for fit in fits)),
         parts=_parts(baseline, geometry, causes=causes),
         penalty=Penalty(
-            B=block_diag(*(each.B for each in penalties)),
+            B=scipy.linalg.block_diag(*(each.B for each in penalties)),
             centre=np.concatenate([each.centre for each in penalties]),
-            sampling=block_diag(*(each.sampling for each in penalties)),
+            sampling=scipy.linalg.block_diag(*(each.sampling for each in penalties)),
         ),
         prior=f"a normal prior with a standard deviation of {SLOPE_SPREAD:g} for whitened slopes and "
         f"{BASELINE_SPREAD:g} for the baseline, about a constant hazard",
@@ -237,7 +237,7 @@ def _parts(baseline: Baseline, geometry: Geometry, *, causes: int) -> tuple[Floa
     level = np.linalg.solve(baseline.mixing, baseline.constant)
     turned = np.linalg.qr(np.column_stack([level, np.eye(e)]))[0]
     slopes = coefficient_parts(geometry)[:, int(geometry.intercept) :]
-    block = block_diag(turned, slopes[int(geometry.intercept) :])
+    block = scipy.linalg.block_diag(turned, slopes[int(geometry.intercept) :])
     whole = [np.kron(np.eye(causes)[:, [cause]], block) for cause in range(causes)]
     parts = [part for each in whole for part in (each[:, :1], each[:, 1:e], *each_column(each[:, e:]))]
     return tuple(part for part in parts if part.size)

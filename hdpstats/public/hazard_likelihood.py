@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from scipy.linalg import block_diag
+import scipy
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import LINKS
@@ -175,4 +175,4 @@ def spell_scores(
     information = [
         Likelihood(rows.data(features, X, cause=cause + 1), known).hessian(theta) for cause, theta in enumerate(blocks)
     ]
-    return SpellScores(scores=scores, information=block_diag(*information))
+    return SpellScores(scores=scores, information=scipy.linalg.block_diag(*information))

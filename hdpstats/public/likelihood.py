@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import linprog
+import scipy
 
 from hdpstats._base.errors import HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
@@ -170,7 +170,7 @@ def _quantile(rows: LinearObjective, q: float, *, terms: tuple[str, ...]) -> Est
     kept = identified(rows.X[rows.weights > 0])
     columns, target, weights = rows.X[:, kept], rows.y - rows.offset, rows.weights
     size = np.maximum(np.max(np.abs(columns), axis=0, initial=0.0), np.finfo(float).tiny)
-    found = linprog(  # the dual programme: coefficients are its multipliers
+    found = scipy.optimize.linprog(  # the dual programme: coefficients are its multipliers
         -target,
         A_eq=(columns / size).T,
         b_eq=(1.0 - q) * (columns / size).T @ weights,

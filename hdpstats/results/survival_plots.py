@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from scipy.interpolate import PchipInterpolator
+import scipy
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
@@ -143,7 +143,7 @@ def _draw(
         steps(axes, times, parts, colour=colour, label=label, line=line)
         return
     fine = np.unique(np.concatenate([times, np.linspace(times[0], times[-1], FINE * len(times))]))
-    H = PchipInterpolator(times, -np.log(np.maximum(band.value, 1e-12)))(fine)
+    H = scipy.interpolate.PchipInterpolator(times, -np.log(np.maximum(band.value, 1e-12)))(fine)
     axes.plot(fine, np.exp(-H), color=colour, linewidth=1.8, label=label, linestyle=line)
     if ci:
         reach = np.maximum([band.value - band.low, band.high - band.value], 0.0)[:, 1:]

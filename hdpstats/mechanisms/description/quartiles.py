@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 from scipy.special import ndtri
 
 from hdpstats._base.typing import FloatArray
@@ -78,7 +78,7 @@ def quantiles(
         counts = counts + (records - counts.sum()) / len(counts)
     inner = counts[:-1] if missing else counts
     n = max(float(inner.sum()), 1.0)
-    F = np.clip(isotonic_regression(np.cumsum(inner) / n).x, 0.0, 1.0)
+    F = np.clip(scipy.optimize.isotonic_regression(np.cumsum(inner) / n).x, 0.0, 1.0)
     F[-1] = 1.0
     noise = quartile_noise(F, np.array(n), sd=sd, public=records is not None, cells=len(counts))
     lowest, highest = ends_of(column)

@@ -1,0 +1,121 @@
+"""Tables and summaries of statsmodels whose texts are escaped in HTML and LaTeX.
+
+Loading statsmodels takes long, so that this module is imported where a table is made.
+"""
+
+import html
+import textwrap
+from os import PathLike
+from typing import Any, final
+
+from statsmodels.iolib.summary import Summary
+from statsmodels.iolib.table import Cell, SimpleTable
+from statsmodels.iolib.tableformatting import fmt_base
+
+from hdpstats._base.errors import HdpError
+from hdpstats.display.page import key_values
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": "$<$",
+        ">": "$>$",
+        "|": "$|$",
+        **{sign: f"\\{sign}" for sign in "#$%&_"},
+    }
+)
+
+
+@final
+class EscapedCell(Cell):  # type: ignore[misc]  # statsmodels is not typed
+    """A cell whose text cannot break HTML or LaTeX."""
+
+    def format(self, width: int, output_format: str = "txt", **fmt: Any) -> str:
+        """Return the cell's text, escaped for the format and padded."""
+        if output_format == "html":
+            text = html.escape(str(self.data))
+        elif output_format == "latex":
+            text = str(self.data).translate(_LATEX)
+        else:
+            return str(super().format(width, output_format, **fmt))
+        plain = Cell(text, datatype=self.datatype, row=self.row)
+        return str(plain.format(width, output_format, **(fmt | {"replacements": {}})))
+
+
+@final
+class Pairs(SimpleTable):  # type: ignore[misc]  # statsmodels is not typed
+    """Names and values; a row without a name goes on with the value above."""
+
+    def as_html(self, **_: Any) -> str:
+        """Return the table as HTML, where a value needs no breaking into rows."""
+        whole: list[tuple[str, str]] = []
+        for name, value in ((str(row[0].data), str(row[1].data)) for row in self):
+            if name or not whole:
+                whole.append((name, value))
+            else:
+                whole[-1] = (whole[-1][0], f"{whole[-1][1]} {value}")
+        return key_values(whole, caption=self.title)
+
+
+@final
+class EscapedSummary(Summary):  # type: ignore[misc]  # statsmodels is not typed
+    """A statsmodels `Summary` whose notes cannot break HTML or LaTeX."""
+
+    def as_html(self) -> str:
+        """Return tables and notes as HTML."""
+        notes = (f"<p>{html.escape(note)}</p>" for note in (self.extra_txt or "").splitlines())
+        return "\n".join([*(part.as_html() for part in self.tables), *notes])
+
+    def as_latex(self) -> str:
+        """Return tables and notes as LaTeX."""
+        notes = [note.translate(_LATEX) for note in (self.extra_txt or "").splitlines()]
+        return "\n\n".join([*(part.as_latex_tabular() for part in self.tables), *notes])
+
+    def to_docx(self, path: str | PathLike[str]) -> None:
+        """Write title, tables and notes to a Word file. Needs ``pip install 'hdpstats[word]'``.
+
+        Raises
+        ------
+        HdpError
+            If python-docx is not installed.
+        """
+        try:
+            from docx import Document
+        except ImportError:
+            raise HdpError("Word files need python-docx: pip install 'hdpstats[word]'") from None
+        document = Document()
+        if self.tables and self.tables[0].title:
+            document.add_heading(str(self.tables[0].title), level=2)
+        for part in self.tables:
+            lines = [[str(cell.data) for cell in row] for row in part]
+            grid = document.add_table(rows=len(lines), cols=max(map(len, lines), default=0))
+            grid.style = "Table Grid"
+            for row, cells in zip(grid.rows, lines, strict=True):
+                for place, text in zip(row.cells, cells, strict=False):
+                    place.text = text
+            document.add_paragraph()
+        for note in (self.extra_txt or "").splitlines():
+            document.add_paragraph(note)
+        document.save(str(path))
+
+    def as_text(self) -> str:
+        """Return tables and notes as plain text, notes wrapped to the width of the tables."""
+        bodies = [str(part) for part in self.tables]
+        joined = "\n".join([*(body.rpartition("\n")[0] for body in bodies[:-1]), bodies[-1]])
+        lines = (line.rstrip() for line in joined.splitlines())
+        notes = (self.extra_txt or "").splitlines()
+        return "\n".join([*lines, *(textwrap.fill(note, text_width(self.tables[-1])) for note in notes)])
+
+
+def layout(aligns: str) -> dict[str, Any]:
+    """Return how a table is written as text, its columns aligned by one letter each."""
+    return {**fmt_base, "colwidths": None, "data_aligns": aligns}
+
+
+def text_width(part: SimpleTable) -> int:
+    """Return the width of a table as text."""
+    return len(part[-1].as_string("txt", **part.output_formats["txt"]))
