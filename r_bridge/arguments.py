@@ -36,6 +36,7 @@ _VECTORS: Final = frozenset(
         "cert",
         "values",
         "coefficients",
+        "strata",
     }
 )
 """Arguments that may have several values, all of them declared or public, or names of files."""

@@ -65,9 +65,18 @@ def _ends(times: Any) -> Any:
     return whole(ends[0]) if isinstance(ends, list) and len(ends) == 1 else whole(ends)
 
 
-def _survfit(verb: str, /, formula: str, data: hdp.Study, times: Any = None, weights: Any = None, **given: Any) -> Any:
+def _survfit(
+    verb: str,
+    /,
+    formula: str,
+    data: hdp.Study,
+    times: Any = None,
+    weights: Any = None,
+    recorded: str = "within",
+    **given: Any,
+) -> Any:
     """Ask for survival curves, plan them, or return those of public rows."""
-    own = {"formula": formula, "data": data, "times": _ends(times), "weights": weights}
+    own = {"formula": formula, "data": data, "times": _ends(times), "weights": weights, "recorded": recorded}
     request = checked_call(hdpf.survfit, own, name="survfit")
     if verb == "plan":
         given["epsilon"] = elements(given.get("epsilon"))

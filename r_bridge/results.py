@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
-from r_bridge.arguments import column_names, instance, method
+from r_bridge.arguments import column_names, elements, instance, method
 from r_bridge.handles import Matrix
 
 METHODS: Final[dict[str, Callable[..., Any]]] = {
@@ -65,19 +65,29 @@ def disclosure(result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.S
 def curves_test(
     curves: hdp.SurvivalCurves,
     method: str = "logrank",
-    strata: str | None = None,
+    strata: Any = None,
     source: str | None = None,
     alpha: float = 0.05,
 ) -> dict[str, Any]:
     """Return a log-rank test: its numbers, events, hazard ratios and text."""
-    found = instance(curves, hdp.SurvivalCurves, argument="curves").logrank_test(method, strata=strata, source=source)
+    by = None if strata is None else elements(strata)
+    found = instance(curves, hdp.SurvivalCurves, argument="curves").logrank_test(method, strata=by, source=source)
     return {
+        "strata": list(found.strata),
         **{name: getattr(found, name) for name in ("statistic", "df", "p_value", "method")},
         "events": found.table,
         "hazard_ratios": found.hazard_ratios(alpha),
         "text": str(found),
         "html": found._repr_html_(),
     }
+
+
+def curves_compare(
+    curves: hdp.SurvivalCurves, result: hdp.Result, newdata: pd.DataFrame, conf_level: float = 0.95
+) -> pd.DataFrame:
+    """Return a hazard model's survival, averaged over rows, against curves."""
+    own = instance(curves, hdp.SurvivalCurves, argument="x")
+    return own.compare(instance(result, hdp.Result), newdata, alpha=1.0 - conf_level)
 
 
 def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:

@@ -37,6 +37,46 @@ test_that("curves are drawn, kept and read again", {
   expect_match(dp_disclosure(curves), "survival_curves", fixed = TRUE)
 })
 
+test_that("figures take survminer's names, and say what is not shown", {
+  need_python()
+  study <- breast_cancer(4)
+  curves <- dp_survfit(Surv(time, event) ~ hormon, study, epsilon = 1, times = 6)
+  hidden <- dp_survfit(Surv(time, event) ~ hormon, study, epsilon = 1e-3, times = 6)
+  grDevices::pdf(NULL, width = 3.3, height = 3.3)
+  on.exit(grDevices::dev.off())
+  expect_identical(plot(curves, risk.table = FALSE, pval = FALSE, surv.median.line = "none", legend.labs = c("a", "b"), main = "x"), curves)
+  expect_identical(plot(hidden), hidden)
+  expect_error(plot(curves, labels = "one"), "labels must be 2 texts", class = "dp_argument_error")
+  skip_if_not_installed("ggplot2")
+  drawn <- ggplot2::autoplot(curves, legend.labs = c("none", "hormones"))
+  expect_match(drawn$labels$subtitle, "log-rank p")
+  expect_match(drawn$labels$caption, "number at risk (noisy), from above:\nnone; hormones", fixed = TRUE)
+  expect_s3_class(ggplot2::ggplot_build(ggplot2::autoplot(hidden)), "ggplot_built")
+})
+
+test_that("limits of a summary have its level, and strata are those of the formula", {
+  need_python()
+  study <- breast_cancer(8)
+  curves <- dp_survfit(Surv(time, event) ~ hormon + strata(grade3), study, epsilon = 4, times = c(365, 1096))
+  expect_lt(summary(curves, level = 0.5)$table$conf.high[[2L]], summary(curves)$table$conf.high[[2L]])
+  expect_identical(dp_logrank_test(curves)$method, "Log-rank test, stratified by grade3")
+  expect_identical(dp_logrank_test(curves, strata = character())$method, "Log-rank test")
+  expect_identical(dp_logrank_test(curves, strata = character())$parameter, c(df = 3L))
+  expect_identical(generics::tidy(dp_logrank_test(curves))$p.value, dp_logrank_test(curves)$p.value)
+  expect_error(dp_survfit(Surv(time, event) ~ hormon, study, 1, times = 365), "0 before it", class = "dp_argument_error")
+})
+
+test_that("a model is compared with curves", {
+  need_python()
+  study <- breast_cancer(8)
+  curves <- dp_survfit(Surv(time, event) ~ hormon, study, epsilon = 2, times = c(365, 1096), recorded = "at_ends")
+  fit <- dp_hazard(Surv(time, event) ~ hormon, study, epsilon = 2, intervals = c(365, 1096, 1826))
+  found <- dp_compare_curves(curves, fit, over = dp_load_gbsg())
+  expect_identical(names(found)[1:5], c("group", "time", "estimate", "model", "difference"))
+  expect_equal(found$difference, found$estimate - found$model)
+  expect_error(dp_compare_curves(curves, curves), "dp_hazard")
+})
+
 test_that("public curves are those of survival, and a description is used again", {
   need_python()
   study <- breast_cancer(4)
