@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray
@@ -16,6 +16,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.invented import FollowUpColumns, costly_frame
+from hdpstats.schema.partitions import Parts
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable, PrivateTable
@@ -77,7 +78,11 @@ class Prepared(ABC):
         What later rounds of the same fit, or later queries of the same request, will cost, charge by charge.
     key : bytes or None
         The key by which people are marked, where the computation needs to know who is who; None where not.
+    whole : bool
+        Whether the computation needs all rows at once: it is no sum over partitions.
     """
+
+    whole: ClassVar[bool] = False
 
     needs: tuple[str, ...]
     events: tuple[PrivacyEvent, ...]
@@ -85,8 +90,11 @@ class Prepared(ABC):
     key: bytes | None = None
 
     @abstractmethod
-    def compute(self, table: AdmittedTable) -> Release:
-        """Compute the release from the admitted rows. Only a site calls this, after it charged its ledger."""
+    def compute(self, rows: Parts[AdmittedTable]) -> Release:
+        """Compute the release from the admitted rows. Only a site calls this, after it charged its ledger.
+
+        What it releases is the same for any partitions of the same rows.
+        """
 
 
 @final

@@ -40,6 +40,7 @@ from hdpstats.formulas import Design, compile_design
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.records.query import TableRelease
+from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 
@@ -66,10 +67,10 @@ class PreparedCounts(Prepared, ABC):
     def counts(self, table: AdmittedTable) -> IntArray:
         """Return the number of people in each cell (cells,)."""
 
-    def compute(self, table: AdmittedTable) -> TableRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> TableRelease:
         """Draw the noise, count, add and release."""
         noise = self.noise.draws(self.cells)
-        counts = added(noise, self.counts(table))
+        counts = added(noise, rows.total(self.counts))
         return self.release(counts=counts, noise_variance=self.noise.variance, events=self.events)
 
 

@@ -30,7 +30,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -46,7 +46,8 @@ from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.records.point import MinimiserQuery, PointRelease
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.partitions import Parts
+from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import minimise
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
 from hdpstats.solvers.newton import SMALL
@@ -278,12 +279,14 @@ class PointCalibration:
 class PreparedPoint(Prepared):
     """A minimisation with its constants fixed."""
 
+    whole: ClassVar[bool] = True
     query: MinimiserQuery
     person_loss: PersonLoss
     calibration: PointCalibration
 
-    def compute(self, table: AdmittedTable) -> PointRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> PointRelease:
         """Minimise, add noise and release."""
+        table = rows.gathered(joined)
         return run(self.query, self.calibration, self.person_loss.people(table))
 
 

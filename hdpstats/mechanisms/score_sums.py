@@ -10,7 +10,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.records.several import RoundQuery, RoundRelease
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.partitions import Parts
+from hdpstats.schema.table import AdmittedTable, joined
 
 FINENESS = Fraction(1, 2**30)
 """Grid of the sum relative to the clip: leaves room for 2^31 people in 64-bit integers."""
@@ -73,9 +74,11 @@ class PreparedSum(Prepared):
     records: int
     release: type[RoundRelease]
     total: Callable[[AdmittedTable], tuple[float, ...]]
+    whole: ClassVar[bool] = True
 
-    def compute(self, table: AdmittedTable) -> RoundRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> RoundRelease:
         """Sum, add noise and release."""
+        table = rows.gathered(joined)
         return self.release(
             total=self.total(table),
             noise_sd=self.calibration.noise_sd,

@@ -13,10 +13,10 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
+from hdpstats.schema.labels import check_frame
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import stratum_of
-from hdpstats.schema.table import check_frame
 
 
 class _HasEstimate(Protocol):

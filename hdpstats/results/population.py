@@ -13,8 +13,8 @@ from hdpstats.results.description import Description
 from hdpstats.results.fitted import Fitted, read_rows
 from hdpstats.results.raked import raked_rows
 from hdpstats.results.weighted_sample import WeightedSample
+from hdpstats.schema.labels import check_frame
 from hdpstats.schema.public import PublicTable
-from hdpstats.schema.table import check_frame
 
 PUBLIC = "public"
 

@@ -15,8 +15,9 @@ from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
+from hdpstats.schema.labels import check_frame, check_names, check_unique, locate, select_unit
 from hdpstats.schema.schema import Schema
-from hdpstats.schema.table import AdmittedTable, check_frame, check_names, check_unique, locate, select_unit
+from hdpstats.schema.table import AdmittedTable
 
 _MISSING = -1
 _LONGEST_SHOWN = 60

@@ -2,7 +2,8 @@
 
 import hmac
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -12,19 +13,24 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base import canonical
-from hdpstats._base.errors import ArgumentError, SchemaError, forgets_rows
+from hdpstats._base.errors import forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Column, Duration, NumericColumn
+from hdpstats.schema.labels import check_frame, check_names, select, select_unit
+from hdpstats.schema.partitions import InMemory, Parts
 from hdpstats.schema.schema import Schema
 
 _T = TypeVar("_T")
+_U = TypeVar("_U")
 
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class AdmittedTable:
+class AdmittedTable(Parts["AdmittedTable"]):
     """Cells after the total map of the schema: numbers within bounds and codes of declared levels.
+
+    It is a partition of private rows, and a sequence of one partition.
 
     Attributes
     ----------
@@ -61,81 +67,45 @@ class AdmittedTable:
             lacking |= missing
         return ~lacking
 
+    def map(self, find: Callable[["AdmittedTable"], _U]) -> list[_U]:
+        """Return what a function returns of this table."""
+        return [find(self)]
+
+    def each(self, make: Callable[["AdmittedTable"], _U]) -> InMemory[_U]:
+        """Return what ``make`` makes of this table, once."""
+        return InMemory(make(self), rows=self.rows)
+
+    def as_one(self, make: Callable[["AdmittedTable"], _U], join: Callable[[Parts[_U]], _U]) -> _U:  # noqa: ARG002
+        """Return what ``make`` makes of this table."""
+        return make(self)
+
+    def gathered(self, join: Callable[[list["AdmittedTable"]], "AdmittedTable"]) -> "AdmittedTable":  # noqa: ARG002
+        """Return this table."""
+        return self
+
     def __repr__(self) -> str:
         return f"<admitted table: {len(self.numeric)} numeric and {len(self.codes)} categorical columns>"
+
+
+def joined(tables: Sequence[AdmittedTable]) -> AdmittedTable:
+    """Return the rows of tables with the same columns in one table, people left out."""
+
+    def of(arrays: str) -> Mapping[str, Any]:
+        found: Sequence[Mapping[str, Any]] = [getattr(table, arrays) for table in tables]
+        return MappingProxyType({name: np.concatenate([each[name] for each in found]) for name in found[0]})
+
+    return AdmittedTable(
+        numeric=of("numeric"),
+        codes=of("codes"),
+        rows=sum(table.rows for table in tables),
+        missing=of("missing"),
+        beyond=of("beyond"),
+    )
 
 
 def marks_key(schema_sha256: str) -> bytes:
     """Return the key under which people of a schema are marked: the same for every query, so that marks are kept."""
     return bytes.fromhex(schema_sha256)
-
-
-def check_names(schema: Schema, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names without repetition, in order, after checking that the schema declares each."""
-    listed = tuple(dict.fromkeys(names))
-    unknown = [name for name in listed if name not in schema]
-    if unknown:
-        raise SchemaError(
-            f"not declared: {', '.join(map(repr, unknown))}; the schema declares {', '.join(schema)}",
-            columns=tuple(unknown),
-        )
-    return listed
-
-
-def locate(frame: pd.DataFrame, names: Iterable[str]) -> dict[str, list[int]]:
-    """Return the positions of the columns that each name labels, an empty list where it labels none."""
-    places: dict[str, list[int]] = {name: [] for name in names}
-    for place, label in enumerate(frame.columns):
-        if isinstance(label, str) and label in places:
-            places[label].append(place)
-    return places
-
-
-def check_frame(frame: object, *, name: str) -> pd.DataFrame:
-    """Return a plain DataFrame over the same cells, or raise if the argument is none."""
-    if not isinstance(frame, pd.DataFrame):
-        raise ArgumentError(f"{name} must be a pandas DataFrame, not {type(frame).__name__}", argument=name)
-    return pd.DataFrame(frame)
-
-
-def check_unique(places: Mapping[str, list[int]]) -> None:
-    """Raise if a declared name labels several columns."""
-    repeated = [name for name, found in places.items() if len(found) > 1]
-    if repeated:
-        raise SchemaError(
-            f"several columns are called {', '.join(map(repr, repeated))}; keep one of each",
-            columns=tuple(repeated),
-        )
-
-
-def _copy(cells: "pd.Series[Any]") -> "pd.Series[Any]":
-    return pd.Series(cells.array, dtype=cells.dtype, copy=True)
-
-
-def _select(plain: pd.DataFrame, schema: Schema) -> dict[str, "pd.Series[Any]"]:
-    """Return copies of the declared columns of a private frame, looking at labels only."""
-    places = locate(plain, schema)
-    missing = [name for name, found in places.items() if not found]
-    if missing:
-        folded = {label.strip().casefold() for label in plain.columns if isinstance(label, str)}
-        near = [name for name in missing if name.casefold() in folded]
-        hint = f" ({', '.join(map(repr, near))} up to case or blanks: rename)" if near else ""
-        raise SchemaError(
-            f"the private rows lack declared columns: {', '.join(map(repr, missing))}{hint}; "
-            "add them, or leave them out of the schema",
-            columns=tuple(missing),
-        )
-    check_unique(places)
-    return {name: _copy(plain.iloc[:, place]) for name, (place,) in places.items()}
-
-
-def select_unit(plain: pd.DataFrame, unit: str, *, whose: str) -> "pd.Series[Any]":
-    """Return a copy of the column that names the person, which the schema need not declare."""
-    places = locate(plain, [unit])
-    check_unique(places)
-    if not places[unit]:
-        raise SchemaError(f"the {whose} rows lack the column {unit!r} that names the person (unit=)", columns=(unit,))
-    return _copy(plain.iloc[:, places[unit][0]])
 
 
 @final
@@ -149,7 +119,8 @@ class _Mapped:
     beyond: BoolArray | None
 
 
-def _mapped(cells: "pd.Series[Any]", column: Column) -> _Mapped:
+def mapped(cells: "pd.Series[Any]", column: Column) -> _Mapped:
+    """Return a column after the map of the schema."""
     beyond = column.beyond(cells) if isinstance(column, Duration) else None
     admitted = column.admit(cells)
     return _Mapped(
@@ -157,6 +128,18 @@ def _mapped(cells: "pd.Series[Any]", column: Column) -> _Mapped:
         missing=_read_only(admitted.missing),
         numeric=isinstance(column, NumericColumn),
         beyond=None if beyond is None else _read_only(beyond),
+    )
+
+
+def admitted(columns: Mapping[str, _Mapped], *, rows: int, **people: IntArray | None) -> AdmittedTable:
+    """Return mapped columns as a table; ``people`` are the ``persons`` and ``marks`` of its rows."""
+    return AdmittedTable(
+        numeric=MappingProxyType({name: each.mapped for name, each in columns.items() if each.numeric}),
+        codes=MappingProxyType({name: each.mapped for name, each in columns.items() if not each.numeric}),
+        rows=rows,
+        missing=MappingProxyType({name: each.missing for name, each in columns.items()}),
+        beyond=MappingProxyType({name: each.beyond for name, each in columns.items() if each.beyond is not None}),
+        **people,
     )
 
 
@@ -170,8 +153,57 @@ def _read_only(values: Any) -> Any:
     return values
 
 
+class PrivateRows(ABC):
+    """Private rows as a site holds them: what leaves them is what `admit` returns, to a mechanism.
+
+    They show neither cells nor their number, and cannot be copied or pickled.
+    """
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def schema(self) -> Schema:
+        """The declared columns."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """The number of rows, valid or not. Public under ``replace_one`` and without a unit only."""
+
+    @abstractmethod
+    def admit(self, names: Iterable[str], *, key: bytes | None = None) -> Parts[AdmittedTable]:
+        """Map the named columns through the schema, and with a ``key`` mark whose row each is."""
+
+    @abstractmethod
+    def check_whole(self, columns: int, *, rows: int) -> None:
+        """Refuse to read so many columns of so many rows at once where the rows are not in memory.
+
+        ``rows`` is the public or declared number of rows.
+
+        Raises
+        ------
+        MechanismError
+            They may take more memory than is allowed.
+        """
+
+    @abstractmethod
+    def read(self) -> None:
+        """Read all declared columns now."""
+
+    @abstractmethod
+    def fingerprint(self, key: bytes) -> str:
+        """Return a keyed hash (HMAC-SHA-256) of all that mechanisms read, in the order of rows, and of the schema."""
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a private table cannot be copied or pickled; register the frame where it is needed")
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        self.__getstate__()
+
+
 @final
-class PrivateTable:
+class PrivateTable(PrivateRows):
     """Private rows in memory: a copy of the declared columns of a data frame, without index and attributes.
 
     Made by `from_frame`. It shows neither cells nor their number, and cannot be copied or pickled: what
@@ -237,7 +269,7 @@ class PrivateTable:
         (array([35., 90., 20.]), array([ True,  True, False]))
         """
         plain = check_frame(frame, name="private")
-        cells = _select(plain, schema)
+        cells = select(plain, schema)
         named = None if unit is None else select_unit(plain, unit, whose="private")
         return cls(cells=cells, schema=schema, rows=len(plain), unit=named)
 
@@ -257,22 +289,15 @@ class PrivateTable:
         Undeclared names are a `SchemaError`. Without a unit there are no marks.
         """
         listed = check_names(self._schema, names)
-        columns = [self._once(name, partial(_mapped, self._cells[name], self._schema[name])) for name in listed]
+        columns = {name: self._once(name, partial(mapped, self._cells[name], self._schema[name])) for name in listed}
         unit, persons, marks = self._unit, None, None
         if unit is not None:
             persons = self._once(None, partial(_read_only_of, coerce.persons, unit))
             marks = None if key is None else self._once(key, partial(_read_only_of, coerce.marks, unit, key))
-        return AdmittedTable(
-            numeric=MappingProxyType({n: c.mapped for n, c in zip(listed, columns, strict=True) if c.numeric}),
-            codes=MappingProxyType({n: c.mapped for n, c in zip(listed, columns, strict=True) if not c.numeric}),
-            rows=self._rows,
-            missing=MappingProxyType({n: c.missing for n, c in zip(listed, columns, strict=True)}),
-            beyond=MappingProxyType(
-                {n: c.beyond for n, c in zip(listed, columns, strict=True) if c.beyond is not None}
-            ),
-            persons=persons,
-            marks=marks,
-        )
+        return admitted(columns, rows=self._rows, persons=persons, marks=marks)
+
+    def check_whole(self, columns: int, *, rows: int) -> None:
+        """Refuse nothing: the rows are in memory."""
 
     def read(self) -> None:
         """Map all declared columns now, who is who, and the marks of `marks_key`, so that no later `admit` has to.
@@ -309,9 +334,3 @@ class PrivateTable:
         if not hasattr(self, "_unit"):  # the last that the constructor sets
             return "<private table: not complete>"
         return f"<private table: {len(self._cells)} declared columns>"
-
-    def __getstate__(self) -> NoReturn:
-        raise TypeError("a private table cannot be copied or pickled; register the frame where it is needed")
-
-    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        self.__getstate__()

@@ -18,7 +18,7 @@ from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.schema.table import PrivateTable
+from hdpstats.schema.table import PrivateRows, PrivateTable
 from hdpstats.sites.attempts import drawn_once, silence, warn_if_charged_again
 from hdpstats.sites.forms import Quote
 from hdpstats.sites.site import Recorded, Site, SiteTerms
@@ -61,6 +61,7 @@ class LocalSite(Site):
     ----------
     frame
         One row per person, or with ``unit`` several. Copied; columns that the schema does not declare are left out.
+        Or rows that were opened with the same schema, such as `hdpstats.schema.parquet.ParquetTable`.
     schema
         What the custodian declares about the columns.
     ledger
@@ -85,7 +86,7 @@ class LocalSite(Site):
     @forgets_rows
     def __init__(
         self,
-        frame: pd.DataFrame,
+        frame: pd.DataFrame | PrivateRows,
         *,
         schema: Schema,
         ledger: Ledger,
@@ -111,7 +112,7 @@ class LocalSite(Site):
                 "one kind of unit, hdp.Ledger(..., unit=...)",
                 argument="unit",
             )
-        self._table = PrivateTable.from_frame(frame, schema, unit=self._terms.unit)
+        self._table = _opened(frame, schema, unit=self._terms.unit)
         self._ledger = ledger
         self._public = PublicTables()
 
@@ -266,6 +267,8 @@ class LocalSite(Site):
         spent = as_pair(total(prepared.events))
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")
+        if prepared.whole:
+            self._table.check_whole(len(prepared.needs), rows=self.records * self._terms.most_rows)
         return prepared
 
     def _compute(self, pace: Callable[[], AbstractContextManager[None]], prepared: Prepared) -> Release:
@@ -281,6 +284,15 @@ class LocalSite(Site):
         if not hasattr(self, "_public"):  # the last that the constructor sets
             return "<local site: not complete>"
         return f"<local site: data set {self._ledger.dataset!r}, {len(self.schema)} declared columns; {self._terms}>"
+
+
+def _opened(rows: pd.DataFrame | PrivateRows, schema: Schema, *, unit: str | None) -> PrivateRows:
+    """Return the rows of a site: a frame is registered; what was opened before must have its schema and no unit."""
+    if not isinstance(rows, PrivateRows):
+        return PrivateTable.from_frame(rows, schema, unit=unit)
+    if rows.schema.sha256 != schema.sha256 or unit is not None:
+        raise ArgumentError("rows in partitions must have the site's schema, and one row per person", argument="frame")
+    return rows
 
 
 def request_of(query: Query, *, dataset: str, version: int, terms: SiteTerms) -> Request:

@@ -14,12 +14,15 @@ from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.limits import MOST_SITES
+from hdpstats.schema.parquet import ParquetTable, files_of, is_in_parts
+from hdpstats.schema.partitions import engine_of
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import PrivateRows
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.site import Site, SiteTerms
 
-Source = pd.DataFrame | str | PathLike[str] | Site
-"""The private records of one site."""
+Source = pd.DataFrame | str | PathLike[str] | Sequence[str | PathLike[str]] | Site
+"""The private records of one site; a sequence is of Parquet files, within a dictionary of sites."""
 
 Private = Source | Mapping[str, Source] | Sequence[Source]
 """Those of one site or of several."""
@@ -28,6 +31,8 @@ ONLY = "private"
 """The name of the site of a study that has one and gives it no name."""
 
 LONGEST_NAME = 100
+
+_NAMES = (str, PathLike, list, tuple)
 
 
 Declared = Mapping[str, Any]
@@ -79,8 +84,11 @@ def open_sites(
     ledger: Ledger | Mapping[str, Ledger] | None,
     budget: Budget | Mapping[str, Budget] | None,
     declared: Declared,
+    engine: object = None,
 ) -> dict[str, Site]:
     """Return the sites of sources by name. What is not one per site holds for every frame.
+
+    ``engine`` is where rows in partitions are read (`hdpstats.schema.partitions.engine_of`).
 
     Raises
     ------
@@ -96,10 +104,13 @@ def open_sites(
             raise ArgumentError(
                 f"{argument} must have a value for each of {', '.join(map(repr, frames))}", argument=argument
             )
+    if engine is not None and any(isinstance(sources[name], pd.DataFrame) for name in frames):
+        raise ArgumentError("engine belongs to Parquet files; a data frame is in memory already", argument="engine")
     for name in frames:
         terms = terms_of(declared, name)
         account = _account(_own(ledger, name), _own(budget, name), terms=terms, dataset=name)
-        sites[name] = LocalSite(_frame(sources[name]), schema=schema, ledger=account, **terms.arguments())
+        rows = _rows(sources[name], schema, unit=terms.unit, engine=engine)
+        sites[name] = LocalSite(rows, schema=schema, ledger=account, **terms.arguments())
     sites = {name: sites[name] for name in sources}
     if sites:
         _check_alike(sites, declared["relation"])
@@ -173,9 +184,13 @@ def _check_alike(sites: Mapping[str, Site], relation: object) -> None:
 
 
 def _same_rows(first: Source, second: Source) -> bool:
-    """Whether two sources are one object, or name one file."""
-    if isinstance(first, str | PathLike) and isinstance(second, str | PathLike):
-        return Path(first).samefile(second)  # both were read
+    """Whether two sources are one object, or name a file in common."""
+    if isinstance(first, _NAMES) and isinstance(second, _NAMES):
+        one, other = (
+            {(each.stat().st_dev, each.stat().st_ino) for each in files_of(source, name="private")}
+            for source in (first, second)
+        )  # all were there
+        return not one.isdisjoint(other)
     return first is second
 
 
@@ -188,6 +203,14 @@ def _name(name: object) -> str:
             argument="private",
         )
     return name
+
+
+def _rows(private: object, schema: Schema, *, unit: str | None, engine: object) -> pd.DataFrame | PrivateRows:
+    """Return the rows that a source stands for: in memory, or Parquet files in partitions."""
+    if isinstance(private, pd.DataFrame) or (engine is None and not is_in_parts(private)):
+        return _frame(private)
+    files = files_of(private, name="private")
+    return ParquetTable.open(files, schema, unit=unit, engine=engine_of(engine))
 
 
 def _frame(private: object) -> pd.DataFrame:

@@ -42,7 +42,9 @@ class Study:
     private
         The private records, one row per person (or several, see ``unit``): a DataFrame, the path of a Parquet file, or
         a `Site`, such as `connect` returns. For several sites a dictionary of them by name, or a list. Every person
-        must be at one site only. None allows `fit_public` and `plan` only.
+        must be at one site only. None allows `fit_public` and `plan` only. A pattern (``"folder/*.parquet"``) or a
+        folder stands for the rows of all its Parquet files, and so does a list of files in a dictionary of sites: they
+        are read in parts, again at each pass, and need not fit into memory (`hdpstats.schema.parquet`).
     public
         Records that anybody may see, with the schema's columns (the outcome may be missing: then they give the geometry
         only). They must not contain private persons.
@@ -76,6 +78,10 @@ class Study:
         out of the fit. None waits as long as their connections do.
     quorum
         For several sites: how many must answer in every round; more than half of them by default.
+    engine
+        Where Parquet files are read in parts: ``"pyarrow"``, in this process (as patterns and folders are in any case),
+        or a ``distributed.Client``, on the workers of a Dask cluster, which must see the files under the same names.
+        None reads a single file into memory.
 
     Raises
     ------
@@ -108,6 +114,7 @@ class Study:
         row_order: str | Mapping[str, str] = "undeclared",
         deadline: float | None = None,
         quorum: int | None = None,
+        engine: object = None,
     ) -> None:
         sources = named(private)
         if public is not None and any(public is source for source in sources.values()):
@@ -121,7 +128,7 @@ class Study:
             "row_order": row_order,
         }
         self._sites: Mapping[str, Site] = open_sites(
-            sources, schema=self._schema, ledger=ledger, budget=budget, declared=declared
+            sources, schema=self._schema, ledger=ledger, budget=budget, declared=declared, engine=engine
         )
         self._terms = next(iter(self._sites.values())).terms if sources else terms_of(declared)
         self._deadline = None if deadline is None else real(deadline, name="deadline", lower=0.0, open_lower=True)

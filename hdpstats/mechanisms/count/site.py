@@ -29,7 +29,9 @@ from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
-from hdpstats.schema.table import AdmittedTable, check_names
+from hdpstats.schema.labels import check_names
+from hdpstats.schema.partitions import Parts
+from hdpstats.schema.table import AdmittedTable
 
 
 @final
@@ -41,9 +43,9 @@ class PreparedCount(Prepared):
     most: int
     columns: tuple[str, ...] | None
 
-    def compute(self, table: AdmittedTable) -> CountRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> CountRelease:
         """Draw the noise, count, cut and release."""
-        noisy = self.noise.draw() + number_of_people(table)
+        noisy = self.noise.draw() + rows.total(number_of_people)
         return CountRelease(
             count=min(max(noisy, 1), self.most),
             noise_sd=self.noise.variance**0.5,

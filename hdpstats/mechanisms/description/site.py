@@ -72,6 +72,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import final
 
+import numpy as np
+
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats.mechanisms.base import Prepared, SiteFacts
@@ -87,6 +89,7 @@ from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn, Weight
+from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 
@@ -119,22 +122,29 @@ class PreparedDescription(Prepared):
     sds: tuple[float, float, float]
     records: int | None
 
-    def compute(self, table: AdmittedTable) -> DescriptionRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> DescriptionRelease:
         """Draw the noise, map every person, sum and count, add and release."""
         noise = [z for part in self.noise for z in part.draw()]
         of_cells = _draws(self.cells, self.query.cells)
         of_follow_up = _draws(self.follow_up, self.query.follow_up_cells)
-        people = people_of(self.query, table)
+        totals = rows.total(self.totals)
+        sums, cells, follow_up = np.split(totals, np.cumsum([len(noise), len(of_cells)]))
         return DescriptionRelease(
-            sums=_added(noise, sums_of(self.query, people)),
+            sums=_added(noise, sums),
             sums_sd=self.sds[0],
-            cells=_added(of_cells, cells_of(self.query, people)),
+            cells=_added(of_cells, cells),
             cells_sd=self.sds[1],
-            follow_up=_added(of_follow_up, follow_up_of(self.query, people)),
+            follow_up=_added(of_follow_up, follow_up),
             follow_up_sd=self.sds[2],
             records=self.records,
             events=self.events,
         )
+
+    def totals(self, table: AdmittedTable) -> IntArray:
+        """Return the sums, the counts of cells and those of follow-up of a table, one after the other."""
+        people = people_of(self.query, table)
+        found = sums_of(self.query, people), cells_of(self.query, people), follow_up_of(self.query, people)
+        return np.concatenate(found)
 
 
 def _draws(noise: CountNoise | None, count: int) -> list[int]:

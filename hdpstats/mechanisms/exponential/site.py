@@ -49,7 +49,7 @@ The number of people enters ``alpha``: it must be public, so the relation is rep
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -66,7 +66,8 @@ from hdpstats.noise.tilted import TiltedNormal
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.limits import MOST_EVALUATIONS
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.partitions import Parts
+from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers.box import Box, LatticeMinimum, lattice_minimum, projected_steps, reached, steps_rounding
 
 SLACK = Fraction(1, 8)
@@ -125,12 +126,14 @@ class ExponentialCalibration:
 class PreparedExponential(Prepared):
     """Sampling with its constants fixed."""
 
+    whole: ClassVar[bool] = True
     query: ExponentialQuery
     person_loss: PersonLoss
     calibration: ExponentialCalibration
 
-    def compute(self, table: AdmittedTable) -> ExponentialRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> ExponentialRelease:
         """Draw and release."""
+        table = rows.gathered(joined)
         return run(self.query, self.calibration, self.person_loss.people(table))
 
 

@@ -32,7 +32,7 @@ epsilon-DP. The number of people must be public: ``replace_one`` only.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -48,7 +48,8 @@ from hdpstats.mechanisms.person_loss.base import ROUNDING
 from hdpstats.noise.geometric import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.partitions import Parts
+from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import ridge_objective
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
 from hdpstats.solvers.kernels import row_products
@@ -68,13 +69,15 @@ MOST_PEOPLE = 2**20
 class PreparedCurve(Prepared):
     """A curve with its noise and its work fixed."""
 
+    whole: ClassVar[bool] = True
     query: CurveQuery
     design: Design
     noise: TwoSidedGeometric
     work: Work
 
-    def compute(self, table: AdmittedTable) -> CurveRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> CurveRelease:
         """Draw the noise, fit, compare, add and release."""
+        table = rows.gathered(joined)
         noise = self.noise.draws(len(self.query.candidates))
         exact = curve_units(self.query, self.design, table, work=self.work)
         return CurveRelease(

@@ -49,6 +49,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import zip_longest
 from typing import final
 
 import numpy as np
@@ -75,6 +76,7 @@ from hdpstats.noise.permute_and_flip import permute_and_flip
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS
 from hdpstats.records.points import PointSpace
+from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.nearest import Nearest, blocks, search_among, squared_distances
@@ -178,11 +180,16 @@ class PreparedDistance(Prepared):
     landscape: Landscape
     noise: TwoSidedGeometric
 
-    def compute(self, table: AdmittedTable) -> DistanceRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> DistanceRelease:
         """Draw the noise, sum, add and release."""
         noise = self.noise.draw()
-        units = in_units(self.landscape.squared_distances(table), self.query.reach) * table.complete
-        return DistanceRelease(units=noise + int(units.sum()), noise_sd=self.noise.variance**0.5, events=self.events)
+        return DistanceRelease(
+            units=noise + rows.total(self.units), noise_sd=self.noise.variance**0.5, events=self.events
+        )
+
+    def units(self, table: AdmittedTable) -> int:
+        """Return the sum of distances of a table, in units."""
+        return int((in_units(self.landscape.squared_distances(table), self.query.reach) * table.complete).sum())
 
 
 def prepare_distance(query: DistanceQuery, site_facts: SiteFacts) -> PreparedDistance:
@@ -203,12 +210,19 @@ class PreparedChoice(Prepared, ABC):
     rate: Fraction
 
     @abstractmethod
-    def costs(self, table: AdmittedTable) -> list[int]:
-        """Return the cost of each candidate."""
+    def costs(self, table: AdmittedTable) -> IntArray:
+        """Return what the rows of a table add to the cost of each candidate."""
 
-    def compute(self, table: AdmittedTable) -> SelectionRelease:
+    @property
+    def fixed(self) -> Sequence[int]:
+        """What is public in the cost of each candidate."""
+        return ()
+
+    def compute(self, rows: Parts[AdmittedTable]) -> SelectionRelease:
         """Sum the costs, choose and release."""
-        return SelectionRelease(choice=permute_and_flip(self.costs(table), self.rate), events=self.events)
+        costs = rows.total(self.costs).tolist()
+        costs = [cost + penalty for cost, penalty in zip_longest(costs, self.fixed, fillvalue=0)]
+        return SelectionRelease(choice=permute_and_flip(costs, self.rate), events=self.events)
 
 
 @final
@@ -220,10 +234,14 @@ class PreparedSelection(PreparedChoice):
     landscape: Landscape
     penalties: tuple[int, ...]
 
-    def costs(self, table: AdmittedTable) -> list[int]:
-        """Return the sum of distances and the penalty of each size."""
-        totals = distance_units(self.query, self.landscape, table).tolist()
-        return [total + penalty for total, penalty in zip(totals, self.penalties, strict=True)]
+    @property
+    def fixed(self) -> Sequence[int]:
+        """The penalty of each size."""
+        return self.penalties
+
+    def costs(self, table: AdmittedTable) -> IntArray:
+        """Return the sum of distances for each size."""
+        return distance_units(self.query, self.landscape, table)
 
 
 def distance_units(query: SelectionQuery, landscape: Landscape, table: AdmittedTable) -> IntArray:
@@ -255,10 +273,9 @@ class PreparedLossSelection(PreparedChoice):
     query: LossSelectionQuery
     design: Design
 
-    def costs(self, table: AdmittedTable) -> list[int]:
+    def costs(self, table: AdmittedTable) -> IntArray:
         """Return the sum of excess losses of each candidate."""
-        costs: list[int] = excess_units(self.query, self.design, table).sum(axis=1).tolist()
-        return costs
+        return np.asarray(excess_units(self.query, self.design, table).sum(axis=1))
 
 
 def excess_units(query: LossSelectionQuery, design: Design, table: AdmittedTable) -> IntArray:

@@ -32,8 +32,10 @@ On the geometry of differential privacy.
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
+
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
-from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses.families import FAMILIES, Family
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery, StatisticsRelease, in_units
@@ -41,6 +43,7 @@ from hdpstats.noise.box import BoxNoise
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.columns import Binary, Continuous
+from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 
@@ -55,16 +58,20 @@ class PreparedStatistics(Prepared):
     noise: BoxNoise
     records: int
 
-    def compute(self, table: AdmittedTable) -> StatisticsRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> StatisticsRelease:
         """Draw the noise, sum, add and release."""
         noise = self.noise.draw()
-        sums = sums_of_statistics(self.family, table.numeric[self.query.column], table.complete)
+        sums = rows.total(self.sums)
         return StatisticsRelease(
-            units=tuple(z + total for z, total in zip(noise, sums, strict=True)),
+            units=tuple(z + total for z, total in zip(noise, sums.tolist(), strict=True)),
             noise_rate=float(self.noise.rate),
             records=self.records,
             events=self.events,
         )
+
+    def sums(self, table: AdmittedTable) -> IntArray:
+        """Return the d sums of a table, in units."""
+        return np.array(sums_of_statistics(self.family, table.numeric[self.query.column], table.complete))
 
 
 def prepare(query: StatisticsQuery, site_facts: SiteFacts) -> PreparedStatistics:

@@ -57,7 +57,7 @@ parameter estimation from distributed sources.
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -71,7 +71,8 @@ from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
 from hdpstats.noise.box import BoxNoise
 from hdpstats.noise.distributions import box_variance
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.schema.table import AdmittedTable, marks_key
+from hdpstats.schema.partitions import Parts
+from hdpstats.schema.table import AdmittedTable, joined, marks_key
 
 FEWEST_IN_BLOCK = 25
 """Rows that a block should have: with fewer, estimates of order 1/t are far from their limits."""
@@ -82,13 +83,15 @@ FEWEST_IN_BLOCK = 25
 class PreparedSubsample(Prepared):
     """Estimates from blocks with their noise fixed; ``records`` is the public number of people."""
 
+    whole: ClassVar[bool] = True
     query: SubsampleQuery
     family: Family
     noise: BoxNoise
     records: int
 
-    def compute(self, table: AdmittedTable) -> SubsampleRelease:
+    def compute(self, rows: Parts[AdmittedTable]) -> SubsampleRelease:
         """Draw the noise, estimate in blocks, project, sum, add and release."""
+        table = rows.gathered(joined)
         noise = self.noise.draw()
         units = (units_of_blocks if self.query.by == "rows" else units_of_persons)(self.query, self.family, table)
         return SubsampleRelease(

@@ -1,0 +1,285 @@
+"""Private rows in Parquet files, read in parts: more of them than memory holds, from one file or many.
+
+A name with ``*``, ``?`` or ``[``, a folder, or a list of files stands for the rows of all of them, in the order of the
+files' names (of a list in its own order). When they are opened, labels of columns and numbers of rows are read from
+their footers, and no cell. Each query then reads the columns that it needs, `BATCH` rows at a time, row group by row
+group, as often as it passes over the rows, and keeps none of them.
+
+Cells are mapped by `hdpstats.schema.coerce`, cell by cell, as those of a data frame are: the same numbers to the last
+bit, whatever types the files store them in, and also where the files differ in that.
+
+**What is left to whoever holds the files.** They must not change while a site has them: each pass compares their size
+and the time of their last change with those at opening, and a computation on other files fails after its charge, with
+no words about them. How long a pass takes depends on what is stored (a column of texts is longer to read than one of
+numbers); see ``vignettes/decisions``.
+
+**People with several rows** (``unit=``) are refused here: all rows of a person must be mapped together, and nothing
+says in which partitions they are.
+"""
+
+import hmac
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from glob import glob, has_magic
+from os import PathLike, fspath, stat
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base import canonical
+from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, forgets_rows
+from hdpstats.schema.columns import Column
+from hdpstats.schema.labels import check_names
+from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable, PrivateRows, admitted, mapped
+
+BATCH = 2**17
+"""Rows that are mapped at a time."""
+
+MOST_WHOLE = 2**30
+"""Bytes of admitted columns that a mechanism which is no sum over partitions may have in memory."""
+
+ABSENT = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowGroup:
+    """Where rows are: a row group of a file, None for a file without any; and the file as it was when it was opened."""
+
+    path: str
+    group: int | None
+    size: int
+    changed: int
+
+
+@final
+class ParquetTable(PrivateRows):
+    """Private rows in Parquet files.
+
+    Made by `open`. Nothing is kept of them but their names, the numbers of their rows and the schema.
+    """
+
+    __slots__ = ("_engine", "_groups", "_rows", "_schema")
+
+    def __init__(self, *, groups: Sequence[RowGroup], schema: Schema, rows: int, engine: Engine) -> None:
+        self._groups, self._schema, self._rows, self._engine = tuple(groups), schema, rows, engine
+
+    @classmethod
+    @forgets_rows
+    def open(
+        cls,
+        files: Sequence[Path],
+        schema: Schema,
+        *,
+        unit: str | None = None,
+        engine: Engine = in_this_process,
+        name: str = "private",
+    ) -> "ParquetTable":
+        """Register files of private rows. Reads their footers only: labels, and numbers of rows.
+
+        Parameters
+        ----------
+        files : sequence of Path
+            At least one, in the order of the rows.
+        schema : Schema
+            The declared columns, each of which every file must have exactly once.
+        unit : str, optional
+            Must be None: see the module.
+        engine : Engine
+            Where partitions are read (`hdpstats.schema.partitions.engine_of`).
+        name : str
+            The argument that errors name.
+
+        Raises
+        ------
+        ArgumentError
+            A file is no Parquet file that can be read, pyarrow is absent, or people have several rows.
+        SchemaError
+            A declared column is absent from a file or there several times.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from hdpstats.schema.columns import Continuous
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for number, ages in enumerate(([35, 120], [None, 61.5])):
+        ...         pd.DataFrame({"age": ages}).to_parquet(Path(folder, f"{number}.parquet"))
+        ...     table = ParquetTable.open(files_of(folder, name="private"), Schema(age=Continuous(20, 90)))
+        ...     rows = table.admit(["age"])
+        ...     print(rows.rows, rows.map(lambda part: part.numeric["age"].tolist()))
+        4 [[35.0, 90.0], [20.0, 61.5]]
+        """
+        if unit is not None:
+            raise ArgumentError(
+                f"{name}: people with several rows (unit=) cannot be read in partitions, as nothing says in which ones "
+                "the rows of a person are; name one file, which is read into memory, or keep one row per person",
+                argument="unit",
+            )
+        groups: list[RowGroup] = []
+        rows = 0
+        for path in files:
+            found, count = _row_groups(path, schema, name=name)
+            groups += found
+            rows += count
+        return cls(groups=groups, schema=schema, rows=rows, engine=engine)
+
+    @property
+    def schema(self) -> Schema:
+        """The declared columns."""
+        return self._schema
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, valid or not, that the files' footers state. Public under ``replace_one`` only."""
+        return self._rows
+
+    def admit(self, names: Iterable[str], *, key: bytes | None = None) -> ReadInParts[AdmittedTable]:  # noqa: ARG002
+        """Return the named columns as partitions, each mapped through the schema when it is read."""
+        columns = {name: self._schema[name] for name in check_names(self._schema, names)}
+        load = partial(_tables, columns)
+        return ReadInParts(self._groups, load=load, rows=self._rows, engine=self._engine)
+
+    def check_whole(self, columns: int, *, rows: int) -> None:
+        """Refuse to hold more than `MOST_WHOLE` bytes: 9 for each cell."""
+        if 9 * columns * rows > MOST_WHOLE:
+            raise MechanismError(
+                f"this computation is no sum over partitions: it needs {columns} columns of {rows:,} rows in memory, "
+                f"more than the {MOST_WHOLE:,} bytes that private rows in partitions may take; use "
+                "mechanism='objective', 'output' or 'clipped_newton', which add over partitions",
+                available=("objective", "output", "clipped_newton"),
+            )
+
+    def read(self) -> None:
+        """Read and map every declared column once: whoever holds the rows sees whether they can be."""
+        self.admit(self._schema).total(_count)
+
+    def fingerprint(self, key: bytes) -> str:
+        """Return a keyed hash of all that mechanisms read: that of the same rows in memory.
+
+        Arrays are hashed one after the other, each in a pass over its own column.
+        """
+        found = hmac.new(key, self._schema.sha256.encode(), "sha256")
+        here = ParquetTable(groups=self._groups, schema=self._schema, rows=self._rows, engine=in_this_process)
+        for kind in ("numeric", "codes", "missing", "beyond"):
+            for name in sorted(self._schema):
+                pieces: list[Any] = here.admit([name]).map(partial(_array, kind, name))
+                if pieces[0] is not None:
+                    found.update(canonical.dumps([name, str(pieces[0].dtype), self._rows]).encode())
+                    for piece in pieces:
+                        found.update(np.ascontiguousarray(piece).data)
+        return found.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"<private rows in Parquet files: {len(self._schema)} declared columns>"
+
+
+def _count(table: AdmittedTable) -> int:
+    return table.rows
+
+
+def _array(kind: str, name: str, table: AdmittedTable) -> Any:
+    return getattr(table, kind).get(name)
+
+
+def is_in_parts(private: object) -> bool:
+    """Return whether a source names rows to be read in parts: a list of files, a pattern or a folder."""
+    if isinstance(private, list | tuple):
+        return True
+    if not isinstance(private, str | PathLike):
+        return False
+    try:
+        return has_magic(fspath(private)) or Path(private).is_dir()
+    except (OSError, ValueError):  # no file has such a name
+        return False
+
+
+def files_of(private: object, *, name: str) -> list[Path]:
+    """Return the files that a path, a pattern, a folder or a list of paths names, those of a pattern by name.
+
+    Raises
+    ------
+    ArgumentError
+        There is none, or something else is named. It quotes no text: it may be a cell, given by mistake.
+    """
+    if isinstance(private, list | tuple) and private:
+        return [file for each in private for file in files_of(each, name=name)]
+    found: list[Path] = []
+    if isinstance(private, str | PathLike):
+        try:
+            folder = Path(private).is_dir()
+            pattern = str(Path(private) / "*.parquet") if folder else fspath(private)
+            found = [Path(each) for each in (sorted(glob(pattern)) if folder or has_magic(pattern) else [pattern])]
+            found = found if all(each.is_file() for each in found) else []
+        except (OSError, ValueError):
+            found = []
+    if not found:
+        raise ArgumentError(
+            f"{name} must name Parquet files (a file, a folder, 'folder/*.parquet' or a list of files), and there is "
+            "none of that name",
+            argument=name,
+        )
+    return found
+
+
+def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup], int]:
+    """Return the row groups of a file and the number of its rows, from its footer."""
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise ArgumentError(ABSENT, argument=name) from None
+    try:
+        kept = stat(path)
+        with parquet.ParquetFile(path) as file:
+            labels, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
+    except (ValueError, OSError, ArrowException):
+        raise ArgumentError(f"{name} names a file that is no Parquet file that can be read", argument=name) from None
+    for what, wrong in (("lack", 0), ("repeat", 2)):
+        odd = [column for column in schema if min(labels.count(column), 2) == wrong]
+        if odd:
+            raise SchemaError(
+                f"a file of private rows {what}s declared columns: {', '.join(map(repr, odd))}; every file must have "
+                "each of them once",
+                columns=tuple(odd),
+            )
+    found = range(groups) if groups else [None]
+    return [
+        RowGroup(path=str(path.resolve()), group=group, size=kept.st_size, changed=kept.st_mtime_ns) for group in found
+    ], rows
+
+
+def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[AdmittedTable]:
+    """Read a row group, `BATCH` rows at a time; at least one table, and all rows that its footer states."""
+    from pyarrow import parquet
+
+    kept = stat(source.path)
+    if (kept.st_size, kept.st_mtime_ns) != (source.size, source.changed):
+        raise OSError("the file has changed since it was opened")
+    with parquet.ParquetFile(source.path) as file:
+        rows = 0 if source.group is None else file.metadata.row_group(source.group).num_rows
+        if not rows:
+            yield _admitted(columns, file.schema_arrow.empty_table())
+            return
+        read = 0
+        for batch in file.iter_batches(BATCH, row_groups=[source.group], columns=list(columns)):
+            read += batch.num_rows
+            yield _admitted(columns, batch)
+        if read != rows:
+            raise OSError("the file has other rows than its footer states")
+
+
+def _admitted(columns: Mapping[str, Column], batch: Any) -> AdmittedTable:
+    """Map columns of a batch of Arrow arrays; each cell by itself."""
+    import pyarrow as pa
+
+    labels = batch.schema.names
+    cells = {name: batch.column(labels.index(name)) for name in columns}
+    chunked = {
+        name: each if isinstance(each, pa.ChunkedArray) else pa.chunked_array([each]) for name, each in cells.items()
+    }
+    series = {name: pd.Series(pd.arrays.ArrowExtensionArray(each)) for name, each in chunked.items()}
+    return admitted({name: mapped(series[name], column) for name, column in columns.items()}, rows=batch.num_rows)
