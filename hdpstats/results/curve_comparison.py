@@ -12,7 +12,6 @@ from hdpstats.results.population import population
 from hdpstats.results.result import Result
 from hdpstats.results.survival import hazard_facts
 from hdpstats.results.tables import normal_quantile
-from hdpstats.schema.labels import check_frame
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 
