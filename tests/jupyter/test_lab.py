@@ -13,7 +13,7 @@ from pathlib import Path
 import jupytext
 import psutil
 import pytest
-from playwright.sync_api import Locator, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
 from r_bridge.kernel import install
 from tests.waiting import until
@@ -119,20 +119,27 @@ def _ask_to_stop(address: str, token: str) -> None:
 
 
 @contextmanager
-def notebook_page(address: str, token: str, name: str, profile: Path) -> Iterator[Page]:
-    """Open a notebook in Debian's Chromium, with an empty profile."""
+def browser(profile: Path) -> Iterator[BrowserContext]:
+    """Start Debian's Chromium, with an empty profile."""
     with sync_playwright() as engine:
-        browser = engine.chromium.launch_persistent_context(
+        opened = engine.chromium.launch_persistent_context(
             str(profile), executable_path=CHROMIUM, args=list(FLAGS), viewport={"width": 1200, "height": 1000}
         )
         try:
-            page = browser.new_page()
-            page.set_default_timeout(1000 * SECONDS)
-            page.goto(f"{address}lab/tree/{name}?token={token}")
-            page.locator(".jp-CodeCell").first.wait_for()
-            yield page
+            yield opened
         finally:
-            browser.close()
+            opened.close()
+
+
+@contextmanager
+def notebook_page(opened: BrowserContext, address: str, token: str, name: str) -> Iterator[Page]:
+    """Open a notebook in a workspace of its own."""
+    page = opened.new_page()
+    page.set_default_timeout(1000 * SECONDS)
+    page.goto(f"{address}lab/workspaces/{Path(name).stem}/tree/{name}?token={token}")
+    page.locator(".jp-CodeCell").first.wait_for()
+    yield page
+    page.close()
 
 
 def run_all(page: Page) -> None:
@@ -149,10 +156,10 @@ def _menu(page: Page, *names: str) -> None:
         item.first.click() if depth in (0, len(names) - 1) else item.first.hover()
 
 
-def dark_theme(page: Page) -> None:
-    """Choose Settings, Theme, JupyterLab Dark, and wait for it."""
-    _menu(page, "Settings", "Theme", "JupyterLab Dark")
-    page.wait_for_function("() => document.body.dataset.jpThemeLight === 'false'")
+def choose_theme(page: Page, name: str, light: str) -> None:
+    """Choose a theme in Settings, and wait for it."""
+    _menu(page, "Settings", "Theme", name)
+    page.wait_for_function("light => document.body.dataset.jpThemeLight === light", arg=light)
 
 
 def coefficient_rows(page: Page, term: str) -> Locator:
@@ -168,38 +175,37 @@ def least_person_loss(page: Page) -> float:
     return min(found)
 
 
+NOTEBOOKS = {
+    "vignettes/from-coxph.R": ("log1p(nodes)", 3),
+    "vignettes/r-and-python.py": ("stage[T.2]", 2),
+    "tests/jupyter/several_sites.py": ("hormon", 2),
+}
+"""By notebook: a coefficient that has a row of a table, and the number of plots."""
+
+
 @pytest.mark.vignette
-@pytest.mark.parametrize(
-    ("notebook", "term", "plots"),
-    [
-        ("vignettes/from-coxph.R", "log1p(nodes)", 3),
-        ("vignettes/r-and-python.py", "stage[T.2]", 2),
-        ("tests/jupyter/several_sites.py", "hormon", 2),
-    ],
-)
-def test_a_notebook_runs_in_a_browser_and_is_legible_in_both_themes(
-    notebook: str, term: str, plots: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_notebooks_run_in_a_browser_and_are_legible_in_both_themes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(prefix=str(tmp_path / "kernels"))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "kernels" / "share" / "jupyter"))
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    jupytext.write(jupytext.read(ROOT / notebook), folder / "notebook.ipynb")
-    with (
-        laboratory(folder) as (address, token),
-        notebook_page(address, token, "notebook.ipynb", tmp_path / "profile") as page,
-    ):
-        run_all(page)
-        rows = coefficient_rows(page, term).all_inner_texts()
-        assert any(len(re.findall(r"(?<=\s)-?\d+\.\d+", row)) >= 3 for row in rows), rows
-        drawn = [plot.evaluate(COLOURS) for plot in page.locator(PLOTS).all()]
-        assert len(drawn) >= plots
-        assert min(drawn) > 50, drawn
-        for theme in ("light", "dark"):
-            if theme == "dark":
-                dark_theme(page)
-            coefficient_rows(page, term).last.scroll_into_view_if_needed()
-            page.screenshot(path=tmp_path / f"{theme}.png")
-            assert least_person_loss(page) >= 4.5
+    for notebook in NOTEBOOKS:
+        jupytext.write(jupytext.read(ROOT / notebook), folder / f"{Path(notebook).stem}.ipynb")
+    with laboratory(folder) as (address, token), browser(tmp_path / "profile") as opened:
+        for notebook, (term, plots) in NOTEBOOKS.items():
+            with notebook_page(opened, address, token, f"{Path(notebook).stem}.ipynb") as page:
+                run_all(page)
+                rows = coefficient_rows(page, term).all_inner_texts()
+                assert any(len(re.findall(r"(?<=\s)-?\d+\.\d+", row)) >= 3 for row in rows), rows
+                drawn = [plot.evaluate(COLOURS) for plot in page.locator(PLOTS).all()]
+                assert len(drawn) >= plots
+                assert min(drawn) > 50, drawn
+                for theme, light in (("Light", "true"), ("Dark", "false")):
+                    choose_theme(page, f"JupyterLab {theme}", light)
+                    coefficient_rows(page, term).last.scroll_into_view_if_needed()
+                    page.screenshot(path=tmp_path / f"{theme}.png")
+                    assert least_person_loss(page) >= 4.5
     left = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"]]
     assert [line for line in left if any(str(tmp_path) in word for word in line)] == []
