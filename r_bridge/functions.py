@@ -76,17 +76,24 @@ def dispatcher() -> Any:
 
 def answer(name: Any, arguments: Any) -> Any:
     """Run the function of that name and return the reply: ``status`` is "value", "error" or "interrupt"."""
+    printed, caught = io.StringIO(), list[warnings.WarningMessage]()
     try:
         with interrupts.in_python():
-            reply = _run(name, arguments)
+            reply = _run(name, arguments, printed, caught)
     except KeyboardInterrupt:
         reply = to_r({"status": "interrupt"})
     except BaseException as error:
-        reply = _report(error)
+        reply = _report(error, _said(printed, caught))
     return reply
 
 
-def _run(name: Any, arguments: Any) -> Any:
+def _said(printed: io.StringIO, caught: list[warnings.WarningMessage]) -> dict[str, Any]:
+    """Return what a function printed and warned of, also where an error ended it."""
+    messages = [in_r(each) for each in dict.fromkeys(str(each.message) for each in caught)]
+    return {"warnings": messages, "printed": printed.getvalue()}
+
+
+def _run(name: Any, arguments: Any, printed: io.StringIO, caught: list[warnings.WarningMessage]) -> Any:
     handles.release_collected()
     function = FUNCTIONS.get(name[0])
     if function is None:
@@ -97,21 +104,24 @@ def _run(name: Any, arguments: Any) -> Any:
         raise ArgumentError("arguments must all have names", argument="arguments")
     check(function, given, name=str(name[0]))
     given = single_values(given, vectors=("epsilon",) if name[0] in fits.SEVERAL_EPSILONS else ())
-    printed = io.StringIO()
-    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
+    with warnings.catch_warnings(record=True) as found, contextlib.redirect_stdout(printed):
         for kind in (RuntimeWarning, UserWarning):  # in R they are warnings, whatever Python's filters make of them
             warnings.simplefilter("always", kind)
-        value = function(**converted(given))
-    messages = [in_r(each) for each in dict.fromkeys(str(each.message) for each in caught)]
-    return to_r({"status": "value", "value": value, "warnings": messages, "printed": printed.getvalue()})
+        try:
+            value = function(**converted(given))
+        finally:
+            caught += found
+    return to_r({"status": "value", "value": value, **_said(printed, caught)})
 
 
-def _report(error: BaseException) -> Any:
+def _report(error: BaseException, said: dict[str, Any]) -> Any:
     try:
         facts = error.facts.items() if isinstance(error, HdpError) else ()
         fields = {key: _fact(value) for key, value in facts}
         known = {key: value for key, value in fields.items() if value is not None}
-        return to_r({"status": "error", "classes": _classes(error), "message": _message(error), "fields": known})
+        return to_r(
+            {"status": "error", "classes": _classes(error), "message": _message(error), "fields": known, **said}
+        )
     except BaseException as second:
         return to_r(
             {"status": "error", "classes": ["dp_internal_error"], "message": type(second).__name__, "fields": {}}

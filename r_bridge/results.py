@@ -101,6 +101,12 @@ def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     return _stacked(found, [(each.label, each) for each in parts or [found.estimate]], conf_level)
 
 
+def unit_of_time(result: hdp.Result) -> str | None:
+    """Return the declared unit of a hazard model's times; None without one."""
+    hazard = instance(result, hdp.Result).facts.hazard
+    return None if hazard is None else hazard.unit_of_time
+
+
 def forest(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     """Return the rows of a forest plot: combined estimates, then each site's own, below each other.
 

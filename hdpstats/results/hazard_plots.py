@@ -50,7 +50,7 @@ def plot_survival(
     return axes
 
 
-def plot_hazard(fit: Fitted, at: pd.DataFrame | None, *, ci: bool, ax: "Axes | None") -> "Axes":
+def plot_hazard(fit: Fitted, at: pd.DataFrame | None, *, ci: bool, time_unit: str | None, ax: "Axes | None") -> "Axes":
     """Draw the hazard of each interval with bands; see `hdpstats.results.Result.plot_hazard`."""
     check_one_row(at)
     opened = open_curves(fit, at)
@@ -61,7 +61,7 @@ def plot_hazard(fit: Fitted, at: pd.DataFrame | None, *, ci: bool, ax: "Axes | N
         parts = [_closed(part[0, :, place]) for part in curve]
         steps(axes, edges, parts, colour=palette()[place % len(COLOURS)], label=cause)
     axes.set(ylim=(0.0, _top(curve)), ylabel="hazard per interval")
-    return _finish(axes, opened.facts, at, legend=len(opened.facts.causes) > 1)
+    return _finish(axes, opened.facts, at, legend=len(opened.facts.causes) > 1, time_unit=time_unit)
 
 
 def _names(opened: HazardCurves, labels: Sequence[str] | None) -> list[str]:

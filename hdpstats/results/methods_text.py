@@ -10,6 +10,7 @@ from hdpstats.losses import LINKS
 from hdpstats.privacy.accountant import Guarantee, MechanismName
 from hdpstats.privacy.budget import decimal
 from hdpstats.records.several import answers_in
+from hdpstats.results.blocks import design_of
 from hdpstats.results.facts import ModelFacts
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ _PRIVACY: Final = (
     "TCC 2006, 265-284."
 )
 _POOLING: Final = "Hedges LV, Olkin I (1985). Statistical Methods for Meta-Analysis. Academic Press."
+_RAKING: Final = (
+    "Deville J-C, Sarndal C-E (1992). Calibration estimators in survey sampling. Journal of the American Statistical "
+    "Association 87, 376-382."
+)
 _HAZARDS: Final = "Tutz G, Schmid M (2016). Modeling Discrete Time-to-Event Data. Springer."
 
 SOURCES: Final = {
@@ -93,6 +98,7 @@ def references_of(result: "Result") -> tuple[str, ...]:
         found.append(_PRIVACY)
         found += [source for each in releases for event in each.events for source in SOURCES.get(event.ran, ())]
         found += [_POOLING] if result.pooled is not None else []
+        found += [] if result.released.description is None else [_GEOMETRY, _RAKING]
     return tuple(dict.fromkeys(found))
 
 
@@ -114,6 +120,29 @@ def _public(result: "Result") -> str:
     return f"It is an ordinary fit to public data{rows}; no private record was used."
 
 
+def _left_out(result: "Result") -> list[str]:
+    """Return that records with missing cells were left out, where the schema lets cells be missing."""
+    read = [name for name in design_of(result).needs if name in result.schema] if result.facts.family is None else []
+    holes = [name for name in read if result.schema[name].leaves_out]
+    if not holes:
+        return []
+    return [f"Records without a value of {', '.join(holes)} were left out."]
+
+
+def _described(result: "Result") -> list[str]:
+    """Return which description of the private people standard errors rest on, and what it cost."""
+    known = result.released.description
+    if known is None:
+        return []
+    columns = dict.fromkeys(column.name for _, query in known.queries for column in query.columns)
+    cost = decimal(max(query.epsilon for _, query in known.queries))
+    paid = f"part of this loss, epsilon = {cost}" if known.charged else f"released before, at epsilon = {cost} besides"
+    return [
+        f"Standard errors rest on noisy averages of {', '.join(columns)} among the private people ({paid}), to which "
+        "the public rows were raked."
+    ]
+
+
 def _private(result: "Result", guarantee: Guarantee) -> list[str]:
     """Return what was protected how, what was used, and what intervals count."""
     facts, estimate = result.facts, result.estimate
@@ -129,7 +158,9 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
         sentences.append(f"Records of {guarantee.sites} sites were analysed where they are; no record left its site.")
     noisy = result.count is not None or facts.records_sd is not None
     if facts.records is not None:
-        sentences.append(f"The number of private records was {facts.records}{' (a noisy number)' if noisy else ''}.")
+        what = "private records that are complete in the model's columns" if facts.complete_rows else "private records"
+        sentences.append(f"The number of {what} was {facts.records}{' (a noisy number)' if noisy else ''}.")
+    sentences += _left_out(result) + _described(result)
     if facts.public_rows is not None:
         pooled = " and entered the pooled estimate" if result.pooled is not None else ""
         sentences.append(f"{facts.public_rows} public rows set the scale of the covariates{pooled}.")

@@ -180,12 +180,20 @@ class Predictor(Fitted):
             self, frame, labels=labels, ci=ci, at_risk=at_risk, time_unit=time_unit, ax=ax
         )
 
-    def plot_hazard(self, ax: "Axes | None" = None, ci: bool = True, at: pd.DataFrame | None = None) -> "Axes":
+    def plot_hazard(
+        self,
+        ax: "Axes | None" = None,
+        ci: bool = True,
+        at: pd.DataFrame | None = None,
+        *,
+        time_unit: str | None = None,
+    ) -> "Axes":
         """Draw the hazard of every interval with pointwise 95 % bands, a curve per cause.
 
-        ``at`` is one public row; by default the curves are at the covariates of `plot_survival`. Errors are the same.
+        ``at`` is one public row; by default the curves are at the covariates of `plot_survival`. ``time_unit`` and
+        errors are as there.
         """
-        return hazard_plots.plot_hazard(self, at, ci=ci, ax=ax)
+        return hazard_plots.plot_hazard(self, at, ci=ci, time_unit=time_unit, ax=ax)
 
 
 def _predicted(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> "pd.Series[float] | pd.DataFrame":

@@ -58,6 +58,12 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
     public_rows : FittedRows
         The public rows of the fit, for effects that are averaged over them. A file or a copy has none.
 
+    Notes
+    -----
+    Tables of several results for a paper: a result follows the protocol of the package maketables,
+    ``maketables.ETable([result, other])`` for Word, LaTeX and HTML. One result alone: ``summary().to_docx(path)``,
+    ``.as_latex()``, ``.as_html()``, ``.as_csv()``. In R: ``modelsummary::modelsummary(list(fit, other))``.
+
     Examples
     --------
     A fit returns a result; one made by hand from known numbers:
@@ -337,7 +343,8 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
     def methods_text(self) -> str:
         """Return a paragraph for the methods section of a paper, with references.
 
-        It names the model, the guarantee, the mechanism and what the intervals count; all of it is public.
+        It names the model, the guarantee, the mechanism, the description of the private people that standard errors
+        rest on, which records were left out, and what the intervals count; all of it is public.
         """
         return methods_text(self)
 

@@ -166,6 +166,19 @@ def test_warnings_and_printed_text_reach_r(evaluate, function):
     assert from_r(text).tolist() == ["hello from Python", "careful", "7"]
 
 
+def test_warnings_before_an_error_reach_r(evaluate, function):
+    def fail():
+        print("hello from Python")
+        warnings.warn("careful", UserWarning, stacklevel=1)
+        raise hdp.ArgumentError("n must be larger", argument="n")
+
+    function(fail)
+    evaluate("said <- function(w) { words <<- c(words, conditionMessage(w)); invokeRestart('muffleWarning') }")
+    code = 'withCallingHandlers(tryCatch(.py("probe"), error = conditionMessage), dp_warning = said)'
+    text = evaluate(f"{{ words <- character(); text <- capture.output(value <- {code}); c(text, words, value) }}")
+    assert from_r(text).tolist() == ["hello from Python", "careful", "n must be larger"]
+
+
 def test_an_error_of_r_in_a_callback_keeps_its_class_in_python_and_on_the_way_back(evaluate, function):
     seen = []
 

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 from hdpstats.privacy.accountant import MechanismName
 from hdpstats.results.methods_text import SOURCES, methods_text, references_of
 from tests.unit.results.conftest import make_hazard
@@ -51,3 +53,25 @@ def test_a_hazard_model_says_its_link_and_intervals():
 
 def test_sources_are_of_mechanisms():
     assert set(SOURCES) <= set(MechanismName)
+
+
+def test_what_standard_errors_rest_on_and_who_was_left_out_are_said():
+    schema = hdp.Schema(
+        age=hdp.Continuous(20, 90), size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True), event3=hdp.Binary()
+    )
+    study = hdp.Study(
+        private=hdp.datasets.load_rotterdam(),
+        public=hdp.datasets.load_gbsg(),
+        schema=schema,
+        budget=hdp.Budget(epsilon=9),
+    )
+    model = hdpf.logit("event3 ~ age + size", data=study)
+    text = model.fit(epsilon=1).methods_text()
+    assert "Records without a value of event3, age were left out." in text
+    assert "Standard errors rest on noisy averages of age, size among the private people (part of this loss" in text
+    assert "Calibration estimators in survey sampling" in text
+    given = hdp.describe(study, ["age", "size", "event3"], complete=True, epsilon=0.5)
+    assert "(released before, at epsilon = 0.5 besides)" in model.fit(epsilon=1, description=given).methods_text()
+    declined = model.fit(epsilon=2, describe=False).methods_text()
+    assert "noisy averages" not in declined
+    assert "Records without" not in model.fit_public().methods_text()

@@ -21,7 +21,8 @@ plot.dp_hazard <- function(x, newdata = NULL, which = c("survival", "hazard", "c
   if (which %in% c("coefficients", "sites")) return(plot.dp_result(x, level = level, xlab = xlab, which = which, ...))
   if (is.null(newdata)) .refuse("newdata must have the covariates of the people to draw, one row each", sys.call())
   table <- predict.dp_hazard(x, newdata, type = which, level = level)
-  .draw_curves(table, value = which, labels = labels, xlab = xlab, ylab = ylab, ...)
+  unit <- .py("unit_of_time", list(result = x))
+  .draw_curves(table, value = which, labels = labels, xlab = xlab, ylab = ylab, unit = unit, ...)
   invisible(x)
 }
 
@@ -102,7 +103,7 @@ plot.dp_plan <- function(x, ...) {
   graphics::axis(4, at = height, labels = limits_text, las = 1, tick = FALSE, cex.axis = 0.8)
 }
 
-.draw_curves <- function(table, value, labels, xlab, ylab, ...) {
+.draw_curves <- function(table, value, labels, xlab, ylab, unit, ...) {
   group <- if (is.null(table$cause)) table$row else interaction(table$row, table$cause, sep = ": ", lex.order = TRUE)
   curves <- split(table, factor(group, unique(group)))
   labels <- if (is.null(labels)) names(curves) else labels
@@ -110,7 +111,10 @@ plot.dp_plan <- function(x, ...) {
   top <- if (value == "survival") 1 else max(table[[value]], pmin(table$conf.high, 4 * max(table[[value]])), na.rm = TRUE)
   end <- max(table[[if (value == "survival") "time" else "stop"]])
   if (is.null(ylab)) ylab <- if (value == "survival") "event-free probability" else "hazard per interval"
-  graphics::plot(NA, xlim = c(0, end), ylim = c(0, top), las = 1, xlab = if (is.null(xlab)) "time" else xlab, ylab = ylab, ...)
+  axis <- .time_axis(end, unit)
+  graphics::plot(NA, xlim = c(0, end), ylim = c(0, top), las = 1, xaxt = "n", xlab = if (is.null(xlab)) axis$title else xlab,
+                 ylab = ylab, ...)
+  graphics::axis(1, at = axis$ticks, labels = axis$labels)
   for (k in seq_along(curves)) {
     curve <- curves[[k]]
     colour <- .colours[(k - 1L) %% length(.colours) + 1L]
