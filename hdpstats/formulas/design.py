@@ -6,7 +6,8 @@ is made of declarations alone, for planning where there are no public rows.
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import final
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.formulas.expressions import Expression, Role, bounded_values_of, values_of
+from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, values_of
 from hdpstats.formulas.operations import Interval
 from hdpstats.records.geometry import Geometry, from_box, from_public
 from hdpstats.schema.columns import Categorical, NumericColumn
@@ -146,10 +147,10 @@ class Design:
         return matrix
 
     def by_columns(self, table: AdmittedTable) -> FloatArray:
-        """Return `matrix` transposed, shape (p, n), C order."""
+        """Return `matrix` transposed, shape (p, n), C order: a column after the other, with no second copy of them."""
         columns = np.empty((len(self.columns), table.rows))
-        _fill(self, table, self._bounded, out=columns)
-        np.clip(columns, self.lower[:, None], self.upper[:, None], out=columns)
+        for out, column, values in zip(columns, self.columns, _columns(self, table, self._bounded), strict=True):
+            np.clip(values, column.lower, column.upper, out=out)
         return columns
 
     def _bounded(self, expression: Expression, columns: Mapping[str, FloatArray]) -> FloatArray | float:
@@ -175,30 +176,42 @@ class Design:
         return matrix
 
 
-def _fill(
-    design: Design,
-    table: AdmittedTable,
-    evaluate: Callable[[Expression, Mapping[str, FloatArray]], FloatArray | float],
-    *,
-    out: FloatArray,
-) -> None:
+Evaluate = Callable[[Expression, Mapping[str, FloatArray]], FloatArray | float]
+
+
+def _fill(design: Design, table: AdmittedTable, evaluate: Evaluate, *, out: FloatArray) -> None:
     """Write the values of the columns into the rows of ``out`` (p, n)."""
+    for row, values in zip(out, _columns(design, table, evaluate), strict=True):
+        row[:] = values
+
+
+def _columns(design: Design, table: AdmittedTable, evaluate: Evaluate) -> Iterator[FloatArray | float]:
+    """Yield the values of the columns; products of expressions are kept while other columns need them.
+
+    What is a column of the table is that column itself: not clipped, and not to be written to.
+    """
     numeric = {name: np.ascontiguousarray(table.numeric[name], dtype=np.float64) for name, _ in design.boxes}
+    left = Counter(column.expressions for column in design.columns)
     products: dict[tuple[Expression, ...], FloatArray | float] = {}
-    for position, column in enumerate(design.columns):
+    for column in design.columns:
+        (first, *more) = column.expressions or (None,)
+        if isinstance(first, Variable) and not more and not column.levels:
+            yield numeric[first.name]
+            continue
         if column.expressions not in products:
-            factors = (evaluate(expression, numeric) for expression in column.expressions)
-            products[column.expressions] = _product(factors)
-        values = products[column.expressions]
-        out[position] = np.where(_holds(column.levels, table), values, 0.0) if column.levels else values
+            products[column.expressions] = _product(evaluate(each, numeric) for each in column.expressions)
+        left[column.expressions] -= 1
+        kept = left[column.expressions]
+        values = products[column.expressions] if kept else products.pop(column.expressions)
+        yield np.where(_holds(column.levels, table), values, 0.0) if column.levels else values
 
 
 def _product(factors: Iterable[FloatArray | float]) -> FloatArray | float:
-    product: FloatArray | float = 1.0
+    product: FloatArray | float | None = None
     with np.errstate(all="ignore"):
         for factor in factors:
-            product = product * factor
-    return product
+            product = factor if product is None else product * factor
+    return 1.0 if product is None else product
 
 
 def _holds(levels: Iterable[Level], table: AdmittedTable) -> BoolArray:

@@ -10,6 +10,7 @@ from scipy.special import expit
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses.base import LossOption, PredictorLoss
+from hdpstats.losses.expit import logistic_residual
 
 
 @final
@@ -64,7 +65,7 @@ class LogisticLoss(PredictorLoss):
 
     def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``p - y``."""
-        return np.asarray(expit(eta) - y, dtype=np.float64)
+        return logistic_residual(eta, y)
 
     def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
         """Return ``p - y``."""

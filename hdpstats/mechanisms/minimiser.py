@@ -3,8 +3,10 @@ r"""The certified minimiser of a penalised sum of losses, by work that is a publ
 Output and objective perturbation build on it. What it does to the rows depends on public facts only, as far as time
 tells (`Effort`, from the query, the declared bounds of the design and the declared number of people):
 
-1. Newton's method with a fixed budget of Hessians and gradients (`hdpstats.solvers.newton.SMALL`). It ends earlier at a
-   point whose gradient certifies the accuracy, which is nearly always.
+1. Newton's method with a fixed budget of Hessians and gradients (`hdpstats.solvers.newton.SMALL`), the first of them
+   with Hessians that are kept for several steps (`hdpstats.solvers.chord`). It ends earlier at a point whose gradient
+   certifies the accuracy, which is nearly always. Sums over people are exact, so that the point itself, not only its
+   distance from the minimiser, is the same for every order of the people and every number of threads.
 2. Else a fixed number of accelerated gradient steps, which lead within the accuracy *surely*, float errors included,
    from anywhere and for every sum of convex losses within the declared bounds (`hdpstats.solvers.accelerated`).
 

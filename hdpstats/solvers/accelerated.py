@@ -79,7 +79,8 @@ import numpy as np
 
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import FloatArray
-from hdpstats.solvers.newton import SMALL, minimise
+from hdpstats.solvers.chord import CHORD, approach
+from hdpstats.solvers.newton import SMALL, WorkBudget, minimise
 from hdpstats.solvers.objective import UNIT, Objective
 
 LEAST_ERRORS, MOST_ERRORS = 6.0, 64.0
@@ -89,6 +90,9 @@ MARGIN = 2.0**-12
 """What errors that grow with the distance take off the rate."""
 
 UP = 1.0 + 2.0**-20
+
+REST = WorkBudget(hessians=SMALL.hessians - CHORD.hessians, gradients=SMALL.gradients - CHORD.gradients)
+"""What Newton's method may do where the steps before it did not arrive."""
 
 
 @final
@@ -122,7 +126,8 @@ class Work:
     def near(self) -> float:
         """A computed gradient that is no longer than this certifies the radius.
 
-        At such a point the true gradient is at most a 2^-14th longer than the computed one plus ``e``.
+        At such a point the true gradient is at most a 2^-14th longer than the computed one plus ``e``, whatever led to
+        the point: its distance from the minimiser, hence its length, hence its own error follow from the gradient.
         """
         return (self.ridge * self.radius * (1.0 - 2.0**-13) - self.error) / UP
 
@@ -180,17 +185,21 @@ def work_of(
 
 
 def minimise_within(objective: Objective, *, start: FloatArray, work: Work) -> FloatArray:
-    """Return a point that is within ``work.radius`` of the minimiser: by a few Newton steps, or else surely.
+    """Return a point that is within ``work.radius`` of the minimiser: by a few steps of Newton's, or else surely.
 
     ``work`` must hold for the objective and the start.
     """
-    solution = minimise(objective, start=start, budget=SMALL)
-    done = solution.radius <= work.radius
+    theta, done = approach(objective, start=start, near=work.near)
     if done and not full_length():
-        return solution.theta
+        return theta
+    solution = minimise(objective, start=theta, budget=REST)
+    if not done and solution.radius <= work.radius:
+        theta, done = solution.theta, True
+        if not full_length():
+            return theta
     close = solution.gradient_norm * UP <= math.sqrt(2.0 * work.ridge * work.excess)
-    theta = accelerate(objective, start=solution.theta if close else start, work=work)
-    return solution.theta if done else theta
+    last = accelerate(objective, start=solution.theta if close else start, work=work)
+    return theta if done else last
 
 
 def accelerate(objective: Objective, *, start: FloatArray, work: Work) -> FloatArray:

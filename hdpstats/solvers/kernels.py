@@ -1,78 +1,135 @@
-"""How loops are compiled, and the two loops over rows that every gradient makes, in numpy or compiled.
+r"""Passes over rows, in numpy or compiled: predictors, exact sums of scores and of curvatures, in pieces and threads.
 
-Both versions do the same operations in the same order and agree bit for bit: which one runs is a matter of time only.
-Compiling takes half a second a process, so it takes less time from a few million cells on; measured in
-``tests/benchmarks/test_bench_solver.py``.
+Private rows ``X`` (n, D) are kept column by column: ``X.T`` is contiguous. A pass goes through them in pieces that stay
+in cache, and within a piece through one column after the other, so that neighbouring rows are lanes of a vector. What
+is computed of a row is computed by the same operations in the same order in every lane, and depends on that row alone,
+to the last bit (`hdpstats._base.compiled`). What is added over rows is integers, exactly: sums do not depend on the
+order of rows, on where pieces begin, or on how many threads share them. Other rows are gone through by numpy, few of
+them before compiled code is loaded; all versions agree bit for bit, and which one runs is a matter of time only.
+
+**Scores.** Each ``r_i x_ij`` is rounded to a multiple of 2^-bits. That these integers are below 2^51 and their sums
+below 2^62 is for the caller to see to (`hdpstats.solvers.objective.integer_bits`).
+
+**Curvatures.** :math:`\sum_i c_i x_i x_i'` is needed for the steps of Newton's method only, which any positive definite
+matrix near it would do. So each :math:`\sqrt{c_i}\,x_{ij}` is rounded to a multiple of 2^-bits, at most `ROOT_BITS`
+bits; the products of these are integers below 2^36, sums of `PIECE` of them below 2^53, and a matrix product in doubles
+(BLAS) adds them without any rounding, in whatever order it likes.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import numba
 import numpy as np
 
+from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
 from hdpstats._base.typing import FloatArray, IntArray
 
+PIECE = 4096
+"""Rows that are handled at a time."""
 
-def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
-    """Compile a loop, once per machine where there is a place to keep compiled code, else once per process.
+ROOT_BITS = 18
+"""Rounded roots of curvatures times rows are integers of at most so many bits."""
 
-    Without options nothing is reordered or fused: numbers are those of numpy to the last bit.
+ALL = slice(None)
+
+SMALLEST_THREAD = 1 << 16
+"""Rows from which another thread takes part, as many as numba is set to."""
+
+
+def added_over_pieces(rows: int, of_piece: Callable[[slice], IntArray]) -> IntArray:
+    """Return the sum of integers over all pieces of rows; as it is exact, any number of threads may share the pieces.
+
+    Threads inherit the context of the caller: how numpy treats overflow, and whether work is rehearsed.
     """
-    options = {"nogil": True, "error_model": "numpy"} | options
-    try:
-        return cast("Callable[..., Any]", numba.njit(cache=True, **options)(loop))
-    except RuntimeError:
-        return cast("Callable[..., Any]", numba.njit(**options)(loop))
+    pieces = [slice(start, min(start + PIECE, rows)) for start in range(0, max(rows, 1), PIECE)]
+
+    def added(some: list[slice]) -> IntArray:
+        return np.asarray(np.sum([of_piece(piece) for piece in some], axis=0, dtype=np.int64))
+
+    threads = min(numba.get_num_threads(), rows // SMALLEST_THREAD)
+    if threads < 2:
+        return added(pieces)
+    shares = [(copy_context(), pieces[k::threads]) for k in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        parts = list(pool.map(lambda share: share[0].run(added, share[1]), shares))
+    return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
 
 
-COMPILED_CELLS = 4_000_000
-"""Rows times columns from which the compiled loops are used."""
-
-BLOCK = 65_536
-"""Rows that numpy handles at a time: keeps temporaries in cache and memory flat."""
-
-
-def row_products(X: FloatArray, theta: FloatArray) -> FloatArray:
-    """Return ``X theta`` (n,), each row's number depending on that row alone, which BLAS does not ensure."""
-    if X.size >= COMPILED_CELLS:
-        return np.asarray(_compiled_products(X, theta))
-    products = np.zeros(len(X))
-    for column, coefficient in zip(X.T, theta, strict=True):
-        products += column * coefficient
-    return products
+def row_products(X: FloatArray, theta: FloatArray, rows: slice = ALL) -> FloatArray:
+    """Return ``X theta`` of some rows, each row's number depending on that row alone, which BLAS does not ensure."""
+    start, end, _ = rows.indices(len(X))
+    out = np.zeros(end - start)
+    if _by_column(X):
+        _products(X.T, start, np.ascontiguousarray(theta, dtype=np.float64), out)
+        return out
+    for column, coefficient in zip(X[rows].T, theta, strict=True):
+        out += column * coefficient
+    return out
 
 
-def grid_sum(X: FloatArray, residual: FloatArray, *, bits: int) -> IntArray:
-    """Return the exact sum (D,) over rows of ``residual_i x_i``, each summand rounded to a multiple of 2^-bits."""
-    if X.size >= COMPILED_CELLS:
-        return np.asarray(_compiled_sum(X, residual, math.ldexp(1.0, bits)))
-    total = np.zeros(X.shape[1], dtype=np.int64)
-    for start in range(0, len(X), BLOCK):
-        rows = slice(start, start + BLOCK)
-        summands = np.rint(X[rows] * residual[rows, None] * math.ldexp(1.0, bits))
-        total += summands.astype(np.int64).sum(axis=0)
+def grid_sum(X: FloatArray, residual: FloatArray, rows: slice = ALL, *, bits: int) -> IntArray:
+    """Return the exact sum (D,) over some rows of ``residual_i x_i``, each summand rounded to a multiple of 2^-bits.
+
+    ``residual`` is that of these rows.
+    """
+    scaled, total = residual * math.ldexp(1.0, bits), np.zeros(X.shape[1], dtype=np.int64)
+    if _by_column(X):
+        _score_sum(X.T, rows.indices(len(X))[0], scaled, total)
+        return total
+    some = X[rows]
+    for start in range(0, len(some), PIECE):
+        piece = slice(start, start + PIECE)
+        total += np.rint(some[piece] * scaled[piece, None]).astype(np.int64).sum(axis=0)
     return total
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-def _compiled_products(X: FloatArray, theta: FloatArray) -> FloatArray:
-    n, D = X.shape
-    products = np.zeros(n)
-    for i in range(n):
-        total = 0.0
-        for j in range(D):
-            total += X[i, j] * theta[j]
-        products[i] = total
-    return products
+def curvature_sum(X: FloatArray, curvature: FloatArray, rows: slice = ALL, *, bits: int) -> IntArray:
+    """Return the exact sum (D, D) of ``c_i x_i x_i'`` over at most `PIECE` rows in units of 2^-(2 bits), ``c_i >= 0``.
+
+    Roots are rounded to multiples of 2^-bits; ``curvature`` is that of these rows.
+    """
+    scaled = np.sqrt(curvature) * math.ldexp(1.0, bits)
+    if _by_column(X):
+        rounded = np.empty((X.shape[1], len(scaled)))
+        _rounded_products(X.T, rows.indices(len(X))[0], scaled, rounded)
+    else:
+        rounded = np.rint(X[rows].T * scaled)
+    return np.asarray((rounded @ rounded.T).astype(np.int64))
 
 
-@numba.njit(nogil=True)  # type: ignore[untyped-decorator]
-def _compiled_sum(X: FloatArray, residual: FloatArray, scale: float) -> IntArray:
-    n, D = X.shape
-    total = np.zeros(D, dtype=np.int64)
-    for i in range(n):
-        for j in range(D):
-            total[j] += np.int64(np.rint(X[i, j] * residual[i] * scale))
-    return total
+def root_bits(largest: float) -> int:
+    """Return the bits after the point of roots of curvatures times rows that are at most ``largest``."""
+    return ROOT_BITS - max(math.frexp(largest)[1], -900)
+
+
+def _by_column(X: FloatArray) -> bool:
+    """Whether rows are kept column by column, and are so many that compiled code is worth loading."""
+    return len(X) >= SMALLEST_COMPILED and X.T.flags.c_contiguous and X.dtype == np.float64
+
+
+@compiled
+def _products(columns: FloatArray, start: int, theta: FloatArray, out: FloatArray) -> None:
+    for j in range(len(columns)):
+        coefficient, column = theta[j], columns[j, start : start + len(out)]
+        for i in range(len(out)):
+            out[i] += column[i] * coefficient
+
+
+@compiled
+def _score_sum(columns: FloatArray, start: int, scaled: FloatArray, total: IntArray) -> None:
+    for j in range(len(columns)):
+        column, added = columns[j, start : start + len(scaled)], np.int64(0)
+        for i in range(len(scaled)):
+            added += bits_of(column[i] * scaled[i] + ROUNDER) - ROUNDER_BITS
+        total[j] = added
+
+
+@compiled
+def _rounded_products(columns: FloatArray, start: int, scaled: FloatArray, out: FloatArray) -> None:
+    for j in range(len(columns)):
+        column, rounded = columns[j, start : start + len(scaled)], out[j]
+        for i in range(len(scaled)):
+            rounded[i] = (column[i] * scaled[i] + ROUNDER) - ROUNDER

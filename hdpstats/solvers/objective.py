@@ -22,15 +22,41 @@ from mpmath import MPContext, mpf
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals, values
-from hdpstats.solvers.kernels import grid_sum, row_products
+from hdpstats.solvers.kernels import added_over_pieces, curvature_sum, grid_sum, root_bits, row_products
 
 UNIT = 2.0**-53
 """Unit roundoff of binary64."""
 
+ROUGH = 1 << 16
+"""Rows of a rough Hessian."""
+
 
 def integer_bits(rows: int, summand: float) -> int:
-    """Return ``k`` such that ``rows`` numbers of at most ``summand``, as multiples of 2^-k, add up below 2^62."""
-    return 61 - math.ceil(math.log2(max(1, rows) * max(summand, 1.0)))
+    """Return ``k`` such that ``rows`` numbers of at most ``summand``, as multiples of 2^-k, add up below 2^62.
+
+    Each of them is at most 2^50 such multiples.
+    """
+    return 61 - math.ceil(math.log2(max(2048, rows) * max(summand, 1.0)))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowBounds:
+    """What is known beforehand of what rows contribute; where it is not, the rows are read to find it.
+
+    Attributes
+    ----------
+    summand : float
+        The largest size of a coordinate of a row's gradient.
+    root : float
+        The largest size of a coordinate of a row times the root of its weighted curvature.
+    rows : int
+        The number of rows in all, where the rows at hand are some of them: sums over parts on one grid can be added.
+    """
+
+    summand: float
+    root: float
+    rows: int = 0
 
 
 class SmoothObjective(ABC):
@@ -71,6 +97,10 @@ class Objective(SmoothObjective):
     """A strongly convex sum whose minimiser can be certified; ``linear`` (D,) is ``b``."""
 
     linear: FloatArray
+
+    def rough_hessian(self, theta: FloatArray) -> FloatArray:
+        """Return a matrix near the Hessian (D, D) in less time, where there is one: good for a first step."""
+        return self.hessian(theta)
 
     @abstractmethod
     def gradient_error(self, theta: FloatArray) -> float:
@@ -127,19 +157,28 @@ class SumObjective(Objective):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class LinearObjective(SumObjective):
-    """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,)."""
+    """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,).
+
+    Gradients are exact sums of rounded contributions, and with ``bounds`` Hessians are: neither the order of rows, nor
+    the number of threads, nor how rows are kept (`hdpstats.solvers.kernels`) changes a bit.
+    """
 
     loss: PredictorLoss
     X: FloatArray
     y: FloatArray
     weights: FloatArray
     offset: FloatArray
+    bounds: RowBounds | None = None
 
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
-        steepest = float(self.loss.lipschitz)
-        summand = float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0))
-        object.__setattr__(self, "grid_bits", integer_bits(len(self.y), steepest * summand))
+        if self.bounds is None:
+            largest = np.max(np.abs(self.X), axis=1, initial=0.0)
+            summand = float(self.loss.lipschitz) * float(np.max(largest * self.weights, initial=0.0))
+            rows = len(self.y)
+        else:
+            summand, rows = self.bounds.summand, max(self.bounds.rows, len(self.y))
+        object.__setattr__(self, "grid_bits", integer_bits(rows, summand))
 
     @property
     def mass(self) -> float:
@@ -157,14 +196,51 @@ class LinearObjective(SumObjective):
 
     def loss_gradient(self, theta: FloatArray) -> IntArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
-        eta = row_products(self.X, theta) + self.offset
-        return grid_sum(self.X, self.weights * self.loss.score(eta, self.y), bits=self.grid_bits)
+
+        def of_piece(piece: slice) -> IntArray:
+            residual = self.weights[piece] * self.loss.score(self._predictor(theta, piece), self.y[piece])
+            return grid_sum(self.X, residual, piece, bits=self.grid_bits)
+
+        return added_over_pieces(len(self.y), of_piece)
+
+    def _predictor(self, theta: FloatArray, piece: slice) -> FloatArray:
+        """Return the predictors of some rows, each of that row alone."""
+        return np.asarray(row_products(self.X, theta, piece) + self.offset[piece])
+
+    @property
+    def curvature_bits(self) -> int:
+        """Half of the bits after the point of `loss_hessian`."""
+        return 0 if self.bounds is None else root_bits(self.bounds.root)
+
+    def loss_hessian(self, theta: FloatArray, *, rows: int) -> IntArray:
+        """Return the Hessian (D, D) of the losses of the first rows in units of 2^-(2 `curvature_bits`), exactly added.
+
+        Only with ``bounds``. Curvatures are cut to what they may be.
+        """
+        steepest = float(self.loss.smoothness)
+
+        def of_piece(piece: slice) -> IntArray:
+            curvature = self.loss.curvature(self._predictor(theta, piece), self.y[piece])
+            bent = np.clip(curvature, 0.0, steepest) * self.weights[piece]
+            return curvature_sum(self.X, bent, piece, bits=self.curvature_bits)
+
+        return added_over_pieces(rows, of_piece)
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""
+        if self.bounds is not None:
+            exact = self.loss_hessian(theta, rows=len(self.y)).astype(np.float64)
+            return np.ldexp(exact, -2 * self.curvature_bits) + np.diag(self.ridge)
         curvature = self.weights * self.loss.curvature(self.predictor(theta), self.y)
         hessian: FloatArray = self.X.T @ (curvature[:, None] * self.X) + np.diag(self.ridge)
         return hessian
+
+    def rough_hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of the first `ROUGH` rows, as if they were all, where there are many more."""
+        if self.bounds is None or len(self.y) < 2 * ROUGH:
+            return self.hessian(theta)
+        some = self.loss_hessian(theta, rows=ROUGH).astype(np.float64)
+        return np.ldexp(some, -2 * self.curvature_bits) * (len(self.y) / ROUGH) + np.diag(self.ridge)
 
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.

@@ -47,8 +47,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from hdpstats._base.compiled import compiled
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.solvers.kernels import compiled
 
 SingleArray = npt.NDArray[np.float32]
 

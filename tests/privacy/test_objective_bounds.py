@@ -26,7 +26,6 @@ from hdpstats.records import geometry as rows_of_geometry
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import LinearObjective, accelerated
-from hdpstats.solvers.newton import WorkBudget
 
 FREE, CHEAP, DEAR = 8.01, 4.0, 1.0
 """Ridges over beta / epsilon: the determinant is free, costs little, costs much."""
@@ -80,13 +79,13 @@ def problem_of(query: ObjectiveQuery, calibration: PointCalibration) -> LinearOb
         loss=LogisticLoss(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1)
     )
 
-    def spy(problem: LinearObjective, *, start: np.ndarray, budget: WorkBudget) -> object:
+    def spy(problem: LinearObjective, *, start: np.ndarray, near: float) -> object:
         seen.append(problem)
-        return minimise(problem, start=start, budget=budget)
+        return approach(problem, start=start, near=near)
 
-    minimise = accelerated.minimise
+    approach = accelerated.approach
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accelerated, "minimise", spy)
+        patch.setattr(accelerated, "approach", spy)
         minimiser.solve(query, calibration, rows, perturbation=[Fraction(0)] * D)
     return seen[0]
 

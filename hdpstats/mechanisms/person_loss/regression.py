@@ -17,6 +17,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.response import Response, design_of, made, response_of
+from hdpstats.formulas.whitened import whitened_rows
 from hdpstats.losses import BY_NAME, PredictorLoss
 from hdpstats.mechanisms.person_loss.base import (
     ROUNDING,
@@ -30,13 +31,13 @@ from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import coupled_noise_epsilon, rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
-from hdpstats.records.geometry import Geometry, whiten
+from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective
 from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.objective import UNIT, integer_bits
+from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
 
 BETWEEN_0_AND_1 = Response(column="")
 """Where an outcome in [0, 1] comes from, for who asks for constants only."""
@@ -52,6 +53,7 @@ class RegressionPeople(People):
     y: FloatArray
     weights: FloatArray
     offset: FloatArray
+    bounds: RowBounds | None = None
 
     @property
     def count(self) -> int:
@@ -66,6 +68,7 @@ class RegressionPeople(People):
             y=self.y,
             weights=self.weights,
             offset=self.offset,
+            bounds=self.bounds,
             ridge=ridge,
             centre=centre,
             linear=linear,
@@ -195,13 +198,23 @@ class RegressionPersonLoss(RowLoss):
 
     def people(self, table: AdmittedTable) -> RegressionPeople:
         """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
-        rows = whiten(self.model.geometry, self.read.matrix(table))
+        rows = whitened_rows(self.read, self.model.geometry, table)
         return RegressionPeople(
             loss=self.loss,
             X=rows.X,
             y=self.response.of(table),
             weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0) * table.complete,
             offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
+            bounds=self._bounds,
+        )
+
+    @property
+    def _bounds(self) -> RowBounds:
+        """What a row contributes at most: ``w ||x||`` and ``w ||x||^2`` are bounded by the geometry."""
+        length = math.sqrt(self.model.geometry.leverage)
+        return RowBounds(
+            summand=float(self.loss.lipschitz) * self.largest_weight * length,
+            root=math.sqrt(self.largest_weight * float(self.loss.smoothness)) * length * (1.0 + 2.0**-20),
         )
 
 

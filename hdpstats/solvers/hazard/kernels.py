@@ -31,10 +31,10 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 from scipy.sparse import csr_array
 
+from hdpstats._base.compiled import compiled as compiled_loop
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import HazardLink
 from hdpstats.losses.hazard import LARGEST_EXPONENT
-from hdpstats.solvers import kernels
 
 
 class Survived(NamedTuple):
@@ -130,7 +130,7 @@ REORDER = {"reassoc", "contract", "nsz"}
 
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a loop that may reorder its sums."""
-    return kernels.compiled(loop, fastmath=REORDER)
+    return compiled_loop(loop, fastmath=REORDER)
 
 
 NODES: Final = 12

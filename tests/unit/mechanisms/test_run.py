@@ -97,6 +97,7 @@ def test_a_solver_that_fails_is_replaced_by_one_that_cannot(bad, monkeypatch):
         return sure(problem, **arguments)
 
     sure = accelerated.accelerate
+    monkeypatch.setattr(accelerated, "approach", lambda problem, *, start, near: (start, False))
     monkeypatch.setattr(accelerated, "minimise", failing)
     monkeypatch.setattr(accelerated, "accelerate", spy)
     monkeypatch.setattr(minimiser, "refine", None)
@@ -127,6 +128,7 @@ def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
     def lying(problem, *, start, budget):
         return Solution(theta=right(problem, start=start, budget=budget).theta + 1e-7, gradient_norm=0.0, radius=0.0)
 
+    monkeypatch.setattr(accelerated, "approach", lambda problem, *, start, near: (start, False))
     monkeypatch.setattr(accelerated, "minimise", lying)
     theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
     assert distance(theta, exact) > float(constants.solver_radius)

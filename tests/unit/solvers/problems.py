@@ -87,7 +87,7 @@ def true_minimiser(objective: LinearObjective, start: np.ndarray, *, bits: int =
             gradient = mpmath.matrix(exact_gradient(objective, theta, bits=bits))
             step = inverse * gradient
             theta = [value - step[j] for j, value in enumerate(theta)]
-            if mpmath.norm(step) < mpmath.mpf(2) ** -120:
+            if mpmath.norm(step) < mpmath.mpf(2) ** -200:
                 return theta
     raise AssertionError("the reference did not converge")
 

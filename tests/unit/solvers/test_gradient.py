@@ -11,7 +11,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.losses import LogisticLoss
 from hdpstats.solvers import LinearObjective
 from hdpstats.solvers import objective as module
-from hdpstats.solvers.kernels import BLOCK
+from hdpstats.solvers.kernels import PIECE
 from hdpstats.solvers.objective import integer_bits
 from tests.unit.solvers.problems import exact_gradient, make, problems
 
@@ -84,7 +84,7 @@ def reordered(objective: LinearObjective, order: np.ndarray) -> LinearObjective:
     return replace(objective, **columns)
 
 
-@pytest.mark.parametrize("n", [17, 1000, BLOCK + 5000])
+@pytest.mark.parametrize("n", [17, 1000, 3 * PIECE + 5])
 def test_the_order_of_rows_changes_no_bit_of_the_sum(n: int) -> None:
     objective, rng = big(n), np.random.default_rng(9)
     theta = np.array([0.1, 2.0, -0.3, 7.0, 0.5])
@@ -108,14 +108,15 @@ def test_integers_cannot_overflow(rows: int, summand: float) -> None:
     bits = integer_bits(rows, summand)
     largest = mpmath.mpf(summand) * mpmath.mpf(2) ** bits + 0.5
     assert rows * largest < mpmath.mpf(2) ** 62
-    # No coarser than needed: four times as fine would overflow.
-    assert max(rows, 1) * max(mpmath.mpf(summand), 1) * mpmath.mpf(2) ** (bits + 2) > mpmath.mpf(2) ** 61
+    assert largest < mpmath.mpf(2) ** 51
+    # No coarser than needed: four times as fine would overflow, or be too fine for one of them.
+    assert max(rows, 2048) * max(mpmath.mpf(summand), 1) * mpmath.mpf(2) ** (bits + 2) > mpmath.mpf(2) ** 61
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e9, 1e15, 1e30])
 def test_the_largest_summands_add_up(size: float) -> None:
     # Every row contributes its bound: all scores are 1, all signs agree.
-    n = BLOCK + 77
+    n = 16 * PIECE + 77
     objective = make(np.full((n, 1), size), np.zeros(n), ridge=1.0, weights=np.full(n, 5.0), offset=np.full(n, 800.0))
     total = float(objective.gradient(np.zeros(1))[0])
     assert total == pytest.approx(5.0 * size * n, rel=1e-12)
@@ -123,7 +124,7 @@ def test_the_largest_summands_add_up(size: float) -> None:
 
 def test_too_fine_a_grid_would_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "integer_bits", lambda rows, summand: integer_bits(rows, summand) + 4)
-    n = BLOCK
+    n = 16 * PIECE
     objective = make(np.ones((n, 1)), np.zeros(n), weights=np.ones(n), offset=np.full(n, 800.0))
     assert float(objective.gradient(np.zeros(1))[0]) != pytest.approx(n, rel=0.5)
 

@@ -1,12 +1,20 @@
-"""The compiled loops and their numpy versions are the same function."""
+"""Passes over rows: exact sums that are the same bits however rows are kept, ordered, cut up and shared by threads."""
 
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numba
 import numpy as np
 import pytest
 
-from hdpstats.solvers import kernels
+from hdpstats.losses import BY_NAME, LogisticLoss
+from hdpstats.losses.expit import logistic_residual
+from hdpstats.solvers import LinearObjective, kernels
+from hdpstats.solvers.objective import ROUGH, RowBounds
 
 
-@pytest.fixture(params=[(0, 3), (1, 1), (257, 4), (70_001, 3)])
+@pytest.fixture(params=[(0, 3), (1, 1), (257, 4), (513, 1), (4096 + 3, 3)])
 def problem(request):
     rng = np.random.default_rng(3)
     n, D = request.param
@@ -14,27 +22,169 @@ def problem(request):
     return rng.standard_normal((n, D)) * scale, rng.standard_normal(n), rng.standard_normal(D)
 
 
-def test_compiled_and_numpy_agree_bit_for_bit(problem, monkeypatch):
+def test_rows_and_columns_agree_bit_for_bit(problem):
     X, residual, theta = problem
-    results = []
-    for cells in (0, 10**12):
-        monkeypatch.setattr(kernels, "COMPILED_CELLS", cells)
-        results.append((kernels.row_products(X, theta), kernels.grid_sum(X, residual, bits=30)))
-    np.testing.assert_array_equal(results[0][0], results[1][0])
-    np.testing.assert_array_equal(results[0][1], results[1][1])
+    kept = np.asfortranarray(X)
+    np.testing.assert_array_equal(kernels.row_products(X, theta), kernels.row_products(kept, theta))
+    for bits in (0, 30):
+        whole = kernels.grid_sum(X, residual, bits=bits)
+        np.testing.assert_array_equal(whole, kernels.grid_sum(kept, residual, bits=bits))
+        np.testing.assert_array_equal(
+            kernels.curvature_sum(X, np.abs(residual) * 1e-8, bits=bits // 3),
+            kernels.curvature_sum(kept, np.abs(residual) * 1e-8, bits=bits // 3),
+        )
 
 
-def test_sum_is_exact_and_does_not_depend_on_the_order_of_rows(problem):
+def test_sums_are_exact(problem):
     X, residual, _ = problem
-    order = np.random.default_rng(4).permutation(len(X))
-    exact = sum(
-        (
-            np.array([int(v) for v in np.rint(row * r * 2.0**30)], dtype=object)
-            for row, r in zip(X, residual, strict=True)
-        ),
-        start=np.zeros(X.shape[1], dtype=object),
+    exact = [sum(int(v) for v in np.rint(column * residual * 2.0**30)) for column in X.T]
+    assert kernels.grid_sum(np.asfortranarray(X), residual, bits=30).tolist() == exact
+
+
+def test_a_summand_of_the_largest_size_is_exact():
+    X = np.full((600, 1), 2.0**50 - 1.0, order="F")
+    X[::2] *= -1.0
+    X[-1] = 2.0**50 - 3.0
+    assert kernels.grid_sum(X, np.ones(600), bits=0).tolist() == [-2]
+
+
+def test_halves_go_to_even_neighbours():
+    X = np.asfortranarray(np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.25, 0.75] * 100)[:, None])
+    single = [int(kernels.grid_sum(np.full((600, 1), value), np.ones(600), bits=0)[0]) for value in X[:8, 0]]
+    assert single == [0, 1200, 1200, 0, -1200, -1200, 0, 600]
+    assert kernels.grid_sum(X, np.ones(800), bits=0).tolist() == [100]
+
+
+def objective_of(n: int, D: int, *, loss: str = "logistic", kept: str = "F", rows: int = 0) -> LinearObjective:
+    """Return a private problem: rows of many sizes, with weights that bound them."""
+    rng = np.random.default_rng(n)
+    X = rng.standard_normal((n, D)) * 10.0 ** rng.uniform(-3, 3, size=(n, 1))
+    weights = 1.0 / np.maximum(1.0, (X * X).sum(axis=1))
+    return LinearObjective(
+        loss=LogisticLoss() if loss == "logistic" else BY_NAME[loss].made((0.1,), (), lower=0.0, upper=1.0),
+        X=np.array(X, order=kept),
+        y=rng.integers(0, 2, n).astype(float),
+        weights=weights,
+        offset=rng.uniform(-1, 1, n),
+        ridge=np.full(D, 2.0),
+        centre=np.zeros(D),
+        linear=rng.standard_normal(D),
+        bounds=RowBounds(summand=1.0, root=1.0, rows=rows),
     )
-    assert kernels.grid_sum(X, residual, bits=30).tolist() == list(exact)
-    np.testing.assert_array_equal(
-        kernels.grid_sum(X, residual, bits=30), kernels.grid_sum(X[order], residual[order], bits=30)
+
+
+THETA = np.array([0.3, -1.0, 2.0, 0.1])
+
+
+def sums(objective: LinearObjective) -> tuple[bytes, bytes]:
+    """Return what steps and certificates of a minimisation are made of."""
+    whole = objective.loss_hessian(THETA, rows=len(objective.y))
+    return objective.loss_gradient(THETA).tobytes(), whole.tobytes()
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = numba.get_num_threads()
+    yield
+    numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "huber"])
+@pytest.mark.usefixtures("threads")
+def test_no_order_no_border_no_thread_and_no_cut_changes_a_bit(loss: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row meets every lane and border: orders, sizes of pieces, parts, numbers of threads, ways to keep rows."""
+    n = 3 * 4096 + 517
+    objective, rng = objective_of(n, 4, loss=loss), np.random.default_rng(0)
+    right = sums(objective)
+    assert sums(replace(objective, X=np.ascontiguousarray(objective.X))) == right
+    for order in (rng.permutation(n), np.arange(n)[::-1], *(np.roll(np.arange(n), k) for k in (1, 3, 511))):
+        columns = {name: getattr(objective, name)[order] for name in ("y", "weights", "offset")}
+        assert sums(replace(objective, X=np.asfortranarray(objective.X[order]), **columns)) == right
+    for cuts in ([5], [511, 1024, 1025], [4095, 4097, 8192]):
+        parts = []
+        for rows in np.split(np.arange(n), cuts):
+            columns = {name: getattr(objective, name)[rows] for name in ("y", "weights", "offset")}
+            bounds = RowBounds(summand=1.0, root=1.0, rows=n)
+            part = replace(objective, X=np.asfortranarray(objective.X[rows]), bounds=bounds, **columns)
+            parts.append((part.loss_gradient(THETA), part.loss_hessian(THETA, rows=len(rows))))
+        assert tuple(sum(part).tobytes() for part in zip(*parts, strict=True)) == right
+    most = numba.config.NUMBA_NUM_THREADS
+    for piece, shared, count in ((1, n, 1), (64, 1, most), (1000, 1, most), (4096, 1, most), (4096, 1, 1)):
+        if piece > 1:
+            monkeypatch.setattr(kernels, "PIECE", piece)
+        monkeypatch.setattr(kernels, "SMALLEST_THREAD", shared)
+        numba.set_num_threads(count)
+        assert sums(objective) == right
+
+
+@pytest.mark.parametrize("D", [1, 2, 5, 9])
+def test_a_row_contributes_the_same_at_every_place(D: int) -> None:
+    """One row among rows of weight 0 at every place of a vector, at borders of pieces, and alone."""
+    n, theta = 4096 + 9, np.linspace(-1.0, 1.0, D)
+    objective = objective_of(n, D)
+    for place in (*range(40), 510, 511, 512, 4094, 4095, 4096, 4097, n - 9, *range(n - 8, n)):
+        weights = np.zeros(n)
+        weights[place] = objective.weights[place]
+        some = replace(objective, weights=weights)
+        only = {name: getattr(objective, name)[place : place + 1] for name in ("y", "weights", "offset")}
+        alone = replace(
+            objective, X=objective.X[place : place + 1], bounds=RowBounds(summand=1.0, root=1.0, rows=n), **only
+        )
+        np.testing.assert_array_equal(some.loss_gradient(theta), alone.loss_gradient(theta))
+        np.testing.assert_array_equal(some.loss_hessian(theta, rows=n), alone.loss_hessian(theta, rows=1))
+
+
+def test_sums_in_floats_would_depend_on_the_order() -> None:
+    # What makes the comparisons above able to fail.
+    objective = objective_of(5000, 4)
+    score = objective.weights * objective.loss.score(objective.predictor(THETA), objective.y)
+    terms = objective.X * score[:, None]
+    assert not np.array_equal(np.add.accumulate(terms)[-1], np.add.accumulate(terms[::-1])[-1])
+
+
+def test_exact_curvatures_are_those_of_floats_up_to_their_rounding() -> None:
+    objective = objective_of(9000, 4)
+    plain = replace(objective, bounds=None).hessian(THETA)
+    assert np.abs(objective.hessian(THETA) - plain).max() < 2e-4 * np.abs(plain).max()
+    assert np.array_equal(objective.rough_hessian(THETA), objective.hessian(THETA))
+    many = objective_of(2 * ROUGH, 4)
+    rough, exact = many.rough_hessian(THETA), many.hessian(THETA)
+    assert 0 < np.abs(rough - exact).max() < 0.1 * np.abs(exact).max()
+
+
+@pytest.mark.parametrize("size", [1e-30, 1.0, 3.0, 1e8])
+def test_the_largest_curvatures_are_added_exactly(size: float) -> None:
+    n = 2 * kernels.PIECE
+    X, bits = np.full((n, 2), size, order="F"), kernels.root_bits(size)
+    total = sum(
+        kernels.curvature_sum(X, np.ones(n // 2), rows, bits=bits) for rows in (slice(n // 2), slice(n // 2, n))
     )
+    root = int(np.rint(math.ldexp(size, bits)))
+    assert root <= 2**kernels.ROOT_BITS
+    assert total.tolist() == [[n * root**2] * 2] * 2
+
+
+class TestLogisticResidual:
+    def test_compiled_and_numpy_agree_bit_for_bit(self) -> None:
+        rng = np.random.default_rng(5)
+        eta = np.concatenate(
+            [10.0 ** rng.uniform(-9, 3.5, 3000) * rng.choice([-1, 1], 3000), [0.0, -0.0, 700.0, -700.0]]
+        )
+        eta = np.concatenate([eta, [np.inf, -np.inf, np.nan, 1e308, -1e308]])
+        y = rng.integers(0, 2, len(eta)).astype(float)
+        whole = logistic_residual(eta, y)
+        few = np.concatenate([logistic_residual(eta[k : k + 7], y[k : k + 7]) for k in range(0, len(eta), 7)])
+        np.testing.assert_array_equal(whole.view(np.int64), few.view(np.int64))
+        for shift in range(1, 9):
+            np.testing.assert_array_equal(logistic_residual(eta[shift:], y[shift:]), whole[shift:])
+
+    def test_it_is_the_logistic_function_to_a_few_units(self) -> None:
+        import mpmath
+
+        rng = np.random.default_rng(6)
+        eta = np.concatenate([rng.normal(0, 6, 500), rng.uniform(-690, 690, 500)])
+        for y in (0.0, 1.0):
+            for value, x in zip(logistic_residual(eta, np.full(1000, y)), eta, strict=True):
+                with mpmath.workprec(200):
+                    exact = 1 / (1 + mpmath.exp(-mpmath.mpf(float(x)))) - y
+                    assert abs(mpmath.mpf(float(value)) - exact) <= 5 * mpmath.mpf(2) ** -53

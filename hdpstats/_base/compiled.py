@@ -1,0 +1,57 @@
+"""How loops over rows are compiled, and the bits of doubles inside them.
+
+What a loop computes for a row must depend on that row alone, to the last bit. So loops are compiled without permission
+to reorder, contract or approximate: in any lane of a vector, and in what is left over after the last full vector, each
+operation is that of IEEE 754, as numpy's are.
+"""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+
+def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile a loop, once per machine where there is a place to keep compiled code, else once per process.
+
+    Without options nothing is reordered or fused: numbers are those of numpy to the last bit.
+    """
+    options = {"nogil": True, "error_model": "numpy"} | options
+    try:
+        return cast("Callable[..., Any]", numba.njit(cache=True, **options)(loop))
+    except RuntimeError:
+        return cast("Callable[..., Any]", numba.njit(**options)(loop))
+
+
+ROUNDER = 1.5 * 2.0**52
+"""Added to a number of at most 2^51 it leaves the nearest integer (ties to even) in the last bits of the sum."""
+
+ROUNDER_BITS = int(np.float64(ROUNDER).view(np.int64))
+"""Less the bits of that sum, as an integer, they are that integer."""
+
+SMALLEST_COMPILED = 512
+"""Rows from which compiled loops are used: below, numpy is done before compiled code is loaded."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(_typing: Any, number: Any) -> Any:  # noqa: ARG001
+    """Return the 64 bits of a double as an integer, inside a compiled loop."""
+
+    def generated(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+        return builder.bitcast(given[0], ir.IntType(64))
+
+    return types.int64(types.float64), generated
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def double_of(_typing: Any, bits: Any) -> Any:  # noqa: ARG001
+    """Return the double that has 64 bits, inside a compiled loop."""
+
+    def generated(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+        return builder.bitcast(given[0], ir.DoubleType())
+
+    return types.float64(types.int64), generated

@@ -1,0 +1,66 @@
+r"""Private rows of a design, whitened and weighted, in one array that is kept column by column.
+
+The same numbers as ``whiten(geometry, design.matrix(table))``, to the last bit, without a copy of the design: the
+whitening replaces the columns of the design, in pieces of rows that stay in cache. What is computed of a row depends on
+that row alone: the sums over columns run in their order in every lane of a vector (`hdpstats._base.compiled`).
+"""
+
+import numpy as np
+
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.design import Design
+from hdpstats.records.geometry import LARGEST, Geometry, Rows, mallows_weights, whiten
+from hdpstats.schema.table import AdmittedTable
+
+PIECE = 256
+"""Rows that are whitened at a time."""
+
+
+def whitened_rows(design: Design, geometry: Geometry, table: AdmittedTable) -> Rows:
+    """Return the rows of an admitted table (n, D), whitened, and their Mallows weights: a total, row-wise map.
+
+    ``X.T`` is contiguous where there are many rows: see `hdpstats.solvers.kernels`.
+    """
+    if table.rows < SMALLEST_COMPILED:
+        return whiten(geometry, design.matrix(table))
+    m, A = geometry.arrays()
+    first = int(geometry.intercept)
+    columns = design.by_columns(table)
+    square = np.zeros(table.rows)
+    _whiten(columns[first:], m, A, square)
+    return Rows(X=columns.T, weights=mallows_weights(square, geometry))
+
+
+@compiled
+def _whiten(columns: FloatArray, m: FloatArray, A: FloatArray, square: FloatArray) -> None:
+    """Replace columns (d, n) by whitened ones, and add their squares (n,)."""
+    d = len(columns)
+    centred, z = np.empty((d, PIECE)), np.empty(PIECE)
+    for start in range(0, len(square), PIECE):
+        rows = min(PIECE, len(square) - start)
+        squares = square[start : start + rows]
+        for j in range(d):
+            column, to, location = columns[j, start : start + rows], centred[j], m[j]
+            for i in range(rows):
+                to[i] = column[i] - location
+        for k in range(d):
+            for i in range(rows):
+                z[i] = 0.0
+            j = 0
+            while j + 4 <= d:
+                a0, a1, a2, a3 = A[k, j], A[k, j + 1], A[k, j + 2], A[k, j + 3]
+                c0, c1, c2, c3 = centred[j], centred[j + 1], centred[j + 2], centred[j + 3]
+                for i in range(rows):
+                    z[i] = (((z[i] + a0 * c0[i]) + a1 * c1[i]) + a2 * c2[i]) + a3 * c3[i]
+                j += 4
+            while j < d:
+                a0, c0 = A[k, j], centred[j]
+                for i in range(rows):
+                    z[i] += a0 * c0[i]
+                j += 1
+            column = columns[k, start : start + rows]
+            for i in range(rows):
+                value = min(max(z[i], -LARGEST), LARGEST)
+                column[i] = value
+                squares[i] += value * value
