@@ -27,7 +27,7 @@ from hdpstats._base import canonical
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.information import OverPublicPeople
-from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.public.moments import Moments, PublicSide, RakeableSide, rakeable
 from hdpstats.public.raked_people import WhitenedPeople
 from hdpstats.public.raking import (
     LEAST_SHARE,
@@ -59,6 +59,7 @@ RAKED = (
     "{what} take public rows as re-weighted and re-scaled to the described shares, means and spreads of the "
     "private covariates, with the correlations that they have in public rows."
 )
+RESIDUALS = "Residuals are taken to be as large as those of public rows."
 CONSTANT = "All public rows agree in {names}: the private people could not be represented in that."
 RARE = "The private share of {names} is below 1 % or above 99 %: standard errors take it as 1 % or 99 %."
 FAR = "Private values of {names} lie mostly beyond the range that was described: standard errors may be off."
@@ -220,6 +221,8 @@ class RakedInformation(OverPublicPeople):
 
     Attributes
     ----------
+    public : RakeableSide
+        The public side.
     posterior : CohortPosterior
         What is known of their averages.
     raking : Raking
@@ -230,6 +233,7 @@ class RakedInformation(OverPublicPeople):
         The moments at the public centre.
     """
 
+    public: RakeableSide
     posterior: CohortPosterior
     raking: Raking
     averaged: tuple[WhitenedPeople, ...]
@@ -238,7 +242,8 @@ class RakedInformation(OverPublicPeople):
     @property
     def notes(self) -> tuple[str, ...]:
         """What standard errors rest on, and what raking could not mend."""
-        return notes_on(self.raking, dimension=self.public.dimension)
+        own = (RESIDUALS,) if self.public.by_residuals else ()
+        return (*notes_on(self.raking, dimension=self.public.dimension), *own)
 
     def at(self, theta: FloatArray) -> Moments:
         """Return the moments averaged over what is known of the averages."""
@@ -253,20 +258,22 @@ class RakedInformation(OverPublicPeople):
         return _moments(self.public, theta, people, records=self.records)
 
 
-def _moments(side: PublicSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float) -> Moments:
+def _moments(side: RakeableSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float) -> Moments:
     """Return the moments of all draws (B, D, D)."""
     found = [side.raked_moments(theta, records=records, people=each) for each in people]
     return Moments(H=np.concatenate([each.H for each in found]), J=np.concatenate([each.J for each in found]))
 
 
-def _mean_moments(side: PublicSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float) -> Moments:
+def _mean_moments(
+    side: RakeableSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float
+) -> Moments:
     """Return the moments averaged over all draws (D, D)."""
     found = _moments(side, theta, people, records=records)
     return Moments(H=found.H.mean(axis=0), J=found.J.mean(axis=0))
 
 
 def _whitened_in_parts(
-    side: PublicSide, raking: Raking, averages: Averages, *, base: FloatArray
+    side: RakeableSide, raking: Raking, averages: Averages, *, base: FloatArray
 ) -> Iterator[WhitenedPeople]:
     """Yield people of averages (B of each) with base weights (B, n), some draws at a time."""
     step = max(1, AT_A_TIME // side.people)
@@ -275,10 +282,11 @@ def _whitened_in_parts(
 
 
 def raked_information(
-    side: PublicSide, known: CohortMoments, *, records: int, records_sd: float
+    public: PublicSide, known: CohortMoments, *, records: int, records_sd: float
 ) -> RakedInformation | None:
     """Return what is known of a site's curvature; None where its public side cannot be raked, or to no use."""
-    if side.variables is None:
+    side = rakeable(public)
+    if side is None or side.variables is None:
         return None
     variables = raked_variables(side.variables, known, case_weights=side.case_weights)
     posterior = cohort_posterior(variables)

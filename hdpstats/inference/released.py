@@ -11,7 +11,7 @@ from hdpstats.inference.cohort import UNUSABLE, raked_information
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
 from hdpstats.inference.sandwich import averaged, combine, of_point, undetermined
-from hdpstats.public.moments import Moments, PublicFit
+from hdpstats.public.moments import Moments, PublicFit, rakeable
 from hdpstats.records.estimate import Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
@@ -151,7 +151,7 @@ def _from_public(part: ReleasedPoint, *, raked: bool) -> _Read | None:
     if part.public is None or not part.public.known or _is_flat(part):
         return None
     note = ASSUMED if part.release.hessian is None else UNCLEAR
-    if part.cohort is not None and part.public.variables is not None:
+    if part.cohort is not None and rakeable(part.public) is not None:
         records = max(part.records, 1)
         told = raked_information(part.public, part.cohort, records=records, records_sd=part.records_sd)
         if raked and told is not None:

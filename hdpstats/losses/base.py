@@ -45,6 +45,8 @@ class PredictorLoss(ABC):
         Whether standard errors take ``l''`` and ``l'^2`` from outcomes of public rows, not from a model.
     modelled : bool
         Whether `typical` is what a model says, or a bound on the safe side, so that standard errors may rest on it.
+    raked : bool
+        Whether intervals over public rows that are raked to a description cover, as was measured (`over`).
     meat : float or None
         A bound on ``E l'^2 / E l''`` where the model holds; None where there is none.
     ulps : float
@@ -68,6 +70,7 @@ class PredictorLoss(ABC):
     coupled: bool = False
     robust: bool = True
     modelled: bool = False
+    raked: bool = False
     meat: float | None = None
     ulps: float = 8.0
     magnitude: float = 2.0
@@ -119,6 +122,14 @@ class PredictorLoss(ABC):
     @abstractmethod
     def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return ``d2l/deta2`` elementwise."""
+
+    def over(self, eta: FloatArray, *, own: FloatArray, y: FloatArray | None) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        """Return ``l''`` and ``l'^2`` of rows that were moved, at their predictors (B, n).
+
+        ``own`` (n,) are the predictors of the rows as they were, ``y`` (n,) their outcomes, None where not public. By
+        default what a model says, `typical`.
+        """
+        return self.typical(eta)
 
     @abstractmethod
     def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -58,6 +58,7 @@ class PoissonLoss(PredictorLoss):
     lipschitz: Fraction = field(init=False)
     smoothness: Fraction = field(init=False)
     modelled = True
+    raked = True
     meat = 1.0
 
     def __post_init__(self) -> None:
@@ -138,6 +139,17 @@ class PoissonLoss(PredictorLoss):
     def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the curvature and the Poisson variance."""
         return self.curvature(eta, np.zeros_like(eta)), self._mean(eta)
+
+    def over(self, eta: FloatArray, *, own: FloatArray, y: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return the curvature, and the Poisson variance times the dispersion of the outcomes, where they are public.
+
+        The dispersion is the sum of squared residuals over that of means.
+        """
+        curvature, variance = self.typical(eta)
+        if y is None:
+            return curvature, variance
+        dispersion = float(np.sum(self.score(own, y) ** 2)) / max(float(np.sum(self._mean(own))), 1e-12)
+        return curvature, dispersion * variance
 
     def _mean(self, eta: FloatArray) -> FloatArray:
         return np.asarray(np.minimum(np.exp(np.clip(eta, -FARTHEST, FARTHEST)), self.cap), dtype=np.float64)

@@ -53,6 +53,7 @@ class Located(PredictorLoss, ABC):
 
     outcomes = ("continuous", "binary")
     located = True
+    raked = True
     lower: float
     upper: float
 
@@ -65,6 +66,13 @@ class Located(PredictorLoss, ABC):
     def at_zero(self) -> float:  # type: ignore[override]
         """A loss is least where prediction and outcome agree, and from there rises by ``sup |l'|`` at most."""
         return float(self.lipschitz) * self.farthest
+
+    def over(self, eta: FloatArray, *, own: FloatArray, y: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Return those of the rows as they were: they keep their residuals, on which alone they depend."""
+        if y is None:
+            return self.typical(eta)
+        ones = np.ones_like(eta)
+        return ones * self.curvature(own, y), ones * self.score(own, y) ** 2
 
     def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return averages of ``l''`` and ``l'^2`` over outcomes spread evenly over the range."""

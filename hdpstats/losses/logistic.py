@@ -41,6 +41,7 @@ class LogisticLoss(PredictorLoss):
     coupled = True
     robust = False
     modelled = True
+    raked = True
     meat = 1.0
     at_zero = 0.694
 

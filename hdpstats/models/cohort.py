@@ -15,7 +15,6 @@ from typing import Final, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.expected import expected_numbers, public_people
 from hdpstats.mechanisms.description.moments import moments_of, people_of
@@ -107,7 +106,7 @@ def averaged_variables(spec: ModelSpec) -> AveragedVariables | None:
         return None
     if isinstance(spec, HazardSpec) and spec.design.start is None and spec.study.unit is None:
         time, times = spec.design.stop, tuple(spec.grid.starts[1:].tolist())
-    elif isinstance(spec, RegressionSpec) and isinstance(spec.loss, LogisticLoss):
+    elif isinstance(spec, RegressionSpec) and spec.loss.raked:
         time, times = None, ()
     else:
         return None

@@ -23,14 +23,16 @@ from hdpstats.mechanisms.registry import BY_NAME, MECHANISMS
 from hdpstats.mechanisms.statistics.query import SufficientStatistics
 from hdpstats.models.distribution_spec import fit_distribution, predict_distribution
 from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.models.histogram import fit_histogram, predict_histogram
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.plan import Plan
 from hdpstats.models.points import Prediction, fit_points, predict_points
+from hdpstats.models.public_hessian import fit_public_hessian, predict_public_hessian
 from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of
 from hdpstats.models.reuse import recorded_fit
-from hdpstats.models.rounds import fit_clipped_newton, fit_public_hessian, predict_clipped_newton
+from hdpstats.models.rounds import fit_clipped_newton, predict_clipped_newton
 from hdpstats.models.wanted import CANDIDATES, Wanted, checked_wanted, expected_of, smallest_epsilons
-from hdpstats.models.weighted import fit_histogram, fit_weighted
+from hdpstats.models.weighted import fit_weighted
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
@@ -95,8 +97,8 @@ LOSS_METHODS: Final = FitMethods(
         OutputPerturbation: FitMethod(fit=fit_points, predict=predict_points),
         ExponentialMechanism: FitMethod(fit=fit_points, predict=predict_points),
         ClippedNewton: FitMethod(fit=fit_clipped_newton, predict=predict_clipped_newton),
-        PublicHessian: FitMethod(fit=fit_public_hessian),
-        PerturbedHistogram: FitMethod(fit=fit_histogram),
+        PublicHessian: FitMethod(fit=fit_public_hessian, predict=predict_public_hessian),
+        PerturbedHistogram: FitMethod(fit=fit_histogram, predict=predict_histogram),
     },
     refusal="this mechanism is for distributions, hdpf.distribution('x ~ 1', ...), not for regressions",
     available=("objective", "output", "clipped_newton", "exponential", "histogram"),
@@ -236,8 +238,7 @@ class Model(ABC):
             The number of private records, all at one site, where the study has none at hand or does not state it: under
             ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
         delta, mechanism, se_share, description, describe
-            What `fit` would be given; ``mechanism`` is any of its mechanisms but ``"public_hessian"``. The column
-            ``mechanism`` of the plan's frame says which one it would be.
+            What `fit` would be given. The column ``mechanism`` of the plan's frame says which one it would be.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Fits in rounds, by noisy Newton steps with clipped scores or with a public Hessian: rounds, predictions, results."""
+"""Fits by noisy Newton steps with clipped scores: rounds, predictions, results."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,13 +9,12 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.cohort import UNUSABLE
-from hdpstats.inference.sandwich import penalised, predicted_errors
+from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
 from hdpstats.mechanisms.clipped_newton.estimate import (
     ALIKE,
     ALIKE_IN_FOLLOW_UP,
-    ASSUMED,
     FOLLOWED_TO_HORIZON,
     estimates,
 )
@@ -36,14 +35,6 @@ from hdpstats.mechanisms.clipped_newton.request import (
     first_queries,
 )
 from hdpstats.mechanisms.person_loss.base import People
-from hdpstats.mechanisms.public_hessian import request as public_hessian
-from hdpstats.mechanisms.public_hessian.estimate import Path
-from hdpstats.mechanisms.public_hessian.estimate import estimates as hessian_estimates
-from hdpstats.mechanisms.public_hessian.query import (
-    PublicHessian,
-    PublicHessianQuery,
-    PublicHessianRelease,
-)
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.contributions import ask_rounds
 from hdpstats.models.hazard_spec import HazardSpec
@@ -56,16 +47,15 @@ from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.relation import Relation
 from hdpstats.public.censoring import followed_as_public, followed_to_horizon
-from hdpstats.public.fit import WhitenedPublic, public_rows
+from hdpstats.public.fit import WhitenedPublic
 from hdpstats.public.hazard import HazardSide
-from hdpstats.public.moments import PublicFit
+from hdpstats.public.moments import PublicFit, rakeable
 from hdpstats.public.multinomial import MultinomialSide
 from hdpstats.public.outcomes import Outcomes
 from hdpstats.public.regression_outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
-from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import at_radius
-from hdpstats.records.model import AnyModel, HazardCap, HazardModel, RegressionModel
+from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result
 
 MOST_COUNTS = 200
@@ -78,7 +68,7 @@ LARGEST_TOTAL = 1e4
 """The largest total of a hazard cap."""
 
 
-def _sites(
+def rounds_of_sites(
     counts: Mapping[str, SiteRecords], costs: Callable[[Fraction, Fraction], tuple[Fraction, ...]]
 ) -> dict[str, SiteRounds]:
     """Return what sites are asked to spend in the rounds of a fit; ``costs`` are those of an epsilon and a delta."""
@@ -106,10 +96,10 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
     costs = partial(costs_of, rounds=options.rounds)
 
     def first(site: SiteRecords) -> ClippedNewtonQuery:
-        return first_queries(replace(state, sites=_sites({ONLY: site}, costs)))[ONLY]
+        return first_queries(replace(state, sites=rounds_of_sites({ONLY: site}, costs)))[ONLY]
 
     counts = record_counts(spec, request, first, averages=True)
-    state = replace(state, sites=_sites(counts.sites, costs), raked=_raked(spec, state, options, counts.sites))
+    state = replace(state, sites=rounds_of_sites(counts.sites, costs), raked=_raked(spec, state, options, counts.sites))
     matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
     parts = rounds.contributions(counts)
     found = estimates(
@@ -118,7 +108,12 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
         [part.release.rounds[-1] for part in parts.given.values()],
         T=spec.to_terms(state.model),
         terms=spec.terms,
-        note=_note_on(state, tuple(parts.given)) or _note(spec, options, told=_is_told(spec, counts.sites)),
+        note=" ".join(
+            [
+                _note_on(state, tuple(parts.given)) or _note(spec, options, told=_is_told(spec, counts.sites)),
+                *_outcomes(spec),
+            ]
+        ),
     ).moved(spec.origin)
     return private_result(spec, request, parts, facts=_facts(spec, options, state, tuple(parts.given)), found=found)
 
@@ -129,7 +124,7 @@ def predict_clipped_newton(
     """Return what noisy Newton steps would report: all rounds count as asked at the public fit."""
     state = open_rounds(spec, options, replicate=1)
     sites = planned_records(spec, request, people, averages=True)
-    queries = first_queries(replace(state, sites=_sites(sites, partial(costs_of, rounds=options.rounds))))
+    queries = first_queries(replace(state, sites=rounds_of_sites(sites, partial(costs_of, rounds=options.rounds))))
     sums = [
         SiteSums(
             records=site.records,
@@ -213,11 +208,7 @@ def _note_on(state: Rounds, names: Sequence[str]) -> str | None:
 
 def _is_told(spec: LossSpec, sites: Mapping[str, SiteRecords]) -> bool:
     """Return whether all sites' people were described, and public rows can be raked to it."""
-    return (
-        spec.public is not None
-        and spec.public.variables is not None
-        and all(site.cohort is not None for site in sites.values())
-    )
+    return rakeable(spec.public) is not None and all(site.cohort is not None for site in sites.values())
 
 
 def _note(spec: LossSpec, options: ClippedNewton, *, told: bool) -> str:
@@ -227,19 +218,24 @@ def _note(spec: LossSpec, options: ClippedNewton, *, told: bool) -> str:
 
 
 def _unlike(spec: LossSpec, options: ClippedNewton) -> str:
-    if isinstance(spec, RegressionSpec) and isinstance(spec.loss, BoundedSquares):
-        return f"{ASSUMED} in their covariates and residuals, and residuals not to depend on covariates."
-    if isinstance(spec, RegressionSpec) and isinstance(spec.loss, PoissonLoss):
-        return f"{ALIKE} Counts are taken to be Poisson, those above the largest one cut to it."
     if not isinstance(spec, HazardSpec):
         return ALIKE
     return FOLLOWED_TO_HORIZON if options.censoring == "administrative" else ALIKE_IN_FOLLOW_UP
 
 
+def _outcomes(spec: LossSpec) -> tuple[str, ...]:
+    """Return what is taken of the outcomes of private people, given their covariates."""
+    if isinstance(spec, RegressionSpec) and isinstance(spec.loss, BoundedSquares):
+        return ("Residuals are taken to be distributed as the public ones, and not to depend on covariates.",)
+    if isinstance(spec, RegressionSpec) and isinstance(spec.loss, PoissonLoss):
+        return ("Counts are taken to be Poisson, those above the largest one cut to it.",)
+    return ()
+
+
 def open_rounds(spec: LossSpec, options: ClippedNewton, *, replicate: int) -> Rounds:
     """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
     if spec.study.unit is not None:
-        raise _refusal("the gradient mechanism is proved for one row per person: covariates must not vary in time")
+        raise refusal("the gradient mechanism is proved for one row per person: covariates must not vary in time")
     model, outcomes, fit = _opened(spec, options)
     check_enough(outcomes)
     public = spec.study.public
@@ -261,7 +257,7 @@ def _opened(spec: LossSpec, options: ClippedNewton) -> tuple[AnyModel, Outcomes,
     public = spec.public
     fit = None if public is None else public.fit
     if public is None or fit is None:
-        raise _refusal("the gradient mechanism needs (40 complete) public rows with the outcome, to compare with")
+        raise refusal("the gradient mechanism needs (40 complete) public rows with the outcome, to compare with")
     if isinstance(spec, HazardSpec) and isinstance(public, HazardSide):
         model, outcomes = _hazard(spec, public, censoring=options.censoring)
         return model, outcomes, fit
@@ -272,7 +268,7 @@ def _opened(spec: LossSpec, options: ClippedNewton) -> tuple[AnyModel, Outcomes,
     if isinstance(spec, RegressionSpec) and isinstance(public, WhitenedPublic):
         side = public.at_radius(RADIUS)
         return spec.model_at(side.geometry), _listed(spec.loss, side, fit), fit
-    raise _refusal("the gradient mechanism is not for this model")
+    raise refusal("the gradient mechanism is not for this model")
 
 
 def _check_listed(spec: LossSpec) -> None:
@@ -304,14 +300,14 @@ def _listed(loss: PredictorLoss, side: WhitenedPublic, fit: PublicFit) -> Outcom
 def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[HazardModel, SurvivalOutcomes]:
     """Return the model with a cap that ends nobody's follow-up, and the public people in it."""
     if spec.design.strata:
-        raise _refusal("the gradient mechanism is proved for one baseline, not for strata")
+        raise refusal("the gradient mechanism is proved for one baseline, not for strata")
     if len(spec.causes) != 1:
-        raise _refusal("the gradient mechanism is proved for one kind of event, not for competing ones")
+        raise refusal("the gradient mechanism is proved for one kind of event, not for competing ones")
     q, p, level = spec.grid.intervals, len(public.geometry.location), spec.largest_offset
     highest = float(np.exp(LINKS[spec.link].caps(np.array(level + spec.largest_offset), 0.0)))
     total = max(1.0, q * highest * (1.0 + 1e-9))
     if total > LARGEST_TOTAL:
-        raise _refusal("the gradient mechanism cannot bound hazards with offsets of this size")
+        raise refusal("the gradient mechanism cannot bound hazards with offsets of this size")
     cap = HazardCap(total=total, margin=0.0, baseline=((level,) * q,), slopes=((0.0,) * p,))
     model = spec.model_at(public.baseline, at_radius(public.geometry, RADIUS), cap)
     side = public.at(model.geometry, model.cap)
@@ -324,77 +320,6 @@ def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[Ha
     return model, SurvivalOutcomes(spells=spells, followed=followed, whole=side.people)
 
 
-def _refusal(reason: str) -> MechanismError:
+def refusal(reason: str) -> MechanismError:
+    """Return the error that names a mechanism which has a proof in place of this one."""
     return MechanismError(f"{reason}; use mechanism='objective'", available=("objective",))
-
-
-def fit_public_hessian(spec: LossSpec, options: PublicHessian, request: FitRequest) -> Result:
-    """Ask the sites round by round and read their answers.
-
-    Raises
-    ------
-    MechanismError, InsufficientBudget
-        Before anything is charged: what all rounds cost must be left before the first is asked.
-    """
-    state = open_public_hessian(spec, options, replicate=request.replicate)
-    costs = partial(public_hessian.costs_of, rounds=options.rounds)
-
-    def first(site: SiteRecords) -> PublicHessianQuery:
-        known = replace(state, sites=_sites({ONLY: site}, costs))
-        return public_hessian.queries_at(known, known.start, (ONLY,), round=0)[ONLY]
-
-    counts = record_counts(spec, request, first)
-    state = replace(state, sites=_sites(counts.sites, costs))
-    if options.ridge is None:
-        state = replace(state, ridge=public_hessian.balanced_ridge(state, relation=spec.study.relation))
-    end, rounds = ask_rounds(spec.study, partial(public_hessian.advance, state), PublicHessianRelease)
-    parts = rounds.contributions(counts)
-    path = Path(asked=rounds.asked, answered=rounds.answered, end=end)
-    found = hessian_estimates(state, path, penalised=_penalised(spec), T=spec.to_terms(state.model), terms=spec.terms)
-    steps = "1 step" if state.rounds == 1 else f"{state.rounds} steps"
-    where = "" if len(spec.study.sites) == 1 else f" at {len(parts.given)} sites"
-    facts = spec.facts(
-        f"Newton's method in {steps}{where} with a public Hessian (Ji et al. 2014, corrected)",
-        records=sum(state.sites[name].records for name in parts.given),
-        public=state.public.number,
-        model=state.model,
-    )
-    return private_result(spec, request, parts, facts=facts, found=found)
-
-
-def _penalised(spec: LossSpec) -> Estimate | None:
-    """Return the public fit as every other mechanism has it: in its own whitening, nothing cut."""
-    public = spec.public
-    if not isinstance(spec, RegressionSpec) or not isinstance(public, WhitenedPublic) or public.fit is None:
-        return None
-    return penalised(public.fit, spec.asked.to_terms @ public.geometry.to_raw(), terms=spec.terms)
-
-
-def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: int) -> public_hessian.Newton:
-    """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
-    if not isinstance(spec, RegressionSpec) or not isinstance(spec.loss, LogisticLoss):
-        raise _refusal("Newton steps with a public Hessian are for logistic regressions")
-    if spec.weights is not None or spec.offset is not None:
-        raise _refusal("Newton steps with a public Hessian are proved without weights and offset")
-    table = spec.study.public
-    if table is None or spec.public is None or spec.public.fit is None:
-        raise _refusal("Newton steps with a public Hessian need (40 complete) public rows with the outcome")
-    design = spec.asked.design
-    rows = public_rows(table, design, spec.response, weights=None, offset=None)
-    if rows.y is None:
-        raise _refusal("Newton steps with a public Hessian need public rows with the outcome")
-    geometry = public_hessian.standardised(rows.X, intercept=design.intercept)
-    norm = public_hessian.longest_row(geometry, lower=design.lower, upper=design.upper, truncation=options.truncation)
-    return public_hessian.Newton(
-        model=RegressionModel(formula=design.canonical, loss=spec.loss.name, geometry=geometry),
-        public=public_hessian.public_people(rows.X, rows.y, geometry, truncation=options.truncation, norm=norm),
-        truncation=options.truncation,
-        norm=norm,
-        ridge=public_hessian.LEAST_RIDGE if options.ridge is None else options.ridge,
-        rounds=options.rounds,
-        from_public=options.start == "public fit",
-        sites={},
-        schema_sha256=spec.study.schema.sha256,
-        public_sha256=table.sha256,
-        replicate=replicate,
-    )

@@ -7,38 +7,26 @@ the sandwich :math:`A^{-1} \mathrm{cov}(\sum_i w_i s_i) A^{-T}`, whose middle th
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, HdpError, MechanismError
+from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.weighted_moments import sum_covariance
-from hdpstats.mechanisms.histogram.estimate import HistogramWeights
-from hdpstats.mechanisms.histogram.query import HistogramQuery, HistogramRelease, PerturbedHistogram
-from hdpstats.mechanisms.histogram.request import axes_of, centres, places
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets
 from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.models.request import FitRequest
-from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.relation import Relation
 from hdpstats.public.hazard_fit import spells_of_rows
 from hdpstats.public.hazard_likelihood import hazard_likelihood, spell_scores
 from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.query import of_kind
-from hdpstats.records.several import charged_events
 from hdpstats.results import Released, Result, WeightedSample
-from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.sites import Site, Study
+from hdpstats.sites import Site
 from hdpstats.solvers import ridge_objective
-from hdpstats.solvers.nearest import halving_order
-
-CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."
 
 MOST_STEPS = 50
 
@@ -87,68 +75,6 @@ def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
         schema=spec.study.schema,
         estimate=_with_errors(estimate, found, sample, stretch=stretch, origin=spec.origin),
         released=Released(query=sample.queries[-1], release=sample.releases[-1], guarantee=sample.guarantee),
-    )
-
-
-def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequest) -> Result:
-    """Release a histogram of a model's columns and fit the model to the weighted centres of cells."""
-    if not isinstance(spec, RegressionSpec | HazardSpec):
-        raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
-    sample = perturbed_histogram(
-        spec.study,
-        tuple(sorted(set(spec.needs))),
-        epsilon=request.epsilon,
-        bins=options.bins,
-        replicate=request.replicate,
-    )
-    return fit_weighted(replace(spec, study=Study(public=sample.rows, schema=spec.study.schema)), sample)
-
-
-def perturbed_histogram(
-    study: Study, columns: tuple[str, ...], *, epsilon: Fraction, bins: int | None, replicate: int
-) -> WeightedSample:
-    """Release a histogram of the private records.
-
-    Raises
-    ------
-    ArgumentError, SchemaError, MechanismError, InsufficientBudget
-        Before anything is charged; MechanismError where the grid would be too fine for the number of people.
-    """
-    site, schema = study.site, study.schema
-    if site is None:
-        raise ArgumentError("a histogram needs private records; this study has none", argument="private")
-    rate = epsilon / study.relation.persons_changed
-    axes = axes_of(schema, columns, people=site.records, rate=rate, bins=bins)
-    query = HistogramQuery(axes=axes, epsilon=epsilon, schema_sha256=schema.sha256, replicate=replicate)
-    release = of_kind(site.answer(query), HistogramRelease)
-    exact = study.relation is Relation.REPLACE_ONE and not schema.leaves_out(columns)
-    records = site.records if exact else max(sum(release.counts), 0)
-    distribution = HistogramWeights(
-        counts=np.array(release.counts, dtype=np.int64),
-        rate=rate,
-        cell=np.arange(query.cells, dtype=np.int64),
-        records=site.records if exact else None,
-        projection="simplex",
-        seed=release.sha256,
-        order=halving_order(places(axes)),
-    )
-    return WeightedSample(
-        rows=centres(schema, axes),
-        schema=schema,
-        distribution=distribution,
-        facts=SampleFacts(
-            method=f"perturbed histogram (Lei 2011) of {query.cells} cells, no public records",
-            columns=tuple(axis.name for axis in axes),
-            formula=None,
-            records=records,
-            public_rows=0,
-            notes=(CENTRES,),
-            records_sd=None if exact else distribution.total_sd,
-            complete_rows=None if exact else schema.leaves_out(columns),
-        ),
-        queries=(query,),
-        releases=(release,),
-        guarantee=guarantee(charged_events(release), relation=study.relation),
     )
 
 

@@ -19,12 +19,13 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.response import Response
-from hdpstats.losses import LogisticLoss, PredictorLoss
+from hdpstats.losses import PredictorLoss
 from hdpstats.public.absent import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
     Penalty,
     PublicFit,
+    RakeableSide,
     WhitenedRows,
     averaged_squares,
     averaged_sums,
@@ -91,14 +92,14 @@ class PublicRows:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class WhitenedPublic(WhitenedRows):
+class WhitenedPublic(WhitenedRows, RakeableSide):
     r"""Public rows of a regression in a geometry.
 
     With case weight ``a`` and Mallows weight ``w`` a person has ``H = a w l'' x x'`` and ``J = a^2 w^2 l'^2 x x'``.
     ``l''`` and ``l'^2`` are the row's own where its outcome ``y`` is public, `PredictorLoss.typical` otherwise, and for
     a loss that is not `PredictorLoss.robust`. ``bread`` is the loss whose curvature counts, where that of ``loss``
     itself would rest on too few rows. ``variables`` are the rows by variables, for losses whose coverage with raked
-    rows was measured.
+    rows was measured (`PredictorLoss.raked`).
     """
 
     loss: PredictorLoss
@@ -111,6 +112,11 @@ class WhitenedPublic(WhitenedRows):
     def known(self) -> bool:
         """Whether standard errors may rest on `moments`."""
         return self.loss.modelled or self.y is not None
+
+    @property
+    def by_residuals(self) -> bool:
+        """Whether raked rows have residuals like those of public rows."""
+        return self.loss.robust and self.y is not None
 
     @property
     def canonical(self) -> bool:
@@ -177,7 +183,10 @@ class WhitenedPublic(WhitenedRows):
 
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`."""
-        curvature, square = self.loss.typical(people.predictor(theta) + self.offset)
+        eta, own = people.predictor(theta) + self.offset, self.X @ theta + self.offset
+        curvature, square = self.loss.over(eta, own=own, y=self.y)
+        if self.bread is not None:
+            curvature, _ = self.bread.over(eta, own=own, y=self.y)
         weight = self.weights * people.mallows
         found = raked(people, weight * curvature, weight**2 * square)
         return Moments(H=records * found.H, J=records * found.J)
@@ -227,7 +236,7 @@ def whitened_public(
         y=rows.y,
         bread=bread,
         groups=rows.groups,
-        variables=PublicVariables(table=rows.table, design=design) if isinstance(loss, LogisticLoss) else None,
+        variables=PublicVariables(table=rows.table, design=design) if loss.raked else None,
     )
 
 

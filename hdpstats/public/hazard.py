@@ -24,7 +24,7 @@ from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed
 from hdpstats.public.moments import (
     Moments,
     PublicFit,
-    PublicSide,
+    RakeableSide,
     averaged,
     averaged_sums,
 )
@@ -47,7 +47,7 @@ UNCAPPED_TOTAL, UNCAPPED_MARGIN = 1e4, 20.0
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class HazardSide(PublicSide):
+class HazardSide(RakeableSide):
     """Public people of a hazard model in a geometry and under a cap.
 
     Attributes

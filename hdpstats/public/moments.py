@@ -77,18 +77,8 @@ class PublicSide(ABC):
 
     @property
     def cells(self) -> int:
-        """For how many terms of a person's loss `raked_moments` computes."""
+        """For how many terms of a person's loss moments are computed."""
         return 1
-
-    @property
-    def variables(self) -> PublicVariables | None:
-        """The people by variables, one row each; None where `raked_moments` has no proof or no measured coverage."""
-        return None
-
-    @property
-    def covariates(self) -> IntArray:
-        """The coordinates of slopes, of all causes; of raked public people."""
-        return np.arange(self.dimension)
 
     @property
     def undetermined(self) -> bool:
@@ -100,20 +90,44 @@ class PublicSide(ABC):
         """The people's case weights (people,)."""
         return np.ones(self.people)
 
-    def whitened(self, people: RakedPeople) -> WhitenedPeople:
-        """Return raked public people in the side's geometry."""
-        raise NotImplementedError
-
-    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
-        """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
-        raise NotImplementedError
-
     @abstractmethod
     def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people at ``theta``.
 
         ``row_weights`` (B, people) gives one pair per weighting of the public people.
         """
+
+
+class RakeableSide(PublicSide, ABC):
+    """A public side whose people can be re-weighted and re-scaled to what was released about private ones."""
+
+    @property
+    @abstractmethod
+    def variables(self) -> PublicVariables | None:
+        """The people by variables, one row each; None where `raked_moments` has no proof or no measured coverage."""
+
+    @property
+    @abstractmethod
+    def covariates(self) -> IntArray:
+        """The coordinates of slopes, of all causes."""
+
+    @property
+    def by_residuals(self) -> bool:
+        """Whether `raked_moments` takes the size of residuals from public outcomes."""
+        return False
+
+    @abstractmethod
+    def whitened(self, people: RakedPeople) -> WhitenedPeople:
+        """Return raked public people in the side's geometry."""
+
+    @abstractmethod
+    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
+        """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
+
+
+def rakeable(side: PublicSide | None) -> RakeableSide | None:
+    """Return a side whose people can be raked and are known by variables; None for others."""
+    return side if isinstance(side, RakeableSide) and side.variables is not None else None
 
 
 ROWS = 2048

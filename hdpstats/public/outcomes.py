@@ -91,6 +91,10 @@ class Outcomes(ABC):
         """Return the outcomes that people might have under coefficients: the same ones, but for those on a line."""
         return self
 
+    def coarse(self) -> "Outcomes":
+        """Return the people with fewer outcomes each, where these are numbers: enough to tell sets of people apart."""
+        return self
+
     @property
     def counted(self) -> FloatArray:
         """The share of each person in expectations (people,)."""

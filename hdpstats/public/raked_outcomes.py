@@ -8,7 +8,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.public.outcomes import Outcomes
 from hdpstats.public.raked_people import whitened_people
 from hdpstats.public.raking import RakedPeople
-from hdpstats.public.regression_outcomes import ListedOutcomes
+from hdpstats.public.regression_outcomes import ListedOutcomes, ResidualOutcomes
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records.geometry import Geometry
 
@@ -49,7 +49,7 @@ def raked_outcomes(
             share=share,
             at_risk=people.at_risk_at(starts) if starts.size and people.times.size else None,
         )
-    if isinstance(outcomes, ListedOutcomes):
+    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
         X = whitened.X.reshape(B * n, -1)
         return replace(outcomes, X=X, weights=weights, offset=np.tile(outcomes.offset, B), share=share)
     raise TypeError("only binary outcomes, counts and survival are raked")
@@ -68,7 +68,7 @@ def some_sets(outcomes: Outcomes, sets: slice, *, size: int) -> Outcomes:
             share=share,
             at_risk=None if outcomes.at_risk is None else outcomes.at_risk[sets],
         )
-    if isinstance(outcomes, ListedOutcomes):
+    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
         rows = {name: getattr(outcomes, name)[people] for name in ("X", "weights", "offset")}
         return replace(outcomes, **rows, share=share)
     raise TypeError("only binary outcomes, counts and survival are raked")

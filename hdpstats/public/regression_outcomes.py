@@ -25,8 +25,8 @@ from hdpstats.losses import BoundedSquares, PredictorLoss
 from hdpstats.losses.multinomial import probabilities
 from hdpstats.public.outcomes import OutcomeDistribution, Outcomes
 
-NODES = 200
-"""The most residuals that are listed: quantiles, where there are more."""
+NODES, FEW_NODES = 200, 40
+"""The most residuals that are listed: quantiles, where there are more; and where people are only compared."""
 
 APART = 1e-9
 """Residuals nearer to each other than this are moved apart."""
@@ -136,6 +136,10 @@ class ResidualOutcomes(PredictorOutcomes):
         """Return the outcomes under other coefficients."""
         return replace(self, theta=theta)
 
+    def coarse(self) -> "ResidualOutcomes":
+        """Return the people with `FEW_NODES` residuals."""
+        return replace(self, residuals=centred_residuals(self.residuals, most=FEW_NODES))
+
     def values(self, people: slice) -> FloatArray:
         """Return predictions plus residuals, cut to the declared range."""
         return np.clip(self._predictor(self.theta, people) + self.residuals, self.loss.lower, self.loss.upper)
@@ -186,10 +190,10 @@ class LevelOutcomes(RowOutcomes):
         return np.asarray((left[:, :, :, None] * X[:, None, None, :]).reshape(len(X), self.size, -1))
 
 
-def centred_residuals(residuals: FloatArray) -> FloatArray:
-    """Return at most `NODES` residuals in order, shifted so that their mean is 0."""
+def centred_residuals(residuals: FloatArray, *, most: int = NODES) -> FloatArray:
+    """Return at most so many residuals in order, shifted so that their mean is 0."""
     nodes = np.sort(residuals)
-    if len(nodes) > NODES:
-        nodes = np.quantile(nodes, (np.arange(NODES) + 0.5) / NODES)
+    if len(nodes) > most:
+        nodes = np.quantile(nodes, (np.arange(most) + 0.5) / most)
     nodes = np.maximum.accumulate(nodes + APART * np.arange(len(nodes)))
     return np.asarray(nodes - np.mean(nodes))

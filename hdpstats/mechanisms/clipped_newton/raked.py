@@ -17,7 +17,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.cohort import cohort_posterior, notes_on, raked_information
 from hdpstats.mechanisms.clipped_newton.expectations import drawn_means
-from hdpstats.public.moments import PublicSide
+from hdpstats.public.moments import PublicSide, rakeable
 from hdpstats.public.outcomes import Outcomes
 from hdpstats.public.raked_outcomes import raked_outcomes, some_sets
 from hdpstats.public.raking import raked_variables, raking_at
@@ -75,40 +75,42 @@ class RakedSite:
         if root is None:
             means = drawn_means(self.drawn, theta, asked=asked, clip=clip, sets=self.sets)
             return np.asarray(means - means.mean(axis=0))
-        found, size = [], self.drawn.people // self.sets
+        found, size, ours = [], self.drawn.people // self.sets, self.outcomes.coarse()
         edges = np.linspace(0, self.sets, PLACES + 1).astype(np.int64).tolist()
         normal = draws.generator(canonical.sha256(["places", len(theta)])).standard_normal((PLACES, len(theta)))
         normal[PLACES // 2 :] = -normal[: PLACES // 2]
         for start, stop, place in zip(edges[:-1], edges[1:], theta + normal @ root.T, strict=True):
             some = some_sets(self.drawn, slice(start, stop), size=size)
             here = drawn_means(some, place, asked=asked, clip=clip, sets=stop - start)
-            found.append(here - drawn_means(self.outcomes, place, asked=asked, clip=clip, sets=1))
+            found.append(here - drawn_means(ours, place, asked=asked, clip=clip, sets=1))
         means = np.concatenate(found)
         return np.asarray(means - means.mean(axis=0))
 
 
 def raked_site(
-    side: PublicSide, outcomes: Outcomes, geometry: Geometry, known: CohortMoments, *, starts: FloatArray
+    public: PublicSide, outcomes: Outcomes, geometry: Geometry, known: CohortMoments, *, starts: FloatArray
 ) -> RakedSite | None:
     """Return a site's people; None where the public side cannot be raked, or to no use.
 
     ``outcomes`` are those of the public people in a ``geometry``; ``starts``: see `raked_outcomes`.
     """
-    if side.variables is None or side.undetermined or outcomes.people < side.people:
+    side = rakeable(public)
+    if side is None or side.variables is None or side.undetermined or outcomes.people < side.people:
         return None
     if raked_information(side, known, records=max(round(known.people), 1), records_sd=known.people_sd) is None:
         return None
     posterior = cohort_posterior(raked_variables(side.variables, known, case_weights=side.case_weights))
     raking, n = raking_at(posterior.variables, posterior.mean), side.people
-    sets = int(np.clip(NUMBERS // (n * outcomes.size * outcomes.dimension), FEWEST_DRAWS, DRAWS))
-    public = draws.generator(canonical.sha256(["public people", n]))
-    base = draws.dirichlet(public, n, sets, groups=side.invented)
+    coarse = outcomes.coarse()
+    sets = int(np.clip(NUMBERS // (n * coarse.size * coarse.dimension), FEWEST_DRAWS, DRAWS))
+    shared = draws.generator(canonical.sha256(["public people", n]))
+    base = draws.dirichlet(shared, n, sets, groups=side.invented)
     rng = draws.generator(canonical.sha256(["raked sums", known.release_sha256]))
     at, drawn = (
-        raked_outcomes(outcomes, people, geometry, case_weights=side.case_weights, starts=starts)
-        for people in (
-            raking.raked(posterior.mean, base=np.full((1, n), 1.0 / n)),
-            raking.raked(posterior.draw(rng, sets), base=base),
+        raked_outcomes(listed, people, geometry, case_weights=side.case_weights, starts=starts)
+        for listed, people in (
+            (outcomes, raking.raked(posterior.mean, base=np.full((1, n), 1.0 / n))),
+            (coarse, raking.raked(posterior.draw(rng, sets), base=base)),
         )
     )
     return RakedSite(

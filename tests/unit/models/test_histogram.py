@@ -11,7 +11,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.histogram.query import PerturbedHistogram
 from hdpstats.mechanisms.histogram.request import axes_of
-from hdpstats.models.weighted import perturbed_histogram
+from hdpstats.models.histogram import perturbed_histogram
 from hdpstats.papers.wang import fit, simulated_hospitals
 from tests import known_noise
 

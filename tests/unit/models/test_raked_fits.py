@@ -13,11 +13,16 @@ SCHEMA = hdp.Schema(
     x=hdp.Continuous(-5, 5, **COMPLETE),
     arm=hdp.Binary(**COMPLETE),
     y=hdp.Binary(**COMPLETE),
+    k=hdp.Continuous(0, 15, **COMPLETE),
+    z=hdp.Continuous(-6, 8, **COMPLETE),
     time=hdp.Duration(3, **COMPLETE),
     event=hdp.Binary(**COMPLETE),
 )
 MODELS = {
     "logit": ("y ~ x + arm", ["x", "arm"], {}),
+    "poisson": ("k ~ x + arm", ["x", "arm"], {}),
+    "linear": ("z ~ x + arm", ["x", "arm"], {}),
+    "quantile": ("z ~ x + arm", ["x", "arm"], {}),
     "hazard": ("Surv(time, event) ~ x + arm", ["x", "arm", "Surv(time, event)"], {"intervals": [1, 2, 3]}),
 }
 
@@ -33,6 +38,8 @@ def people(rows, seed, *, like_private):
             "x": x,
             "arm": arm,
             "y": (rng.random(rows) < 1 / (1 + np.exp(-0.5 * x - 0.4 * arm))).astype(float),
+            "k": rng.poisson(np.exp(0.2 + 0.4 * x + 0.2 * arm)).clip(0, 15).astype(float),
+            "z": (1.0 + 0.5 * x + 0.4 * arm + rng.normal(0.0, 1.0, rows)).clip(-6, 8),
             "time": np.minimum(time, censored),
             "event": (time <= censored).astype(float),
         }
@@ -56,8 +63,16 @@ def errors(monkeypatch, private, *, model, mechanism):
     return [each.private_only.bse.iloc[-2:].to_numpy() for each in found]
 
 
-@pytest.mark.parametrize("mechanism", ["objective", hdp.mechanisms.ClippedNewton(rounds=1)])
-@pytest.mark.parametrize("model", ["logit", "hazard"])
+ONE_ROUND = hdp.mechanisms.ClippedNewton(rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("model", "mechanism"),
+    [
+        *((model, "objective") for model in ("logit", "hazard", "poisson", "linear", "quantile")),
+        *((model, ONE_ROUND) for model in ("logit", "hazard", "poisson", "linear")),
+    ],
+)
 def test_a_rare_treatment_has_a_larger_standard_error(monkeypatch, model, mechanism):
     private = people(4000, 1, like_private=True)
     untold, told = errors(monkeypatch, private, model=model, mechanism=mechanism)

@@ -1,0 +1,177 @@
+"""Models fitted to a noisy histogram of their columns (Lei 2011): fits and predictions.
+
+**A prediction** is the fit to a histogram as it might come out: to each cell's share of the public rows, times the
+number of private people, noise of the very distribution is added, by the same draws whatever is asked. The errors are
+those that the fit to it reports, averaged over `DRAWN` of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.typing import IntArray
+from hdpstats.inference.draws import Generator, nodes
+from hdpstats.inference.sandwich import PredictedErrors
+from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.histogram.estimate import HistogramWeights
+from hdpstats.mechanisms.histogram.query import HistogramQuery, HistogramRelease, PerturbedHistogram
+from hdpstats.mechanisms.histogram.request import axes_of, centres, places
+from hdpstats.mechanisms.histogram.site import cells_of, prepare
+from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.models.model_spec import LossSpec, ModelSpec
+from hdpstats.models.points import Prediction
+from hdpstats.models.regression_spec import RegressionSpec
+from hdpstats.models.request import FitRequest
+from hdpstats.models.site_records import SiteRecords
+from hdpstats.models.weighted import fit_weighted
+from hdpstats.privacy.accountant import guarantee
+from hdpstats.privacy.relation import Relation
+from hdpstats.records.query import of_kind
+from hdpstats.records.several import charged_events
+from hdpstats.results import Result, WeightedSample
+from hdpstats.results.facts import SampleFacts
+from hdpstats.sites import Study
+from hdpstats.solvers.nearest import halving_order
+
+CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."
+
+DRAWN = 4
+"""Histograms over which predicted variances are averaged."""
+
+
+def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequest) -> Result:
+    """Release a histogram of a model's columns and fit the model to the weighted centres of cells."""
+    checked = _checked(spec)
+    sample = perturbed_histogram(
+        checked.study,
+        tuple(sorted(set(checked.needs))),
+        epsilon=request.epsilon,
+        bins=options.bins,
+        replicate=request.replicate,
+    )
+    return _fitted(checked, sample)
+
+
+def predict_histogram(
+    spec: LossSpec, options: PerturbedHistogram, request: FitRequest, people: Mapping[str, int]
+) -> Prediction:
+    """Return what a fit to a noisy histogram would report for private people like the public ones.
+
+    Raises
+    ------
+    MechanismError
+        If a fit would be refused, or there are no public rows with all columns.
+    """
+    checked, table = _checked(spec), spec.study.public
+    columns = tuple(sorted(set(checked.needs)))
+    if table is None or any(name not in table.names for name in columns):
+        raise MechanismError(
+            "the errors of a fit to a histogram are predicted from public rows with all of its columns; give the study "
+            "public=, or plan mechanism 'objective'",
+            available=("objective",),
+        )
+    records = sum(people.values())
+    query = _query(spec.study, columns, records=records, epsilon=request.epsilon, bins=options.bins, replicate=1)
+    rows, facts = table.admitted(columns), spec.site_facts(records)
+    expected = np.bincount(cells_of(query, rows), minlength=query.cells) * (records / max(rows.rows, 1))
+    rng, found = nodes(), []
+    for _ in range(DRAWN):
+        release = _drawn(query, facts, np.rint(expected).astype(np.int64), rng)
+        found.append(_fitted(checked, _sample(spec.study, query, release, records=records)).estimate)
+    sampling, privacy = (
+        np.sqrt(np.maximum(np.mean([np.diag(each) for each in parts], axis=0), 0.0))
+        for parts in ([each.sampling for each in found], [each.privacy for each in found])
+    )
+    return Prediction(
+        mechanism=options,
+        errors=PredictedErrors(
+            reported=np.hypot(sampling, privacy),
+            sampling=sampling,
+            privacy=privacy,
+            public=None if spec.public_only is None else np.asarray(spec.public_only.bse.to_numpy()),
+        ),
+        reported=True,
+        sites={name: SiteRecords(records=n, records_sd=0.0, most=n, request=request) for name, n in people.items()},
+    )
+
+
+def perturbed_histogram(
+    study: Study, columns: tuple[str, ...], *, epsilon: Fraction, bins: int | None, replicate: int
+) -> WeightedSample:
+    """Release a histogram of the private records.
+
+    Raises
+    ------
+    ArgumentError, SchemaError, MechanismError, InsufficientBudget
+        Before anything is charged; MechanismError where the grid would be too fine for the number of people.
+    """
+    site = study.site
+    if site is None:
+        raise ArgumentError("a histogram needs private records; this study has none", argument="private")
+    query = _query(study, columns, records=site.records, epsilon=epsilon, bins=bins, replicate=replicate)
+    return _sample(study, query, of_kind(site.answer(query), HistogramRelease), records=site.records)
+
+
+def _query(
+    study: Study, columns: tuple[str, ...], *, records: int, epsilon: Fraction, bins: int | None, replicate: int
+) -> HistogramQuery:
+    rate = epsilon / study.relation.persons_changed
+    axes = axes_of(study.schema, columns, people=records, rate=rate, bins=bins)
+    return HistogramQuery(axes=axes, epsilon=epsilon, schema_sha256=study.schema.sha256, replicate=replicate)
+
+
+def _drawn(query: HistogramQuery, facts: SiteFacts, counts: IntArray, rng: Generator) -> HistogramRelease:
+    """Return a histogram of known counts as it might come out: the noise protects nobody."""
+    prepared = prepare(query, facts)
+    odds = -np.expm1(-float(prepared.noise.rate))
+    noise = rng.geometric(odds, len(counts)) - rng.geometric(odds, len(counts))
+    return HistogramRelease(
+        counts=tuple((counts + noise).tolist()), noise_variance=prepared.noise.variance, events=prepared.events
+    )
+
+
+def _sample(study: Study, query: HistogramQuery, release: HistogramRelease, *, records: int) -> WeightedSample:
+    """Return the centres of cells with their noisy counts, made weights."""
+    schema, axes = study.schema, query.axes
+    columns = tuple(axis.name for axis in axes)
+    exact = study.relation is Relation.REPLACE_ONE and not schema.leaves_out(columns)
+    distribution = HistogramWeights(
+        counts=np.array(release.counts, dtype=np.int64),
+        rate=query.epsilon / study.relation.persons_changed,
+        cell=np.arange(query.cells, dtype=np.int64),
+        records=records if exact else None,
+        projection="simplex",
+        seed=release.sha256,
+        order=halving_order(places(axes)),
+    )
+    return WeightedSample(
+        rows=centres(schema, axes),
+        schema=schema,
+        distribution=distribution,
+        facts=SampleFacts(
+            method=f"perturbed histogram (Lei 2011) of {query.cells} cells, no public records",
+            columns=columns,
+            formula=None,
+            records=records if exact else max(sum(release.counts), 0),
+            public_rows=0,
+            notes=(CENTRES,),
+            records_sd=None if exact else distribution.total_sd,
+            complete_rows=None if exact else schema.leaves_out(columns),
+        ),
+        queries=(query,),
+        releases=(release,),
+        guarantee=guarantee(charged_events(release), relation=study.relation),
+    )
+
+
+def _checked(spec: ModelSpec) -> RegressionSpec | HazardSpec:
+    if not isinstance(spec, RegressionSpec | HazardSpec):
+        raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
+    return spec
+
+
+def _fitted(spec: RegressionSpec | HazardSpec, sample: WeightedSample) -> Result:
+    return fit_weighted(replace(spec, study=Study(public=sample.rows, schema=spec.study.schema)), sample)
