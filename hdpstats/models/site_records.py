@@ -13,8 +13,9 @@ from typing import final
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.cohort import OwnDescription, SiteDescription, described_sites, own_description
+from hdpstats.models.cohort import OwnDescription, SiteDescription, own_description
 from hdpstats.models.count_share import count_sd, left_for_fit
+from hdpstats.models.given_description import described_sites
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.accountant import total

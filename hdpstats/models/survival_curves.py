@@ -16,8 +16,8 @@ from hdpstats.formulas.parser import Term, parse_survival
 from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.mechanisms.description.site import levels_of, prepare
-from hdpstats.models.cohort import check_described_study
 from hdpstats.models.curves_plan import CurvesPlan, plan_curves
+from hdpstats.models.given_description import check_described_study
 from hdpstats.models.intervals import checked_times, ends_of
 from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
 from hdpstats.models.releases import check_private, released

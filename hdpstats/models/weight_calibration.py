@@ -10,7 +10,8 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference.calibrated_weights import CalibratedWeights
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
-from hdpstats.models.cohort import MOST_NOISE, check_described_study
+from hdpstats.models.cohort import MOST_NOISE
+from hdpstats.models.given_description import check_described_study
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.results import WeightedSample
 from hdpstats.results.description import Description
