@@ -29,7 +29,7 @@ SPEND_ALL = """
 made = 0
 try:
     for number in range(1, 10**6):
-        charge = ledger.charge(request_for(number + 10**6 * int(worker)), Spend(Fraction(1, 100)))
+        charge = ledger.charge(request_for(number + 10**6 * int(worker)), Spend(Fraction(1, 40)))
         made += 1
         ledger.persist(charge, "{}")
 except InsufficientBudget:

@@ -24,8 +24,7 @@ from tests.waiting import GENEROUS, until
 
 
 def test_eight_processes_create_a_ledger_and_charge_exactly_its_total(url):
-    script = SPEND_ALL.replace("Fraction(1, 100)", "Fraction(1, 40)")
-    codes, counts = run_together(script, url, 8)
+    codes, counts = run_together(SPEND_ALL, url, 8)
     assert codes == [0] * 8
     assert sum(map(int, counts)) == 40
     ledger = Ledger(url, dataset="trial", epsilon=1)

@@ -7,13 +7,14 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, NumericColumn, Offset, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
+from tests.examples import examples
 
 SCHEMA = Schema(
     age=Continuous(20, 90),
@@ -91,7 +92,7 @@ def check_declared(column, admitted, length):
 
 
 @given(name=COLUMNS, cells=st.lists(CELLS, max_size=8))
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_any_cells_are_admitted_each_on_its_own(name, cells):
     column = SCHEMA[name]
     with np.errstate(all="raise"):
@@ -125,7 +126,7 @@ TYPED = st.one_of(
 
 
 @given(name=COLUMNS, cells=TYPED, odd=CELLS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_an_odd_cell_that_changes_the_type_changes_no_other_cell(name, cells, odd):
     column = SCHEMA[name]
     with np.errstate(all="raise"):
@@ -146,7 +147,7 @@ def test_the_distribution_rejects_a_reading_that_depends_on_the_type_of_the_colu
 
 
 @given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), max_size=5))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_table_admits_every_row_and_leaves_the_frame_as_it_was(rows):
     schema = Schema({name: SCHEMA[name] for name in ("age", "grade", "status")})
     frame = pd.DataFrame({name: objects([row[place] for row in rows]) for place, name in enumerate(schema)})
@@ -182,7 +183,7 @@ def partition(cells):
 
 
 @given(cells=TYPED, odd=CELLS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_cell_changes_nobody_elses_name(cells, odd):
     before = partition(cells)
     after = partition(objects([*cells.astype(object).tolist(), odd]))
@@ -191,7 +192,7 @@ def test_a_cell_changes_nobody_elses_name(cells, odd):
 
 
 @given(cells=st.lists(CELLS, max_size=8))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_whether_a_time_was_beyond_the_horizon_is_a_matter_of_its_own_cell(cells):
     column = SCHEMA["time"]
     with np.errstate(all="raise"):

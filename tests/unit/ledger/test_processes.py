@@ -34,14 +34,14 @@ from tests.processes import (
 )
 
 
-def test_eight_processes_open_a_new_file_and_make_exactly_a_hundred_charges_of_a_hundredth(path):
+def test_eight_processes_open_a_new_file_and_make_exactly_forty_charges_of_a_fortieth(path):
     codes, counts = run_together(SPEND_ALL, path, 8)
     assert codes == [0] * 8
-    assert sum(map(int, counts)) == 100
+    assert sum(map(int, counts)) == 40
     ledger = Ledger(path, dataset="trial", epsilon=1)
     assert ledger.spent == Spend(Fraction(1))
-    assert ledger.history()["released"].sum() == 100
-    assert ledger.verify().entries == 201
+    assert ledger.history()["released"].sum() == 40
+    assert ledger.verify().entries == 81
 
 
 def test_processes_that_mix_both_kinds_fill_both_parts_and_no_more(path):

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hdpstats._base.errors import ArgumentError
@@ -11,13 +11,14 @@ from hdpstats.privacy.budget import DELTA_GRAIN, EPSILON_GRAIN, Budget, Spend, r
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, Floor, agreed, shared, square_of
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.records.several import in_parts
+from tests.examples import examples
 
 TOTAL = Budget(3, 1e-6)
 FLOOR = Floor.of(TOTAL)
 amounts = st.fractions(min_value=0, max_value=2, max_denominator=10**30)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(epsilon=amounts, delta=st.fractions(min_value=0, max_value=Fraction(1, 2)), mu_squared=amounts)
 def test_a_charge_is_no_less_than_the_cost_and_has_few_digits(epsilon, delta, mu_squared):
     cost = Spend(epsilon, delta, mu_squared)
@@ -82,7 +83,7 @@ def test_parts_of_a_fit_add_up_and_are_charged_as_they_are(parts):
     assert square_of(Fraction(1), Fraction(1, 10**6)) <= mu_of(Fraction(1), Fraction(1, 10**6)) ** 2
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(costs=st.lists(st.integers(1, 400), min_size=1, max_size=6).map(sorted), least=st.integers(1, 300))
 def test_rounds_known_by_their_sum_alone_are_charged_no_less_than_they_will_be(costs, least):
     floor = Floor(epsilon=least * EPSILON_GRAIN, mu_squared=MU_SQUARED_GRAIN)

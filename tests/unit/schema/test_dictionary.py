@@ -1,10 +1,11 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from hdpstats._base.errors import SchemaError
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
+from tests.examples import examples
 
 HEAD = "format: hdpstats schema\nversion: 2\n"
 
@@ -45,7 +46,7 @@ def path(tmp_path_factory):
 
 
 @given(columns=st.dictionaries(NAMES, COLUMNS, min_size=1, max_size=5))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_yaml_round_trip(path, columns):
     schema = Schema(columns)
     schema.to_yaml(path)
