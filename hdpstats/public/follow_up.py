@@ -156,8 +156,15 @@ def _dominated(first: IntArray, second: IntArray, w: FloatArray, a: IntArray, b:
     """Return for each pair of limits the sum of ``w`` where ``first < a`` and ``second < b``; all are at least 0.
 
     A wavelet matrix: rows in the order of ``first``, split by the binary digits of ``second`` from the highest on, so
-    that the rows below a limit stay in one piece that is narrowed digit by digit.
+    that the rows below a limit stay in one piece that is narrowed digit by digit. Where one of the limits leaves out
+    nobody, or everybody, it takes no part.
     """
+    if not len(first) or np.max(a, initial=0) <= np.min(first) or np.max(b, initial=0) <= np.min(second):
+        return np.zeros(len(a))
+    if np.min(a, initial=np.max(first) + 1) > np.max(first):
+        return _below(second, w, b)
+    if np.min(b, initial=np.max(second) + 1) > np.max(second):
+        return _below(first, w, a)
     order = np.argsort(first, kind="stable")
     low, high = np.zeros(len(a), dtype=np.int64), np.searchsorted(first[order], a)
     second, w, total = second[order], w[order], np.zeros(len(a))
@@ -172,6 +179,12 @@ def _dominated(first: IntArray, second: IntArray, w: FloatArray, a: IntArray, b:
         split = np.concatenate([np.flatnonzero(zero), np.flatnonzero(~zero)])
         second, w = second[split], w[split]
     return total
+
+
+def _below(keys: IntArray, w: FloatArray, limits: IntArray) -> FloatArray:
+    """Return for each limit the sum of ``w`` where a key is below it; all are at least 0."""
+    total = np.concatenate([[0.0], np.cumsum(np.bincount(keys, w))])
+    return np.asarray(total[np.minimum(limits, len(total) - 1)])
 
 
 def brier_scores(rows: FollowUp, incidence: FloatArray, times: FloatArray, *, cause: int = 1) -> FloatArray:

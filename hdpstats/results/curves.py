@@ -156,6 +156,11 @@ def _incidence(
 
     With one cause, value and limits are one minus those of `survival`.
     """
+    if z is None and len(model.theta) == 1:
+        hazard = LINKS[model.facts.link].hazard(_predictor(model, X, offset)[:, :, 0])
+        with np.errstate(divide="ignore"):
+            lost = np.cumsum(np.log1p(-hazard, out=hazard), axis=1, out=hazard)
+        return _without_limits(np.where(places > 0, -np.expm1(lost[:, places - 1]), 0.0))
     parts = CurveParts.of(model, X, offset)
     before = np.exp(parts.log_survival[:, :-1])
     cumulated = np.cumsum(before * parts.hazard[:, :, cause], axis=1)
