@@ -86,7 +86,7 @@ def curves_compare(
     curves: hdp.SurvivalCurves, result: hdp.Result, newdata: pd.DataFrame, conf_level: float = 0.95
 ) -> pd.DataFrame:
     """Return a hazard model's survival, averaged over rows, against curves."""
-    own = instance(curves, hdp.SurvivalCurves, argument="x")
+    own: hdp.SurvivalCurves = instance(curves, hdp.SurvivalCurves, argument="x")
     return own.compare(instance(result, hdp.Result), newdata, alpha=1.0 - conf_level)
 
 

@@ -29,10 +29,12 @@ for ``F``. No draws are needed.
 **Limits** of survival are the union of :math:`H \pm z s` and :math:`H \exp(\pm z s / \max(H, s / 3))`: the first is
 right where noise dominates, the second one where few events do. The upper limit is at least that of the same counts
 with one more person exposed in each interval: with few people left :math:`D_j / Y^*_j` says too little of how large
-survival may be (as in Clopper and Pearson's limits). Those of incidence are the union of :math:`F \pm z s` and
-:math:`F \exp(\pm z s / \max(F, s / 3))`. Numbers are stated at the ends of intervals, up to the first interval
-in which people at risk are fewer than `FEWEST_AT_RISK` standard deviations of their noise. Between the ends nothing was
-counted: where a number is needed there, ``H`` is taken as linear.
+survival may be (as in Clopper and Pearson's limits). Where people at risk are fewer than `FAINT` standard deviations of
+their noise, something tends to be stated because noise added to them, which makes survival too large: the lower limit
+is at most that of counts with `LUCK` standard deviations fewer. Limits of incidence are the union of
+:math:`F \pm z s` and :math:`F \exp(\pm z s / \max(F, s / 3))`. Numbers are stated at the ends of intervals, up to the
+first interval in which people at risk are fewer than `FEWEST_AT_RISK` standard deviations of their noise. Between the
+ends nothing was counted: where a number is needed there, ``H`` is taken as linear.
 
 **Quantiles** have as limits ends of intervals: the last one at which survival's lower limit is above the level, and the
 first one at which the upper limit is at most that. So they hold whatever survival does in between. Restricted means
@@ -63,6 +65,8 @@ SMOOTHED_RATE: Final = 0.9
 """Nor a smoothed one above this."""
 STEEPEST: Final = 5.0
 """The largest exponent of the limits on the logarithmic scale."""
+FAINT, LUCK = 5.0, 0.7
+"""With fewer people at risk than FAINT such deviations the lower limit takes LUCK of them off."""
 FEWEST_AT_RISK: Final = 2.0
 """With fewer people at risk than so many standard deviations of their noise, nothing is stated from there on."""
 
@@ -89,7 +93,7 @@ class LifeTable:
     half : float
         The part of an interval for which who is censored in it is not exposed, and who begins in it is: one half, or 0
         where people leave and come at its end.
-    besides : float
+    besides : (J,) float64 or float
         People who are taken as exposed in each interval besides.
     """
 
@@ -100,7 +104,7 @@ class LifeTable:
     entered: FloatArray | None
     sd: float
     half: float = 0.5
-    besides: float = 0.0
+    besides: FloatArray | float = 0.0
 
     @property
     def intervals(self) -> int:
@@ -131,6 +135,12 @@ class LifeTable:
     def at_risk_sd(self) -> FloatArray:
         """The standard deviation of the noise of people at risk (J + 1,)."""
         return np.asarray(self.sd * np.sqrt(self._cells_behind))
+
+    @property
+    def lucky(self) -> FloatArray:
+        """People (J,) that noise may have added where they are few for it, so that something is stated at all."""
+        Y, sd = self.at_risk[:-1], self.at_risk_sd[:-1]
+        return np.asarray(np.where(FAINT * sd > Y, np.minimum(LUCK * sd, Y / 3.0), 0.0))
 
     @cached_property
     def stated(self) -> BoolArray:
@@ -275,10 +285,10 @@ class Band:
 def survival(table: LifeTable, z: float) -> Band:
     """Return survival with limits at a normal quantile."""
     H, s = table.cumulated, np.sqrt(np.diag(table.cumulated_covariance))
-    more = replace(table, besides=1.0)
-    other = np.sqrt(np.diag(more.cumulated_covariance))
-    low = np.exp(-limits_of(H, s, z)[1])
-    high = np.exp(-np.minimum(limits_of(H, s, z)[0], limits_of(more.cumulated, other, z)[0]))
+    more, fewer = replace(table, besides=1.0), replace(table, besides=-table.lucky)
+    shift = [np.sqrt(np.diag(each.cumulated_covariance)) for each in (more, fewer)]
+    low = np.exp(-np.maximum(limits_of(H, s, z)[1], limits_of(fewer.cumulated, shift[1], z)[1]))
+    high = np.exp(-np.minimum(limits_of(H, s, z)[0], limits_of(more.cumulated, shift[0], z)[0]))
     S = np.exp(-H)
     return Band(S, S * s, np.minimum.accumulate(low), np.minimum.accumulate(high))
 

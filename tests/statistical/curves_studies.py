@@ -11,7 +11,14 @@ from functools import cache
 import numpy as np
 
 import hdpstats.api as hdp
-from hdpstats.inference.life_tables import LifeTable, crossing_of, incidence, restricted_mean, survival
+from hdpstats.inference.life_tables import (
+    LifeTable,
+    crossing_of,
+    incidence,
+    limits_of_crossing,
+    restricted_mean,
+    survival,
+)
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.public.follow_up import FollowUp, kaplan_meier
 from hdpstats.public.log_rank import log_hazard_ratios
@@ -62,7 +69,7 @@ def table(rng, time, what, cuts, epsilon, causes=1):
     J, width = len(cuts) - 1, causes + 1
     interval = np.searchsorted(cuts[1:], time, side="left")
     inside = np.minimum(interval, J - 1) * width + np.where(what > 0, what - 1, causes)
-    cell = np.where(interval >= J, J * width, inside)
+    cell = np.where((interval >= J) | ((time == cuts[-1]) & (what == 0)), J * width, inside)
     counts, sd = np.bincount(cell, minlength=J * width + 1).astype(float), 0.0
     if np.isfinite(epsilon):
         p = -np.expm1(-epsilon / 2)
@@ -88,7 +95,7 @@ def curves(n, group, intervals, epsilon):
     for seed in range(CURVES):
         rng = np.random.default_rng([1, n, group, intervals, seed])
         time, what = people(rng, n, group)
-        found = table(rng, time, what, cuts, epsilon)
+        found = known_total(rng, table(rng, time, what, cuts, epsilon), n, cuts, epsilon)
         band = survival(found, Z)
         rows = kaplan_meier(FollowUp(time=time, cause=what, causes=1))
         errors.append(band.value[1:] - true)
@@ -97,7 +104,7 @@ def curves(n, group, intervals, epsilon):
         half.append((band.high[1:] - band.low[1:]) / 2)
         value, error = restricted_mean(found, HORIZON)
         of_mean.append(abs(value - mean) <= Z * error)
-        low, high = (crossing_of(part, cuts, 0.5) for part in (band.low, band.high))
+        low, high = limits_of_crossing(band, cuts, 0.5)
         of_median.append(low <= middle <= high)
     return {
         "error": float(np.sqrt(np.mean(np.square(errors)))),
@@ -108,6 +115,20 @@ def curves(n, group, intervals, epsilon):
         "mean": float(np.mean(of_mean)),
         "median": float(np.mean(of_median)),
     }
+
+
+def known_total(rng, own, n, cuts, epsilon):
+    """Return a group's table shifted by what all cells are off the public number of people of two groups.
+
+    All that counts of the other group, of as many cells, is the sum of their noise.
+    """
+    if not np.isfinite(epsilon):
+        return own
+    cells = own.events.size + own.censored.size + 1
+    p = -np.expm1(-epsilon / 2)
+    other = (rng.geometric(p, cells + 1) - rng.geometric(p, cells + 1)).sum()
+    amount = (n - own.events.sum() - own.censored.sum() - own.stayed - other) / (2 * cells + 1)
+    return replace(own, events=own.events + amount, censored=own.censored + amount, stayed=own.stayed + amount)
 
 
 def shifted(tables, people):
@@ -178,3 +199,69 @@ def rejections(sizes, intervals, epsilon, *, ratio=1.0, peto=False, repeats=TEST
         "held": float(np.mean(np.array(held)[known])) if known.any() else np.nan,
         "known": float(np.mean(known)) if len(logs) else np.nan,
     }
+
+
+SHAPES = {
+    "flat": lambda rng, n: rng.exponential(5.0, n),
+    "rising": lambda rng, n: 4.0 * rng.weibull(2.0, n),
+    "falling": lambda rng, n: 6.0 * rng.weibull(0.4, n),
+    "a third early": lambda rng, n: np.where(rng.random(n) < 0.3, 0.1 * rng.random(n), rng.exponential(12.0, n)),
+}
+"""Times of events in a horizon of 6, beside those like Rotterdam."""
+
+CENSORED = {
+    "spread": lambda rng, n: rng.uniform(2.0, 8.0, n),
+    "all by half": lambda rng, n: rng.uniform(0.0, 3.0, n),
+    "strong": lambda rng, n: rng.exponential(3.0, n),
+    "none": lambda _, n: np.full(n, 7.0),
+}
+
+
+@cache
+def truth_of(shape, intervals):
+    drawn = np.sort(SHAPES[shape](np.random.default_rng(0), 4_000_000))
+    return 1.0 - np.searchsorted(drawn, np.linspace(0.0, 6.0, intervals + 1)[1:]) / len(drawn)
+
+
+def drawn_table(rng, n, shape, censored, cuts, epsilon, causes=1):
+    failed, left = SHAPES[shape](rng, n), CENSORED[censored](rng, n)
+    time = np.minimum(failed, left)
+    what = np.where((failed <= left) & (time <= 6.0), rng.integers(1, causes + 1, n), 0)
+    return table(rng, time, what, cuts, epsilon, causes=causes)
+
+
+def shapes(n, shape, censored, epsilon, intervals=8, causes=1):
+    """Return coverage where something is stated, of survival or of the incidence of one of two causes: mean, least.
+
+    Groups that would not be shown are left out, as for users.
+    """
+    cuts, true, held, known = np.linspace(0.0, 6.0, intervals + 1), truth_of(shape, intervals), [], []
+    true = true if causes == 1 else (1.0 - true) / causes
+    for seed in range(CURVES):
+        rng = np.random.default_rng([5, n, list(SHAPES).index(shape), list(CENSORED).index(censored), causes, seed])
+        found = drawn_table(rng, n, shape, censored, cuts, epsilon, causes)
+        people = found.events.sum() + found.censored.sum() + found.stayed
+        if people < FEWEST * found.sd * np.sqrt(found.events.size + intervals + 1):
+            continue
+        band = survival(found, Z) if causes == 1 else incidence(found, 0, Z)
+        held.append((band.low[1:] <= true + 1e-12) & (true - 1e-12 <= band.high[1:]))
+        known.append(found.stated[1:])
+    held, known = np.array(held), np.array(known)
+    often = known.sum(axis=0) >= CURVES / 5
+    each = (held & known).sum(axis=0)[often] / known.sum(axis=0)[often]
+    return {
+        "held": float(each.mean()),
+        "least": float(each.min()),
+        "shown": len(held) / CURVES,
+        "stated": float(known.mean()),
+    }
+
+
+def unequal(sizes, shape, censored, epsilon, intervals=6):
+    """Return how often the test rejects equal hazards of groups that are censored differently."""
+    cuts, rejected = np.linspace(0.0, 6.0, intervals + 1), []
+    for seed in range(TESTS):
+        rng = np.random.default_rng([6, *sizes, list(SHAPES).index(shape), seed])
+        tables = [drawn_table(rng, n, shape, each, cuts, epsilon) for n, each in zip(sizes, censored, strict=True)]
+        rejected.append(noisy_score([tables]).test().p_value < 0.05)
+    return float(np.mean(rejected))

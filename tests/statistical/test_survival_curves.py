@@ -13,6 +13,8 @@ pytestmark = pytest.mark.validate
 
 PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "survival-curves.md"
 EPSILONS = (0.1, 0.3, 1.0)
+CHANCE = 0.015
+"""Two Monte-Carlo errors of a coverage, and half of one: the least of many."""
 CURVES = {
     (2643, 0, 6): (0.0177, 0.0101, 0.0090),
     (2643, 0, 12): (0.0227, 0.0113, 0.0087),
@@ -27,6 +29,25 @@ APART = {0.3: (0.008, 0.062), 1.0: (0.0025, 0.017)}
 CAUSES = {339: (None, 0.072, 0.031), 1000: (None, 0.027, 0.0145)}
 """Expected errors of the incidence of one of two causes by people, at 12 intervals."""
 
+SMALL = tuple(
+    (n, shape, censored, epsilon)
+    for n, epsilon in ((100, 1.0), (340, 0.3), (500, 1.0))
+    for shape in studies.SHAPES
+    for censored in ("spread", "all by half")
+    if (shape, censored) != ("a third early", "all by half")
+)
+"""People, kinds of hazards and of censoring, and epsilon of what is drawn besides, with 8 intervals.
+
+Left out is what needs another cut: a third who fail at once where many are censored in the same interval.
+"""
+
+UNEQUAL = tuple(
+    (shape, censored, epsilon)
+    for shape in ("flat", "rising", "falling")
+    for censored in (("spread", "spread"), ("none", "strong"))
+    for epsilon in (0.3, 1.0)
+)
+
 SIZES = ((500, 500), (2643, 339), (400, 300, 300))
 POWER = {(500, 500): (None, 0.57, 0.94), (2643, 339): (None, 0.60, 0.94)}
 """Expected power at a hazard ratio of 0.7, with 6 intervals."""
@@ -39,6 +60,8 @@ def measured():
         "curves": {(*key, e): studies.curves(*key, e) for key in CURVES for e in (*EPSILONS, np.inf)},
         "patients": {e: studies.patients(12, e) for e in EPSILONS},
         "causes": {(n, e): studies.causes(n, 12, e) for n in CAUSES for e in EPSILONS},
+        "shapes": {(*key, causes): studies.shapes(*key, causes=causes) for key in SMALL for causes in (1, 2)},
+        "unequal": {key: studies.unequal((500, 500), *key) for key in UNEQUAL},
         "size": {(key, e): studies.rejections(key, 6, e) for key in SIZES for e in EPSILONS},
         "peto": {(key, e): studies.rejections(key, 6, e, peto=True) for key in SIZES[:1] for e in EPSILONS},
         "power": {
@@ -102,6 +125,23 @@ def page_of(found):
         lines.append(f"| {n} | {epsilon:g} | {error} | {each['held']:.3f} | {each['least']:.3f} |")
     lines += [
         "",
+        "## Other hazards, small groups",
+        "",
+        "8 intervals of a horizon of 6; hazards that are flat, rising (Weibull 2), falling (Weibull 0.4), or so that a",
+        "third fail at once; censored from 2 to 8, or all by half of the horizon. Coverage where something is stated,",
+        "in data sets that would be shown (share): mean over ends, and the least of them. Where a third fail at the",
+        "beginning of an interval in which many are censored, limits miss (.84 at 500 people): it needs another cut.",
+        "",
+        "| people | epsilon | hazards | censored | shown | survival | least | incidence of 1 of 2 causes | least |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for key in SMALL:
+        one, two = found["shapes"][*key, 1], found["shapes"][*key, 2]
+        n, shape, censored, epsilon = key
+        numbers = " | ".join(f"{each[part]:.3f}" for each in (one, two) for part in ("held", "least"))
+        lines.append(f"| {n} | {epsilon:g} | {shape} | {censored} | {one['shown']:.2f} | {numbers} |")
+    lines += [
+        "",
         "## Tests at 5 %",
         "",
         f"6 intervals, the first group's hazards. Size over {studies.TESTS} data sets (Monte-Carlo error .005), power",
@@ -122,6 +162,19 @@ def page_of(found):
             f"{each['held']:.3f}" if len(key) == 2 else "",
         ]
         lines.append(f"| {' + '.join(map(str, key))} | {epsilon:g} | {' | '.join(cells)} |")
+    lines += [
+        "",
+        f"Groups of 500 with equal hazards of other kinds, censored alike or differently: size over {studies.TESTS}",
+        "data sets. Hazards that fall within an interval and censoring that differs between groups make it larger: such",
+        "an interval needs another cut.",
+        "",
+        "| hazards | censored | epsilon | size |",
+        "| --- | --- | --- | --- |",
+        *(
+            f"| {shape} | {censored[0]} and {censored[1]} | {epsilon:g} | {size:.3f} |"
+            for (shape, censored, epsilon), size in found["unequal"].items()
+        ),
+    ]
     return "\n".join([*lines, ""])
 
 
@@ -140,21 +193,31 @@ def test_curves_of_real_patients_are_near_those_without_noise(measured, epsilon)
 def test_limits_cover(measured, key):
     for epsilon in EPSILONS:
         found = measured["curves"][*key, epsilon]
-        assert found["held"] >= 0.93
-        assert found["least"] >= 0.90
+        assert found["least"] >= 0.93 - CHANCE
         assert min(found["mean"], found["median"]) >= 0.91
+
+
+@pytest.mark.parametrize("causes", [1, 2])
+def test_limits_cover_small_groups_and_steep_hazards(measured, causes):
+    for key in SMALL:
+        found = measured["shapes"][*key, causes]
+        assert found["held"] >= 0.93
+        assert found["least"] >= 0.93 - CHANCE
 
 
 def test_incidence_covers(measured):
     for (n, epsilon), found in measured["causes"].items():
         expected = CAUSES[n][EPSILONS.index(epsilon)]
-        assert found["held"] >= 0.93
+        assert found["least"] >= 0.93 - CHANCE
         assert expected is None or found["error"] <= 1.12 * expected
 
 
 def test_tests_keep_their_level_and_have_power(measured):
     for found in [*measured["size"].values(), *measured["peto"].values()]:
         assert 0.035 <= found["rejected"] <= 0.065
+    for (shape, censored, _), size in measured["unequal"].items():
+        unlike = censored[0] != censored[1]
+        assert size <= (0.10 if shape == "falling" and unlike else 0.07)  # hazards fall within the first interval
     for (key, epsilon), found in measured["power"].items():
         expected = POWER[key][EPSILONS.index(epsilon)]
         assert expected is None or found["rejected"] >= expected - 0.05
