@@ -76,25 +76,27 @@ def difference(kind: str, dimension: int, rng: np.random.Generator) -> np.ndarra
 
 @dataclass(frozen=True)
 class Pooled:
-    """Whether intervals cover (repeats, D), errors in standard units (repeats, D) and those of one scale."""
+    """Whether intervals cover (repeats, D), and errors in standard units (repeats, D): of fits, of others.
+
+    ``one_scale`` has one scale by maximum likelihood, ``known`` the true sizes of differences, which no fit can know.
+    """
 
     covered: np.ndarray
     errors: np.ndarray
     one_scale: np.ndarray
     one_scale_covered: np.ndarray
+    known: np.ndarray
 
 
 def pooled_intervals(design: Design, epsilon: float, kind: str, *, repeats: int) -> Pooled:
-    """Draw both estimates with normal errors and pool them: as the package does, and with one scale, by likelihood."""
+    """Draw both estimates with normal errors and pool them: as the package does, and in two other ways."""
     rng = np.random.default_rng([int(10 * epsilon), DIFFERENCES.index(kind)])
     Vu, fit, M = design.private[epsilon], design.fit, design.directions
     D, back = len(Vu), np.linalg.inv(design.directions)
     rows = []
     for number in range(repeats):
-        private = draws.normal(rng, Vu, 1)[0]
-        public = replace(
-            fit, theta=M @ difference(kind, D, rng) + draws.normal(rng, fit.covariance, 1)[0], penalty=None
-        )
+        private, apart = draws.normal(rng, Vu, 1)[0], difference(kind, D, rng)
+        public = replace(fit, theta=M @ apart + draws.normal(rng, fit.covariance, 1)[0], penalty=None)
         found = pool(private, Vu, public)
         own = draws.generator(f"{number:064x}")
         count = 8 * len(found.weights)
@@ -103,8 +105,11 @@ def pooled_intervals(design: Design, epsilon: float, kind: str, *, repeats: int)
         K = _one_scale(private - public.theta, Vu, fit.covariance)
         alone = public.theta + K @ (private - public.theta)
         reach = 1.959964 * np.sqrt(np.diag(back @ K @ Vu @ back.T))
+        sizes = np.full(D, SIZE) if kind == "all" else np.abs(apart)
+        T = fit.covariance + (M * sizes**2) @ M.T
+        known = public.theta + T @ np.linalg.solve(T + Vu, private - public.theta)
         error, other = back @ found.point, back @ alone
-        rows.append((np.abs(error) <= half, error, other, np.abs(other) <= reach))
+        rows.append((np.abs(error) <= half, error, other, np.abs(other) <= reach, back @ known))
     return Pooled(*(np.array(column) for column in zip(*rows, strict=True)))
 
 

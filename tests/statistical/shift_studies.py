@@ -1,206 +1,79 @@
-"""Data sets of known truth whose private covariates differ from the public ones, fitted with and without averages."""
+"""Fits to private people who differ from the public ones: without averages of them, with them, and what these rest on.
+
+Each data set is fitted twice by the public interface: as a fit is by itself (*described*), and with ``describe=False``
+(*declined*). The release of the former is then read a second time, with the private rows themselves in place of raked
+public ones (*oracle*): what no description could do better.
+"""
 
 import warnings
-from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from typing import Final
 
 import numpy as np
-import pandas as pd
-from scipy.special import expit
 
-import hdpstats.api as hdp
-import hdpstats.formula.api as hdpf
-from tests.statistical.studies import PATIENTS, patients_schema
+from hdpstats.records.estimate import Estimate
+from tests.statistical.shift_designs import Data
+from tests.statistical.shift_oracles import caught, oracle
 
-PRIVATE, PUBLIC = 2982, 555
-YEARS = 6
-HAZARD = "Surv(time, event) ~ age + size + grade3 + log1p(nodes) + hormon"
+READINGS: Final = ("declined", "described", "oracle")
+ESTIMATES: Final = ("private_only", "pooled")
+Line = tuple[float, str, str]
+"""Epsilon, estimate, reading."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Data:
-    """One data set: private and public rows, the model, and the true coefficients of the private people."""
+class Fits:
+    """Errors, lengths of 95 % intervals and whether these cover (repeats, p), of one estimate of many data sets."""
 
-    private: pd.DataFrame
-    public: pd.DataFrame
-    schema: hdp.Schema
-    formula: str
-    truth: np.ndarray
-
-    def model(self) -> object:
-        """Return the model on a study with a large account."""
-        study = hdp.Study(
-            private=self.private, public=self.public, schema=self.schema, budget=hdp.Budget(epsilon=100, delta=0.01)
-        )
-        if self.formula.startswith("Surv"):
-            return hdpf.hazard(self.formula, data=study, intervals=list(range(1, YEARS + 1)), baseline="dummies")
-        return hdpf.logit(self.formula, data=study)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fit:
-    """What one fit gave for one of its estimates, coefficient by coefficient."""
-
-    estimate: str
-    error: np.ndarray
+    errors: np.ndarray
+    widths: np.ndarray
     covered: np.ndarray
-    width: np.ndarray
+
+    @property
+    def coverage(self) -> np.ndarray:
+        """The share of intervals that cover (p,)."""
+        return np.asarray(self.covered.mean(axis=0))
 
 
-@cache
-def _frames() -> Mapping[str, pd.DataFrame]:
-    frames = {"rotterdam": hdp.datasets.load_rotterdam(), "gbsg": hdp.datasets.load_gbsg()}
-    return {name: frame.assign(nodes=frame["nodes"].clip(0, 40)) for name, frame in frames.items()}
-
-
-@cache
-def _logit_truth() -> np.ndarray:
-    study = hdp.Study(public=_frames()["rotterdam"], schema=_schema())
-    return hdpf.logit(PATIENTS, data=study).fit_public().params.to_numpy()
-
-
-def _schema() -> hdp.Schema:
-    return hdp.Schema(dict(patients_schema().items()) | {"nodes": hdp.Continuous(0, 40, complete=True)})
-
-
-def _design(frame: pd.DataFrame) -> np.ndarray:
-    size = frame["size"].astype(str)
-    columns = [np.ones(len(frame)), frame["age"], size == "20-50", size == ">50", frame["grade3"]]
-    return np.column_stack([*columns, np.log1p(frame["nodes"]), frame["hormon"]]).astype(float)
-
-
-def _sample(rng: np.random.Generator, frame: pd.DataFrame, rows: int) -> pd.DataFrame:
-    return frame.sample(rows, replace=True, random_state=rng).reset_index(drop=True)
-
-
-def patients(seed: int, *, differ: float = 0.0, public: str = "gbsg") -> Data:
-    """Return Rotterdam's covariates as private ones; coefficients of public people differ by so many per SD."""
-    rng, beta = np.random.default_rng(seed), _logit_truth()
-    spread = _design(_frames()["rotterdam"]).std(axis=0)
-    other = beta + differ * rng.standard_normal(len(beta)) / np.where(spread > 0, spread, 1.0)
-
-    def with_outcome(name: str, rows: int, at: np.ndarray) -> pd.DataFrame:
-        drawn = _sample(rng, _frames()[name], rows)
-        event = (rng.random(rows) < expit(_design(drawn) @ at)).astype(float)
-        return drawn.assign(event3=event)[list(_schema())]
-
-    private = with_outcome("rotterdam", PRIVATE, beta)
-    return Data(
-        private=private, public=with_outcome(public, PUBLIC, other), schema=_schema(), formula=PATIENTS, truth=beta
-    )
-
-
-def correlated(seed: int, *, rows: int = 10_000, columns: int = 10, public: int = 200) -> Data:
-    """Return correlated columns, AR(0.5), of which private means and standard deviations are moved."""
-    rng, k = np.random.default_rng(seed), np.arange(columns)
-    root = np.linalg.cholesky(0.5 ** np.abs(k[:, None] - k[None]))
-    P, X = (rng.standard_normal((n, columns)) @ root.T for n in (public, rows))
-    X = X * np.where(k % 2 == 0, 0.6, 1.4) + np.where(k % 3 == 0, 0.6, np.where(k % 3 == 1, -0.4, 0.0))
-    longest = np.quantile(np.linalg.norm(P, axis=1), 0.99)
-    X, P = (M / longest / np.maximum(1.0, np.linalg.norm(M / longest, axis=1))[:, None] for M in (X, P))
-    beta = rng.standard_normal(columns)
-    beta *= 1.5 / np.std(P @ beta)
-    names = [f"x{j + 1}" for j in k]
-    found = [
-        pd.DataFrame(M, columns=names).assign(y=(rng.random(len(M)) < expit(M @ beta)).astype(float)) for M in (X, P)
-    ]
-    schema = hdp.Schema(
-        {name: hdp.Continuous(-1, 1, complete=True) for name in names} | {"y": hdp.Binary(complete=True)}
-    )
-    return Data(
-        private=found[0],
-        public=found[1],
-        schema=schema,
-        formula="y ~ " + " + ".join(names),
-        truth=np.concatenate([[0.0], beta]),
-    )
-
-
-def _hazard_schema() -> hdp.Schema:
-    covariates = {name: _schema()[name] for name in ("age", "nodes", "size", "grade3", "hormon")}
-    follow_up = {"time": hdp.Duration(YEARS, unit="years", complete=True), "event": hdp.Binary(complete=True)}
-    return hdp.Schema(covariates | follow_up)
-
-
-@cache
-def _hazard_truth() -> np.ndarray:
-    frame = _frames()["rotterdam"]
-    years = np.maximum(frame["time"] / 365.25, 0.01)
-    frame = frame.assign(time=years.clip(upper=YEARS), event=np.where(years > YEARS, 0, frame["event"]))
-    study = hdp.Study(public=frame[list(_hazard_schema())], schema=_hazard_schema())
-    model = hdpf.hazard(HAZARD, data=study, intervals=list(range(1, YEARS + 1)), baseline="dummies")
-    return model.fit_public().params.to_numpy()
-
-
-@cache
-def _followed(name: str) -> np.ndarray:
-    """Return the product-limit distribution of the number of years that patients would be followed (YEARS + 1,)."""
-    frame = _frames()[name]
-    years, event = frame["time"].to_numpy() / 365.25, frame["event"].to_numpy()
-    here = (years[:, None] >= np.arange(YEARS)) & (years[:, None] < np.arange(1, YEARS + 1)) & (event[:, None] == 0)
-    stay = np.cumprod(1.0 - here.sum(axis=0) / np.maximum((years[:, None] >= np.arange(YEARS)).sum(axis=0), 1))
-    share = -np.diff(np.concatenate([[1.0], stay, [0.0]]))
-    share[1] += share[0]
-    share[0] = 0.0
-    return share / share.sum()
-
-
-def survivors(seed: int) -> Data:
-    """Return Rotterdam's covariates and follow-up as private ones, gbsg's as public ones, with the same hazards."""
-    rng, truth = np.random.default_rng(seed), _hazard_truth()
-
-    def with_outcome(name: str, rows: int) -> pd.DataFrame:
-        drawn = _sample(rng, _frames()[name], rows)
-        followed = rng.choice(YEARS + 1, rows, p=_followed(name))
-        hazard = expit(truth[:YEARS] + (_design(drawn)[:, 1:] @ truth[YEARS:])[:, None])
-        hit = (rng.random(hazard.shape) < hazard) & (np.arange(YEARS) < followed[:, None])
-        event = hit.any(axis=1)
-        time = np.where(event, hit.argmax(axis=1) + 1, followed) - 0.5
-        return drawn.assign(time=time, event=event.astype(float))[list(_hazard_schema())]
-
-    private = with_outcome("rotterdam", PRIVATE)
-    return Data(private=private, public=with_outcome("gbsg", 686), schema=_hazard_schema(), formula=HAZARD, truth=truth)
-
-
-Arguments = tuple[Callable[..., Data], int, Mapping[str, object], float, bool, object]
-
-
-def one_fit(arguments: Arguments) -> list[Fit]:
-    """Return the private-only and the pooled estimate of one data set, fitted with or without averages of its own."""
-    design, seed, options, epsilon, describe, mechanism = arguments
-    data = design(seed, **options)
-    result = data.model().fit(epsilon=epsilon, mechanism=mechanism, describe=describe)
-    found = []
-    for name in ("private_only", "pooled"):
-        estimate = getattr(result, name)
-        limits = estimate.conf_int().to_numpy()
-        found.append(
-            Fit(
-                estimate=name,
-                error=estimate.params.to_numpy() - data.truth,
-                covered=(limits[:, 0] <= data.truth) & (data.truth <= limits[:, 1]),
-                width=limits[:, 1] - limits[:, 0],
-            )
-        )
-    return found
+def one_set(
+    data: Data, epsilons: Sequence[float], *, mechanism: object
+) -> Iterator[tuple[Line, tuple[np.ndarray, np.ndarray]]]:
+    """Yield the errors and limits less the truth, (p,) and (p, 2), of one data set's estimates."""
+    model = data.model()
+    for epsilon in epsilons:
+        declined = model.fit(epsilon=epsilon, mechanism=mechanism, describe=False)
+        with caught() as read:
+            described = model.fit(epsilon=epsilon, mechanism=mechanism)
+        known = oracle(model, read, data.private)
+        for name in ESTIMATES:
+            for reading, found in zip(READINGS, (declined, described, known), strict=True):
+                estimate = getattr(found, name)
+                values = estimate.values if isinstance(estimate, Estimate) else estimate.params.to_numpy()
+                limits = estimate.conf_int().to_numpy() - data.truth[:, None]
+                yield (epsilon, name, reading), (values - data.truth, limits)
 
 
 def simulate(
     design: Callable[..., Data],
+    epsilons: Sequence[float],
     *,
     repeats: int,
-    epsilon: float,
-    describe: bool,
     mechanism: object = "objective",
+    first: int = 20_000,
     **options: object,
-) -> dict[str, list[Fit]]:
-    """Return the fits of so many data sets, by estimate."""
-    jobs = [(design, 5000 + k, options, epsilon, describe, mechanism) for k in range(repeats)]
-    with warnings.catch_warnings(), ProcessPoolExecutor(max_workers=2) as pool:
+) -> Mapping[Line, Fits]:
+    """Return the fits of so many data sets, line by line."""
+    found: dict[Line, list[tuple[np.ndarray, np.ndarray]]] = {}
+    with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="public rows alone")  # some have a coefficient without a finite fit
-        found = list(pool.map(one_fit, jobs, chunksize=4))
-    return {
-        name: [fit for fits in found for fit in fits if fit.estimate == name] for name in ("private_only", "pooled")
-    }
+        for seed in range(first, first + repeats):
+            for line, numbers in one_set(design(seed, **options), epsilons, mechanism=mechanism):
+                found.setdefault(line, []).append(numbers)
+    return {line: _fits(each) for line, each in found.items()}
+
+
+def _fits(each: Sequence[tuple[np.ndarray, np.ndarray]]) -> Fits:
+    errors, limits = (np.array(part) for part in zip(*each, strict=True))
+    low, high = limits[:, :, 0], limits[:, :, 1]
+    return Fits(errors=errors, widths=high - low, covered=(low <= 0.0) & (high >= 0.0))
