@@ -40,13 +40,36 @@ TIED: Final = (
 )
 
 
+AS_CONTINUOUS: Final = (
+    "The outcome has ties: with case weights, an offset or several sites intervals take it for continuous, and need "
+    "not hold its quantile."
+)
+
+
 def has_steps(public: WhitenedPublic) -> bool:
     """Return whether a fit is of a quantile without covariates, of an outcome that is tied in public rows."""
     y, loss = public.y, public.loss
     if not isinstance(loss, SmoothedQuantile) or y is None or not public.geometry.intercept or public.dimension > 1:
         return False
-    plain = not public.offset.any() and bool(np.all(public.weights == 1.0))
-    return plain and is_tied(y)
+    return is_tied(y)
+
+
+def is_plain(public: WhitenedPublic) -> bool:
+    """Return whether everybody counts alike, without an offset."""
+    return not public.offset.any() and bool(np.all(public.weights == 1.0))
+
+
+def as_continuous(found: Estimates) -> Estimates:
+    """Return estimates of a quantile of ties with a note that their errors take the outcome for continuous."""
+
+    def noted(each: Estimate) -> Estimate:
+        return replace(each, note=AS_CONTINUOUS if each.note is None else f"{each.note} {AS_CONTINUOUS}")
+
+    return replace(
+        found,
+        private_only=noted(found.private_only),
+        pooled=None if found.pooled is None else noted(found.pooled),
+    )
 
 
 def tied_quantile(found: Estimates, part: ReleasedPoint, public: WhitenedPublic, *, T: FloatArray) -> Estimates:

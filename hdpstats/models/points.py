@@ -12,7 +12,7 @@ from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered, is_clear
 from hdpstats.inference.released import estimates
 from hdpstats.inference.sandwich import PredictedErrors, averaged, of_point, predicted_errors
-from hdpstats.inference.tied_quantiles import has_steps, tied_quantile
+from hdpstats.inference.tied_quantiles import as_continuous, has_steps, is_plain, tied_quantile
 from hdpstats.mechanisms.exponential import site as exponential
 from hdpstats.mechanisms.exponential.query import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential.request import choose_exponential
@@ -176,8 +176,9 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
     T = spec.to_terms(first.model)
     found = estimates(parts, T=T, terms=spec.terms, meat=spec.meat)
     public = parts[0].public
-    if len(parts) == 1 and isinstance(public, WhitenedPublic) and has_steps(public):
-        found = tied_quantile(found, parts[0], public, T=T)
+    if isinstance(public, WhitenedPublic) and has_steps(public):
+        covered = len(parts) == 1 and is_plain(public)
+        found = tied_quantile(found, parts[0], public, T=T) if covered else as_continuous(found)
     found = found.moved(spec.origin)
     facts = spec.facts(
         _method(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(parts)),

@@ -85,10 +85,11 @@ def test_people_like_the_public_ones_change_little(monkeypatch, mechanism):
     assert np.all(np.abs(np.log(told / untold)) < 0.12)
 
 
-@pytest.mark.parametrize("mechanism", ["objective", hdp.mechanisms.ClippedNewton(rounds=1)])
-def test_a_plan_that_is_told_predicts_what_is_then_reported(monkeypatch, mechanism):
+@pytest.mark.parametrize(("mechanism", "sites"), [("objective", 1), (ONE_ROUND, 1), (ONE_ROUND, 2)])
+def test_a_plan_that_is_told_predicts_what_is_then_reported(monkeypatch, mechanism, sites):
     known_noise.off(monkeypatch)
     private = people(4000, 1, like_private=True)
+    private = private if sites == 1 else {"a": private[:2500], "b": private[2500:]}
     study = hdp.Study(private=private, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=1000))
     cohort = hdp.describe(study, ["x", "arm"], complete=True, quantiles=False, epsilon=20)
     model = hdpf.logit("y ~ x + arm", data=study)

@@ -29,7 +29,9 @@ def counts(shares: list[float], rows: int) -> pd.DataFrame:
     return pd.DataFrame({"y": y, "length": y, "x": np.linspace(-1, 1, len(y))})
 
 
-def fitted(private: pd.DataFrame, public: pd.DataFrame, *, q: float = 0.5, epsilon: float = 20.0) -> hdp.Result:
+def fitted(
+    private: pd.DataFrame | dict[str, pd.DataFrame], public: pd.DataFrame, *, q: float = 0.5, epsilon: float = 20.0
+) -> hdp.Result:
     study = hdp.Study(private=private, public=public, schema=SCHEMA, budget=hdp.Budget(epsilon=100))
     return hdpf.quantile("y ~ 1", study, q=q).fit(epsilon)
 
@@ -77,3 +79,10 @@ def test_outcomes_that_differ_keep_their_intervals() -> None:
     rows = pd.DataFrame({"y": rng.uniform(0, 15, 600), "length": 1.0, "x": 0.0})
     result = fitted(rows, rows[:200])
     assert "ties" not in str(result.summary())
+
+
+def test_several_sites_say_that_their_intervals_take_ties_for_continuous() -> None:
+    private = {name: counts([0.3, 0.4, 0.2, 0.1], rows) for name, rows in (("a", 1000), ("b", 1200))}
+    several = fitted(private, counts([0.3, 0.4, 0.2, 0.1], 200))
+    assert "several sites intervals take it for continuous" in " ".join(str(several.summary()).split())
+    assert several.private_only.bse.notna().all()
