@@ -13,6 +13,9 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.public.raking import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 
+SYMMETRIC = 24
+"""Columns from which it pays that numpy computes a matrix times its own transpose by half."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,8 +95,11 @@ def rounded(square: FloatArray, *, mean: FloatArray, total: FloatArray) -> Float
 
 
 def weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
-    """Return ``sum_i w_i x_i x_i'`` (B, D, D) of rows (B, n, D) with weights (B, n)."""
+    """Return ``sum_i w_i x_i x_i'`` (B, D, D) of rows (B, n, D) with weights (B, n), none below 0."""
     columns = np.moveaxis(X, 2, 0)
+    if len(columns) >= SYMMETRIC:
+        rooted = np.moveaxis(columns * np.sqrt(w), 1, 0)
+        return np.asarray(rooted @ np.swapaxes(rooted, 1, 2))
     return np.asarray(np.swapaxes(X, 1, 2) @ np.moveaxis(columns * w, 0, 2))
 
 
