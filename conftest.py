@@ -74,6 +74,7 @@ def pytest_collection():
     try:
         return (yield)
     finally:
+        gc.collect()
         gc.freeze()
         gc.enable()
 
