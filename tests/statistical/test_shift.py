@@ -110,7 +110,11 @@ def test_what_averages_cost_where_nothing_differs():
             assert ratio <= PRICE[epsilon] + 3 * error, epsilon
 
 
-@pytest.mark.parametrize(("section", "mechanism"), [(4, "objective"), (5, hdp.mechanisms.ClippedNewton(rounds=1))])
+@pytest.mark.parametrize(
+    ("section", "mechanism"),
+    [(4, "objective"), (5, hdp.mechanisms.ClippedNewton(rounds=1))],
+    ids=["objective perturbation", "clipped scores"],
+)
 def test_hazards(section, mechanism):
     found = simulate(survivors, EPSILONS[1:], repeats=REPEATS["survivors"], mechanism=mechanism)
     lines = [
