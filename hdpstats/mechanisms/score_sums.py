@@ -10,7 +10,7 @@ from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.records.several import RoundQuery, RoundRelease
 from hdpstats.schema.partitions import Parts
-from hdpstats.schema.table import AdmittedTable, joined
+from hdpstats.schema.table import AdmittedTable
 
 FINENESS = Fraction(1, 2**30)
 """Grid of the sum relative to the clip: leaves room for 2^31 people in 64-bit integers."""
@@ -67,25 +67,28 @@ class SumCalibration:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedSum(Prepared):
-    """One round with its constants fixed; ``total`` computes the noisy sum."""
+    """One round with its constants fixed; ``scores`` makes bounded scores (people, D) of the rows of a table."""
 
     query: RoundQuery
     calibration: SumCalibration
     records: int
     release: type[RoundRelease]
-    total: Callable[[AdmittedTable], tuple[float, ...]]
-    whole: ClassVar[bool] = True
+    scores: Callable[[AdmittedTable], FloatArray]
 
     def compute(self, rows: Parts[AdmittedTable]) -> RoundRelease:
-        """Sum, add noise and release."""
-        table = rows.gathered(joined)
+        """Draw the noise, before any score is computed, sum, add and release."""
+        noise = self.calibration.noise.draw()
         return self.release(
-            total=self.total(table),
+            total=noisy(rows.total(self.sum_of), noise, grid=self.calibration.grid),
             noise_sd=self.calibration.noise_sd,
             grid=float(self.calibration.grid),
             records=self.records,
             events=self.events,
         )
+
+    def sum_of(self, table: AdmittedTable) -> IntArray:
+        """Return the exact sum (D,) of the bounded scores of a table, in steps of the grid."""
+        return grid_sum(self.scores(table), grid=float(self.calibration.grid))
 
 
 def calibrated(
@@ -136,8 +139,12 @@ def grid_sum(rows: FloatArray, *, grid: float) -> IntArray:
 
 def with_noise(rows: FloatArray, noise: Sequence[int], *, grid: Fraction) -> tuple[float, ...]:
     """Return the sum (D,) of rows, each number first rounded to the grid, and of noise in steps of it."""
-    total = grid_sum(rows, grid=float(grid)).tolist()
-    return tuple(lift([int(t) + n for t, n in zip(total, noise, strict=True)], grid).tolist())
+    return noisy(grid_sum(rows, grid=float(grid)), noise, grid=grid)
+
+
+def noisy(total: IntArray, noise: Sequence[int], *, grid: Fraction) -> tuple[float, ...]:
+    """Return a total (D,) plus noise, both in steps of the grid."""
+    return tuple(lift([t + n for t, n in zip(total.tolist(), noise, strict=True)], grid).tolist())
 
 
 def sum_noise(release: RoundRelease, *, sd: float | None = None) -> NoiseDistribution | NormalDistribution:

@@ -38,6 +38,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss
@@ -68,7 +69,7 @@ def prepare(query: ClippedNewtonQuery, person_loss: PersonLoss, site_facts: Site
         calibration=calibration,
         records=site_facts.records,
         release=ClippedNewtonRelease,
-        total=lambda table: noisy_sum(query, calibration, person_loss.people(table)),
+        scores=lambda table: clipped_scores(query, person_loss.people(table)),
     )
 
 
@@ -93,5 +94,9 @@ def noisy_sum(query: ClippedNewtonQuery, calibration: SumCalibration, people: Pe
     Guarantee: that of the calibration's event, by the module's proof.
     """
     noise = calibration.noise.draw()
-    scores = people.scores(np.array(query.theta))
-    return with_noise(clipped(scores, float(query.clip)), noise, grid=calibration.grid)
+    return with_noise(clipped_scores(query, people), noise, grid=calibration.grid)
+
+
+def clipped_scores(query: ClippedNewtonQuery, people: People) -> FloatArray:
+    """Return the score of each person (people, D), no longer than the clip."""
+    return clipped(people.scores(np.array(query.theta)), float(query.clip))

@@ -75,7 +75,7 @@ def prepare(query: PublicHessianQuery, person_loss: PersonLoss, site_facts: Site
         calibration=calibration,
         records=site_facts.records,
         release=PublicHessianRelease,
-        total=lambda table: noisy_sum(query, calibration, cut(person_loss.people(table), query)),
+        scores=lambda table: finite_scores(query, cut(person_loss.people(table), query)),
     )
 
 
@@ -107,9 +107,13 @@ def noisy_sum(query: PublicHessianQuery, calibration: SumCalibration, people: Re
     Guarantee: that of the calibration's event, by the module's proof.
     """
     noise = calibration.noise.draw()
+    return with_noise(finite_scores(query, people), noise, grid=calibration.grid)
+
+
+def finite_scores(query: PublicHessianQuery, people: RegressionPeople) -> FloatArray:
+    """Return the score of each person (people, D), 0 where it is not finite."""
     scores = people.scores(np.array(query.theta))
-    finite = np.where(np.all(np.isfinite(scores), axis=1)[:, None], scores, 0.0)
-    return with_noise(finite, noise, grid=calibration.grid)
+    return np.where(np.all(np.isfinite(scores), axis=1)[:, None], scores, 0.0)
 
 
 def cut(people: RegressionPeople, query: PublicHessianQuery) -> RegressionPeople:
