@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import Any, final
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray
@@ -78,16 +78,17 @@ class Prepared(ABC):
         What later rounds of the same fit, or later queries of the same request, will cost, charge by charge.
     key : bytes or None
         The key by which people are marked, where the computation needs to know who is who; None where not.
-    whole : bool
-        Whether the computation needs all rows at once: it is no sum over partitions.
     """
-
-    whole: ClassVar[bool] = False
 
     needs: tuple[str, ...]
     events: tuple[PrivacyEvent, ...]
     ahead: tuple[Spend, ...] = ()
     key: bytes | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the computation needs all rows at once: it is no sum over partitions."""
+        return False
 
     @abstractmethod
     def compute(self, rows: Parts[AdmittedTable]) -> Release:

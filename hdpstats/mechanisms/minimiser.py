@@ -32,7 +32,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
 from hdpstats.records.point import MinimiserQuery, PointRelease
 from hdpstats.schema.partitions import Parts
-from hdpstats.schema.table import AdmittedTable, joined
+from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
 from hdpstats.solvers.newton import SMALL
@@ -281,15 +281,18 @@ class PointCalibration:
 class PreparedPoint(Prepared):
     """A minimisation with its constants fixed."""
 
-    whole: ClassVar[bool] = True
     query: MinimiserQuery
     person_loss: PersonLoss
     calibration: PointCalibration
 
+    @property
+    def whole(self) -> bool:
+        """Whether the loss is summed over rows in memory only."""
+        return not self.person_loss.in_parts
+
     def compute(self, rows: Parts[AdmittedTable]) -> PointRelease:
         """Minimise, add noise and release."""
-        table = rows.gathered(joined)
-        return run(self.query, self.calibration, self.person_loss.people(table))
+        return run(self.query, self.calibration, self.person_loss.people_of(rows))
 
 
 def prepared(query: MinimiserQuery, person_loss: PersonLoss, calibration: PointCalibration) -> PreparedPoint:

@@ -16,6 +16,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
+from itertools import chain
 from operator import add
 from typing import Any, Generic, TypeVar, final
 
@@ -60,6 +61,10 @@ class Parts(ABC, Generic[T]):
         """
 
     @abstractmethod
+    def here(self) -> Iterator[T]:
+        """Return the partitions one by one, read in this process as they are asked for."""
+
+    @abstractmethod
     def gathered(self, join: Callable[[list[T]], T]) -> T:
         """Return all partitions joined in the memory of this process: for what cannot be added over partitions."""
 
@@ -94,6 +99,10 @@ class InMemory(Parts[T]):
     def as_one(self, make: Callable[[T], U], join: Callable[[Parts[U]], U]) -> U:  # noqa: ARG002
         """Return what ``make`` makes of it."""
         return make(self._made)
+
+    def here(self) -> Iterator[T]:
+        """Return it."""
+        return iter([self._made])
 
     def gathered(self, join: Callable[[list[T]], T]) -> T:  # noqa: ARG002
         """Return it."""
@@ -149,10 +158,13 @@ class ReadInParts(Parts[T]):
         """Return what ``join`` makes of what ``make`` makes of each partition."""
         return join(self.each(make))
 
+    def here(self) -> Iterator[T]:
+        """Return the partitions one by one; the others are not read."""
+        return chain.from_iterable(map(self._load, self._sources))
+
     def gathered(self, join: Callable[[list[T]], T]) -> T:
         """Return all partitions joined; they are read in this process, whatever the engine: rows are not sent."""
-        here = ReadInParts[T](self._sources, load=self._load, rows=self.rows, engine=in_this_process)
-        return join(here.map(_itself))
+        return join(list(self.here()))
 
     def _run(self, work: Callable[[Any], list[Any]]) -> Iterator[list[Any]]:
         for found in self._engine(partial(_without_words, work), self._sources):
@@ -162,10 +174,6 @@ class ReadInParts(Parts[T]):
 
     def __repr__(self) -> str:
         return "<private rows in partitions>"
-
-
-def _itself(part: T) -> T:
-    return part
 
 
 def _made(load: Callable[[Any], Iterator[T]], make: Callable[[T], U], source: object) -> Iterator[U]:

@@ -3,7 +3,7 @@
 import hmac
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -78,6 +78,10 @@ class AdmittedTable(Parts["AdmittedTable"]):
     def as_one(self, make: Callable[["AdmittedTable"], _U], join: Callable[[Parts[_U]], _U]) -> _U:  # noqa: ARG002
         """Return what ``make`` makes of this table."""
         return make(self)
+
+    def here(self) -> Iterator["AdmittedTable"]:
+        """Return this table."""
+        return iter([self])
 
     def gathered(self, join: Callable[[list["AdmittedTable"]], "AdmittedTable"]) -> "AdmittedTable":  # noqa: ARG002
         """Return this table."""

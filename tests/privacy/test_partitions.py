@@ -18,6 +18,7 @@ from hdpstats.schema import parquet
 from hdpstats.schema.parquet import ParquetTable, files_of
 from hdpstats.schema.table import PrivateTable, joined
 from hdpstats.sites import LocalSite
+from hdpstats.solvers.objective import ROUGH, LinearObjective
 from tests import known_noise
 
 ROWS = 613
@@ -249,3 +250,20 @@ def test_private_rows_in_files_are_neither_copied_nor_shown(folders):
     assert str(ROWS) not in repr(table.admit(["x"]))
     with pytest.raises(TypeError, match="cannot be copied or pickled"):
         table.__reduce_ex__(4)
+
+
+def test_a_fit_of_many_rows_begins_with_the_same_rough_hessian(tmp_path, monkeypatch):
+    rng = np.random.default_rng(3)
+    rows = 2 * ROUGH + 1000
+    frame = pd.DataFrame({"x": rng.normal(size=rows), "y": rng.integers(0, 2, rows)})
+    schema = hdp.Schema(y=hdp.Binary(complete=True), x=hdp.Continuous(-3, 3, complete=True))
+    frame.to_parquet(tmp_path / "0.parquet", row_group_size=50_000)
+    known_noise.off(monkeypatch)
+    rough, found = LinearObjective.rough_hessian, []
+    monkeypatch.setattr(LinearObjective, "rough_hessian", lambda self, at: found.append(1) or rough(self, at))
+    fitted = [
+        hdpf.logit("y ~ x", data=hdp.Study(private=source, schema=schema, budget=hdp.Budget(epsilon=1))).fit(epsilon=1)
+        for source in (frame, tmp_path)
+    ]
+    assert found
+    np.testing.assert_array_equal(fitted[0].params, fitted[1].params)

@@ -49,7 +49,7 @@ The number of people enters ``alpha``: it must be public, so the relation is rep
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -126,10 +126,14 @@ class ExponentialCalibration:
 class PreparedExponential(Prepared):
     """Sampling with its constants fixed."""
 
-    whole: ClassVar[bool] = True
     query: ExponentialQuery
     person_loss: PersonLoss
     calibration: ExponentialCalibration
+
+    @property
+    def whole(self) -> bool:
+        """It is no sum over partitions."""
+        return True
 
     def compute(self, rows: Parts[AdmittedTable]) -> ExponentialRelease:
         """Draw and release."""

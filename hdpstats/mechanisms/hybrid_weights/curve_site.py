@@ -32,7 +32,7 @@ epsilon-DP. The number of people must be public: ``replace_one`` only.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -69,11 +69,15 @@ MOST_PEOPLE = 2**20
 class PreparedCurve(Prepared):
     """A curve with its noise and its work fixed."""
 
-    whole: ClassVar[bool] = True
     query: CurveQuery
     design: Design
     noise: TwoSidedGeometric
     work: Work
+
+    @property
+    def whole(self) -> bool:
+        """It is no sum over partitions."""
+        return True
 
     def compute(self, rows: Parts[AdmittedTable]) -> CurveRelease:
         """Draw the noise, fit, compare, add and release."""

@@ -15,8 +15,9 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.records.model import AnyModel
 from hdpstats.schema.columns import NumericColumn
+from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import Objective
 
 ROUNDING = 1 + Fraction(1, 2**40)
@@ -183,6 +184,15 @@ class PersonLoss(ABC):
     @abstractmethod
     def people(self, table: AdmittedTable) -> People:
         """Return the private people of an admitted table: a total map, each person by itself."""
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether `people_of` reads partitions one by one, again at each pass."""
+        return False
+
+    def people_of(self, rows: Parts[AdmittedTable]) -> People:
+        """Return the private people of all partitions: here of all rows in memory."""
+        return self.people(rows.gathered(joined))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,12 +27,14 @@ from hdpstats.mechanisms.person_loss.base import (
     declared_bound,
     numbers_of,
 )
+from hdpstats.mechanisms.person_loss.parted import of_all
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import coupled_noise_epsilon, rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.relation import Relation
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
+from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective
@@ -195,6 +197,15 @@ class RegressionPersonLoss(RowLoss):
         length = math.sqrt(self.model.geometry.leverage)
         sizes = float(self.loss.lipschitz) * (length * size + self._offset) + self.loss.magnitude
         return (2.0 * self.dimension + 64.0) * UNIT * self.largest_weight * sizes
+
+    @property
+    def in_parts(self) -> bool:
+        """What a row contributes is bounded beforehand, so that sums over partitions are on one grid."""
+        return True
+
+    def people_of(self, rows: Parts[AdmittedTable]) -> People:
+        """Return the private people of all partitions."""
+        return of_all(rows, self.people, self._bounds)
 
     def people(self, table: AdmittedTable) -> RegressionPeople:
         """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""

@@ -57,7 +57,7 @@ parameter estimation from distributed sources.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 
@@ -83,11 +83,15 @@ FEWEST_IN_BLOCK = 25
 class PreparedSubsample(Prepared):
     """Estimates from blocks with their noise fixed; ``records`` is the public number of people."""
 
-    whole: ClassVar[bool] = True
     query: SubsampleQuery
     family: Family
     noise: BoxNoise
     records: int
+
+    @property
+    def whole(self) -> bool:
+        """It is no sum over partitions."""
+        return True
 
     def compute(self, rows: Parts[AdmittedTable]) -> SubsampleRelease:
         """Draw the noise, estimate in blocks, project, sum, add and release."""

@@ -1,0 +1,178 @@
+"""Private people in partitions: sums of their losses, gradients and Hessians, added exactly.
+
+What `RegressionPeople` gives of people in memory is given here of people who are read again at each pass. A person's
+part of a gradient or of a Hessian is rounded to a grid that public bounds and the number of all rows fix
+(`hdpstats.solvers.objective.RowBounds`), and integers are added: gradients and Hessians are those of all rows in one
+table, to the last bit, and so is the point that a minimisation reaches by them. Only for numbers that steer a search
+where the first one fails (`mass`, the bound of `gradient_error`) partitions may matter in a last digit; the certified
+accuracy holds for any of them.
+
+Neither the ridge nor the perturbation leaves this process: a worker is sent coefficients, and returns integers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol, TypeVar, final
+
+import numpy as np
+from mpmath import MPContext, mpf
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.mechanisms.person_loss.base import People
+from hdpstats.schema.partitions import Parts
+from hdpstats.solvers.kernels import root_bits
+from hdpstats.solvers.objective import ROUGH, UNIT, LinearObjective, RowBounds, SumObjective, integer_bits
+
+T = TypeVar("T")
+
+
+class BoundedPeople(Protocol):
+    """People whose contributions have public bounds, so that they are summed on a grid that no row moves."""
+
+    bounds: RowBounds | None
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> LinearObjective:
+        """Return the sum of losses."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class PartedPeople(People):
+    """The people of all partitions; ``bounds`` are those of a row, with the number of all rows."""
+
+    parts: Parts[People]
+    bounds: RowBounds
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return self.parts.rows
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> "PartedObjective":
+        """Return the penalised, perturbed sum of losses."""
+        parts = self.parts.each(partial(_losses_of, self.bounds, len(centre)))
+        return PartedObjective(parts=parts, bounds=self.bounds, ridge=ridge, centre=centre, linear=linear)
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (people, D)."""
+        return np.concatenate([people.scores(theta) for people in self.parts.here()])
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (people,)."""
+        return np.concatenate([people.losses(theta) for people in self.parts.here()])
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+        """Return the exact sum of the people's stacked Hessians, each rounded to multiples of ``grid``."""
+        return self.parts.total(partial(_stacked, theta, grid))
+
+
+def _stacked(theta: FloatArray, grid: float, people: People) -> IntArray:
+    return people.stacked_hessian(theta, grid=grid)
+
+
+def _losses_of(bounds: RowBounds, dimension: int, people: BoundedPeople) -> LinearObjective:
+    """Return the sum of the losses of one partition on the grid of all rows, without ridge and perturbation."""
+    zeros = np.zeros(dimension)
+    return replace(people.objective(ridge=zeros, centre=zeros, linear=zeros), bounds=bounds)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PartedObjective(SumObjective):
+    """The function to minimise: a sum over partitions; ``bounds.rows`` is the number of all rows."""
+
+    parts: Parts[LinearObjective]
+    bounds: RowBounds
+    curvature_bits: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Choose the grids of all rows, which `LinearObjective` chooses for each partition too."""
+        object.__setattr__(self, "grid_bits", integer_bits(self.bounds.rows, self.bounds.summand))
+        object.__setattr__(self, "curvature_bits", root_bits(self.bounds.root))
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights."""
+        return self.parts.total(_mass)
+
+    def loss_gradient(self, theta: FloatArray) -> IntArray:
+        """Return the gradient (D,) of the sum of losses on the grid."""
+        return self.parts.total(partial(_gradient, theta))
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D), ridge included."""
+        exact = self.parts.total(partial(_hessian, theta)).astype(np.float64)
+        return np.ldexp(exact, -2 * self.curvature_bits) + np.diag(self.ridge)
+
+    def rough_hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of the first `ROUGH` rows, as if they were all, where there are many more."""
+        if self.bounds.rows < 2 * ROUGH:
+            return self.hessian(theta)
+        left, some = ROUGH, np.zeros((len(theta), len(theta)), dtype=np.int64)
+        for part in self.parts.here():
+            taken = min(left, len(part.y))
+            some += part.loss_hessian(theta, rows=taken)
+            left -= taken
+            if not left:
+                break
+        near = np.ldexp(some.astype(np.float64), -2 * self.curvature_bits)
+        return near * (self.bounds.rows / ROUGH) + np.diag(self.ridge)
+
+    def gradient_error(self, theta: FloatArray) -> float:
+        """Return a bound on the distance between `gradient` and the true gradient: the sum of those of partitions.
+
+        Those have no ridge and no perturbation, whose part of `SumObjective.summed_error` is added here.
+        """
+        sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
+        sizes += float(np.linalg.norm(self.linear))
+        return (self.parts.total(partial(_error, theta)) + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+
+    def effect(self, direction: FloatArray) -> float:
+        """Return the largest change of a linear predictor along a direction (D,)."""
+        return max(self.parts.map(partial(_effect, direction)))
+
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context; read in this process."""
+        total = [numbers.mpf(0)] * len(theta)
+        for part in self.parts.here():
+            total = [t + own for t, own in zip(total, part.exact_loss_gradient(numbers, theta), strict=True)]
+        return total
+
+    def exact_sizes(self, size: float) -> float:
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``.
+
+        As `LinearObjective` has it, a partition's number times the number of all rows over its own.
+        """
+        D = len(self.ridge)
+        return (self.bounds.rows + D + 8) * self.parts.total(partial(_sizes, size)) * (1.0 + 2.0**-20)
+
+
+def _mass(part: LinearObjective) -> float:
+    return part.mass
+
+
+def _gradient(theta: FloatArray, part: LinearObjective) -> IntArray:
+    return part.loss_gradient(theta)
+
+
+def _hessian(theta: FloatArray, part: LinearObjective) -> IntArray:
+    return part.loss_hessian(theta, rows=len(part.y))
+
+
+def _error(theta: FloatArray, part: LinearObjective) -> float:
+    return part.gradient_error(theta)
+
+
+def _effect(direction: FloatArray, part: LinearObjective) -> float:
+    return part.effect(direction)
+
+
+def _sizes(size: float, part: LinearObjective) -> float:
+    return part.exact_sizes(size) / (len(part.y) + len(part.ridge) + 8)
+
+
+def of_all(rows: Parts[T], people: Callable[[T], People], bounds: RowBounds) -> People:
+    """Return the people of private rows: those of the one table in memory, or of all partitions."""
+    parted = replace(bounds, rows=rows.rows)
+    return rows.as_one(people, lambda parts: PartedPeople(parts=parts, bounds=parted))
