@@ -89,6 +89,11 @@ test = curves.logrank_test()
 print(test)
 print("the arms differ at 5 %:", test.p_value < 0.05)
 
+# %% [markdown]
+# `"Surv(time, died) ~ rx + strata(sex)"` would compare arms within the levels of sex, as R's `survdiff` does. Limits of
+# medians are ends of intervals: they hold whatever happens in between, and an end near the median makes them narrow.
+# Where times are recorded in whole years, say `recorded="at_ends"`.
+
 # %%
 curves.restricted_mean(5 * 365.25, differences=True)
 

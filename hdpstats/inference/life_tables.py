@@ -26,13 +26,13 @@ the derivative of what is estimated by the cells, by the chain rule through :mat
 where sampling is Greenwood's :math:`\sum_{j \le t} r_j / ((1 - r_j) Y^*_j)` for ``H``, and its multinomial counterpart
 for ``F``. No draws are needed.
 
-**Limits** of survival are the union of :math:`H \pm z s` and :math:`H \exp(\pm z s / \max(H, s / 3))`: the first is
+**Limits** of survival are the union of :math:`H \pm z s` and :math:`H \exp(\pm z s / \max(H, s))`: the first is
 right where noise dominates, the second one where few events do. The upper limit is at least that of the same counts
 with one more person exposed in each interval: with few people left :math:`D_j / Y^*_j` says too little of how large
 survival may be (as in Clopper and Pearson's limits). Where people at risk are fewer than `FAINT` standard deviations of
 their noise, something tends to be stated because noise added to them, which makes survival too large: the lower limit
 is at most that of counts with `LUCK` standard deviations fewer. Limits of incidence are the union of
-:math:`F \pm z s` and :math:`F \exp(\pm z s / \max(F, s / 3))`. Numbers are stated at the ends of intervals, up to the
+:math:`F \pm z s` and :math:`F \exp(\pm z s / \max(F, s))`. Numbers are stated at the ends of intervals, up to the
 first interval in which people at risk are fewer than `FEWEST_AT_RISK` standard deviations of their noise. Between the
 ends nothing was counted: where a number is needed there, ``H`` is taken as linear.
 
@@ -295,7 +295,7 @@ def survival(table: LifeTable, z: float) -> Band:
 
 def limits_of(value: FloatArray, s: FloatArray, z: float) -> tuple[FloatArray, FloatArray]:
     """Return limits of a positive number: the union of those on its own scale and on the logarithmic one."""
-    base = np.maximum(value, s / 3.0)
+    base = np.maximum(value, s)
     w = np.minimum(np.divide(z * s, base, out=np.zeros_like(s), where=base > 0.0), STEEPEST)
     low = np.maximum(np.minimum(value - z * s, base * np.exp(-w)), 0.0)
     return low, np.maximum(value + z * s, base * np.exp(w))

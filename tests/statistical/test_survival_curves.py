@@ -165,8 +165,8 @@ def page_of(found):
     lines += [
         "",
         f"Groups of 500 with equal hazards of other kinds, censored alike or differently: size over {studies.TESTS}",
-        "data sets. Hazards that fall within an interval and censoring that differs between groups make it larger: such",
-        "an interval needs another cut.",
+        "data sets. Hazards that fall within an interval and censoring that differs between groups make it larger:",
+        "such an interval needs another cut.",
         "",
         "| hazards | censored | epsilon | size |",
         "| --- | --- | --- | --- |",

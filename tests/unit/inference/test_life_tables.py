@@ -230,6 +230,13 @@ def test_nothing_is_stated_where_people_at_risk_are_lost_in_the_noise():
     assert life_table([50.0, 20.0, 1.0], [20.0, 9.0, 0.0], 0.0).stated.all()
 
 
+def test_a_curve_near_one_has_limits_of_its_noise():
+    """A cumulated hazard below its error: on the logarithmic scale alone the lower limit would be about .2."""
+    found = survival(life_table([0.5, 10.0, 10.0], [0.0] * 3, 180.0, sd=4.0), 1.96)
+    assert found.value[1] > 0.99
+    assert found.low[1] > 1.0 - 9.0 * found.std_error[1]
+
+
 def test_lower_limits_count_that_noise_may_have_kept_people_at_risk():
     found = life_table([150.0, 60.0, 20.0], [20.0, 10.0, 5.0], 15.0, sd=6.0)
     assert found.lucky[0] == 0.0
