@@ -149,6 +149,8 @@ class DistributionMethod:
         mechanism has no proof for them.
     predicted : callable or None
         The covariances by sampling and by noise that the fit would have, where they are known beforehand.
+    expected : callable or None
+        Else, from a query, parameters and the public facts about a site to what it would release but for the noise.
     """
 
     words: Callable[[Sequence[Any]], str]
@@ -156,6 +158,7 @@ class DistributionMethod:
     read: Callable[..., Estimates]
     check: Callable[[str, str | None], None] = lambda _order, _unit: None
     predicted: Callable[..., tuple[FloatArray, FloatArray]] | None = None
+    expected: Callable[..., Release] | None = None
 
 
 def costly_table(query: Query, site_facts: SiteFacts, *, rows: int) -> PrivateTable:

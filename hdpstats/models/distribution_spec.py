@@ -1,9 +1,9 @@
 """A family of distributions on a study: arguments checked, queries asked, answers read."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, cast, final
+from typing import Any, final
 
 import numpy as np
 
@@ -252,14 +252,18 @@ def predict_distribution(
 ) -> Prediction:
     """Return what a fit by a mechanism whose errors are known beforehand would report."""
     sites = planned_records(model, request, people)
-    predicted = cast(Callable[..., tuple[FloatArray, FloatArray]], method_of(mechanism).predicted)
-    parts = predicted(
-        model.family,
-        inside(model.guess, model.ranges, records=sum(people.values())),
-        records=[site.records for site in sites.values()],
-        epsilons=[float(site.request.epsilon) for site in sites.values()],
-        counts_sd=[site.records_sd for site in sites.values()],
-    )
+    method = method_of(mechanism)
+    place = inside(model.guess, model.ranges, records=sum(people.values()))
+    if method.predicted is not None:
+        parts = method.predicted(
+            model.family,
+            place,
+            records=[site.records for site in sites.values()],
+            epsilons=[float(site.request.epsilon) for site in sites.values()],
+            counts_sd=[site.records_sd for site in sites.values()],
+        )
+    else:
+        parts = _as_expected(model, mechanism, sites, place)
     sampling, privacy = (np.sqrt(np.diag(part)) for part in parts)
     errors = PredictedErrors(
         reported=np.hypot(sampling, privacy),
@@ -268,6 +272,27 @@ def predict_distribution(
         public=None if model.public_only is None else np.sqrt(np.diag(model.public_only.sampling)),
     )
     return Prediction(mechanism=mechanism, errors=errors, reported=True, sites=sites)
+
+
+def _as_expected(
+    model: DistributionSpec, mechanism: MechanismOptions, sites: Mapping[str, SiteRecords], place: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the covariances that are read from the releases of sites as they would be without noise."""
+    method, whole = method_of(mechanism), sum(site.records for site in sites.values())
+    if method.expected is None:
+        raise MechanismError("the errors of this mechanism are not known beforehand")
+    for site in model.study.sites.values():
+        method.check(site.terms.row_order, model.study.unit)
+    queries = [method.ask(mechanism, model.task(site, people=whole)) for site in sites.values()]
+    orders = [each.terms.row_order for each in model.study.sites.values()] or ["arbitrary"]
+    releases = [
+        method.expected(query, place, replace(model.site_facts(site.most), row_order=orders[0]))
+        for query, site in zip(queries, sites.values(), strict=True)
+    ]
+    known = [(site.records, site.records_sd) for site in sites.values()]
+    sha256 = canonical.sha256([each.sha256 for each in releases])
+    found = method.read(model.family, queries, releases, people=known, ranges=model.ranges, sha256=sha256)
+    return found.private_only.sampling, found.private_only.privacy
 
 
 def read_distribution(

@@ -113,7 +113,7 @@ DISTRIBUTION_METHODS: Final = FitMethods(
     methods={
         entry.options: FitMethod(
             fit=fit_distribution,
-            predict=None if entry.distribution.predicted is None else predict_distribution,
+            predict=predict_distribution,
         )
         for entry in _OF_DISTRIBUTIONS.values()
         if entry.options is not None and entry.distribution is not None

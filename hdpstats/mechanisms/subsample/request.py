@@ -8,10 +8,11 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses.families import Family, Interval
-from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
+from hdpstats.mechanisms.base import DistributionMethod, DistributionTask, SiteFacts
 from hdpstats.mechanisms.statistics.estimate import from_blocks, inside
+from hdpstats.mechanisms.statistics.query import UNITS
 from hdpstats.mechanisms.subsample.query import SubsampleAggregate, SubsampleQuery, SubsampleRelease
-from hdpstats.mechanisms.subsample.site import blocks_of_neighbours, check_order, optimal_blocks
+from hdpstats.mechanisms.subsample.site import blocks_of_neighbours, check_order, optimal_blocks, prepare
 from hdpstats.records.estimate import Estimates
 
 ROUNDS = 50
@@ -78,5 +79,18 @@ def _check(row_order: str, unit: str | None) -> None:
         check_order(row_order)
 
 
-METHOD: Final = DistributionMethod(words=_words, ask=query_of_blocks, read=_read, check=_check)
+def _expected(query: SubsampleQuery, place: FloatArray, site_facts: SiteFacts) -> SubsampleRelease:
+    """Return what a site would release but for the noise, where the estimate of every block is a place (d,)."""
+    prepared, (lower, upper) = prepare(query, site_facts), np.array(query.box).T
+    share = np.clip((place - lower) / (upper - lower), 0.0, 1.0)
+    return SubsampleRelease(
+        units=tuple(np.rint(query.blocks * share * UNITS).astype(np.int64).tolist()),
+        noise_rate=float(prepared.noise.rate),
+        records=prepared.records,
+        blocks=query.blocks,
+        events=prepared.events,
+    )
+
+
+METHOD: Final = DistributionMethod(words=_words, ask=query_of_blocks, read=_read, check=_check, expected=_expected)
 """How blocks of people fit a distribution."""

@@ -255,6 +255,15 @@ def test_a_plan_predicts_the_standard_errors_of_a_fit_for_free(name):
         alone.plan(1.0)
 
 
+@pytest.mark.parametrize("name", ["normal", "poisson"])
+def test_a_plan_predicts_the_standard_errors_of_blocks(name):
+    model = model_of(name, study_of(people(), public=people(2000, seed=1)))
+    planned = model.plan(20.0, mechanism=BLOCKS).frame
+    found = model.fit(20.0, mechanism=BLOCKS)
+    assert planned["std_error"].to_numpy() == pytest.approx(found.bse.to_numpy(), rel=0.25)
+    assert planned["privacy"].to_numpy() == pytest.approx(np.sqrt(np.diag(found.cov_privacy)), rel=0.25)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_public_rows_that_are_all_equal_tell_no_errors_and_break_nothing(name):
     column = CASES[name][0]
