@@ -110,6 +110,8 @@ class HazardLink(ABC):
         Bound on the error of computed scores (relative to ``h`` and 1), in units of 2^-53, for exact arguments.
     smallest_cap : float
         Caps below it are raised to it.
+    multiplicative : bool
+        Whether the scale is ``e^eta`` and caps are not raised, so that hazards over caps are products of factors.
     cumulative : bool
         Whether a survived interval adds ``e^eta``, so that sums of the likelihood over intervals are in closed form.
     """
@@ -125,6 +127,7 @@ class HazardLink(ABC):
     valued: ClassVar[bool] = False
     ulps: ClassVar[float]
     smallest_cap: ClassVar[float] = 0.0
+    multiplicative: ClassVar[bool] = False
     cumulative: ClassVar[bool] = False
 
     @abstractmethod

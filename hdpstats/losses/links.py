@@ -42,6 +42,7 @@ class LogitLink(HazardLink):
     event_smoothness = STEEPEST
     coupled = True
     valued = True
+    multiplicative = True
     ulps = 64.0
 
     def survive(self, eta: FloatArray) -> LikelihoodTerms:
@@ -93,6 +94,7 @@ class CloglogLink(HazardLink):
     survived_smoothness = STEEPEST
     event_smoothness = Fraction(1)
     ulps = 256.0
+    multiplicative = True
     cumulative = True
 
     def survive(self, eta: FloatArray) -> LikelihoodTerms:

@@ -8,7 +8,8 @@ with the survived loss in every interval but, where the spell ends in an event o
 last (`hdpstats.losses.hazard`). ``theta`` stacks ``(alpha_k, beta_k)`` over causes.
 """
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -18,11 +19,15 @@ from mpmath import MPContext, mpf
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLink
-from hdpstats.solvers.kernels import grid_sum, row_products
-from hdpstats.solvers.objective import UNIT, SumObjective, integer_bits
+from hdpstats.losses.hazard import FARTHEST
+from hdpstats.solvers.kernels import ALL, added_over_pieces, grid_sum, row_products
+from hdpstats.solvers.objective import ROUGH, UNIT, RowBounds, SumObjective, integer_bits
+from hdpstats.solvers.spell_sums import SPAN, STEEPEST, Factors, add_caps, add_curvatures, add_scores
 
 CELLS = 400_000
 """Spells times intervals that are handled at a time."""
+
+Cells = Callable[["CappedSpells", FloatArray, slice, slice, int], FloatArray]
 
 
 @final
@@ -75,14 +80,15 @@ class CappedSpells:
 
     def log_caps(self, spells: slice, intervals: slice, cause: int) -> FloatArray:
         """Return ``log h`` of a block of spells and intervals for a cause (0-based), each of its own spell alone."""
-        level = row_products(self.Z[spells], self.cap_slopes[cause]) + self.offset[spells]
+        level = row_products(self.Z, self.cap_slopes[cause], spells) + self.offset[spells]
         return self.loss.caps(self.cap_baseline[cause, intervals] + level[:, None], self.margin)
 
     def predictor(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
         """Return ``eta`` of a block of spells and intervals for a cause (0-based)."""
         e, first = self.A.shape[1], cause * self.block
         alpha, beta = theta[first : first + e], theta[first + e : first + self.block]
-        return np.asarray((self.A[intervals] @ alpha) + (self.Z[spells] @ beta + self.offset[spells])[:, None])
+        level = row_products(self.Z, beta, spells) + self.offset[spells]
+        return np.asarray(row_products(self.A, alpha, intervals) + level[:, None])
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Yield blocks of spells with all intervals: the work on a spell does not depend on its follow-up."""
@@ -125,6 +131,11 @@ class CappedSpells:
     def _cap_sums(self, *, before: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return each spell's sum of caps (m,), and how many of its intervals fit under ``total`` after ``before``."""
         sums, fits = np.zeros(len(before)), np.zeros(len(before), dtype=np.int64)
+        if self._has_factors:
+            level = np.stack([row_products(self.Z, slopes) for slopes in self.cap_slopes]) + self.offset
+            K = np.exp(np.clip(level, SPAN - FARTHEST, FARTHEST - SPAN))
+            add_caps(np.exp(self.cap_baseline + self.margin), K, self.entry, self.last, before, self.total, sums, fits)
+            return sums, fits
         for part, intervals in self.blocks():
             at_risk = self.at_risk(part, intervals)
             caps = np.zeros_like(at_risk)
@@ -135,21 +146,125 @@ class CappedSpells:
             sums[part] = running[:, -1]
         return sums, fits
 
-    def scores(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient of every spell's unweighted loss (m, causes (e + p))."""
-        e = self.A.shape[1]
-        out = np.zeros((len(self.Z), self.causes * self.block))
-        for spells, intervals in self.blocks():
-            for cause in range(self.causes):
-                eta = self.predictor(theta, spells, intervals, cause)
-                c, event = self.loss.scores(eta, self.log_caps(spells, intervals, cause))
-                score = c * self.at_risk(spells, intervals)
-                where = self.events(spells, intervals, cause)
-                score[where] = -event[where]
-                first = cause * self.block
-                out[spells, first : first + e] = score @ self.A[intervals]
-                out[spells, first + e : first + self.block] = score.sum(axis=1)[:, None] * self.Z[spells]
+    @property
+    def _has_factors(self) -> bool:
+        """Whether caps are products of factors (`hdpstats.solvers.spell_sums`): a public fact.
+
+        A rehearsal goes through cells one by one, which takes longer: whatever coefficients ask for, real work is less.
+        """
+        largest = float(np.max(np.abs(self.cap_baseline + self.margin), initial=0.0))
+        return self.loss.multiplicative and largest <= SPAN and self.total < STEEPEST and not full_length()
+
+    def scores(self, theta: FloatArray, part: slice = ALL) -> FloatArray:
+        """Return the gradient of the unweighted loss of some spells (m, causes (e + p)), kept column by column."""
+        return self._totals(part, lambda cause: self._score_sums(theta, part, cause)).T
+
+    def _totals(self, part: slice, sums: Callable[[int], FloatArray]) -> FloatArray:
+        """Return what some spells contribute to each coefficient (causes (e + p), b), from sums over their intervals.
+
+        ``sums`` returns those of a cause times each feature, and without a feature (e + 1, b).
+        """
+        e, Z = self.A.shape[1], self.Z[part].T
+        out = np.empty((self.causes * self.block, Z.shape[1]))
+        for cause in range(self.causes):
+            found, first = sums(cause), cause * self.block
+            out[first : first + e] = found[:e]
+            np.multiply(found[e], Z, out=out[first + e : first + self.block])
         return out
+
+    def _score_sums(self, theta: FloatArray, part: slice, cause: int) -> FloatArray:
+        """Return the sums over intervals of a cause's scores times each feature, and of the scores (e + 1, b)."""
+        factors = self._factors(theta, part, cause)
+        if factors is None:
+            return self._plain_sums(theta, part, cause, CappedSpells.score)
+        found = np.empty((self.A.shape[1] + 1, len(factors.W)))
+        places, event = self._ends(part, cause)
+        add_scores(factors.E, factors.G, self.A, factors.W, factors.K, self.entry[part], self.last[part] - event, found)
+        self._add_events(found, places, np.where(event, -self.loss.scores(*factors.at(places))[1], 0.0))
+        return found
+
+    def curvature_sums(self, theta: FloatArray, part: slice, cause: int, *, bits: int) -> tuple[FloatArray, IntArray]:
+        """Return the sums of weighted curvatures as `_score_sums`, and those of each interval in units of 2^-bits."""
+        factors, intervals = self._factors(theta, part, cause), np.zeros(len(self.A), dtype=np.int64)
+        if factors is None:
+            return self._plain_sums(theta, part, cause, CappedSpells.curvature, intervals, bits=bits), intervals
+        found, scale = np.empty((self.A.shape[1] + 1, len(factors.W))), math.ldexp(1.0, bits)
+        places, event = self._ends(part, cause)
+        scaled = factors.K * (self.weights[part] * scale)
+        add_curvatures(
+            factors.E,
+            factors.G,
+            self.A,
+            factors.W,
+            scaled,
+            self.entry[part],
+            self.last[part] - event,
+            found,
+            intervals,
+        )
+        found /= scale
+        curvature = np.where(event, self.loss.cells(*factors.at(places)).event_curvature * self.weights[part], 0.0)
+        self._add_events(found, places, curvature)
+        np.add.at(intervals, places, np.rint(curvature * scale).astype(np.int64))
+        return found, intervals
+
+    def _ends(self, part: slice, cause: int) -> tuple[IntArray, BoolArray]:
+        """Return the last interval (0-based) of some spells, and whether it ends in an event of a cause (0-based)."""
+        event = (self.cause[part] == cause + 1) & (self.last[part] > self.entry[part])
+        return np.maximum(self.last[part] - 1, 0), event
+
+    def _add_events(self, found: FloatArray, places: IntArray, terms: FloatArray) -> None:
+        """Add the terms of spells' last intervals to sums over intervals."""
+        for row, feature in zip(found, self.A.T, strict=False):
+            row += feature[places] * terms
+        found[-1] += terms
+
+    def _plain_sums(
+        self, theta: FloatArray, part: slice, cause: int, cells: Cells, intervals: IntArray | None = None, bits: int = 0
+    ) -> FloatArray:
+        """Return the sums over intervals of cells (b, q), times each feature and alone, in numpy."""
+        start, stop, _ = part.indices(len(self.Z))
+        found, size = np.empty((self.A.shape[1] + 1, stop - start)), max(1, CELLS // len(self.A))
+        for first in range(start, stop, size):
+            spells = slice(first, min(first + size, stop))
+            terms = cells(self, theta, spells, slice(0, len(self.A)), cause)
+            for j, feature in enumerate(self.A.T):
+                found[j, first - start : spells.stop - start] = (terms * feature).sum(axis=1)
+            found[-1, first - start : spells.stop - start] = terms.sum(axis=1)
+            if intervals is not None:
+                intervals += np.rint(terms * math.ldexp(1.0, bits)).astype(np.int64).sum(axis=0)
+        return found
+
+    def _factors(self, theta: FloatArray, part: slice, cause: int) -> Factors | None:
+        """Return the factors of a cause's hazards and caps; None where there are none."""
+        e, first = self.A.shape[1], cause * self.block
+        a, beta = row_products(self.A, theta[first : first + e]), theta[first + e : first + self.block]
+        cap = self.cap_baseline[cause] + self.margin
+        ratio = a - cap
+        middle = 0.5 * (float(np.max(ratio)) + float(np.min(ratio)))
+        if not (self._has_factors and float(np.max(np.abs(ratio - middle))) <= SPAN):
+            return None
+        apart = row_products(self.Z, beta - self.cap_slopes[cause], part) + middle
+        caps = row_products(self.Z, self.cap_slopes[cause], part) + self.offset[part]
+        return Factors(
+            E=np.exp(ratio - middle),
+            G=np.exp(cap),
+            W=np.exp(np.clip(apart, -2.0 * SPAN, 2.0 * SPAN)),
+            K=np.exp(np.clip(caps, SPAN - FARTHEST, FARTHEST - SPAN)),
+            a=a,
+            cap=cap,
+            level=row_products(self.Z, beta, part) + self.offset[part],
+            caps=caps,
+        )
+
+    def score(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
+        """Return the unweighted scores of a block of spells and intervals for a cause (0-based)."""
+        eta = self.predictor(theta, spells, intervals, cause)
+        c, event = self.loss.scores(eta, self.log_caps(spells, intervals, cause))
+        score = c * self.at_risk(spells, intervals)
+        where = self.events(spells, intervals, cause)
+        score[where] = -event[where]
+        return np.asarray(score)
 
     def add_outer(self, matrices: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
         """Add ``sum_s weights_is x^s x^s'`` of a block (b, s) to the cause's block of matrices (b, D, D)."""
@@ -173,10 +288,10 @@ class CappedSpells:
         matrix[i + e : i + self.block, i : i + e] += cross.T
         matrix[i + e : i + self.block, i + e : i + self.block] += Z.T @ (weights.sum(axis=1)[:, None] * Z)
 
-    def take(self, kept: BoolArray | slice) -> "CappedSpells":
+    def take(self, kept: BoolArray | IntArray | slice) -> "CappedSpells":
         """Return some of the spells."""
-        rows = {name: getattr(self, name)[kept] for name in ("Z", "entry", "last", "cause", "weights", "offset")}
-        return replace(self, **rows)
+        rows = {name: getattr(self, name)[kept] for name in ("entry", "last", "cause", "weights", "offset")}
+        return replace(self, Z=self.Z.T[:, kept].T, **rows)
 
     def curvature(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
         """Return the weighted curvature of a block of spells and intervals for a cause (0-based)."""
@@ -196,12 +311,24 @@ class HazardObjective(SumObjective):
 
     spells: CappedSpells
 
+    bounds: RowBounds | None = None
+
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
         spells = self.spells
-        length = np.maximum(np.max(np.abs(spells.Z), axis=1, initial=0.0), 1.0)
-        summand = (spells.total + 1.0) * float(np.max(spells.weights * length, initial=0.0))
-        object.__setattr__(self, "grid_bits", integer_bits(len(spells.Z), summand))
+        if self.bounds is None:
+            length = np.maximum(np.max(np.abs(spells.Z), axis=1, initial=0.0), 1.0)
+            summand = (spells.total + 1.0) * float(np.max(spells.weights * length, initial=0.0))
+            square = 4.0 * (spells.total + 1.0) * float(np.max(spells.weights * length**2, initial=1e-300))
+            bounds = RowBounds(summand=summand, root=math.sqrt(square), rows=len(spells.Z))
+            object.__setattr__(self, "bounds", bounds)
+        object.__setattr__(self, "grid_bits", integer_bits(max(self._known.rows, len(spells.Z)), self._known.summand))
+
+    @property
+    def _known(self) -> RowBounds:
+        if self.bounds is None:
+            raise ValueError("an objective knows its bounds once it is made")
+        return self.bounds
 
     @property
     def mass(self) -> float:
@@ -210,17 +337,61 @@ class HazardObjective(SumObjective):
 
     def loss_gradient(self, theta: FloatArray) -> IntArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
-        return grid_sum(self.spells.scores(theta), self.spells.weights, bits=self.grid_bits)
+        spells = self.spells
+
+        def of_piece(part: slice) -> IntArray:
+            return grid_sum(spells.scores(theta, part), spells.weights[part], bits=self.grid_bits)
+
+        return added_over_pieces(len(spells.Z), of_piece)
+
+    @property
+    def curvature_bits(self) -> int:
+        """Bits after the point of `loss_hessian`."""
+        return integer_bits(max(self._known.rows, len(self.spells.Z)), self._known.root**2)
+
+    def loss_hessian(self, theta: FloatArray, *, rows: int) -> IntArray:
+        """Return what `hessian_of` makes the Hessian of the losses of the first spells of, exactly added.
+
+        In units of 2^-`curvature_bits`, for each cause: the curvatures of all intervals (q,), those times features and
+        covariates (e, p), and those times products of covariates (p, p).
+        """
+        spells, bits = self.spells, self.curvature_bits
+
+        def of_piece(part: slice) -> IntArray:
+            parts = []
+            for cause in range(spells.causes):
+                found, intervals = spells.curvature_sums(theta, part, cause, bits=bits)
+                cross = [grid_sum(spells.Z, each, part, bits=bits) for each in found[:-1]]
+                squares = [grid_sum(spells.Z, found[-1] * z, part, bits=bits) for z in spells.Z[part].T]
+                parts += [intervals, *cross, *squares]
+            return np.concatenate(parts)
+
+        return added_over_pieces(rows, of_piece)
+
+    def hessian_of(self, sums: IntArray) -> FloatArray:
+        """Return the Hessian (D, D) of a sum of losses from `loss_hessian`; blocks of different causes are zero."""
+        spells, (q, e), p = self.spells, self.spells.A.shape, self.spells.Z.shape[1]
+        out = np.zeros((len(self.ridge), len(self.ridge)))
+        for cause, part in enumerate(
+            np.ldexp(sums.astype(np.float64), -self.curvature_bits).reshape(spells.causes, -1)
+        ):
+            i, j, k = cause * spells.block, cause * spells.block + e, (cause + 1) * spells.block
+            cross = part[q : q + e * p].reshape(e, p)
+            out[i:j, i:j] = spells.A.T @ (part[:q, None] * spells.A)
+            out[i:j, j:k], out[j:k, i:j] = cross, cross.T
+            out[j:k, j:k] = part[q + e * p :].reshape(p, p)
+        return out
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included; blocks of different causes are zero."""
-        spells = self.spells
-        out = np.diag(self.ridge).astype(np.float64)
-        for part, intervals in spells.blocks():
-            for cause in range(spells.causes):
-                curvature = spells.curvature(theta, part, intervals, cause)
-                spells.add_sum(out, curvature, part, intervals, cause)
-        return out
+        return self.hessian_of(self.loss_hessian(theta, rows=len(self.spells.Z))) + np.diag(self.ridge)
+
+    def rough_hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of the first `ROUGH` spells, as if they were all, where there are many more."""
+        m, rough = len(self.spells.Z), ROUGH // 4
+        if m < 2 * rough:
+            return self.hessian(theta)
+        return self.hessian_of(self.loss_hessian(theta, rows=rough)) * (m / rough) + np.diag(self.ridge)
 
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.

@@ -5,9 +5,9 @@ the caps, over intervals and causes, passes ``H``, which is a function of the pe
 numbers. Ending follow-up by a function of the covariates is censoring that tells nothing about the event, so the
 estimate stays consistent. The Mallows weight multiplies the whole loss of a spell, baseline included.
 
-**Work** is bounded by public facts: sums of caps and the objective go through every interval of every spell, whatever
-its follow-up; scores person by person (`HazardPeople`) through those at risk, at most
-all intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.base`.
+**Work** is bounded by public facts: sums of caps, the objective and scores go through every interval of every spell,
+whatever its follow-up (`hdpstats.solvers.spell_sums`); losses and noisy Hessians person by person through those at
+risk, at most all intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.base`.
 
 *Not bounded* is the work before a person's first ``most_rows`` spells are chosen: all rows of the table are whitened,
 and those of each person sorted in the order of time. Which of them are kept depends on the columns and the intervals of
@@ -38,6 +38,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
+from hdpstats.formulas.whitened import whitened_rows
 from hdpstats.losses import LINKS, HazardLink
 from hdpstats.losses.hazard import FARTHEST, CappedTerms
 from hdpstats.mechanisms.base import SiteFacts
@@ -52,13 +53,12 @@ from hdpstats.mechanisms.person_loss.base import (
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.relation import Relation
-from hdpstats.records.geometry import whiten
 from hdpstats.records.model import HazardModel
 from hdpstats.schema.spells import in_strata, spells_of
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import CappedSpells, HazardObjective
 from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.objective import UNIT, integer_bits
+from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
 
 
 @final
@@ -72,6 +72,7 @@ class HazardPeople(People):
     spells: CappedSpells
     person: IntArray
     number: int
+    bounds: RowBounds | None = None
 
     @property
     def count(self) -> int:
@@ -80,7 +81,7 @@ class HazardPeople(People):
 
     def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> HazardObjective:
         """Return the penalised, perturbed sum of losses."""
-        return HazardObjective(spells=self.spells, ridge=ridge, centre=centre, linear=linear)
+        return HazardObjective(spells=self.spells, bounds=self.bounds, ridge=ridge, centre=centre, linear=linear)
 
     def scores(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of each person's weighted loss (people, D), from that person's spells alone.
@@ -89,23 +90,9 @@ class HazardPeople(People):
         matrix product would depend on where in the table a person stands.
         """
         whole = self.spells
-        of_spells = np.zeros((len(whole.Z), whole.causes * whole.block))
-        for cause in range(whole.causes):
-            self._add_scores(of_spells[:, cause * whole.block : (cause + 1) * whole.block], theta, cause)
-        out = np.zeros((self.number, of_spells.shape[1]))
-        np.add.at(out, self.person, whole.weights[:, None] * of_spells)
+        out = np.zeros((self.number, whole.causes * whole.block))
+        np.add.at(out, self.person, whole.weights[:, None] * whole.scores(theta))
         return out
-
-    def _add_scores(self, out: FloatArray, theta: FloatArray, cause: int) -> None:
-        """Add the unweighted scores of a cause (0-based) to the spells' block of coefficients (m, e + p)."""
-        whole, e = self.spells, self.spells.A.shape[1]
-        slope = np.zeros(len(whole.Z))
-        for s, here, cells, ends in self._periods(theta, cause):
-            score = np.where(ends, -cells.event, cells.survived)
-            slope[here] += score
-            for j, feature in enumerate(whole.A[s].tolist()):
-                out[here, j] += feature * score
-        out[:, e:] += slope[:, None] * whole.Z
 
     def _periods(self, theta: FloatArray, cause: int) -> Iterator[tuple[int, IntArray, CappedTerms, BoolArray]]:
         """Yield every interval (0-based) with the spells at risk in it, their losses and whether each ends in an event.
@@ -346,12 +333,12 @@ class HazardPersonLoss(DeclaredLoss):
             most_rows=self.most_rows,
         )
         found = in_strata(found, table, design.strata, intervals=grid.intervals)
-        rows = whiten(self.model.geometry, self.design.covariates.matrix(table))
+        rows = whitened_rows(self.design.covariates, self.model.geometry, table)
         case = numbers_of(table, self.model.weights, otherwise=1.0)
         whole = CappedSpells(
             loss=self.loss,
             A=np.array(self.model.baseline),
-            Z=rows.X[found.row, 1:],
+            Z=np.take(rows.X.T[1:], found.row, axis=1).T,
             entry=found.entry,
             last=found.exit,
             cause=found.cause,
@@ -363,7 +350,9 @@ class HazardPersonLoss(DeclaredLoss):
             total=self.model.cap.total,
         )
         spells = whole.ended(found.person, several=self.time_varying)
-        return HazardPeople(spells=spells, person=found.person, number=found.people)
+        length, largest = math.sqrt(self.model.geometry.leverage), (self.total + 1.0) * self.largest_weight
+        bounds = RowBounds(summand=largest * length, root=length * math.sqrt(4.0 * largest))
+        return HazardPeople(spells=spells, person=found.person, number=found.people, bounds=bounds)
 
 
 def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPersonLoss:

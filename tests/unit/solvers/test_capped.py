@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LINKS
-from hdpstats.solvers import CappedSpells, minimise
+from hdpstats.solvers import CappedSpells, kernels, minimise
 from hdpstats.solvers import capped as module
 from hdpstats.solvers.refine import refine
 from tests.unit.solvers.capped_problems import (
@@ -217,3 +217,59 @@ def test_caps_of_a_spell_do_not_depend_on_its_neighbours_in_memory() -> None:
         place = int(rng.integers(m))
         every = spells.log_caps(slice(0, m), slice(0, 7), 0)[place]
         assert every.tobytes() == spells.log_caps(slice(place, place + 1), slice(0, 7), 0)[0].tobytes()
+
+
+class TestCompiledSums:
+    """Sums over intervals from factors are those of numpy, and the same bits for a spell wherever it stands."""
+
+    @pytest.mark.parametrize(("link", "causes"), [("logit", 1), ("logit", 2), ("cloglog", 1), ("cloglog", 3)])
+    def test_they_are_those_of_numpy(self, link: str, causes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        problem = objective(capped(11, m=700, q=9, causes=causes, link=link, p=3))
+        spells, theta = problem.spells, np.random.default_rng(0).standard_normal(len(problem.ridge))
+        assert spells.loss.multiplicative
+        compiled = spells.scores(theta), problem.hessian(theta), problem.gradient(theta)
+        monkeypatch.setattr(type(spells.loss), "multiplicative", False)
+        plain = spells.scores(theta), problem.hessian(theta), problem.gradient(theta)
+        for one, two in zip(compiled, plain, strict=True):
+            np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-11)
+
+    @pytest.mark.parametrize("far", [0.0, 200.0, -200.0, 1e5])
+    @pytest.mark.parametrize("link", ["logit", "cloglog"])
+    def test_spells_whose_factors_would_overflow_are_computed_apart(self, link: str, far: float) -> None:
+        spells = capped(12, m=60, link=link)
+        spells = replace(spells, Z=np.where(np.arange(60)[:, None] == 7, far, spells.Z)).ended(np.arange(60))
+        theta = np.random.default_rng(0).standard_normal(spells.block)
+        scores, alone = spells.scores(theta), spells.take(np.array([7])).scores(theta)
+        assert np.all(np.isfinite(scores))
+        np.testing.assert_array_equal(scores[7], alone[0])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(spells.loss), "multiplicative", False)
+            np.testing.assert_allclose(scores, spells.scores(theta), rtol=1e-9, atol=1e-11)
+
+    @pytest.mark.parametrize("link", ["logit", "cloglog", "probit"])
+    def test_no_place_no_piece_and_no_order_changes_a_bit(self, link: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        m, rng = 1200, np.random.default_rng(3)
+        spells = capped(13, m=m, q=9, causes=2, link=link, p=3, whole=True)
+        theta = rng.standard_normal(2 * spells.block)
+        spells = spells.ended(np.arange(m), several=False)
+        right, scores = objective(spells), spells.scores(theta)
+        sums = right.loss_gradient(theta), right.loss_hessian(theta, rows=m)
+        for order in (rng.permutation(m), np.arange(m)[::-1], np.roll(np.arange(m), 1)):
+            there = replace(capped(13, m=m, q=9, causes=2, link=link, p=3, whole=True).take(order))
+            there = there.ended(np.arange(m), several=False)
+            np.testing.assert_array_equal(there.last, spells.last[order])
+            np.testing.assert_array_equal(there.scores(theta), scores[order])
+            problem = objective(there)
+            np.testing.assert_array_equal(problem.loss_gradient(theta), sums[0])
+            np.testing.assert_array_equal(problem.loss_hessian(theta, rows=m), sums[1])
+        for place in (0, 1, 3, 255, 256, 257, 511, 512, m - 1):
+            np.testing.assert_array_equal(spells.take(np.array([place])).scores(theta)[0], scores[place])
+        cuts = np.split(np.arange(m), [1, 255, 600, 1111])
+        parts = [replace(right, spells=spells.take(rows), bounds=right.bounds) for rows in cuts]
+        assert all(part.grid_bits == right.grid_bits for part in parts)
+        np.testing.assert_array_equal(sum(part.loss_gradient(theta) for part in parts), sums[0])
+        found = [part.loss_hessian(theta, rows=len(rows)) for part, rows in zip(parts, cuts, strict=True)]
+        np.testing.assert_array_equal(sum(found), sums[1])
+        for piece in (64, 1000):
+            monkeypatch.setattr(kernels, "PIECE", piece)
+            np.testing.assert_array_equal(right.loss_gradient(theta), sums[0])

@@ -1,0 +1,79 @@
+"""Private fits and their computations over private rows, in CPU time of one thread beside scikit-learn's lbfgs.
+
+From the project's root: ``python -m benchmarks.private_passes``. Fits and the peer's alternate in one process for each
+size. The table is printed and written to ``benchmarks/results/private_passes.md``.
+"""
+
+import argparse
+import sys
+from typing import Any
+
+from benchmarks.hazard import run
+from benchmarks.logistic import OWN_PYTHON, ROOT, machine
+
+RESULTS = ROOT / "benchmarks" / "results" / "private_passes.md"
+CASES = (
+    ("logit", 10_000, 10, 0),
+    ("logit", 100_000, 10, 0),
+    ("logit", 200_000, 30, 0),
+    ("logit", 1_000_000, 20, 0),
+    ("hazard", 100_000, 5, 200),
+)
+
+
+def row(case: tuple[str, int, int, int], own: dict[str, Any]) -> str:
+    """Return a row of the table."""
+    kind, n, p, intervals = case
+    name = f"{kind}, {n} x {p}" + (f", {intervals} intervals" if intervals else "")
+    peer = own["peer"]
+    ratios = ["", ""] if peer is None else [f"{own[part] / peer:.2f}" for part in ("fit", "private")]
+    beside = "" if peer is None else f"{peer:.3f}"
+    cells = [
+        name,
+        f"{own['fit']:.3f}",
+        f"{own['private']:.3f}",
+        beside,
+        *ratios,
+        f"{own['added']:.2f}",
+        f"{own['first']:.1f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def report(repeats: int) -> str:
+    """Measure, and return the page that is printed and written."""
+    module = "benchmarks.workers.private_passes"
+    found = [(case, run(OWN_PYTHON, "-m", module, *map(str, case), str(repeats))) for case in CASES]
+    versions = found[0][1]["versions"]
+    lines = [
+        "# Computations over private rows",
+        "",
+        f"CPU seconds of one thread, medians of {repeats} fits; 2000 public rows; epsilon = 1, without a description.",
+        "",
+        "* Private: what the site computes from private rows, noise included.",
+        "* lbfgs: scikit-learn's LogisticRegression without a penalty, on an array; the ratios are to it.",
+        "* Memory: what a fit adds to the process at its peak, in sizes of the matrix of covariates.",
+        "* First: the first fit in the process, which loads compiled code, or compiles it.",
+        "",
+        "| fit | whole | private | lbfgs | whole : lbfgs | private : lbfgs | memory | first |",
+        "|---|---|---|---|---|---|---|---|",
+        *(row(case, own) for case, own in found),
+        "",
+        f"Machine: {machine()}.",
+        "",
+        f"Versions: {', '.join(f'{package} {number}' for package, number in sorted(versions.items()))}.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Read the command line, run, print and write the table."""
+    parser = argparse.ArgumentParser(description="Time computations over private rows; write their ratios to lbfgs.")
+    parser.add_argument("--repeats", type=int, default=5, help="fits for each size (default: 5)")
+    page = report(parser.parse_args().repeats)
+    RESULTS.write_text(page)
+    sys.stdout.write(page)
+
+
+if __name__ == "__main__":
+    main()
