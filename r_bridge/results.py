@@ -101,6 +101,11 @@ def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     return _stacked(found, [(each.label, each) for each in parts or [found.estimate]], conf_level)
 
 
+def p_floor(result: hdp.Result) -> float:
+    """Return the least p-value that a result can have: 0 where the distribution of its errors is known."""
+    return float(instance(result, hdp.Result).estimate.p_floor)
+
+
 def unit_of_time(result: hdp.Result) -> str | None:
     """Return the declared unit of a hazard model's times; None without one."""
     hazard = instance(result, hdp.Result).facts.hazard

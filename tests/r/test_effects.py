@@ -98,6 +98,13 @@ def test_anova_has_the_drawn_errors(fit) -> None:
     same(found, fit.wald_test_terms().table[["df_constraint", "statistic", "pvalue"]])
 
 
+def test_the_least_p_value_is_shown_as_what_it_is(fit) -> None:
+    for table in ("summary(x)", "anova(x)"):
+        shown = "\n".join(r_bridge.call(f"function(x) capture.output(print({table}))", fit))
+        assert "< 0.00025" in shown or "<3e-04" in shown  # as many digits as the column has
+        assert "2e-04" not in shown
+
+
 def test_the_same_model_written_otherwise_is_refused_or_used_again(study) -> None:
     first = hdpf.logit("event3 ~ ns(age, df=2)", data=study).fit(epsilon=1)
     charges = len(study.ledger.history())

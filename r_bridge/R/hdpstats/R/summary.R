@@ -17,8 +17,8 @@ print.summary.dp_result <- function(x, digits = max(3L, getOption("digits") - 3L
   cat("\n")
   .write_pairs(x$head)
   cat("\nCoefficients:\n")
-  least <- max(x$least * (1 + 1e-9), .Machine$double.eps) # p-values from drawn errors are at least the share of one of them
-  stats::printCoefmat(x$coefficients, digits = digits, signif.stars = signif.stars, eps.Pvalue = least, na.print = "NA", ...)
+  stats::printCoefmat(x$coefficients, digits = digits, signif.stars = signif.stars, eps.Pvalue = .shown_floor(x$least),
+                      na.print = "NA", ...)
   cat("\n")
   .write_pairs(x$privacy)
   for (note in x$notes) cat(strwrap(note), "", sep = "\n")
@@ -31,4 +31,11 @@ print.summary.dp_result <- function(x, digits = max(3L, getOption("digits") - 3L
   for (i in seq_along(names)) {
     cat(strwrap(pairs$value[[i]], initial = paste0(names[[i]], " "), prefix = strrep(" ", nchar(names[[i]], "width") + 1L)), sep = "\n")
   }
+}
+
+# P-values from drawn errors are at least the share of one of them: what tables show it as, rounded up to two digits.
+.shown_floor <- function(least) {
+  if (!isTRUE(least > 0)) return(.Machine$double.eps)
+  unit <- 10^(floor(log10(least)) - 1)
+  signif(ceiling(least / unit) * unit, 2L)
 }
