@@ -3,7 +3,8 @@
 Nothing here knows privacy.
 """
 
-from hdpstats.solvers.capped import CappedSpells, HazardObjective
+from hdpstats.solvers.capped import CappedSpells
+from hdpstats.solvers.capped_objective import HazardObjective
 from hdpstats.solvers.newton import Solution, minimise
 from hdpstats.solvers.objective import LinearObjective, Objective, ridge_objective
 

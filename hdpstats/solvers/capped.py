@@ -1,4 +1,4 @@
-r"""The objective of a discrete-time hazard model with capped losses, never expanded to person-period rows.
+r"""Spells with capped losses under a discrete-time hazard model, never expanded to person-period rows.
 
 A spell at risk in intervals ``entry + 1 .. last`` contributes, for every cause ``k``,
 
@@ -14,14 +14,12 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
-from mpmath import MPContext, mpf
 
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLink
 from hdpstats.losses.hazard import FARTHEST
-from hdpstats.solvers.kernels import ALL, added_over_pieces, grid_sum, row_products
-from hdpstats.solvers.objective import ROUGH, UNIT, RowBounds, SumObjective, integer_bits
+from hdpstats.solvers.kernels import ALL, row_products
 from hdpstats.solvers.spell_sums import SPAN, STEEPEST, Factors, add_caps, add_curvatures, add_scores
 
 CELLS = 400_000
@@ -302,166 +300,6 @@ class CappedSpells:
         curvature[where] = cells.event_curvature[where]
         curvature *= self.weights[spells, None]
         return np.asarray(curvature)
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class HazardObjective(SumObjective):
-    """The function to minimise, D = causes (e + p)."""
-
-    spells: CappedSpells
-
-    bounds: RowBounds | None = None
-
-    def __post_init__(self) -> None:
-        """Choose the grid of the summands from their largest possible size."""
-        spells = self.spells
-        if self.bounds is None:
-            length = np.maximum(np.max(np.abs(spells.Z), axis=1, initial=0.0), 1.0)
-            summand = (spells.total + 1.0) * float(np.max(spells.weights * length, initial=0.0))
-            square = 4.0 * (spells.total + 1.0) * float(np.max(spells.weights * length**2, initial=1e-300))
-            bounds = RowBounds(summand=summand, root=math.sqrt(square), rows=len(spells.Z))
-            object.__setattr__(self, "bounds", bounds)
-        object.__setattr__(self, "grid_bits", integer_bits(max(self._known.rows, len(spells.Z)), self._known.summand))
-
-    @property
-    def _known(self) -> RowBounds:
-        if self.bounds is None:
-            raise ValueError("an objective knows its bounds once it is made")
-        return self.bounds
-
-    @property
-    def mass(self) -> float:
-        """The sum of the weights."""
-        return float(np.sum(self.spells.weights))
-
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
-        """Return the gradient (D,) of the sum of losses on the grid."""
-        spells = self.spells
-
-        def of_piece(part: slice) -> IntArray:
-            return grid_sum(spells.scores(theta, part), spells.weights[part], bits=self.grid_bits)
-
-        return added_over_pieces(len(spells.Z), of_piece)
-
-    @property
-    def curvature_bits(self) -> int:
-        """Bits after the point of `loss_hessian`."""
-        return integer_bits(max(self._known.rows, len(self.spells.Z)), self._known.root**2)
-
-    def loss_hessian(self, theta: FloatArray, *, rows: int) -> IntArray:
-        """Return what `hessian_of` makes the Hessian of the losses of the first spells of, exactly added.
-
-        In units of 2^-`curvature_bits`, for each cause: the curvatures of all intervals (q,), those times features and
-        covariates (e, p), and those times products of covariates (p, p).
-        """
-        spells, bits = self.spells, self.curvature_bits
-
-        def of_piece(part: slice) -> IntArray:
-            parts = []
-            for cause in range(spells.causes):
-                found, intervals = spells.curvature_sums(theta, part, cause, bits=bits)
-                cross = [grid_sum(spells.Z, each, part, bits=bits) for each in found[:-1]]
-                squares = [grid_sum(spells.Z, found[-1] * z, part, bits=bits) for z in spells.Z[part].T]
-                parts += [intervals, *cross, *squares]
-            return np.concatenate(parts)
-
-        return added_over_pieces(rows, of_piece)
-
-    def hessian_of(self, sums: IntArray) -> FloatArray:
-        """Return the Hessian (D, D) of a sum of losses from `loss_hessian`; blocks of different causes are zero."""
-        spells, (q, e), p = self.spells, self.spells.A.shape, self.spells.Z.shape[1]
-        out = np.zeros((len(self.ridge), len(self.ridge)))
-        for cause, part in enumerate(
-            np.ldexp(sums.astype(np.float64), -self.curvature_bits).reshape(spells.causes, -1)
-        ):
-            i, j, k = cause * spells.block, cause * spells.block + e, (cause + 1) * spells.block
-            cross = part[q : q + e * p].reshape(e, p)
-            out[i:j, i:j] = spells.A.T @ (part[:q, None] * spells.A)
-            out[i:j, j:k], out[j:k, i:j] = cross, cross.T
-            out[j:k, j:k] = part[q + e * p :].reshape(p, p)
-        return out
-
-    def hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian (D, D), ridge included; blocks of different causes are zero."""
-        return self.hessian_of(self.loss_hessian(theta, rows=len(self.spells.Z))) + np.diag(self.ridge)
-
-    def rough_hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian of the first `ROUGH` spells, as if they were all, where there are many more."""
-        m, rough = len(self.spells.Z), ROUGH // 4
-        if m < 2 * rough:
-            return self.hessian(theta)
-        return self.hessian_of(self.loss_hessian(theta, rows=rough)) * (m / rough) + np.diag(self.ridge)
-
-    def gradient_error(self, theta: FloatArray) -> float:
-        r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
-
-        Let u = 2^-53, g = 1.01 (D + 8) u, ``r`` the link's `ulps` and ``k`` its largest smoothness. The predictor of a
-        cell errs by at most ``g (||x|| ||theta|| + |o|)``, that of its cap by
-        ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores have slopes of at most ``k h`` in the first and ``h``
-        in the second (``k`` and 1 for an event), and an error of ``r u`` of that size on top. A spell's caps
-        add up to at most ``H``, so its score errs by ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``; for the rest
-        see `SumObjective.summed_error`.
-        """
-        spells = self.spells
-        D, q = len(theta), len(spells.A)
-        g = 1.01 * (D + 8) * UNIT
-        square = 1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z)
-        norms = np.sqrt(square)
-        size = float(np.linalg.norm(theta))
-        slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))
-        level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 1.0
-        predictor = g * (norms * (size + slopes) + 2.0 * np.abs(spells.offset) + level)
-        largest = (spells.total + 1.0) * spells.causes
-        slope = spells.loss.steepness * predictor
-        per_spell = largest * spells.weights * norms * (slope + (spells.loss.ulps + q + 8) * UNIT)
-        return self.summed_error(theta, per_spell, steepest=largest * float(np.sum(spells.weights * norms)))
-
-    def effect(self, direction: FloatArray) -> float:
-        """Return (a bound on) the largest change of a linear predictor along a direction (D,)."""
-        spells, e, largest = self.spells, self.spells.A.shape[1], 0.0
-        for cause in range(spells.causes):
-            part = direction[cause * spells.block : (cause + 1) * spells.block]
-            baseline = float(np.max(np.abs(spells.A @ part[:e]), initial=0.0))
-            largest = max(largest, baseline + float(np.max(np.abs(spells.Z @ part[e:]), initial=0.0)))
-        return largest
-
-    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
-        """Return the gradient of the sum of losses in the numbers of a context."""
-        spells, e, block = self.spells, self.spells.A.shape[1], self.spells.block
-        A, rows = spells.A.tolist(), spells.Z.tolist()
-        total = [numbers.mpf(0)] * len(theta)
-        for i, z in enumerate(rows):
-            offset, weight = numbers.mpf(float(spells.offset[i])), numbers.mpf(float(spells.weights[i]))
-            log_caps = [
-                spells.log_caps(slice(i, i + 1), slice(0, len(A)), cause)[0].tolist() for cause in range(spells.causes)
-            ]
-            for cause in range(spells.causes):
-                alpha = theta[cause * block : cause * block + e]
-                beta = theta[cause * block + e : (cause + 1) * block]
-                level = sum((a * b for a, b in zip(z, beta, strict=True)), offset)
-                slope = numbers.mpf(0)
-                for s in range(int(spells.entry[i]), int(spells.last[i])):
-                    eta = sum((a * b for a, b in zip(A[s], alpha, strict=True)), level)
-                    c, event = spells.loss.exact_scores(numbers, eta, numbers.mpf(log_caps[cause][s]))
-                    ends = s + 1 == spells.last[i] and spells.cause[i] == cause + 1
-                    score = weight * (-event if ends else c)
-                    slope += score
-                    for j, a in enumerate(A[s]):
-                        total[cause * block + j] += score * a
-                for j, value in enumerate(z):
-                    total[cause * block + e + j] += slope * value
-        return total
-
-    def exact_sizes(self, size: float) -> float:
-        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
-        spells = self.spells
-        m, q = len(spells.Z), len(spells.A)
-        norms = np.sqrt(1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z))
-        level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 800.0
-        slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))
-        sizes = spells.weights * norms * (norms * (size + slopes) + np.abs(spells.offset) + level)
-        return float((m * q + len(self.ridge) + 8) * 8.0 * (spells.total + 1.0) * spells.causes * np.sum(sizes))
 
 
 def _rank(person: IntArray) -> IntArray:
