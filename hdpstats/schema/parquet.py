@@ -40,6 +40,9 @@ from hdpstats.schema.table import AdmittedTable, PrivateRows, admitted, mapped
 BATCH = 2**17
 """Rows that are mapped at a time."""
 
+BUFFER = 2**16
+"""Bytes of a column that are read at a time: a row group is never in memory as a whole."""
+
 MOST_WHOLE = 2**30
 """Bytes of admitted columns that a mechanism which is no sum over partitions may have in memory."""
 
@@ -259,7 +262,7 @@ def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[Admitte
     kept = stat(source.path)
     if (kept.st_size, kept.st_mtime_ns) != (source.size, source.changed):
         raise OSError("the file has changed since it was opened")
-    with parquet.ParquetFile(source.path) as file:
+    with parquet.ParquetFile(source.path, pre_buffer=False, buffer_size=BUFFER) as file:
         rows = 0 if source.group is None else file.metadata.row_group(source.group).num_rows
         if not rows:
             yield _admitted(columns, file.schema_arrow.empty_table())
