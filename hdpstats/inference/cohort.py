@@ -73,7 +73,7 @@ UNUSABLE = (
 FARTHEST_RATIO = 100.0
 """By how much more than in the median direction a variance over raked rows may exceed that over public ones.
 
-A treatment that half of the public people and 1 % of the private ones have is at 25 (``vignettes/decisions`` 0052).
+A treatment that half of the public people and 1 % of the private ones have is at 25 (``vignettes/decisions`` 0057).
 """
 
 FARTHEST = 0.6
