@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from mpmath import MPContext, mpf
@@ -21,6 +21,7 @@ class HazardObjective(SumObjective):
     spells: CappedSpells
 
     bounds: RowBounds | None = None
+    rough_rows: ClassVar[int] = ROUGH // 4
 
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
@@ -52,6 +53,11 @@ class HazardObjective(SumObjective):
             return grid_sum(spells.scores(theta, part), spells.weights[part], bits=self.grid_bits)
 
         return added_over_pieces(len(spells.Z), of_piece)
+
+    @property
+    def rows(self) -> int:
+        """The number of spells."""
+        return len(self.spells.Z)
 
     @property
     def curvature_bits(self) -> int:
@@ -96,8 +102,8 @@ class HazardObjective(SumObjective):
         return self.hessian_of(self.loss_hessian(theta, rows=len(self.spells.Z))) + np.diag(self.ridge)
 
     def rough_hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian of the first `ROUGH` spells, as if they were all, where there are many more."""
-        m, rough = len(self.spells.Z), ROUGH // 4
+        """Return the Hessian of the first `rough_rows` spells, as if they were all, where there are many more."""
+        m, rough = self.rows, self.rough_rows
         if m < 2 * rough:
             return self.hessian(theta)
         return self.hessian_of(self.loss_hessian(theta, rows=rough)) * (m / rough) + np.diag(self.ridge)

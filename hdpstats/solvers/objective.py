@@ -14,7 +14,7 @@ and its distance from the true gradient has the bound of `Objective.gradient_err
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 from mpmath import MPContext, mpf
@@ -169,6 +169,7 @@ class LinearObjective(SumObjective):
     weights: FloatArray
     offset: FloatArray
     bounds: RowBounds | None = None
+    rough_rows: ClassVar[int] = ROUGH
 
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
@@ -208,6 +209,11 @@ class LinearObjective(SumObjective):
         return np.asarray(row_products(self.X, theta, piece) + self.offset[piece])
 
     @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    @property
     def curvature_bits(self) -> int:
         """Half of the bits after the point of `loss_hessian`."""
         return 0 if self.bounds is None else root_bits(self.bounds.root)
@@ -226,11 +232,14 @@ class LinearObjective(SumObjective):
 
         return added_over_pieces(rows, of_piece)
 
+    def hessian_of(self, sums: IntArray) -> FloatArray:
+        """Return the Hessian (D, D) of a sum of losses from `loss_hessian`."""
+        return np.asarray(np.ldexp(sums.astype(np.float64), -2 * self.curvature_bits))
+
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""
         if self.bounds is not None:
-            exact = self.loss_hessian(theta, rows=len(self.y)).astype(np.float64)
-            return np.ldexp(exact, -2 * self.curvature_bits) + np.diag(self.ridge)
+            return self.hessian_of(self.loss_hessian(theta, rows=len(self.y))) + np.diag(self.ridge)
         curvature = self.weights * self.loss.curvature(self.predictor(theta), self.y)
         hessian: FloatArray = self.X.T @ (curvature[:, None] * self.X) + np.diag(self.ridge)
         return hessian
@@ -239,8 +248,7 @@ class LinearObjective(SumObjective):
         """Return the Hessian of the first `ROUGH` rows, as if they were all, where there are many more."""
         if self.bounds is None or len(self.y) < 2 * ROUGH:
             return self.hessian(theta)
-        some = self.loss_hessian(theta, rows=ROUGH).astype(np.float64)
-        return np.ldexp(some, -2 * self.curvature_bits) * (len(self.y) / ROUGH) + np.diag(self.ridge)
+        return self.hessian_of(self.loss_hessian(theta, rows=ROUGH)) * (len(self.y) / ROUGH) + np.diag(self.ridge)
 
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
@@ -279,8 +287,7 @@ class LinearObjective(SumObjective):
 
         They are those of `gradient_error` at another precision.
         """
-        n, D = self.X.shape
-        norms = np.linalg.norm(self.X, axis=1)
+        (n, D), norms = self.X.shape, np.linalg.norm(self.X, axis=1)
         m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
         sizes = k * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * m
         return float((n + D + 8) * np.sum(self.weights * norms * sizes))
@@ -389,6 +396,5 @@ class MultinomialObjective(SumObjective):
 
     def exact_sizes(self, size: float) -> float:
         """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
-        n, D = self.X.shape
-        norms = np.linalg.norm(self.X, axis=1)
+        (n, D), norms = self.X.shape, np.linalg.norm(self.X, axis=1)
         return float((n + D + self.others + 8) * np.sum(self.weights * norms * (norms * size + 2.0 + self.others)))

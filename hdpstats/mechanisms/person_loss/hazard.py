@@ -50,12 +50,14 @@ from hdpstats.mechanisms.person_loss.base import (
     declared_bound,
     numbers_of,
 )
+from hdpstats.mechanisms.person_loss.parted import of_all
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.model import HazardModel
+from hdpstats.schema.partitions import Parts
 from hdpstats.schema.spells import in_strata, spells_of
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import CappedSpells, HazardObjective
 from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
@@ -320,6 +322,17 @@ class HazardPersonLoss(DeclaredLoss):
         units = (2.0 * self.dimension + 2.0 * len(self.model.baseline) + 64.0) * UNIT
         return units * self.largest_weight * (self.total + 1.0) * self.model.causes * sizes
 
+    @property
+    def in_parts(self) -> bool:
+        """Where everybody enters at time 0 with one row, so that there are as many spells as rows."""
+        return self.design.start is None and not self.time_varying
+
+    def people_of(self, rows: Parts[AdmittedTable]) -> People:
+        """Return the private people of all partitions."""
+        if not self.in_parts:
+            return self.people(rows.gathered(joined))
+        return of_all(rows, self.people, self._row_bounds)
+
     def people(self, table: AdmittedTable) -> HazardPeople:
         """Return the spells of an admitted table, capped and weighted; rows with a missing cell count for nothing."""
         design, grid = self.design, self.model.grid
@@ -350,9 +363,13 @@ class HazardPersonLoss(DeclaredLoss):
             total=self.model.cap.total,
         )
         spells = whole.ended(found.person, several=self.time_varying)
+        return HazardPeople(spells=spells, person=found.person, number=found.people, bounds=self._row_bounds)
+
+    @property
+    def _row_bounds(self) -> RowBounds:
+        """What a spell contributes at most."""
         length, largest = math.sqrt(self.model.geometry.leverage), (self.total + 1.0) * self.largest_weight
-        bounds = RowBounds(summand=largest * length, root=length * math.sqrt(4.0 * largest))
-        return HazardPeople(spells=spells, person=found.person, number=found.people, bounds=bounds)
+        return RowBounds(summand=largest * length, root=length * math.sqrt(4.0 * largest))
 
 
 def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPersonLoss:

@@ -1,6 +1,6 @@
 """Private people in partitions: sums of their losses, gradients and Hessians, added exactly.
 
-What `RegressionPeople` gives of people in memory is given here of people who are read again at each pass. A person's
+What `People` in memory give is given here of people who are read again at each pass. A person's
 part of a gradient or of a Hessian is rounded to a grid that public bounds and the number of all rows fix
 (`hdpstats.solvers.objective.RowBounds`), and integers are added: gradients and Hessians are those of all rows in one
 table, to the last bit, and so is the point that a minimisation reaches by them. Only for numbers that steer a search
@@ -11,7 +11,7 @@ Neither the ridge nor the perturbation leaves this process: a worker is sent coe
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol, TypeVar, final
 
@@ -21,18 +21,20 @@ from mpmath import MPContext, mpf
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.schema.partitions import Parts
-from hdpstats.solvers.kernels import root_bits
-from hdpstats.solvers.objective import ROUGH, UNIT, LinearObjective, RowBounds, SumObjective, integer_bits
+from hdpstats.solvers.capped_objective import HazardObjective
+from hdpstats.solvers.objective import UNIT, LinearObjective, RowBounds, SumObjective, integer_bits
 
 T = TypeVar("T")
 
 
+BoundedObjective = LinearObjective | HazardObjective
+"""Sums of losses whose contributions have public bounds, so that they are added on a grid that no row moves."""
+
+
 class BoundedPeople(Protocol):
-    """People whose contributions have public bounds, so that they are summed on a grid that no row moves."""
+    """People with such a sum."""
 
-    bounds: RowBounds | None
-
-    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> LinearObjective:
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> BoundedObjective:
         """Return the sum of losses."""
 
 
@@ -71,7 +73,7 @@ def _stacked(theta: FloatArray, grid: float, people: People) -> IntArray:
     return people.stacked_hessian(theta, grid=grid)
 
 
-def _losses_of(bounds: RowBounds, dimension: int, people: BoundedPeople) -> LinearObjective:
+def _losses_of(bounds: RowBounds, dimension: int, people: BoundedPeople) -> BoundedObjective:
     """Return the sum of the losses of one partition on the grid of all rows, without ridge and perturbation."""
     zeros = np.zeros(dimension)
     return replace(people.objective(ridge=zeros, centre=zeros, linear=zeros), bounds=bounds)
@@ -82,14 +84,12 @@ def _losses_of(bounds: RowBounds, dimension: int, people: BoundedPeople) -> Line
 class PartedObjective(SumObjective):
     """The function to minimise: a sum over partitions; ``bounds.rows`` is the number of all rows."""
 
-    parts: Parts[LinearObjective]
+    parts: Parts[BoundedObjective]
     bounds: RowBounds
-    curvature_bits: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Choose the grids of all rows, which `LinearObjective` chooses for each partition too."""
+        """Choose the grid of all rows, which the objective of each partition chooses too."""
         object.__setattr__(self, "grid_bits", integer_bits(self.bounds.rows, self.bounds.summand))
-        object.__setattr__(self, "curvature_bits", root_bits(self.bounds.root))
 
     @property
     def mass(self) -> float:
@@ -102,22 +102,26 @@ class PartedObjective(SumObjective):
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""
-        exact = self.parts.total(partial(_hessian, theta)).astype(np.float64)
-        return np.ldexp(exact, -2 * self.curvature_bits) + np.diag(self.ridge)
+        sums: IntArray = self.parts.total(partial(_hessian, theta))
+        return self._any.hessian_of(sums) + np.diag(self.ridge)
+
+    @property
+    def _any(self) -> BoundedObjective:
+        """The objective of the first partition, for what is public in it."""
+        return next(self.parts.here())
 
     def rough_hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian of the first `ROUGH` rows, as if they were all, where there are many more."""
-        if self.bounds.rows < 2 * ROUGH:
+        """Return the Hessian of the first rows, as if they were all, where there are many more."""
+        rough = self._any.rough_rows
+        if self.bounds.rows < 2 * rough:
             return self.hessian(theta)
-        left, some = ROUGH, np.zeros((len(theta), len(theta)), dtype=np.int64)
+        taken, sums = 0, []
         for part in self.parts.here():
-            taken = min(left, len(part.y))
-            some += part.loss_hessian(theta, rows=taken)
-            left -= taken
-            if not left:
+            sums.append(part.loss_hessian(theta, rows=min(rough - taken, part.rows)))
+            taken += part.rows
+            if taken >= rough:
                 break
-        near = np.ldexp(some.astype(np.float64), -2 * self.curvature_bits)
-        return near * (self.bounds.rows / ROUGH) + np.diag(self.ridge)
+        return part.hessian_of(sum(sums[1:], sums[0])) * (self.bounds.rows / rough) + np.diag(self.ridge)
 
     def gradient_error(self, theta: FloatArray) -> float:
         """Return a bound on the distance between `gradient` and the true gradient: the sum of those of partitions.
@@ -142,34 +146,34 @@ class PartedObjective(SumObjective):
     def exact_sizes(self, size: float) -> float:
         """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``.
 
-        As `LinearObjective` has it, a partition's number times the number of all rows over its own.
+        As an objective has it, a partition's number times the number of all rows over its own.
         """
         D = len(self.ridge)
         return (self.bounds.rows + D + 8) * self.parts.total(partial(_sizes, size)) * (1.0 + 2.0**-20)
 
 
-def _mass(part: LinearObjective) -> float:
+def _mass(part: BoundedObjective) -> float:
     return part.mass
 
 
-def _gradient(theta: FloatArray, part: LinearObjective) -> IntArray:
+def _gradient(theta: FloatArray, part: BoundedObjective) -> IntArray:
     return part.loss_gradient(theta)
 
 
-def _hessian(theta: FloatArray, part: LinearObjective) -> IntArray:
-    return part.loss_hessian(theta, rows=len(part.y))
+def _hessian(theta: FloatArray, part: BoundedObjective) -> IntArray:
+    return part.loss_hessian(theta, rows=part.rows)
 
 
-def _error(theta: FloatArray, part: LinearObjective) -> float:
+def _error(theta: FloatArray, part: BoundedObjective) -> float:
     return part.gradient_error(theta)
 
 
-def _effect(direction: FloatArray, part: LinearObjective) -> float:
+def _effect(direction: FloatArray, part: BoundedObjective) -> float:
     return part.effect(direction)
 
 
-def _sizes(size: float, part: LinearObjective) -> float:
-    return part.exact_sizes(size) / (len(part.y) + len(part.ridge) + 8)
+def _sizes(size: float, part: BoundedObjective) -> float:
+    return part.exact_sizes(size) / (part.rows + len(part.ridge) + 8)
 
 
 def of_all(rows: Parts[T], people: Callable[[T], People], bounds: RowBounds) -> People:
