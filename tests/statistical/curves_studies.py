@@ -93,7 +93,7 @@ def curves(n, group, intervals, epsilon):
     middle = crossing_of(truth(group, fine), fine, 0.5)
     errors, apart, held, half, of_mean, of_median = [], [], [], [], [], []
     for seed in range(CURVES):
-        rng = np.random.default_rng([1, n, group, intervals, seed])
+        rng = np.random.default_rng([2026, 1, n, group, intervals, seed])
         time, what = people(rng, n, group)
         found = known_total(rng, table(rng, time, what, cuts, epsilon), n, cuts, epsilon)
         band = survival(found, Z)
@@ -153,7 +153,7 @@ def patients(intervals, epsilon):
         exact.append(rows.at(rows.survival, cuts[1:], start=1.0))
     found = []
     for seed in range(CURVES):
-        rng = np.random.default_rng([4, intervals, seed])
+        rng = np.random.default_rng([2026, 4, intervals, seed])
         tables = [table(rng, *each, cuts, epsilon) for each in groups]
         tables = shifted(tables, len(frame) - float(rng.laplace(0.0, 2.0 / epsilon)))
         found.append([survival(each, Z).value[1:] for each in tables])
@@ -166,7 +166,7 @@ def causes(n, intervals, epsilon):
     true = (1.0 - truth(group, cuts)[1:]) / 2
     errors, held = [], []
     for seed in range(CURVES):
-        rng = np.random.default_rng([2, n, intervals, seed])
+        rng = np.random.default_rng([2026, 2, n, intervals, seed])
         time, what = people(rng, n, group, causes=2)
         band = incidence(table(rng, time, what, cuts, epsilon, causes=2), 0, Z)
         errors.append(band.value[1:] - true)
@@ -182,7 +182,7 @@ def rejections(sizes, intervals, epsilon, *, ratio=1.0, peto=False, repeats=TEST
     """Return the share of data sets in which the test rejects at 5 %, and how hazard ratios of two groups do."""
     cuts, rejected, logs, held = cuts_of(intervals), [], [], []
     for seed in range(repeats):
-        rng = np.random.default_rng([3, *sizes, intervals, seed])
+        rng = np.random.default_rng([2026, 3, *sizes, intervals, seed])
         ratios = [1.0, *[ratio] * (len(sizes) - 1)]
         tables = [
             table(rng, *people(rng, n, 0, ratio=each), cuts, epsilon) for n, each in zip(sizes, ratios, strict=True)
@@ -238,7 +238,7 @@ def shapes(n, shape, censored, epsilon, intervals=8, causes=1):
     cuts, true, held, known = np.linspace(0.0, 6.0, intervals + 1), truth_of(shape, intervals), [], []
     true = true if causes == 1 else (1.0 - true) / causes
     for seed in range(CURVES):
-        rng = np.random.default_rng([5, n, list(SHAPES).index(shape), list(CENSORED).index(censored), causes, seed])
+        rng = np.random.default_rng([2026, 5, n, list(SHAPES).index(shape), list(CENSORED).index(censored), causes, seed])
         found = drawn_table(rng, n, shape, censored, cuts, epsilon, causes)
         people = found.events.sum() + found.censored.sum() + found.stayed
         if people < FEWEST * found.sd * np.sqrt(found.events.size + intervals + 1):
@@ -261,7 +261,7 @@ def unequal(sizes, shape, censored, epsilon, intervals=6):
     """Return how often the test rejects equal hazards of groups that are censored differently."""
     cuts, rejected = np.linspace(0.0, 6.0, intervals + 1), []
     for seed in range(TESTS):
-        rng = np.random.default_rng([6, *sizes, list(SHAPES).index(shape), seed])
+        rng = np.random.default_rng([2026, 6, *sizes, list(SHAPES).index(shape), seed])
         tables = [drawn_table(rng, n, shape, each, cuts, epsilon) for n, each in zip(sizes, censored, strict=True)]
         rejected.append(noisy_score([tables]).test().p_value < 0.05)
     return float(np.mean(rejected))
