@@ -14,8 +14,12 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, SiteError
+from hdpstats.mechanisms.description.site import PreparedDescription
+from hdpstats.mechanisms.score_sums import PreparedSum
+from hdpstats.noise import TwoSidedGeometric
 from hdpstats.schema import parquet
 from hdpstats.schema.parquet import ParquetTable, files_of
+from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import PrivateTable, joined
 from hdpstats.sites import LocalSite
 from hdpstats.solvers.objective import ROUGH, LinearObjective
@@ -267,3 +271,24 @@ def test_a_fit_of_many_rows_begins_with_the_same_rough_hessian(tmp_path, monkeyp
     ]
     assert found
     np.testing.assert_array_equal(fitted[0].params, fitted[1].params)
+
+
+class Unread(Parts):
+    """Rows that nobody may read."""
+
+    def refuse(self, *_):
+        raise RuntimeError("read")
+
+    map = each = here = gathered = as_one = total = refuse
+
+
+def test_the_noise_of_sums_is_drawn_before_a_row_is_read(asked, monkeypatch):
+    drawn = known_noise.given(monkeypatch, [])
+    monkeypatch.setattr(TwoSidedGeometric, "draws", lambda self, count: drawn.append(self) or [0] * count)
+    summed = [prepared for prepared, _ in asked if isinstance(prepared, PreparedSum | PreparedDescription)]
+    assert {type(each) for each in summed} == {PreparedSum, PreparedDescription}
+    for prepared in summed:
+        drawn.clear()
+        with pytest.raises(RuntimeError, match="read"):
+            prepared.compute(Unread())
+        assert drawn
