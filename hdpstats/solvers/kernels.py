@@ -12,8 +12,9 @@ below 2^62 is for the caller to see to (`hdpstats.solvers.objective.integer_bits
 
 **Curvatures.** :math:`\sum_i c_i x_i x_i'` is needed for the steps of Newton's method only, which any positive definite
 matrix near it would do. So each :math:`\sqrt{c_i}\,x_{ij}` is rounded to a multiple of 2^-bits, at most `ROOT_BITS`
-bits; the products of these are integers below 2^36, sums of `PIECE` of them below 2^53, and a matrix product in doubles
-(BLAS) adds them without any rounding, in whatever order it likes.
+bits; the products of these are integers of at most 2^36, sums of `PIECE` of them of at most 2^48, and a matrix product
+in doubles (BLAS) adds them without any rounding, in whatever order it likes. Sums of more than 2^26 rows might pass
+2^62: roots of such tables are rounded to fewer bits (`root_bits`), 15 for 2^31 rows.
 """
 
 import math
@@ -100,9 +101,13 @@ def curvature_sum(X: FloatArray, curvature: FloatArray, rows: slice = ALL, *, bi
     return np.asarray((rounded @ rounded.T).astype(np.int64))
 
 
-def root_bits(largest: float) -> int:
-    """Return the bits after the point of roots of curvatures times rows that are at most ``largest``."""
-    return ROOT_BITS - max(math.frexp(largest)[1], -900)
+def root_bits(largest: float, *, rows: int) -> int:
+    """Return the bits after the point of roots of curvatures times rows that are at most ``largest``.
+
+    They are the same for all parts of a table with so many rows, whose products add up to at most 2^62.
+    """
+    in_all = min(ROOT_BITS, (62 - max(rows - 1, 0).bit_length()) // 2)
+    return in_all - max(math.frexp(largest)[1], -900)
 
 
 def _by_column(X: FloatArray) -> bool:

@@ -216,7 +216,9 @@ class LinearObjective(SumObjective):
     @property
     def curvature_bits(self) -> int:
         """Half of the bits after the point of `loss_hessian`."""
-        return 0 if self.bounds is None else root_bits(self.bounds.root)
+        if self.bounds is None:
+            return 0
+        return root_bits(self.bounds.root, rows=max(self.bounds.rows, len(self.y)))
 
     def loss_hessian(self, theta: FloatArray, *, rows: int) -> IntArray:
         """Return the Hessian (D, D) of the losses of the first rows in units of 2^-(2 `curvature_bits`), exactly added.

@@ -10,6 +10,7 @@ import pytest
 
 from hdpstats.losses import BY_NAME, LogisticLoss
 from hdpstats.losses.expit import logistic_residual
+from hdpstats.sites.site import MOST_PEOPLE
 from hdpstats.solvers import LinearObjective, kernels
 from hdpstats.solvers.objective import ROUGH, RowBounds
 
@@ -155,13 +156,24 @@ def test_exact_curvatures_are_those_of_floats_up_to_their_rounding() -> None:
 @pytest.mark.parametrize("size", [1e-30, 1.0, 3.0, 1e8])
 def test_the_largest_curvatures_are_added_exactly(size: float) -> None:
     n = 2 * kernels.PIECE
-    X, bits = np.full((n, 2), size, order="F"), kernels.root_bits(size)
+    X, bits = np.full((n, 2), size, order="F"), kernels.root_bits(size, rows=n)
     total = sum(
         kernels.curvature_sum(X, np.ones(n // 2), rows, bits=bits) for rows in (slice(n // 2), slice(n // 2, n))
     )
     root = int(np.rint(math.ldexp(size, bits)))
     assert root <= 2**kernels.ROOT_BITS
     assert total.tolist() == [[n * root**2] * 2] * 2
+
+
+@pytest.mark.parametrize("rows", [1, 2**26, 2**26 + 1, 2**27, MOST_PEOPLE])
+def test_sums_over_the_largest_tables_do_not_overflow(rows: int) -> None:
+    """Eight rows bend as much as rows can; all rows of the table would so many times as much."""
+    bounds = RowBounds(summand=1.0, root=0.5 * (1.0 - 2.0**-30), rows=rows)
+    few = replace(objective_of(8, 3), X=np.ones((8, 3)), weights=np.ones(8), offset=np.zeros(8), bounds=bounds)
+    curvature, score = int(few.loss_hessian(np.zeros(3), rows=8)[0, 0]), int(few.loss_gradient(np.full(3, 1e9))[0])
+    assert curvature >= 8 * 2**30
+    assert curvature * max(rows, 8) // 8 <= 2**62
+    assert abs(score) * max(rows, 8) // 8 <= 2**62
 
 
 class TestLogisticResidual:
