@@ -133,7 +133,8 @@ class CappedSpells:
             level = np.stack([row_products(self.Z, slopes) for slopes in self.cap_slopes]) + self.offset
             K = np.exp(np.clip(level, SPAN - FARTHEST, FARTHEST - SPAN))
             add_caps(np.exp(self.cap_baseline + self.margin), K, self.entry, self.last, before, self.total, sums, fits)
-            return sums, fits
+            if not full_length():
+                return sums, fits
         for part, intervals in self.blocks():
             at_risk = self.at_risk(part, intervals)
             caps = np.zeros_like(at_risk)
@@ -148,10 +149,11 @@ class CappedSpells:
     def _has_factors(self) -> bool:
         """Whether caps are products of factors (`hdpstats.solvers.spell_sums`): a public fact.
 
-        A rehearsal goes through cells one by one, which takes longer: whatever coefficients ask for, real work is less.
+        Whether hazards are depends on coefficients (`_factors`). A rehearsal adds up both by their factors and cell by
+        cell, and so takes no less time than either, compilation included.
         """
         largest = float(np.max(np.abs(self.cap_baseline + self.margin), initial=0.0))
-        return self.loss.multiplicative and largest <= SPAN and self.total < STEEPEST and not full_length()
+        return self.loss.multiplicative and largest <= SPAN and self.total < STEEPEST
 
     def scores(self, theta: FloatArray, part: slice = ALL) -> FloatArray:
         """Return the gradient of the unweighted loss of some spells (m, causes (e + p)), kept column by column."""
@@ -173,8 +175,14 @@ class CappedSpells:
     def _score_sums(self, theta: FloatArray, part: slice, cause: int) -> FloatArray:
         """Return the sums over intervals of a cause's scores times each feature, and of the scores (e + 1, b)."""
         factors = self._factors(theta, part, cause)
-        if factors is None:
-            return self._plain_sums(theta, part, cause, CappedSpells.score)
+        if factors is not None:
+            found = self._score_sums_of(factors, part, cause)
+            if not full_length():
+                return found
+        return self._plain_sums(theta, part, cause, CappedSpells.score)
+
+    def _score_sums_of(self, factors: Factors, part: slice, cause: int) -> FloatArray:
+        """Return `_score_sums` from factors."""
         found = np.empty((self.A.shape[1] + 1, len(factors.W)))
         places, event = self._ends(part, cause)
         add_scores(factors.E, factors.G, self.A, factors.W, factors.K, self.entry[part], self.last[part] - event, found)
@@ -183,10 +191,20 @@ class CappedSpells:
 
     def curvature_sums(self, theta: FloatArray, part: slice, cause: int, *, bits: int) -> tuple[FloatArray, IntArray]:
         """Return the sums of weighted curvatures as `_score_sums`, and those of each interval in units of 2^-bits."""
-        factors, intervals = self._factors(theta, part, cause), np.zeros(len(self.A), dtype=np.int64)
-        if factors is None:
-            return self._plain_sums(theta, part, cause, CappedSpells.curvature, intervals, bits=bits), intervals
+        factors = self._factors(theta, part, cause)
+        if factors is not None:
+            found = self._curvature_sums_of(factors, part, cause, bits=bits)
+            if not full_length():
+                return found
+        intervals = np.zeros(len(self.A), dtype=np.int64)
+        return self._plain_sums(theta, part, cause, CappedSpells.curvature, intervals, bits=bits), intervals
+
+    def _curvature_sums_of(
+        self, factors: Factors, part: slice, cause: int, *, bits: int
+    ) -> tuple[FloatArray, IntArray]:
+        """Return `curvature_sums` from factors."""
         found, scale = np.empty((self.A.shape[1] + 1, len(factors.W))), math.ldexp(1.0, bits)
+        intervals = np.zeros(len(self.A), dtype=np.int64)
         places, event = self._ends(part, cause)
         scaled = factors.K * (self.weights[part] * scale)
         add_curvatures(
@@ -234,18 +252,21 @@ class CappedSpells:
         return found
 
     def _factors(self, theta: FloatArray, part: slice, cause: int) -> Factors | None:
-        """Return the factors of a cause's hazards and caps; None where there are none."""
+        """Return the factors of a cause's hazards and caps; None where coefficients or caps are too far apart for them.
+
+        In a rehearsal coefficients never are: theirs are cut, and what is added up with them counts for nothing.
+        """
         e, first = self.A.shape[1], cause * self.block
         a, beta = row_products(self.A, theta[first : first + e]), theta[first + e : first + self.block]
         cap = self.cap_baseline[cause] + self.margin
         ratio = a - cap
         middle = 0.5 * (float(np.max(ratio)) + float(np.min(ratio)))
-        if not (self._has_factors and float(np.max(np.abs(ratio - middle))) <= SPAN):
+        if not (self._has_factors and (full_length() or float(np.max(np.abs(ratio - middle))) <= SPAN)):
             return None
         apart = row_products(self.Z, beta - self.cap_slopes[cause], part) + middle
         caps = row_products(self.Z, self.cap_slopes[cause], part) + self.offset[part]
         return Factors(
-            E=np.exp(ratio - middle),
+            E=np.exp(np.clip(ratio - middle, -SPAN, SPAN)),
             G=np.exp(cap),
             W=np.exp(np.clip(apart, -2.0 * SPAN, 2.0 * SPAN)),
             K=np.exp(np.clip(caps, SPAN - FARTHEST, FARTHEST - SPAN)),

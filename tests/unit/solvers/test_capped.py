@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from hdpstats._base.loops import rehearsing
 from hdpstats.losses import LINKS
 from hdpstats.solvers import CappedSpells, kernels, minimise
 from hdpstats.solvers import capped as module
@@ -273,3 +274,59 @@ class TestCompiledSums:
         for piece in (64, 1000):
             monkeypatch.setattr(kernels, "PIECE", piece)
             np.testing.assert_array_equal(right.loss_gradient(theta), sums[0])
+
+
+class TestWhichSums:
+    """Factors where hazards have any, cells where coefficients are too far apart for them, both in a rehearsal."""
+
+    FAR = 1e4
+    LOOPS = ("add_caps", "add_scores", "add_curvatures")
+
+    @pytest.fixture
+    def ran(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Return the compiled loops that ran."""
+        found: list[str] = []
+        for name in self.LOOPS:
+            loop = getattr(module, name)
+            monkeypatch.setattr(module, name, lambda *given, name=name, loop=loop: found.append(name) or loop(*given))
+        return found
+
+    @pytest.mark.parametrize("link", ["logit", "cloglog"])
+    def test_a_wild_iterate_is_summed_cell_by_cell(self, link: str, ran: list[str]) -> None:
+        problem = objective(capped(14, m=40, q=9, causes=2, link=link))
+        tame = np.random.default_rng(2).standard_normal(len(problem.ridge))
+        for theta, loops in ((tame, True), (self.FAR * tame, False), (tame, True)):
+            ran.clear()
+            gradient, scores, hessian = problem.gradient(theta), problem.spells.scores(theta), problem.hessian(theta)
+            assert bool(ran) is loops
+            off = [float(a - b) for a, b in zip(exact_gradient(problem, theta), gradient.tolist(), strict=True)]
+            assert np.linalg.norm(off) <= problem.gradient_error(theta)
+            order = np.random.default_rng(3).permutation(40)
+            other = replace(problem, spells=problem.spells.take(order))
+            np.testing.assert_array_equal(other.gradient(theta), gradient)
+            np.testing.assert_array_equal(other.hessian(theta), hessian)
+            np.testing.assert_array_equal(other.spells.scores(theta), scores[order])
+
+    @pytest.mark.parametrize("size", [1.0, FAR, 1e100])
+    @pytest.mark.parametrize("link", ["logit", "cloglog"])
+    def test_a_rehearsal_does_both(
+        self, link: str, size: float, ran: list[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        m = 40
+        spells = capped(15, m=m, q=9, causes=2, link=link, whole=True)
+        problem = objective(spells)
+        theta = size * np.random.default_rng(2).standard_normal(len(problem.ridge))
+
+        def all_work() -> list[np.ndarray]:
+            ended = spells.ended(np.arange(m), several=False).last
+            return [ended, problem.gradient(theta), problem.hessian(theta), spells.scores(theta)]
+
+        with rehearsing():
+            rehearsed = all_work()
+            assert set(ran) == set(self.LOOPS)
+            monkeypatch.setattr(type(spells.loss), "multiplicative", False)
+            ran.clear()
+            plain = all_work()
+        assert ran == []
+        for one, two in zip(rehearsed, plain, strict=True):
+            np.testing.assert_array_equal(one, two)
