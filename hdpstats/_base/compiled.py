@@ -5,7 +5,8 @@ to reorder, contract or approximate: in any lane of a vector, and in what is lef
 operation is that of IEEE 754, as numpy's are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numba
@@ -25,6 +26,17 @@ def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         return cast("Callable[..., Any]", numba.njit(cache=True, **options)(loop))
     except RuntimeError:
         return cast("Callable[..., Any]", numba.njit(**options)(loop))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread of ours: where others compute beside, they share the processors already."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
 
 
 ROUNDER = 1.5 * 2.0**52

@@ -24,9 +24,10 @@ learned which answers overran and by how many slots, and nothing else.
 Private computations in their slots may run together, and rehearsals each of them alone (`Turns`). A rehearsal beside a
 private computation would be slower, and the seconds that it finds are quoted: a response would depend on private rows.
 It would also make the private computation slower, so that one analyst's questions make the answers of another overrun.
-So a rehearsal begins when no slot is under way, and no slot begins before it has ended. Turns are taken in the order in
-which they were asked for. An analyst waits for one rehearsal at a time (`hdpstats.custodian.prediction.Predictions`),
-so that those of others come in between.
+So a rehearsal begins when no slot is under way, and no slot begins before it has ended. Either computes with one
+thread: a rehearsal that had all processors to itself would tell nothing of answers that share them. Turns are taken in
+the order in which they were asked for. An analyst waits for one rehearsal at a time
+(`hdpstats.custodian.prediction.Predictions`), so that those of others come in between.
 
 How often an analyst's answers took longer than predicted is kept in a file beside the settings (``site.overruns.db``
 for ``site.yaml``), so that a new start forgets nothing, and not in the ledger, whose entries analysts can ask for.
@@ -44,6 +45,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import final
 
+from hdpstats._base.compiled import one_thread
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.custodian import journal
 from hdpstats.custodian.prediction import MOST_CELLS, Clock, Predictions, predict
@@ -137,12 +139,13 @@ class Turns:
 
     @contextmanager
     def rehearsal(self) -> Iterator[None]:
-        """Run the block while no slot is under way, and no other rehearsal."""
+        """Run the block, with one thread, while no slot is under way, and no other rehearsal."""
         with self._changed:
             self._wait(lambda: not (self._rehearsing or self._slots))
             self._rehearsing = True
         try:
-            yield
+            with one_thread():
+                yield
         finally:
             with self._changed:
                 self._rehearsing = False
@@ -150,7 +153,7 @@ class Turns:
 
     @contextmanager
     def slot(self, analyst: str) -> Iterator[Slot]:
-        """Run the block while no rehearsal is under way; slots may be."""
+        """Run the block, with one thread, while no rehearsal is under way; slots may be."""
         slot = Slot(analyst)
         with self._changed:
             self._wait(lambda: not self._rehearsing)
@@ -160,7 +163,8 @@ class Turns:
             self._slots.add(slot)
             self._changed.notify_all()
         try:
-            yield slot
+            with one_thread():
+                yield slot
         finally:
             with self._changed:
                 self._slots.discard(slot)

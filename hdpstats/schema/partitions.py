@@ -222,15 +222,11 @@ def on_cluster(client: Any, work: Callable[[Any], Any], sources: Sequence[Any]) 
 
 
 def _alone(work: Callable[[Any], Any], source: object) -> Any:
-    """Compute with one thread of ours: the workers of a cluster share its processors already."""
-    from numba import get_num_threads, set_num_threads
+    """Compute on a worker of a cluster, which shares its processors with others."""
+    from hdpstats._base.compiled import one_thread  # numba, which other work with partitions does without
 
-    before = get_num_threads()
-    set_num_threads(1)
-    try:
+    with one_thread():
         return work(source)
-    finally:
-        set_num_threads(before)
 
 
 def engine_of(engine: object) -> Engine:

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import anyio
 import httpx
+import numba
 import pytest
 
 import hdpstats.api as hdp
@@ -169,6 +170,15 @@ def test_a_slot_is_shared_with_one_that_begins_later():
             assert [first.shared, second.shared, third.shared] == [True] * 3
     with turns.slot("ann") as later:
         assert not later.shared
+
+
+def test_rehearsals_and_slots_compute_with_as_many_threads_as_each_other():
+    turns, before = Turns(), numba.get_num_threads()
+    with turns.rehearsal():
+        assert numba.get_num_threads() == 1
+    with turns.slot("ann"), turns.slot("bob"):
+        assert numba.get_num_threads() == 1
+    assert numba.get_num_threads() == before
 
 
 class Together:
