@@ -12,6 +12,7 @@ for curves from such a table, `curves_plan` predicts them. ``fit``, ``evaluate``
 functions for weights are all that spends.
 """
 
+from hdpstats.models.curves_formula import survfit
 from hdpstats.models.curves_plan import CurvesPlan
 from hdpstats.models.description import DescriptionRequest, describe
 from hdpstats.models.description_plan import DescriptionPlan
@@ -21,7 +22,7 @@ from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
 from hdpstats.models.plan import Plan
 from hdpstats.models.regression import Linear, Logit, MEstimator, Quantile
-from hdpstats.models.survival_curves import CurvesRequest, survfit
+from hdpstats.models.survival_curves import CurvesRequest
 
 __all__ = [
     "CurvesPlan",

@@ -1,33 +1,29 @@
 """Survival curves by group: what is asked, what to expect, and the fit."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, FormulaError
-from hdpstats._base.validation import choice, integer
-from hdpstats.formulas.compiler import compile_survival
-from hdpstats.formulas.expressions import Categories, Variable, columns_of
-from hdpstats.formulas.parser import Term, parse_survival
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import integer
 from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.mechanisms.description.site import levels_of, prepare
 from hdpstats.models.curves_plan import CurvesPlan, plan_curves
-from hdpstats.models.given_description import check_described_study
-from hdpstats.models.intervals import checked_times, ends_of
-from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
+from hdpstats.models.described_curves import complete_in, described_table
+from hdpstats.models.intervals import ends_of
+from hdpstats.models.model_spec import site_facts_of
 from hdpstats.models.releases import check_private, released
 from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.results.description import Description
 from hdpstats.results.public_curves import public_curves
-from hdpstats.results.survival_curves import HALVES, SurvivalCurves
+from hdpstats.results.survival_curves import SurvivalCurves
 from hdpstats.schema.columns import Weight
-from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
 SMALLEST_SHARE = 0.02
@@ -158,50 +154,19 @@ class CurvesRequest:
             raise ArgumentError(
                 "epsilon must be left out with a description, which is used as it is", argument="epsilon"
             )
-        if not isinstance(description, Description):
-            raise ArgumentError(
-                f"description must be what hdp.describe returned, not {type(description).__name__}",
-                argument="description",
-            )
-        query, asked = description.query, description.query.follow_up
-        own = (self.time, self.event, self.start, self.level)
-        same = asked is not None and (asked.time, asked.event, asked.start, asked.level) == own
-        if not same or query.grouping != self.grouping or query.weights != self.weights:
-            raise ArgumentError(f"description must be {self._describing()}", argument="description")
-        if self.study.sites:
-            check_described_study(self.study, description)
-        if asked is None or description.schema.sha256 != self.study.schema.sha256:
-            raise ArgumentError("description must be made with this study's schema", argument="description")
         if replicate != 1:
             raise ArgumentError(
                 "replicate must be left out with a description, which is one draw", argument="replicate"
             )
-        if self.times is not None and self.times not in (asked.ends, len(asked.ends)):
-            raise ArgumentError("times must be left out, or be those of the description", argument="times")
+        given, asked = described_table(self, description)
         return self._curves(
             asked,
-            queries=description.queries,
-            releases=description.releases,
-            missing=description.missing,
-            guarantee=description.guarantee,
-            complete_in=self._complete_in(query),
+            queries=given.queries,
+            releases=given.releases,
+            missing=given.missing,
+            guarantee=given.guarantee,
+            complete_in=complete_in(self, given.query),
         )
-
-    def _describing(self) -> str:
-        """Return in words what description has the table of these curves."""
-        if len(self.grouping) > 1 or self.start or self.level is not None:
-            reason = "several groups" if len(self.grouping) > 1 else "late starts" if self.start else "one level"
-            return f"left out: no description has the table of {reason}; call fit(epsilon)"
-        by = f", by='{self.grouping[0]}'" if self.grouping else ""
-        weights = f", weights='{self.weights}'" if self.weights else ""
-        return f"that of describe(study, [..., 'Surv({self.time}, {self.event})']{by}{weights}, times=..., epsilon=...)"
-
-    def _complete_in(self, query: DescriptionQuery) -> tuple[str, ...]:
-        """Return further columns in which described people are complete, where some may lack a cell."""
-        if not query.complete:
-            return ()
-        schema, own = self.study.schema, {self.time, self.event, *self.grouping, self.weights}
-        return tuple(each.name for each in query.columns if each.name not in own and schema[each.name].leaves_out)
 
     def fit_public(self) -> SurvivalCurves:
         """Return the Kaplan-Meier curves of the public rows alone: exact, at no cost."""
@@ -281,105 +246,3 @@ class CurvesRequest:
 
     def __repr__(self) -> str:
         return f"<survival curves to ask for: {self.formula}>"
-
-
-def survfit(
-    formula: str,
-    data: Study,
-    *,
-    times: int | Sequence[float] | None = None,
-    weights: str | None = None,
-    recorded: str = "within",
-) -> CurvesRequest:
-    """Return a request for survival curves by group: Kaplan-Meier's, or with several causes Aalen and Johansen's.
-
-    Parameters
-    ----------
-    formula
-        ``"Surv(time, event) ~ arm"``, ``"Surv(start, stop, event) ~ arm"`` where follow-up may begin late,
-        ``"... ~ 1"`` for one curve, ``"... ~ arm + sex"`` for a curve of each combination of levels. An event that is
-        declared as `Categorical` has its levels but the first as competing causes; in ``Surv(time, status == "death")``
-        all but one level are censored. ``"... ~ arm + strata(sex)"`` has a curve of each combination as well, and its
-        log-rank test compares arms within the levels of sex, as R's ``survdiff``. Rows that lack a cell are left out.
-    data
-        The study. Of people with several rows the first complete one counts; with beginnings of follow-up their rows
-        are joined to one span.
-    times
-        The ends of the public intervals in which events are counted, or how many even ones up to the horizon; by
-        default as many as suit epsilon and the number of people: 6 to 28. Few intervals have little noise. Put ends
-        where numbers are wanted: limits are stated there and nowhere else. Who is censored within an interval, or
-        begins in it, is exposed for half of it on average, so intervals should be short beside stays, and no more than
-        about a third of those at risk should leave in one.
-    weights
-        A column declared as `Weight`. Errors take weights as numbers of people (R's ``robust = FALSE``), and private
-        ones each person as the largest weight, which is too wide.
-    recorded
-        Where in intervals people are censored, and begin: ``"within"`` them, anywhere; or ``"at_ends"``, where times
-        are recorded in whole units that are the ends (whole years with ends at years), or a group's follow-up is closed
-        at one of them. Who is censored at an end was then at risk until then, and who begins at it from then on.
-
-    Raises
-    ------
-    FormulaError, SchemaError, ArgumentError
-        Nothing was charged.
-
-    Examples
-    --------
-    >>> import hdpstats.api as hdp
-    >>> schema = hdp.Schema(time=hdp.Duration(2557, unit="days"), event=hdp.Binary(), hormon=hdp.Binary())
-    >>> study = hdp.Study(
-    ...     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,
-    ...     budget=hdp.Budget(epsilon=2),
-    ... )
-    >>> request = survfit("Surv(time, event) ~ hormon", study)
-    >>> request
-    <survival curves to ask for: Surv(time, event) ~ hormon>
-    >>> curves = request.fit(epsilon=1)
-    >>> curves.tidy().columns.tolist()
-    ['group', 'time', 'estimate', 'std_error', 'conf_low', 'conf_high', 'at_risk', 'events']
-    """
-    study = checked_study(data)
-    design = compile_survival(formula, study.schema)
-    parsed = parse_survival(formula)
-    for role in parsed.roles:
-        if role.role != "strata":
-            raise FormulaError(f"survfit has no {role.role}: leave {role.source} out")
-    groups = tuple(dict.fromkeys(_group(term, study.schema) for term in parsed.terms))
-    strata = tuple(dict.fromkeys(role.name for role in parsed.roles))
-    if set(groups) & set(strata):
-        raise FormulaError("a column is either a group or a stratum: write arm + strata(sex)")
-    grouping = (*groups, *strata)
-    name = declared_column(study.schema, weights, kind="weight", argument="weights")
-    if name in grouping or {design.stop, design.event, design.start} & set(grouping):
-        raise FormulaError("the right side of ~ must name other columns than the outcome and the weights")
-    return CurvesRequest(
-        study=study,
-        formula=formula,
-        time=design.stop,
-        event=design.event,
-        start=design.start,
-        level=design.level,
-        grouping=grouping,
-        strata=strata,
-        times=checked_times(times, study.schema[design.stop]),
-        weights=name,
-        recorded=choice(recorded, name="recorded", options=tuple(HALVES)),
-    )
-
-
-def _group(term: Term, schema: Schema) -> str:
-    """Return the column of a term, or refuse what is no group."""
-    for factor in term.factors:
-        if isinstance(factor, Categories) and factor.reference:
-            raise FormulaError(
-                f"the first group that others are compared with is the first declared level: write {factor.name} in "
-                f"place of {factor.source}, and declare its levels in the order wanted"
-            )
-    names = [name for factor in term.factors for name in columns_of(factor)]
-    plain = all(isinstance(factor, Variable | Categories) for factor in term.factors)
-    if not plain or len(names) != 1 or levels_of(schema[names[0]]) == 0:
-        raise FormulaError(
-            f"survfit draws a curve for each level, and {term.source!r} is no column that the schema declares as "
-            "Categorical or Binary; write 'arm', or 'arm + sex' for each combination"
-        )
-    return names[0]

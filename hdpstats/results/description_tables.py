@@ -1,5 +1,6 @@
 """Numbers of a description as tables: in tidy form, as standardised differences, as a paper's first table."""
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
@@ -34,6 +35,17 @@ def labels_of(schema: Schema, name: str) -> tuple[str, ...]:
     if isinstance(column, Categorical):
         return column.levels
     return (column.labels or ("0", "1")) if isinstance(column, Binary) else ()
+
+
+def group_labels(grouping: Sequence[str], schema: Schema) -> tuple[str | None, ...]:
+    """Return the labels of the combinations of levels: ``"arm=A, sex=1"``, of one column the levels themselves."""
+    labels = [labels_of(schema, name) for name in grouping]
+    if len(labels) < 2:
+        return labels[0] if labels else (None,)
+    return tuple(
+        ", ".join(f"{name}={label}" for name, label in zip(grouping, each, strict=True))
+        for each in itertools.product(*labels)
+    )
 
 
 def groups_of(query: DescriptionQuery, schema: Schema) -> tuple[str | None, ...]:

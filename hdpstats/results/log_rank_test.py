@@ -1,15 +1,24 @@
 """The log-rank test of survival curves, with hazard ratios beside it, as an object that shows itself."""
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import pandas as pd
 
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.validation import choice
 from hdpstats.display import Report, Reported, columns, named_values, number, p_value
-from hdpstats.public.log_rank import LogRank
-from hdpstats.results.description_tables import frame_of
+from hdpstats.public.log_rank import LogRank, log_hazard_ratios
+from hdpstats.results.curve_tables import check_groups
+from hdpstats.results.description_tables import frame_of, group_labels
+from hdpstats.results.group_curves import GroupCurve
 from hdpstats.results.tables import normal_quantile
+
+if TYPE_CHECKING:
+    from hdpstats.results.survival_curves import SurvivalCurves
 
 NOISE = "The variance of the score counts sampling and privacy noise; the score is compared with a normal distribution."
 PUBLIC = "Public rows: the exact test, without noise."
@@ -124,3 +133,52 @@ class LogRankTest(Reported):
 
     def __repr__(self) -> str:
         return f"<{self.method} test: chi-square {self.statistic:.3g} on {self.df}, p {p_value(self.p_value)}>"
+
+
+def logrank_test(
+    curves: "SurvivalCurves", method: str, *, strata: str | Sequence[str] | None, source: str | None
+) -> LogRankTest:
+    """Return the test of curves; see `hdpstats.results.SurvivalCurves.logrank_test`."""
+    kind = choice(method, name="method", options=("logrank", "peto"))
+    check_groups(curves.groups)
+    by = curves.strata if strata is None else (strata,) if isinstance(strata, str) else tuple(strata)
+    names, within, table = _by_stratum(curves, list(curves.curves(source)), by)
+    known = np.array([[curve.known for curve in row] for row in table])
+    kept = np.flatnonzero(known.any(axis=0))
+    private = (source or curves.source) == "private"
+    full = np.flatnonzero(known[:, kept].all(axis=1) | (not private))
+    if len(kept) < 2 or not len(full):
+        enough = "that are large enough for the noise" if private else "with people"
+        raise ArgumentError(f"logrank_test needs two groups {enough}", argument="self")
+    chosen = [[table[row][place] for place in kept] for row in full]
+    score, scale = type(chosen[0][0]).score, chosen[0][0].weight
+    beta, covariance = log_hazard_ratios(lambda b: score(chosen, peto=False, beta=b), len(kept))
+    without = [names[place] for place in range(len(names)) if place not in kept]
+    return LogRankTest(
+        groups=tuple(names[place] for place in kept),
+        left_out=(*without, *(within[row] for row in range(len(within)) if row not in full)),
+        method=kind,
+        strata=by,
+        result=score(chosen, peto=kind == "peto", beta=None).scaled(scale).test(),
+        log_hazard_ratios=beta,
+        covariance=covariance,
+        private=private,
+    )
+
+
+def _by_stratum(
+    curves: "SurvivalCurves", found: Sequence[GroupCurve], by: tuple[str, ...]
+) -> tuple[list[str], list[str], list[list[GroupCurve]]]:
+    """Return what groups and strata are called, and the curves: a row for each stratum."""
+    for each in by:
+        choice(each, name="strata", options=curves.grouping)
+    others = [name for name in curves.grouping if name not in by]
+    if not others:
+        raise ArgumentError("groups to compare are needed besides strata: write arm + strata(sex)", argument="strata")
+    sizes = [len(curves.levels(name)) for name in curves.grouping]
+    order = [curves.grouping.index(name) for name in (*by, *others)]
+    within = list(itertools.product(*(curves.levels(name) for name in by)))
+    places = np.arange(len(found)).reshape(sizes).transpose(order).reshape(len(within), -1)
+    names = [str(label) for label in group_labels(others, curves.schema)]
+    strata = [", ".join(f"{name}={label}" for name, label in zip(by, each, strict=True)) for each in within]
+    return names, strata, [[found[place] for place in row] for row in places.tolist()]
