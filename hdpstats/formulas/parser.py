@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from formulaic import Formula
 
 MOST_PRODUCTS = 2000
+BASELINE = "the baseline hazard is the intercept of this model"
 
 
 def read_algebra(tokens: Sequence[Token], others: Sequence[str] = ()) -> tuple[str, tuple[Factor, ...]]:
@@ -227,15 +228,15 @@ def parse(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
     return _parse(text, plain_outcome, columns)
 
 
-def parse_survival(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
+def parse_survival(text: object, columns: Sequence[str] = (), *, intercept: str = BASELINE) -> ParsedFormula:
     """Read a formula such as ``"Surv(time, event) ~ age"`` or ``"Surv(start, stop, event) ~ age"``.
 
-    The right side is read as by `parse`.
+    The right side is read as by `parse`; ``intercept`` says why the intercept cannot be taken away.
 
     Raises
     ------
     FormulaError
-        If the text is not such a formula, or takes the intercept away: the baseline hazard is the intercept.
+        If the text is not such a formula, or takes the intercept away.
 
     Examples
     --------
@@ -245,7 +246,7 @@ def parse_survival(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
     """
     parsed = _parse(text, survival_outcome, columns)
     if not parsed.intercept:
-        raise refusal("~ 0", "the baseline hazard is the intercept of this model", "leave out 0 and - 1")
+        raise refusal("~ 0", intercept, "leave out 0 and - 1")
     return parsed
 
 

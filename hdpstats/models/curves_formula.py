@@ -15,6 +15,8 @@ from hdpstats.results.survival_curves import HALVES
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
+NO_INTERCEPT = "each group has a curve of its own (~ 1: one curve of everybody), and there is no intercept to take away"
+
 
 def survfit(
     formula: str,
@@ -44,8 +46,9 @@ def survfit(
         begins in it, is exposed for half of it on average, so intervals should be short beside stays, and no more than
         about a third of those at risk should leave in one.
     weights
-        A column declared as `Weight`. Errors take weights as numbers of people (R's ``robust = FALSE``), and private
-        ones each person as the largest weight, which is too wide.
+        A column declared as `Weight`. Errors of public rows take weights as numbers of people (R's ``robust = FALSE``).
+        Private ones take each person as having the largest weight: **limits are too wide**, and the log-rank test finds
+        less, the more the largest declared weight exceeds those of most people. Declare it no larger than needed.
     recorded
         Where in intervals people are censored, and begin: ``"within"`` them, anywhere; or ``"at_ends"``, where times
         are recorded in whole units that are the ends (whole years with ends at years), or a group's follow-up is closed
@@ -72,8 +75,8 @@ def survfit(
     ['group', 'time', 'estimate', 'std_error', 'conf_low', 'conf_high', 'at_risk', 'events']
     """
     study = checked_study(data)
+    parsed = parse_survival(formula, intercept=NO_INTERCEPT)
     design = compile_survival(formula, study.schema)
-    parsed = parse_survival(formula)
     for role in parsed.roles:
         if role.role != "strata":
             raise FormulaError(f"survfit has no {role.role}: leave {role.source} out")

@@ -124,6 +124,12 @@ def test_strata_in_the_formula_are_those_of_the_test():
     assert read.logrank_test().p_value == test.p_value
 
 
+@pytest.mark.parametrize("right", ["arm - 1", "0 + arm"])
+def test_a_formula_without_an_intercept_is_refused_in_words_of_curves(right):
+    with pytest.raises(hdp.FormulaError, match="each group has a curve of its own"):
+        hdpf.survfit(f"Surv(time, event) ~ {right}", study())
+
+
 def test_a_stratum_in_which_a_group_is_small_is_left_out():
     rows = PRIVATE[(PRIVATE["arm"] != "C") | (PRIVATE["sex"] == "male") | (np.arange(900) < 15)]
     curves = hdpf.survfit("Surv(time, event) ~ arm + strata(sex)", study(rows), times=6).fit(epsilon=1)
@@ -300,6 +306,8 @@ def test_what_needs_other_data_is_refused_before_a_charge():
         curves.tidy(95)
     with pytest.raises(hdp.ArgumentError, match="site"):
         curves.tidy(site="north")
+    with pytest.raises(hdp.ArgumentError, match="site must be left out"):
+        curves.tidy(source="public", site="north")
     assert own.ledger.spent.epsilon == 0
 
 
