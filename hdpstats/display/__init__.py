@@ -2,7 +2,7 @@
 
 from hdpstats.display.page import details, element, grid, key_values, meter, notes, page, section
 from hdpstats.display.report import Block, Report, Reported, columns, named_values
-from hdpstats.display.tables import number, p_value, pairs, percent, summary, table
+from hdpstats.display.tables import number, p_equals, p_value, pairs, percent, summary, table
 
 __all__ = [
     "Block",
@@ -17,6 +17,7 @@ __all__ = [
     "named_values",
     "notes",
     "number",
+    "p_equals",
     "p_value",
     "page",
     "pairs",

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from hdpstats.display.statsmodels_tables import EscapedSummary
 
 WIDTH = 78
-_SMALL = 5e-4
-"""P-values below it would be shown as 0.000."""
+_SMALLEST_SHOWN = 1e-3
+"""P-values below it are shown as less than it; those of draws with more decimals, down to the least they can tell."""
 _HTML = {"stub": '<th style="text-align: left">%s</th>', "header": '<th style="text-align: right">%s</th>'}
 _SIDES = {"l": "left", "c": "center", "r": "right"}
 
@@ -28,14 +28,26 @@ def number(value: float, decimals: int = 4) -> str:
 
 
 def p_value(value: float, floor: float = 0.0) -> str:
-    """Return a p-value with three decimals; where it is the least that draws can tell, that bound.
+    """Return a p-value with three decimals, or ``<0.001``; where it is the least that draws can tell, that bound.
 
     >>> p_value(0.04321), p_value(1e-9), p_value(1 / 4001, 1 / 4001), p_value(1.5 / 4001, 1 / 4001)
-    ('0.043', '0.000', '<0.00025', '0.00037')
+    ('0.043', '<0.001', '<0.00025', '0.00037')
     """
     if floor > 0.0 and value <= floor * (1.0 + 1e-9):
         return f"<{floor:.2g}"
-    return f"{value:.5f}" if 0.0 < floor < value < _SMALL else f"{value:.3f}"
+    if value < _SMALLEST_SHOWN:
+        return f"{value:.5f}" if floor > 0.0 else f"<{_SMALLEST_SHOWN:g}"
+    return f"{value:.3f}"
+
+
+def p_equals(value: float, floor: float = 0.0) -> str:
+    """Return a p-value in a sentence.
+
+    >>> p_equals(0.04321), p_equals(1e-9)
+    ('p = 0.043', 'p < 0.001')
+    """
+    shown = p_value(value, floor)
+    return f"p < {shown[1:]}" if shown.startswith("<") else f"p = {shown}"
 
 
 def percent(value: float) -> str:

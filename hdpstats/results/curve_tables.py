@@ -60,7 +60,12 @@ class CurveTables(ABC):
         source
             "private" or "public" people.
         site
-            One site of several.
+            One site of several that answered; not with public people, who are at no site.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such site, or no such people.
         """
         alpha = 1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999)
         return self._rows(self.times, alpha, source, site, counts=True)

@@ -5,7 +5,7 @@ from typing import final
 
 import pandas as pd
 
-from hdpstats.display import Report, Reported, columns, named_values, number, p_value
+from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value
 from hdpstats.records.estimate import Estimate, Heterogeneity
 
 LEAST = 1.0 / 4001.0
@@ -73,7 +73,7 @@ class Disagreement(Reported):
     def words(self) -> str:
         """The test of all coefficients, in words."""
         verdict = "they disagree" if self.pvalue < LEVEL else "no disagreement shows"
-        overall = f"Cochran's Q {self.statistic:.3g} on {self.df} degrees of freedom, p = {p_value(self.pvalue, LEAST)}"
+        overall = f"Cochran's Q {self.statistic:.3g} on {self.df} degrees of freedom, {p_equals(self.pvalue, LEAST)}"
         return f"{overall}: {verdict}"
 
     @property
@@ -82,7 +82,7 @@ class Disagreement(Reported):
         if self.pvalue >= LEVEL:
             return None
         tests = sorted(zip(self.found.by_term, self.private.terms, strict=True), key=lambda pair: pair[0].pvalue)
-        apart = [f"{term} (p = {p_value(each.pvalue, LEAST)})" for each, term in tests if each.pvalue < LEVEL]
+        apart = [f"{term} ({p_equals(each.pvalue, LEAST)})" for each, term in tests if each.pvalue < LEVEL]
         where = f", most in {', '.join(apart[:MOST_NAMED])}" if apart else ""
         return (
             f"Private and public coefficients disagree{where}: private people are not described by the public fit. The "

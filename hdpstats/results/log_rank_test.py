@@ -10,7 +10,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice
-from hdpstats.display import Report, Reported, columns, named_values, number, p_value
+from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value
 from hdpstats.public.log_rank import LogRank, log_hazard_ratios
 from hdpstats.results.curve_tables import check_groups
 from hdpstats.results.description_tables import frame_of, group_labels
@@ -132,7 +132,7 @@ class LogRankTest(Reported):
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"<{self.method} test: chi-square {self.statistic:.3g} on {self.df}, p {p_value(self.p_value)}>"
+        return f"<{self.method} test: chi-square {self.statistic:.3g} on {self.df}, {p_equals(self.p_value)}>"
 
 
 def logrank_test(

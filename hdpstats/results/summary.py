@@ -6,7 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hdpstats.display import Block, Report, columns, details, element, named_values, number, p_value, percent, table
+from hdpstats.display import (
+    Block,
+    Report,
+    columns,
+    details,
+    element,
+    named_values,
+    number,
+    p_equals,
+    p_value,
+    percent,
+    table,
+)
 from hdpstats.losses import LINKS
 from hdpstats.privacy.accountant import Guarantee, total
 from hdpstats.privacy.budget import decimal
@@ -119,8 +131,8 @@ def _privacy_rows(
     rows += sites
     if released.heterogeneity is not None:
         agreement = released.heterogeneity.overall
-        words = f"Cochran's Q {agreement.statistic:.3g} on {agreement.df} degrees of freedom, p = "
-        rows.append(("Sites differ?", f"{words}{p_value(agreement.pvalue)}; I2 {percent(agreement.i2)}"))
+        words = f"Cochran's Q {agreement.statistic:.3g} on {agreement.df} degrees of freedom, "
+        rows.append(("Sites differ?", f"{words}{p_equals(agreement.pvalue)}; I2 {percent(agreement.i2)}"))
     share = _noise_share(estimate)
     return [*rows, ("Noise share:", share)] if share else rows
 

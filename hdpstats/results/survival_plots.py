@@ -9,7 +9,7 @@ import scipy
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
-from hdpstats.display import p_value
+from hdpstats.display import p_equals
 from hdpstats.inference.life_tables import Band
 from hdpstats.results.hazard_plots import steps
 from hdpstats.results.plots import GREY, axes_of, is_narrow, legend_above, palette
@@ -62,8 +62,7 @@ def plot_curves(
     if median:
         _medians(curves, axes, colours)
     if p and sum(curve.known for curve in groups) > 1:
-        value = curves.logrank_test().p_value
-        words = "log-rank p < 0.001" if value < 0.001 else f"log-rank p = {p_value(value)}"
+        words = f"log-rank {p_equals(curves.logrank_test().p_value)}"
         ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1.0}
         size = "x-small" if is_narrow(axes) else "small"
         axes.annotate(

@@ -24,7 +24,7 @@ def test_zero_nan_and_infinities_have_a_text():
 
 
 def test_p_values_have_three_decimals():
-    assert [p_value(0.04321), p_value(1e-12), p_value(1.0), p_value(np.nan)] == ["0.043", "0.000", "1.000", "nan"]
+    assert [p_value(0.04321), p_value(1e-12), p_value(1.0), p_value(np.nan)] == ["0.043", "<0.001", "1.000", "nan"]
 
 
 def test_shares_are_whole_percentages():
