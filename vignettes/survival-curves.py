@@ -76,7 +76,8 @@ plt.show()
 
 # %% [markdown]
 # The numbers at risk are noisy, and said to be. What is between the ends of intervals is no estimate: the steps hold
-# the last stated number, `plot(join="smooth")` draws a monotone line with the limits at the ends.
+# the last stated number, `plot(join="smooth")` draws a monotone line with the limits at the ends. Medians (dotted) take
+# the logarithm of survival as linear between ends, and so lie before the step that crosses one half.
 #
 # The table has a row per arm and end, the test a variance that counts the noise beside sampling. The hazard ratios are
 # from the same table.

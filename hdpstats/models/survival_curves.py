@@ -54,7 +54,7 @@ class CurvesRequest:
     times : tuple of float, int or None
         The ends of the intervals, their number, or None for a number that suits epsilon.
     weights : str or None
-        The column of case weights.
+        The column of case weights; limits of private people are then too wide, see `survfit`.
     recorded : str
         Where times lie: "within" intervals, or "at_ends" of them.
     """

@@ -238,7 +238,9 @@ def shapes(n, shape, censored, epsilon, intervals=8, causes=1):
     cuts, true, held, known = np.linspace(0.0, 6.0, intervals + 1), truth_of(shape, intervals), [], []
     true = true if causes == 1 else (1.0 - true) / causes
     for seed in range(CURVES):
-        rng = np.random.default_rng([2026, 5, n, list(SHAPES).index(shape), list(CENSORED).index(censored), causes, seed])
+        rng = np.random.default_rng(
+            [2026, 5, n, list(SHAPES).index(shape), list(CENSORED).index(censored), causes, seed]
+        )
         found = drawn_table(rng, n, shape, censored, cuts, epsilon, causes)
         people = found.events.sum() + found.censored.sum() + found.stayed
         if people < FEWEST * found.sd * np.sqrt(found.events.size + intervals + 1):
