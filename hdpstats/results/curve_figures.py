@@ -43,8 +43,8 @@ class CurveFigures:
         at_risk
             Whether numbers at risk stand below the axis; those of private people are noisy.
         median
-            Whether medians that are reached are marked. As `median` has them, those of private people take the logarithm
-            of survival as linear between ends, so that they lie before the step that crosses one half.
+            Whether medians that are reached are marked. Those of private people, as `median` has them, take the
+            logarithm of survival as linear between ends: they lie before the step that crosses one half.
         p
             Whether the log-rank test's p-value is shown, where groups are compared.
         public
