@@ -240,7 +240,7 @@ class ScoreNoise(ABC):
 
     @abstractmethod
     def covariance(self, H: FloatArray) -> FloatArray:
-        """Return the covariance of ``b`` (D, D)."""
+        """Return the covariance of ``b`` (D, D); for a stack of Hessians (B, D, D) one each, or one for all."""
 
     @abstractmethod
     def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
@@ -273,7 +273,7 @@ class OnMinimiser(ScoreNoise):
 
     def covariance(self, H: FloatArray) -> FloatArray:
         """Return ``(H + Lambda) V (H + Lambda)``."""
-        bent = H + self.ridge * np.eye(len(H))
+        bent = H + self.ridge * np.eye(H.shape[-1])
         return np.asarray(bent @ np.diag(self.distribution.variance) @ bent)
 
     def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
@@ -313,7 +313,7 @@ class Tempered(ScoreNoise):
 
     def covariance(self, H: FloatArray) -> FloatArray:
         """Return ``(H + Lambda) / s``."""
-        return np.asarray((H + self.ridge * np.eye(len(H))) / self.temperature)
+        return np.asarray((H + self.ridge * np.eye(H.shape[-1])) / self.temperature)
 
     def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
         """Return normal draws."""

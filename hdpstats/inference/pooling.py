@@ -203,6 +203,24 @@ def expected_covariance(covariance: FloatArray, fit: PublicFit, *, apart: FloatA
 
     ``apart`` (D,) is what separates the estimates even then, as where they are estimates of different coefficients.
     """
+    left, changes = _alike(covariance, fit, apart=apart)
+    turns = changes.reshape(DATA_SETS, -1, len(covariance))
+    moved = (turns - turns.mean(axis=1, keepdims=True)).reshape(CHAINS, -1)
+    return np.asarray(left + moved.T @ moved / (CHAINS - DATA_SETS))
+
+
+def expected_pull(covariance: FloatArray, fit: PublicFit) -> FloatArray:
+    """Return second moments (D, D) of how far private coefficients lie from the public fit, as `pool` has it.
+
+    They are the average over private estimates by chance, where private and public people are alike: the square of how
+    far the pooled estimate lies from the public fit, and the covariance that it is reported with.
+    """
+    left, changes = _alike(covariance, fit, apart=0.0)
+    return np.asarray(left + changes.T @ changes / CHAINS)
+
+
+def _alike(covariance: FloatArray, fit: PublicFit, *, apart: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    """Return the covariance (D, D) given the scales, and how far estimates move from the public fit (B, D)."""
     rng = draws.nodes()
     each = CHAINS // DATA_SETS
     differences = np.repeat(apart + draws.normal(rng, covariance + fit.covariance, DATA_SETS), each, axis=0)
@@ -210,9 +228,7 @@ def expected_covariance(covariance: FloatArray, fit: PublicFit, *, apart: FloatA
     weights = _weights(roots, covariance, fit)
     rest = np.eye(len(covariance)) - weights
     left = np.mean(rest @ (fit.covariance + roots @ np.swapaxes(roots, 1, 2)), axis=0)
-    changes = np.einsum("bij,bj->bi", weights, differences).reshape(DATA_SETS, each, -1)
-    moved = (changes - changes.mean(axis=1, keepdims=True)).reshape(CHAINS, -1)
-    return np.asarray(0.5 * (left + left.T) + moved.T @ moved / (DATA_SETS * (each - 1)))
+    return 0.5 * (left + left.T), np.einsum("bij,bj->bi", weights, differences)
 
 
 def _by_turns(matrices: FloatArray, vectors: FloatArray) -> FloatArray:

@@ -20,6 +20,7 @@ and public numbers. Coverage is measured in ``vignettes/validation``.
 **Before anything is spent** the same covariances are known in closed form at public coefficients, for what a fit would
 report (`predicted_errors`): the private estimate has covariance ``H^-1 (J + B) H^-1``, estimates of several sites are
 averaged by inverse variance, and the average is pooled with the public fit, public and private people assumed alike.
+What is not known of curvature is averaged over (`hdpstats.inference.planned`).
 """
 
 from collections.abc import Sequence

@@ -9,7 +9,17 @@ import numpy as np
 
 from hdpstats.inference.cohort import raked_information
 from hdpstats.inference.combination import ReleasedPoint
-from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered, is_clear
+from hdpstats.inference.information import (
+    InObjective,
+    OnMinimiser,
+    OverPublicPeople,
+    PublicInformation,
+    ScoreNoise,
+    Smoothed,
+    Tempered,
+    is_clear,
+)
+from hdpstats.inference.planned import PlannedPoint, planned_covariance
 from hdpstats.inference.released import estimates
 from hdpstats.inference.sandwich import PredictedErrors, averaged, of_point, predicted_errors
 from hdpstats.inference.tied_quantiles import as_continuous, has_steps, is_plain, tied_quantile
@@ -32,6 +42,7 @@ from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
+from hdpstats.public.moments import PublicSide
 from hdpstats.records.point import PointQuery, PointRelease
 from hdpstats.records.query import MechanismOptions, of_kind
 from hdpstats.results import Result
@@ -137,20 +148,32 @@ def predict_points(
     spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]
 ) -> Prediction:
     """Return what a fit by one query to each site would report, from the very queries and constants of a fit."""
-    points, clear = [], True
+    points, planned, clear = [], [], True
     sites = planned_records(spec, request, people, averages=rests_on_averages(mechanism))
     for site in sites.values():
         query = _query_of(spec, mechanism, site)
         side = spec.side(query.model) or spec.reference(query.model)
         noise, hessian_sd = _planned_noise(spec, query, site)
-        known = None
-        if site.cohort is not None:
-            known = raked_information(side, site.cohort, records=site.records, records_sd=site.records_sd)
+        known = _planned_information(side, site)
         points.append(of_point(side, noise=noise, records=site.records, known=known))
+        if known is not None and hessian_sd is None and spec.public is not None:
+            planned.append(PlannedPoint(noise=noise, ridge=float(query.ridge), information=known))
         H = side.moments(side.centre, records=site.records).H
         clear = clear and hessian_sd is not None and is_clear(H, noise_sd=hessian_sd)
-    errors = predicted_errors(averaged(points), side.fit, T=spec.to_terms(query.model))
+    private = planned_covariance(planned, side.fit) if len(planned) == len(points) else averaged(points)
+    errors = predicted_errors(private, side.fit, T=spec.to_terms(query.model))
     return Prediction(mechanism=mechanism, errors=errors, reported=spec.public is not None or clear, sites=sites)
+
+
+def _planned_information(side: PublicSide, site: SiteRecords) -> OverPublicPeople | None:
+    """Return what a fit would know of curvature from public rows; None where they tell nothing of it."""
+    if not side.known:
+        return None
+    if site.cohort is not None:
+        told = raked_information(side, site.cohort, records=site.records, records_sd=site.records_sd)
+        if told is not None:
+            return told
+    return PublicInformation(public=side, records=max(site.records, 1), records_sd=site.records_sd)
 
 
 def _planned_noise(spec: LossSpec, query: PointQuery, site: SiteRecords) -> tuple[ScoreNoise, float | None]:

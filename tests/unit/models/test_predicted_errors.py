@@ -71,7 +71,10 @@ def test_a_plan_is_what_a_fit_reports(sizes, mechanism, delta):
     planned = model.plan(0.5, delta=delta, mechanism=mechanism, describe=False)
     reported = model.fit(0.5, delta=delta, mechanism=mechanism, describe=False)
     private = planned.frame["private_only"].to_numpy()
-    assert np.median(reported.private_only.bse.to_numpy() / private) == pytest.approx(1.0, abs=0.1)
+    assert np.median(reported.private_only.bse.to_numpy() / private) == pytest.approx(1.0, abs=0.06)
+    # Fails where a plan leaves out what errors in the ridge's pull add, about 7 % for noise on the minimiser.
+    sampling = np.sqrt(np.diag(reported.private_only.sampling))
+    assert np.median(sampling / planned.frame["sampling"].to_numpy()) == pytest.approx(1.0, abs=0.06)
     pooled = planned.frame["std_error"].to_numpy()
     assert np.median(reported.bse.to_numpy() / pooled) == pytest.approx(1.0, abs=0.1)
     noise = np.sqrt(np.diag(reported.private_only.privacy))
