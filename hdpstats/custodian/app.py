@@ -6,6 +6,7 @@ GET    ``/v1/dummy``         invented rows
 PUT    ``/v1/public``        public rows for later queries
 POST   ``/v1/cost``          what a query would read and cost
 POST   ``/v1/answer``        the release of a query, charged before a row is touched
+POST   ``/v1/recorded``      the release of a query that the asker has received; nothing is charged or computed
 GET    ``/v1/ledger``        the asker's own part of the ledger
 ====== ===================== ==============================================================================
 
@@ -37,7 +38,7 @@ from hdpstats.custodian.slots import Overruns, Rates, Slots
 from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.accountant import total
-from hdpstats.records.query import Query
+from hdpstats.records.query import Query, Release
 from hdpstats.schema.invented import cells, shares
 from hdpstats.sites import LocalSite
 from hdpstats.sites.forms import CODES, AnalystAccount, Facts, Quote, RequestRefused, code_of, public_from_dict
@@ -56,6 +57,7 @@ def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock())
         ("PUT", "/v1/public", service.take_public),
         ("POST", "/v1/cost", service.price),
         ("POST", "/v1/answer", service.answer),
+        ("POST", "/v1/recorded", service.show_recorded),
         ("GET", "/v1/ledger", service.show_share),
     )
     # Handlers read their requests themselves, from canonical text: FastAPI finds no parameter and parses no body.
@@ -158,6 +160,11 @@ class Service:
         found, request.state.in_slot = await self._capacity.compute(analyst, lambda: self._answered(text, analyst))
         return _json(found)
 
+    async def show_recorded(self, request: Request) -> Response:
+        """Show what the ledger has of a query that was charged to the asker."""
+        text, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
+        return _json(await self._capacity.read(analyst, lambda: self._recorded(text, analyst)))
+
     async def show_share(self, request: Request) -> Response:
         """Show the asker's own part of the ledger."""
         analyst = request.state.analyst
@@ -173,10 +180,15 @@ class Service:
         """Return an answer, and whether it left at a slot."""
         query = self._permitted(text, analyst)
         release, in_slot = self._slots.answer(query, analyst=analyst)
-        entry = None if release.entry is None else release.entry.to_dict()
-        cost = str(total(release.events))
-        journal.write(analyst=analyst, endpoint="answer", mechanism=query.kind, cost=cost, entry=entry)
-        return {"release": release.to_json(), "entry": entry}, in_slot
+        return _handed_out("answer", query, release, analyst), in_slot
+
+    def _recorded(self, text: str, analyst: str) -> dict[str, Any]:
+        """Return what was received of a query, and whether it was charged; never more than the asker's own part."""
+        query = self._permitted(text, analyst)
+        found = self._site.received(query, analyst=analyst)
+        if found.release is None:
+            return {"release": None, "entry": None, "charged": found.charged}
+        return _handed_out("recorded", query, found.release, analyst) | {"charged": found.charged}
 
     def _permitted(self, text: str, analyst: str) -> Query:
         query = read_query(text)
@@ -236,6 +248,15 @@ def read_query(text: str) -> Query:
     if not same:
         raise RequestRefused("malformed")
     return query
+
+
+def _handed_out(endpoint: str, query: Query, release: Release, analyst: str) -> dict[str, Any]:
+    """Return a release as JSON values, and write to the log that it leaves."""
+    entry = None if release.entry is None else release.entry.to_dict()
+    journal.write(
+        analyst=analyst, endpoint=endpoint, mechanism=query.kind, cost=str(total(release.events)), entry=entry
+    )
+    return {"release": release.to_json(), "entry": entry}
 
 
 def _object(text: str) -> dict[str, Any]:

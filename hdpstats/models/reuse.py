@@ -9,8 +9,9 @@ would be asked another question about the same model, in another geometry. So be
 2. A fit with the columns of such a formula, and everything else as asked, is tried on sites that hand out what is
    recorded and compute nothing (`hdpstats.sites.recorded`). It either has all of its answers, each the release of the
    same query, or there was no such fit.
-3. If there was, the fit at hand is refused, unless its own release is recorded too, which is then returned as ever.
-   ``reuse=True`` returns the earlier release, its coefficients mapped to the formula; ``replicate=`` asks anew.
+3. If there was, the fit at hand is refused, unless it was charged itself. Where its own release is recorded too, that
+   is returned as ever; where it was interrupted after a charge, it goes on under that charge. ``reuse=True`` returns
+   the earlier release, its coefficients mapped to the formula; ``replicate=`` asks anew.
 
 Everything that takes part is public or was released to the asker. A map of a release is post-processing.
 """
@@ -30,7 +31,7 @@ Fit = Callable[[ModelSpec], Result]
 
 
 def recorded_fit(spec: ModelSpec, request: FitRequest, fit: Fit, *, reuse: bool) -> Result | None:
-    """Return a fit from what is recorded already; None where there is nothing to look for.
+    """Return a fit from what is recorded already; None where the fit at hand is to be asked for.
 
     Parameters
     ----------
@@ -57,6 +58,8 @@ def recorded_fit(spec: ModelSpec, request: FitRequest, fit: Fit, *, reuse: bool)
             own = _answered(spec.asking(spec.columns, study), sites, fit, whole=True)
             if own is not None:
                 return own
+            if not reuse and any(site.begun for site in sites.values()):
+                return None
         for formula, columns in others:
             found = _answered(spec.asking(columns, study), sites, fit, whole=False)
             if found is None:
@@ -95,7 +98,7 @@ def _others(spec: LossSpec, formulas: tuple[str, ...]) -> Iterator[tuple[str, Ca
 def _answered(spec: LossSpec, sites: dict[str, RecordedSite], fit: Fit, *, whole: bool) -> Result | None:
     """Return a fit whose answers are recorded; None without one. ``whole``: all sites must have answered."""
     for site in sites.values():
-        site.lacked = False
+        site.forget()
     try:
         found = fit(spec)
     except HdpError:

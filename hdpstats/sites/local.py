@@ -21,7 +21,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateRows, PrivateTable
 from hdpstats.sites.attempts import drawn_once, silence, warn_if_charged_again
 from hdpstats.sites.forms import Quote
-from hdpstats.sites.site import Recorded, Site, SiteTerms
+from hdpstats.sites.site import Found, Recorded, Site, SiteTerms
 
 MOST_PUBLIC = 8
 """Public tables that a site keeps of one owner: the latest ones."""
@@ -199,10 +199,16 @@ class LocalSite(Site):
         """
         return self._table.rows <= self.records * self._terms.most_rows
 
-    def received(self, query: Query, *, analyst: str) -> Release | None:
-        """Return the release of a query that an analyst has received before; None where he has not."""
-        stored = self._ledger.stored(self._request(query).id, analyst)
-        return None if stored is None else self._handed_out(stored, known=True)
+    def received(self, query: Query, *, analyst: str | None = None) -> Found:
+        """Return what the ledger has of a query, with an analyst: of what was charged to him.
+
+        Nothing is charged or computed.
+        """
+        identity = self._request(query).id
+        stored = self._ledger.stored(identity, analyst)
+        if stored is None:
+            return Found(charged=self._ledger.has_charged(identity, analyst))
+        return Found(release=self._handed_out(stored, known=True), charged=True)
 
     def rehearsal(self, query: Query, *, rows: int, analyst: str | None = None) -> Callable[[], None]:
         """Return the computation of a query on so many invented rows, all its work that may ever be needed.
@@ -233,11 +239,7 @@ class LocalSite(Site):
         """Return what the ledger has of this version of the data, for whomever it was charged; see `Site.recorded`."""
         history = self._ledger.history()
         own = history["released"] & (history["version"] == self._ledger.version)
-        return Recorded(formulas=tuple(history["model"][own].dropna().unique()), find=self._found)
-
-    def _found(self, query: Query) -> Release | None:
-        stored = self._ledger.stored(self._request(query).id)
-        return None if stored is None else self._handed_out(stored, known=True)
+        return Recorded(formulas=tuple(history["model"][own].dropna().unique()), find=self.received)
 
     def _request(self, query: Query) -> Request:
         """Return what is asked, as the ledger knows it, or refuse what this site does not answer."""

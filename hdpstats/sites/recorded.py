@@ -12,7 +12,7 @@ from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.sites.site import Recorded, Site, SiteTerms
+from hdpstats.sites.site import Found, Recorded, Site, SiteTerms
 
 
 class NotRecordedError(SiteError):
@@ -33,7 +33,15 @@ class RecordedSite(Site):
 
     def __init__(self, site: Site, recorded: Recorded) -> None:
         self._site, self._recorded = site, recorded
-        self.lacked = False
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with a new fit: nothing was asked yet.
+
+        ``lacked`` is true from the first query on that has no release, and ``begun`` from the first query about a model
+        that was charged: descriptions of columns are asked in the same words whatever the model is.
+        """
+        self.lacked = self.begun = False
 
     @property
     def schema(self) -> Schema:
@@ -54,12 +62,16 @@ class RecordedSite(Site):
         """Keep nothing: no release is computed."""
 
     def answer(self, query: Query) -> Release:
-        """Return the stored release; `lacked` is true from the first query on that has none."""
-        found = self._recorded.find(query)
-        if found is None:
-            self.lacked = True
+        """Return the stored release."""
+        found = Found()
+        try:
+            found = self._recorded.find(query)
+        finally:
+            self.lacked = self.lacked or found.release is None
+            self.begun = self.begun or (found.charged and hasattr(query, "model"))
+        if found.release is None:
             raise NotRecordedError("the site has no release of this query")
-        return found
+        return found.release
 
 
 def recorded_sites(sites: Mapping[str, Site]) -> tuple[dict[str, RecordedSite], tuple[str, ...]]:

@@ -18,14 +18,11 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.attempts import warn_if_charged_again
 from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, public_to_dict
-from hdpstats.sites.local import MOST_PUBLIC, request_of
-from hdpstats.sites.site import Recorded, Site, SiteTerms
+from hdpstats.sites.local import MOST_PUBLIC
+from hdpstats.sites.site import Found, Recorded, Site, SiteTerms
 
 Token = str | Callable[[], str]
 Certificate = tuple[str | PathLike[str], str | PathLike[str]]
-SHOWN = 12
-"""How many digits of the identity of a request a history shows."""
-
 LONGEST_CONNECT = 10.0
 """The longest time in seconds to wait for a connection."""
 
@@ -258,19 +255,21 @@ class RemoteSite(Site):
     def recorded(self) -> Recorded:
         """Return what you were charged for, as your own part of the ledger has it; see `Site.recorded`.
 
-        A release is asked for again only where your part of the ledger says that there is one.
+        Its formulas are those of all versions of the data: which version the site has now, and whether it has a release
+        of it, the site alone knows. It is asked at an address where nothing is charged.
         """
         history = self.account().history
-        own = history[history["released"] & (history["version"] == self._facts.version)]
-        known = frozenset(own["request"])
+        formulas = history["model"][history["released"]].dropna().unique()
+        return Recorded(formulas=tuple(formulas), find=self._found)
 
-        def find(query: Query) -> Release | None:
-            asked = query_from_json(_canonical(query))
-            facts = self._facts
-            request = request_of(asked, dataset=facts.dataset, version=facts.version, terms=facts.terms)
-            return self.answer(query) if request.id[:SHOWN] in known else None
-
-        return Recorded(formulas=tuple(own["model"].dropna().unique()), find=find)
+    def _found(self, query: Query) -> Found:
+        fields = self._client.ask("POST", "/v1/recorded", _canonical(query))
+        with _reading():
+            release = None if fields["release"] is None else _release(fields)
+            found = Found(release=release, charged=fields["charged"] is True)
+        if release is not None and release.entry is not None:
+            warn_if_charged_again(release.entry)
+        return found
 
     def dummy(self, rows: int = 100, *, seed: int = 0) -> pd.DataFrame:
         """Return invented rows that the site draws from its schema alone, to try code with before anything is charged.
@@ -307,9 +306,9 @@ class RemoteSite(Site):
             self.put_public(table)
             fields = self._client.ask("POST", "/v1/answer", asked)
         with _reading():
-            entry = LedgerEntry.from_dict(fields["entry"])
-            release = release_from_json(fields["release"]).at(entry)
-        warn_if_charged_again(entry)
+            release = _release(fields)
+        if release.entry is not None:
+            warn_if_charged_again(release.entry)
         return release
 
     def close(self) -> None:
@@ -333,6 +332,10 @@ class RemoteSite(Site):
 def _canonical(query: Query) -> str:
     """Return the text of a query as its reader would write it, which is the only one that sites read."""
     return query_from_json(query.to_json()).to_json()
+
+
+def _release(fields: Mapping[str, Any]) -> Release:
+    return release_from_json(fields["release"]).at(LedgerEntry.from_dict(fields["entry"]))
 
 
 def _listed(names: Any) -> tuple[str, ...] | None:

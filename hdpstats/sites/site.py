@@ -124,6 +124,23 @@ class SiteTerms:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a site has of one query of whoever asks.
+
+    Attributes
+    ----------
+    release : Release or None
+        The recorded release.
+    charged : bool
+        Whether the query was charged. It has no release then where its computation was interrupted, or goes on.
+    """
+
+    release: Release | None = None
+    charged: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """What a site released before to whoever asks now.
 
@@ -132,11 +149,11 @@ class Recorded:
     formulas : tuple of str
         The formulas of the models that were asked about, as queries have them.
     find : callable
-        Return the recorded release of a query; None where there is none.
+        Return what the site has of a query. It never charges and computes nothing.
     """
 
     formulas: tuple[str, ...] = ()
-    find: Callable[[Query], Release | None] = lambda _: None
+    find: Callable[[Query], Found] = lambda _: Found()
 
 
 def _whole(name: str, value: object, most: int) -> int:

@@ -224,6 +224,45 @@ def test_a_fit_that_is_recorded_itself_is_returned_whatever_else_is_the_same_mod
     assert one.fit(epsilon=1).release == first.release
 
 
+@pytest.mark.parametrize(
+    ("fit", "failing"),
+    [
+        ({"describe": False}, 1),
+        ({}, 2),
+        ({"mechanism": hdp.mechanisms.ClippedNewton(rounds=3), "delta": 1e-3, "describe": False}, 3),
+    ],
+    ids=["one query", "after the description", "the last of three rounds"],
+)
+def test_a_fit_that_was_charged_and_interrupted_goes_on_whatever_else_is_released_meanwhile(fit, failing, monkeypatch):
+    data, asked = study(), []
+    one, other = (hdpf.logit(f"y ~ {right}", data) for right in BACKWARDS)
+    compute = hdp.LocalSite._compute
+
+    def interrupted(site, pace, prepared):
+        asked.append(prepared)
+        if len(asked) == failing:
+            raise KeyboardInterrupt
+        return compute(site, pace, prepared)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(hdp.LocalSite, "_compute", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            one.fit(epsilon=1, **fit)
+    assert len(asked) == failing
+    with monkeypatch.context() as patched:
+        patched.setattr("hdpstats.models.model.recorded_fit", lambda *_, **__: None)
+        other.fit(epsilon=1, **fit)
+    charged = len(data.ledger.history())
+    with pytest.raises(hdp.ArgumentError, match="reuse=True"):
+        hdpf.logit("y ~ g + ns(I(2 - x), df=2)", data).fit(epsilon=1, **fit)
+    earlier = one.fit(epsilon=1, **fit, reuse=True)
+    assert "the stored release of" in " ".join(str(earlier.summary()).split())
+    found = one.fit(epsilon=1, **fit)
+    assert found.release != earlier.release
+    assert len(data.ledger.history()) == charged
+    assert data.ledger.history()["released"].all()
+
+
 def test_there_must_be_something_to_reuse():
     data = study()
     model = hdpf.logit("y ~ x", data)
