@@ -42,11 +42,12 @@ LARGEST = {0.5: 0.86, 1.0: 0.92, 3.0: 1.02}
 Fits that decline draw hormon too far towards the public coefficients, which are right in this study.
 """
 
-MOVED = {0.5: 0.91, 1.0: 0.93, 3.0: 0.93}
+MOVED = 0.93
 """Least mean coverage with ten correlated covariates.
 
-At the smallest epsilon the noise of ten means is a large part of the error of the intercept, which an interval takes
-too small: the oracle, without that noise, covers as it should.
+At the smallest epsilon the oracle covers .01 to .03 more. The reason is the noise of ten means and ten squares: with
+the true ones in their place fits cover as the oracle does. Lowest are the intercept and the coefficients of columns
+of which the private spread is less than the public one.
 """
 
 PRICE = {0.5: 1.10, 1.0: 1.05, 3.0: 1.02}
@@ -101,7 +102,7 @@ def test_means_and_spreads_that_are_moved():
     put(PAGE, SECTIONS, SECTIONS[3], lines)
     for (epsilon, estimate, reading), fits in found.items():
         if reading == "described":
-            assert covers(fits, least_mean=MOVED[epsilon], least=0.83), (epsilon, estimate)
+            assert covers(fits, least_mean=MOVED, least=0.83), (epsilon, estimate)
 
 
 def test_what_averages_cost_where_nothing_differs():
