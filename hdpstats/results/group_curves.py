@@ -9,9 +9,10 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.inference.life_tables import (
+from hdpstats.inference.life_tables import LifeTable
+from hdpstats.inference.log_rank import noisy_score
+from hdpstats.inference.survival_bands import (
     Band,
-    LifeTable,
     crossing_of,
     incidence,
     limits_of_crossing,
@@ -19,7 +20,6 @@ from hdpstats.inference.life_tables import (
     survival,
     survival_between,
 )
-from hdpstats.inference.log_rank import noisy_score
 from hdpstats.public.log_rank import Score, exact_score
 from hdpstats.public.risk_sets import RiskSets, first_below
 

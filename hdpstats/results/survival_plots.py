@@ -10,7 +10,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import p_equals
-from hdpstats.inference.life_tables import Band
+from hdpstats.inference.survival_bands import Band
 from hdpstats.results.hazard_plots import steps
 from hdpstats.results.plots import GREY, axes_of, is_narrow, legend_above, palette
 from hdpstats.results.tables import normal_quantile

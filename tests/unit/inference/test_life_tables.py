@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.inference.life_tables import (
-    LifeTable,
+from hdpstats.inference.life_tables import LifeTable
+from hdpstats.inference.log_rank import noisy_score
+from hdpstats.inference.survival_bands import (
     crossing_of,
     incidence,
     limits_of_crossing,
@@ -14,7 +15,6 @@ from hdpstats.inference.life_tables import (
     survival,
     survival_between,
 )
-from hdpstats.inference.log_rank import noisy_score
 from hdpstats.public.log_rank import log_hazard_ratios
 
 CUTS = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 7.0, 8.0, 9.0, 10.0, 12.0])
