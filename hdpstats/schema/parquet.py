@@ -1,7 +1,8 @@
 """Private rows in Parquet files, read in parts: more of them than memory holds, from one file or many.
 
 A name with ``*``, ``?`` or ``[``, a folder, or a list of files stands for the rows of all of them, in the order of the
-files' names (of a list in its own order). When they are opened, labels of columns and numbers of rows are read from
+files' names (of a list in its own order). What exists under a name with such characters is meant itself. No file may be
+named twice, also not by a link: a person has one row. When they are opened, labels of columns and numbers of rows are read from
 their footers, and no cell. Each query then reads the columns that it needs, `BATCH` rows at a time, row group by row
 group, as often as it passes over the rows, and keeps none of them.
 
@@ -21,7 +22,7 @@ import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from glob import glob, has_magic
+from glob import escape, glob, has_magic
 from os import PathLike, fspath, stat
 from pathlib import Path
 from typing import Any, final
@@ -101,7 +102,8 @@ class ParquetTable(PrivateRows):
         Raises
         ------
         ArgumentError
-            A file is no Parquet file that can be read, pyarrow is absent, or people have several rows.
+            A file is no Parquet file that can be read, or is named twice, pyarrow is absent, or people have several
+            rows.
         SchemaError
             A declared column is absent from a file or there several times.
 
@@ -125,8 +127,16 @@ class ParquetTable(PrivateRows):
             )
         groups: list[RowGroup] = []
         rows = 0
+        known: set[object] = set()
         for path in files:
-            found, count = _row_groups(path, schema, name=name)
+            found, count, identity = _row_groups(path, schema, name=name)
+            if not known.isdisjoint(identity):
+                raise ArgumentError(
+                    f"{name} names a file twice (in a list with a pattern, or by a link): each person would have "
+                    "several rows, and one row per person is protected; name every file once",
+                    argument=name,
+                )
+            known |= identity
             groups += found
             rows += count
         return cls(groups=groups, schema=schema, rows=rows, engine=engine)
@@ -196,7 +206,7 @@ def is_in_parts(private: object) -> bool:
     if not isinstance(private, str | PathLike):
         return False
     try:
-        return has_magic(fspath(private)) or Path(private).is_dir()
+        return Path(private).is_dir() or (has_magic(fspath(private)) and not Path(private).is_file())
     except (OSError, ValueError):  # no file has such a name
         return False
 
@@ -214,9 +224,8 @@ def files_of(private: object, *, name: str) -> list[Path]:
     found: list[Path] = []
     if isinstance(private, str | PathLike):
         try:
-            folder = Path(private).is_dir()
-            pattern = str(Path(private) / "*.parquet") if folder else fspath(private)
-            found = [Path(each) for each in (sorted(glob(pattern)) if folder or has_magic(pattern) else [pattern])]
+            place = Path(private)
+            found = [place] if place.is_file() else _matching(place / "*.parquet" if place.is_dir() else place)
             found = found if all(each.is_file() for each in found) else []
         except (OSError, ValueError):
             found = []
@@ -229,8 +238,14 @@ def files_of(private: object, *, name: str) -> list[Path]:
     return found
 
 
-def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup], int]:
-    """Return the row groups of a file and the number of its rows, from its footer."""
+def _matching(pattern: Path) -> list[Path]:
+    """Return what matches a pattern, by name; a folder that exists is meant itself, whatever characters it has."""
+    folder = next((each for each in pattern.parents if each.is_dir()), Path())
+    return [Path(each) for each in sorted(glob(str(Path(escape(str(folder))) / pattern.relative_to(folder))))]
+
+
+def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup], int, set[object]]:
+    """Return the row groups of a file and the number of its rows, from its footer; and what only this file has."""
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
@@ -249,10 +264,15 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
                 "each of them once",
                 columns=tuple(odd),
             )
-    found = range(groups) if groups else [None]
-    return [
-        RowGroup(path=str(path.resolve()), group=group, size=kept.st_size, changed=kept.st_mtime_ns) for group in found
-    ], rows
+    found, resolved = range(groups) if groups else [None], str(path.resolve())
+    identity: set[object] = {resolved}
+    if kept.st_ino:  # a hard link is another path; some file systems number no files
+        identity.add((kept.st_dev, kept.st_ino))
+    return (
+        [RowGroup(path=resolved, group=group, size=kept.st_size, changed=kept.st_mtime_ns) for group in found],
+        rows,
+        identity,
+    )
 
 
 def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[AdmittedTable]:

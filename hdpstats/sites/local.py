@@ -75,7 +75,8 @@ class LocalSite(Site):
         `hdpstats.sites.site.SiteTerms`.
     row_order
         ``"arbitrary"`` declares that the order of the rows was not made from their values (they are sorted by none):
-        subsample and aggregate of people without a unit needs it. `PrivateTable` keeps the order of ``frame``.
+        subsample and aggregate of people without a unit needs it. `PrivateTable` keeps the order of ``frame``, and
+        `hdpstats.schema.parquet.ParquetTable` that of the files: which rows are in which file is a part of it.
 
     Notes
     -----

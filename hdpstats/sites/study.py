@@ -72,7 +72,9 @@ class Study:
     row_order
         ``"arbitrary"`` declares that the order of the private rows was not made from their values (they are sorted by
         none): the mechanism ``"subsample"`` needs it where people are not named by ``unit``. Whoever holds the rows
-        declares it; a site that is not in this process brings its own declaration. A dictionary where sites differ.
+        declares it; a site that is not in this process brings its own declaration. Rows in several files have the
+        order of the files' names: a file for each year or clinic sorts them by that value. A dictionary where sites
+        differ.
     deadline
         For several sites: how many seconds a round may take, after which remote sites that have not answered are left
         out of the fit. None waits as long as their connections do.

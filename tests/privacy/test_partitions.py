@@ -232,6 +232,54 @@ def test_a_file_that_changed_fails_after_its_charge_without_a_word_about_it(tmp_
     assert study.site.ledger.spent.epsilon == 1
 
 
+@pytest.mark.parametrize(
+    "named", ["path", "pattern", "pattern and folder", "symbolic link", "hard link", "up and down"]
+)
+@pytest.mark.parametrize("opened", [hdp.Study, ParquetTable], ids=["study", "rows"])
+def test_a_file_that_is_named_twice_is_refused_before_anybody_has_two_rows(tmp_path, named, opened):
+    folder = written(tmp_path / "rows", [0, 250, ROWS])
+    first = folder / "0.parquet"
+    sources = {
+        "path": [first, str(first)],
+        "pattern": [first, folder / "*.parquet"],
+        "pattern and folder": [folder, folder / "1*.parquet"],
+        "symbolic link": folder,
+        "hard link": folder,
+        "up and down": [first, folder / ".." / "rows" / "0.parquet"],
+    }
+    if named == "symbolic link":
+        (folder / "latest.parquet").symlink_to(first)
+    elif named == "hard link":
+        (folder / "latest.parquet").hardlink_to(first)
+    with pytest.raises(hdp.ArgumentError, match="names a file twice"):
+        if opened is hdp.Study:
+            hdp.Study(private={"one": sources[named]}, schema=SCHEMA, budget=hdp.Budget(epsilon=1))
+        else:
+            ParquetTable.open(files_of(sources[named], name="private"), SCHEMA)
+
+
+def test_what_exists_is_meant_itself_whatever_characters_its_name_has(tmp_path):
+    mine = written(tmp_path / "data[1]", [0, 7, 20])
+    written(tmp_path / "data1", [0, ROWS])
+    written(tmp_path / "data1" / "b", [0, ROWS])
+    for source in (
+        mine,
+        str(mine),
+        mine / "*.parquet",
+        f"{mine}/[0-9].parquet",
+        [mine / "0.parquet", mine / "1.parquet"],
+    ):
+        study = hdp.Study(private={"one": source}, schema=SCHEMA, budget=hdp.Budget(epsilon=1))
+        assert study.records == 20
+    found = mine / "x[0].parquet"
+    (mine / "0.parquet").rename(found)
+    for source in (found, [found]):
+        assert files_of(source, name="private") == [found]
+        study = hdp.Study(private={"one": source}, schema=SCHEMA, budget=hdp.Budget(epsilon=1))
+        assert study.records == 7
+    assert files_of(tmp_path / "data[0-9]" / "0.parquet", name="private") == [tmp_path / "data1" / "0.parquet"]
+
+
 def test_odd_cells_in_any_partition_raise_nothing_and_move_only_their_own_row(tmp_path):
     texts = ["1.5", "2.5", "\N{SNOWMAN}", "", "1e999", "nan", "0x10"] * 20
     good = pa.array([text.encode() for text in texts])
