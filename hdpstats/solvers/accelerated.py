@@ -56,6 +56,21 @@ gradient step of length ``1 / L`` brings no point away from ``theta*``, ``y`` is
 \sqrt{B^+} \le (3 - \tfrac23 q) \sqrt{B^+}`; what is left exceeds :math:`e_k / L`. An error that is affine in the length
 of a point, ``e`` at the length ``S`` of ``theta*``, is therefore covered by :math:`\eta = 3 e / (\mu S)`.
 
+**A point that is found in any way** counts where the length of its computed gradient is at most `Work.near`
+:math:`= \{\mu r (1 - 2^{-13}) - e\} / (1 + 2^{-20})`, ``r = M e / mu``. Let ``d`` be its distance from ``theta*``. The
+computed length is off by a factor of less than ``1 + 2^-20``. The error of the gradient is affine in the length of the
+point, no more than ``e`` at the length ``S``, and the point is at most ``S + d`` long: so it is at most
+``e + e d / S``, whatever ``d`` is. By strong convexity
+
+.. math:: \mu d \le \|\nabla F\| \le \mu r (1 - 2^{-13}) - e + e + \frac{e}{S} d, \qquad
+          d \le \frac{\mu r (1 - 2^{-13})}{\mu - e / S} \le r,
+
+as :math:`\eta \le 2^{-14}` says that :math:`e / S \le 2^{-14} \mu / 3`. Hence its length is at most ``S + r``, and the
+error there at most :math:`e + 2^{-14} \mu r / 3`: less than :math:`e + 2^{-13} \mu r`, which `Work.near` leaves for it.
+All of these are public constants: no error bound of the rows themselves is computed. That errors are affine in the
+length supposes that nothing overflows: predictors of whitened rows (`hdpstats.records.geometry.LARGEST`, 1e50) do not
+at points of at most `hdpstats.solvers.chord.FARTHEST` (1e100), and accelerated steps are near ``theta*``.
+
 **Rounding of the steps.** The method keeps ``d = z - y`` and ``y``, with :math:`w = z^+ - y = (1 - q) d - g / (q L)`,
 :math:`d^+ = \frac{1 - q}{1 + q} (w + g / L)` and :math:`y^+ = y + w - d^+`. All but ``y`` are short near ``theta*``,
 and ``y`` is kept as an unevaluated sum of two doubles, the second of which the gradient does not see. With unit
@@ -124,10 +139,9 @@ class Work:
 
     @property
     def near(self) -> float:
-        """A computed gradient that is no longer than this certifies the radius.
+        """A computed gradient that is no longer than this certifies the radius, whatever led to the point.
 
-        At such a point the true gradient is at most a 2^-14th longer than the computed one plus ``e``, whatever led to
-        the point: its distance from the minimiser, hence its length, hence its own error follow from the gradient.
+        Of ``mu r`` it leaves ``e + 2^-13 mu r`` for the error of the gradient there.
         """
         return (self.ridge * self.radius * (1.0 - 2.0**-13) - self.error) / UP
 

@@ -27,7 +27,9 @@ FAILED = 0.9
 """A step that leaves more than this ends the method."""
 
 FARTHEST = 1e100
-"""Predictors of points that are no longer do not overflow."""
+"""Predictors of whitened rows at points that are no longer do not overflow, so that bounds of rounding hold there.
+
+Where they overflow a predictor may be no number, which losses take for one: the gradient would be short by chance."""
 
 
 def approach(objective: Objective, *, start: FloatArray, near: float) -> tuple[FloatArray, bool]:

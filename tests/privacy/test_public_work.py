@@ -29,8 +29,9 @@ from hdpstats.records.geometry import Geometry, Source, leverage_at, mallows_wei
 from hdpstats.records.model import MultinomialModel, RegressionModel
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated
-from hdpstats.solvers.accelerated import Work, minimise_within
-from hdpstats.solvers.newton import SMALL
+from hdpstats.solvers.accelerated import Work, accelerate, minimise_within
+from hdpstats.solvers.chord import approach
+from hdpstats.solvers.newton import SMALL, certify
 from hdpstats.solvers.objective import MultinomialObjective
 from hdpstats.solvers.refine import refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of
@@ -231,6 +232,35 @@ def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) ->
     # F(c) - F* is the integral of the slope on the way from the minimiser to the centre, which is convex.
     rises = [float(objective.gradient(truth + t * (centre - truth)) @ (centre - truth)) for t in np.linspace(0, 1, 401)]
     assert float(np.mean(rises[:-1])) <= effort.work.excess
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("seed", "ridge"), [(2, Fraction(3)), (4, Fraction(500))])
+def test_accepted_points_have_errors_no_larger_than_what_is_left_for_them(
+    name: str, seed: int, ridge: Fraction
+) -> None:
+    """A point is accepted by its gradient and public constants alone; here is what its own error is, from the rows."""
+    person_loss, people = CASES[name](30, seed)
+    query, D = replace(question(person_loss, centre=0.0), ridge=ridge), person_loss.dimension
+    effort, linear = effort_of(query, person_loss, noise=9.0, records=30), np.full(D, 9.0 / math.sqrt(D) * 0.999)
+    centre, work = np.array(query.centre), effort.work
+    objective = people.objective(ridge=np.full(D, float(ridge)), centre=centre, linear=linear)
+    points, accepted = [], 0
+    with pytest.MonkeyPatch.context() as patch:
+        plain = type(objective).gradient
+        patch.setattr(type(objective), "gradient", lambda own, at: points.append(at) or plain(own, at))
+        points += [approach(objective, start=centre, near=work.near)[0]]
+        points += [accelerate(objective, start=points[-1], work=work)]
+    points = points[-9:]
+    points += [points[-1] * far for far in (1.0 + 2.0**-40, 1e3, 1e30, 1e100 / np.linalg.norm(points[-1]))]
+    for theta in points:
+        length = float(np.linalg.norm(objective.gradient(theta)))
+        if length <= work.near:
+            accepted += 1
+            left = work.ridge * work.radius - accelerated.UP * work.near
+            assert objective.gradient_error(theta) <= left
+            assert certify(objective, theta).radius <= work.radius
+    assert 2 <= accepted <= len(points) - 3
 
 
 @pytest.mark.parametrize("name", CASES)

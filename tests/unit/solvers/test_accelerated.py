@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 from hdpstats._base.loops import rehearsing
+from hdpstats.records.geometry import LARGEST
 from hdpstats.solvers import LinearObjective, Objective, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, farthest, minimise_within, work_of
+from hdpstats.solvers.chord import FARTHEST, approach
+from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.newton import SMALL, Solution
 from hdpstats.solvers.refine import refine
 from tests.unit.solvers.test_losses_certified import LOSSES, problem
@@ -125,6 +128,18 @@ def test_an_early_end_is_certified(way: str) -> None:
     task, work, start = kinked(300.0, 0.5, error=1e-7, way=way)
     found = accelerate(task, start=start, work=work)
     assert np.linalg.norm(found - task.minimiser) <= work.radius
+
+
+def test_points_at_which_predictors_overflow_are_not_tried() -> None:
+    """A Newton step of 1e150: rows of 1e50 times such coefficients have products whose sum may be any number."""
+    task, work, start = kinked(3.0, 0.5, error=1e-7, way="the same")
+    task.hessian = lambda theta: np.eye(8) * 1e-150
+    theta, done = approach(task, start=start, near=work.near)
+    assert task.asked == 1
+    assert not done
+    np.testing.assert_array_equal(theta, start)
+    X = np.asfortranarray(np.full((600, 3), LARGEST) * np.array([1.0, -1.0, 1.0]))
+    assert np.all(np.isfinite(row_products(X, np.full(3, FARTHEST))))
 
 
 def test_what_doubles_cannot_do_has_no_work() -> None:
