@@ -159,8 +159,8 @@ class SumObjective(Objective):
 class LinearObjective(SumObjective):
     """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,).
 
-    Gradients are exact sums of rounded contributions, and with ``bounds`` Hessians are: neither the order of rows, nor
-    the number of threads, nor how rows are kept (`hdpstats.solvers.kernels`) changes a bit.
+    Gradients are exact sums of rounded contributions, and with ``bounds`` Hessians are: neither the order of rows (but
+    for `rough_hessian`), nor the number of threads, nor how rows are kept (`hdpstats.solvers.kernels`) changes a bit.
     """
 
     loss: PredictorLoss
