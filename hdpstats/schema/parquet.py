@@ -2,9 +2,9 @@
 
 A name with ``*``, ``?`` or ``[``, a folder, or a list of files stands for the rows of all of them, in the order of the
 files' names (of a list in its own order). What exists under a name with such characters is meant itself. No file may be
-named twice, also not by a link: a person has one row. When they are opened, labels of columns and numbers of rows are read from
-their footers, and no cell. Each query then reads the columns that it needs, `BATCH` rows at a time, row group by row
-group, as often as it passes over the rows, and keeps none of them.
+named twice, also not by a link: a person has one row. When they are opened, labels of columns and numbers of rows are
+read from their footers, and no cell. Each query then reads the columns that it needs, `BATCH` rows at a time, row group
+by row group, as often as it passes over the rows, and keeps none of them.
 
 Cells are mapped by `hdpstats.schema.coerce`, cell by cell, as those of a data frame are: the same numbers to the last
 bit, whatever types the files store them in, and also where the files differ in that.
