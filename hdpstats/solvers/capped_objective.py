@@ -169,9 +169,12 @@ class HazardObjective(SumObjective):
         return total
 
     def exact_sizes(self, size: float) -> float:
-        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``.
+
+        The number of spells is that of the whole sum, see `LinearObjective.exact_sizes`.
+        """
         spells = self.spells
-        m, q = len(spells.Z), len(spells.A)
+        m, q = max(self._known.rows, len(spells.Z)), len(spells.A)
         norms = np.sqrt(1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z))
         level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 800.0
         slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))

@@ -287,9 +287,12 @@ class LinearObjective(SumObjective):
     def exact_sizes(self, size: float) -> float:
         """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``.
 
-        They are those of `gradient_error` at another precision.
+        They are those of `gradient_error` at another precision. The number of rows is that of the whole sum, which
+        `bounds` may name: what parts of it return adds up to a bound for the whole.
         """
-        (n, D), norms = self.X.shape, np.linalg.norm(self.X, axis=1)
+        n, D = self.X.shape
+        n = n if self.bounds is None else max(self.bounds.rows, n)
+        norms = np.linalg.norm(self.X, axis=1)
         m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
         sizes = k * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * m
         return float((n + D + 8) * np.sum(self.weights * norms * sizes))

@@ -146,10 +146,9 @@ class PartedObjective(SumObjective):
     def exact_sizes(self, size: float) -> float:
         """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``.
 
-        As an objective has it, a partition's number times the number of all rows over its own.
+        The sum of what the partitions' objectives have, each of which counts all rows as its own.
         """
-        D = len(self.ridge)
-        return (self.bounds.rows + D + 8) * self.parts.total(partial(_sizes, size)) * (1.0 + 2.0**-20)
+        return self.parts.total(partial(_sizes, size)) * (1.0 + 2.0**-20)
 
 
 def _mass(part: BoundedObjective) -> float:
@@ -173,7 +172,7 @@ def _effect(direction: FloatArray, part: BoundedObjective) -> float:
 
 
 def _sizes(size: float, part: BoundedObjective) -> float:
-    return part.exact_sizes(size) / (part.rows + len(part.ridge) + 8)
+    return part.exact_sizes(size)
 
 
 def of_all(rows: Parts[T], people: Callable[[T], People], bounds: RowBounds) -> People:

@@ -1,6 +1,7 @@
 """The objective of a capped hazard model against loops over person-periods; its error bound; where follow-up ends."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -10,7 +11,9 @@ import pytest
 
 from hdpstats._base.loops import rehearsing
 from hdpstats.losses import LINKS
-from hdpstats.solvers import CappedSpells, kernels, minimise
+from hdpstats.mechanisms.person_loss.parted import PartedObjective
+from hdpstats.schema.partitions import ReadInParts, in_this_process
+from hdpstats.solvers import CappedSpells, HazardObjective, kernels, minimise
 from hdpstats.solvers import capped as module
 from hdpstats.solvers.refine import refine
 from tests.unit.solvers.capped_problems import (
@@ -330,3 +333,21 @@ class TestWhichSums:
         assert ran == []
         for one, two in zip(rehearsed, plain, strict=True):
             np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("pieces", [1, 7, 30])
+def test_the_rounding_of_exact_gradients_in_partitions_is_no_less_than_that_of_all_spells(pieces: int) -> None:
+    whole = objective(capped(q=60, causes=2), ridge=1.0)
+
+    def loaded(chosen: np.ndarray) -> Iterator[HazardObjective]:
+        names = ("Z", "entry", "last", "cause", "weights", "offset")
+        spells = replace(whole.spells, **{name: getattr(whole.spells, name)[chosen] for name in names})
+        yield replace(whole, spells=spells)
+
+    sources = np.array_split(np.arange(whole.rows), pieces)
+    parts = ReadInParts(sources, load=loaded, rows=whole.rows, engine=in_this_process)
+    assert whole.bounds is not None
+    parted = PartedObjective(
+        parts=parts, bounds=whole.bounds, ridge=whole.ridge, centre=whole.centre, linear=whole.linear
+    )
+    assert whole.exact_sizes(0.3) <= parted.exact_sizes(0.3) <= 1.001 * whole.exact_sizes(0.3)
