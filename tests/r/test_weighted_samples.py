@@ -198,6 +198,7 @@ def test_a_histogram_is_a_mechanism_in_r(evaluate):
     assert "histogram" in there.facts.method
 
 
+@pytest.mark.filterwarnings("ignore:public rows alone")
 def test_errors_have_their_classes(evaluate):
     study = opened()
     for code, kind in (
