@@ -28,12 +28,12 @@ def whitened_rows(design: Design, geometry: Geometry, table: AdmittedTable) -> R
     first = int(geometry.intercept)
     columns = design.by_columns(table)
     square = np.zeros(table.rows)
-    _whiten(columns[first:], m, A, square)
+    whiten_columns(columns[first:], m, A, square)
     return Rows(X=columns.T, weights=mallows_weights(square, geometry))
 
 
 @compiled
-def _whiten(columns: FloatArray, m: FloatArray, A: FloatArray, square: FloatArray) -> None:
+def whiten_columns(columns: FloatArray, m: FloatArray, A: FloatArray, square: FloatArray) -> None:
     """Replace columns (d, n) by whitened ones, and add their squares (n,)."""
     d = len(columns)
     centred, z = np.empty((d, PIECE)), np.empty(PIECE)

@@ -9,10 +9,12 @@ from typing import final
 
 import pandas as pd
 
+from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
 from hdpstats._base.loops import rehearsing
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, SiteFacts, costly_table
+from hdpstats.mechanisms.loading import load
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.records.query import Query, Release
@@ -270,6 +272,8 @@ class LocalSite(Site):
         spent = as_pair(total(prepared.events))
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")
+        if self._terms.n_max is not None or self._table.rows >= SMALLEST_COMPILED:
+            load()
         if prepared.whole:
             self._table.check_whole(len(prepared.needs), rows=self.records * self._terms.most_rows)
         return prepared

@@ -1,0 +1,48 @@
+"""Compiled code that private rows need from a number of rows on, loaded before anything is charged.
+
+Below `SMALLEST_COMPILED` rows numpy does what compiled loops do (`hdpstats.solvers.kernels`). Where the number of rows
+is private, code that cannot be loaded must not fail one number of rows and not another, nor may the first answer take
+the seconds of compiling for one number only. So whoever answers loads it beforehand, whatever the number is.
+"""
+
+from functools import cache
+
+import numpy as np
+
+from hdpstats._base.compiled import SMALLEST_COMPILED
+from hdpstats._base.errors import MechanismError
+from hdpstats.formulas.whitened import whiten_columns
+from hdpstats.losses.expit import logistic_residual
+from hdpstats.solvers.kernels import curvature_sum, grid_sum, row_products
+
+
+@cache
+def load() -> None:
+    """Load all loops over rows, or compile them, for arrays as private rows are kept in; once per process.
+
+    Raises
+    ------
+    MechanismError
+        They cannot be compiled, or what is kept of an earlier compilation is damaged.
+    """
+    try:
+        _run()
+    except Exception as error:
+        raise MechanismError(
+            f"compiled code cannot be loaded ({type(error).__name__}), and nothing was charged; see that the disk is "
+            "not full, delete the files *.nbi and *.nbc in folders __pycache__ of hdpstats (or in NUMBA_CACHE_DIR), "
+            "and unset NUMBA_DISABLE_JIT"
+        ) from error
+
+
+def _run() -> None:
+    """Run each loop on zeros; outcomes of a table cannot be written to, others can."""
+    columns, numbers = np.zeros((1, SMALLEST_COMPILED)), np.zeros(SMALLEST_COMPILED)
+    fixed = np.zeros(SMALLEST_COMPILED)
+    fixed.flags.writeable = False
+    whiten_columns(columns, np.zeros(1), np.zeros((1, 1)), numbers)
+    row_products(columns.T, np.zeros(1))
+    grid_sum(columns.T, numbers, bits=0)
+    curvature_sum(columns.T, numbers, bits=0)
+    for outcome in (numbers, fixed):
+        logistic_residual(numbers, outcome)

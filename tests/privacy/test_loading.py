@@ -1,0 +1,66 @@
+"""Code that many rows need is loaded before anything is charged, whatever the number of rows is."""
+
+import numba
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats._base.compiled import SMALLEST_COMPILED
+from hdpstats._base.errors import MechanismError
+from hdpstats.formulas import whitened
+from hdpstats.losses import expit
+from hdpstats.mechanisms import loading
+from hdpstats.solvers import kernels
+
+SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
+LOOPS = {
+    whitened: ("whiten_columns",),
+    expit: ("_residuals",),
+    kernels: ("_products", "_score_sum", "_rounded_products"),
+}
+
+
+def people(rows: int) -> pd.DataFrame:
+    rng = np.random.default_rng(rows)
+    return pd.DataFrame({"y": rng.integers(0, 2, rows), "x": rng.uniform(0, 1, rows)})
+
+
+def study(rows: int, **terms: object) -> hdp.Study:
+    return hdp.Study(private=people(rows), schema=SCHEMA, budget=hdp.Budget(epsilon=9), **terms)
+
+
+@pytest.mark.parametrize("rows", [SMALLEST_COMPILED - 1, SMALLEST_COMPILED])
+def test_code_that_cannot_be_loaded_tells_nothing_of_the_number_of_rows(monkeypatch, rows: int) -> None:
+    def damaged(*_: object) -> None:
+        raise EOFError("Ran out of input")
+
+    loading.load.cache_clear()
+    monkeypatch.setattr(loading, "whiten_columns", damaged)
+    private = study(rows, relation="add_or_remove_one", n_max=2000)
+    with pytest.raises(MechanismError, match=r"compiled code cannot be loaded \(EOFError\), and nothing was charged"):
+        hdpf.logit("y ~ x", data=private).fit(epsilon=1)
+    assert all(ledger.spent.epsilon == 0 for ledger in private.ledgers.values())
+    public = study(40)
+    hdpf.logit("y ~ x", data=public).fit(epsilon=1)  # the number of rows is public, and numpy is enough
+
+
+def test_what_is_loaded_is_what_an_answer_runs(monkeypatch) -> None:
+    seen: dict[str, set[tuple[object, ...]]] = {}
+    for module, names in LOOPS.items():
+        for name in names:
+            loop = getattr(module, name)
+
+            def spy(*given: object, name: str = name, loop=loop) -> None:
+                seen.setdefault(name, set()).add(tuple(numba.typeof(each) for each in given))
+                loop(*given)
+
+            monkeypatch.setattr(module, name, spy)
+    monkeypatch.setattr(loading, "whiten_columns", whitened.whiten_columns)
+    loading.load.cache_clear()
+    loading.load()
+    loaded, seen = seen, {}
+    hdpf.logit("y ~ x", data=study(2 * SMALLEST_COMPILED)).fit(epsilon=1)
+    assert set(seen) == set(loaded)
+    assert all(types <= loaded[name] for name, types in seen.items())
