@@ -6,10 +6,10 @@ not kept. It asks for ``rows.total(f)``: ``f`` of every partition in integers, a
 person's rows and on public constants alone, and integers are added exactly: the sum is the same number for any
 partitions, in any order, wherever they are read.
 
-An engine says where: in this process, or on the workers of a Dask client, which schedules, retries what a lost worker
-had, and moves nothing but functions and sums. A worker draws no noise and charges nothing, so that its end costs time
-and nothing else. Sums before noise, and the coefficients that a fit tries, pass through the cluster: it is the
-custodian's own, and whoever may read its messages may read the rows.
+An engine says where: in this process, or on the workers of a Dask client (`hdpstats.schema.cluster`), which schedules,
+retries what a lost worker had, and moves nothing but functions and sums. A worker draws no noise and charges nothing,
+so that its end costs time and nothing else. Sums before noise, and the coefficients that a fit tries, pass through the
+cluster: it is the custodian's own, and whoever may read its messages may read the rows.
 """
 
 import warnings
@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, SiteError
+from hdpstats._base.errors import SiteError
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -205,50 +205,3 @@ def _without_words(work: Callable[[Any], list[Any]], source: object) -> list[Any
 def in_this_process(work: Callable[[Any], Any], sources: Sequence[Any]) -> Iterable[Any]:
     """Read one source after the other: an engine."""
     return map(work, sources)
-
-
-def on_cluster(client: Any, work: Callable[[Any], Any], sources: Sequence[Any]) -> Iterable[Any]:
-    """Read each source as a task of a Dask client: with the client given, an engine.
-
-    A task whose worker was lost is run again by Dask, on another one; more often than Dask allows is a failure.
-    """
-    tasks = client.map(partial(_alone, work), sources, pure=False)
-    try:
-        return list(client.gather(tasks))
-    except Exception:  # a lost worker more than Dask retries, a lost cluster: their words may hold addresses
-        return [None]
-    finally:
-        client.cancel(tasks, force=True)
-
-
-def _alone(work: Callable[[Any], Any], source: object) -> Any:
-    """Compute on a worker of a cluster, which shares its processors with others."""
-    from hdpstats._base.compiled import one_thread  # numba, which other work with partitions does without
-
-    with one_thread():
-        return work(source)
-
-
-def engine_of(engine: object) -> Engine:
-    """Return an engine: this process for None or ``"pyarrow"``, a cluster for a Dask client.
-
-    Raises
-    ------
-    ArgumentError
-        It is neither, or Dask is not installed.
-    """
-    if engine is None or engine == "pyarrow":
-        return in_this_process
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ArgumentError(
-            "engine= takes a Dask client, and Dask is not installed: pip install 'hdpstats[scale]'", argument="engine"
-        ) from None
-    if not isinstance(engine, Client) or engine.asynchronous:
-        raise ArgumentError(
-            "engine must be None, 'pyarrow' (this process) or a distributed.Client that is not asynchronous, not "
-            f"{type(engine).__name__}",
-            argument="engine",
-        )
-    return partial(on_cluster, engine)

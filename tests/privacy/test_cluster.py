@@ -11,8 +11,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import SiteError
+from hdpstats.schema.cluster import engine_of
 from hdpstats.schema.parquet import ParquetTable, files_of
-from hdpstats.schema.partitions import engine_of
 from hdpstats.sites import LocalSite
 from tests import known_noise
 
@@ -123,4 +123,28 @@ def test_a_partition_that_cannot_be_read_on_a_worker_fails_without_a_word(cluste
     with pytest.raises(SiteError) as caught:
         hdp.describe(study, ["x"], epsilon=1)
     assert str(tmp_path) not in str(caught.value)
+    assert study.site.ledger.spent.epsilon == 1
+
+
+def pretend(**other):
+    """Let this process have another environment; without one its own again."""
+    from hdpstats.schema import cluster
+
+    own = getattr(cluster, "_own", cluster.environment)
+    cluster._own, cluster.environment = own, (lambda: {**own(), **other}) if other else own
+
+
+def test_workers_that_may_compute_other_last_bits_are_refused_also_where_they_join_later(cluster, folder):
+    study = hdp.Study(private=folder, schema=SCHEMA, budget=hdp.Budget(epsilon=5), engine=cluster)
+    other = {"numpy": "1.0", "processor": "x86_64 of another kind"}
+    one = sorted(cluster.scheduler_info()["workers"])[:1]
+    cluster.run(pretend, **other, workers=one)
+    try:
+        with pytest.raises(hdp.ArgumentError, match="differ from this process in numpy, processor"):
+            hdp.Study(private=folder, schema=SCHEMA, budget=hdp.Budget(epsilon=5), engine=cluster)
+        with pytest.raises(SiteError, match="did not complete"):
+            hdp.describe(study, ["x"], epsilon=1)
+    finally:
+        cluster.run(pretend, workers=one)
+    hdp.describe(study, ["x"], epsilon=1)
     assert study.site.ledger.spent.epsilon == 1
