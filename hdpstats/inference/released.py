@@ -11,12 +11,12 @@ from hdpstats.inference.cohort import UNUSABLE, raked_information
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
 from hdpstats.inference.sandwich import averaged, combine, of_point, undetermined
-from hdpstats.public.moments import Moments, PublicFit, rakeable
+from hdpstats.public.moments import Moments, PublicFit, PublicSide, rakeable
 from hdpstats.records.estimate import Estimate, Estimates, SiteEstimate
 
-ASSUMED = "Standard errors take private covariates to be distributed as the public ones."
-UNCLEAR = "The noisy Hessian of se_share is too small against its noise. " + ASSUMED
-UNCLEAR_SOMEWHERE = "At some sites the noisy Hessian of se_share is too small against its noise. " + ASSUMED
+ASSUMED = "Standard errors take private {what} to be distributed as the public ones."
+UNCLEAR = "The noisy Hessian of se_share is too small against its noise. "
+UNCLEAR_SOMEWHERE = "At some sites the noisy Hessian of se_share is too small against its noise. "
 TOGETHER = (
     "A site's own Hessian is too small against its noise: all sites' are read together, as if their covariates "
     "were distributed alike."
@@ -92,7 +92,7 @@ def _combined(
         T=T,
         terms=terms,
         notes=notes,
-        note=_together_note(notes),
+        note=_together_note(notes, alike=assumed(public)),
     )
     return found if public is None else found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
 
@@ -131,12 +131,17 @@ def _read(parts: Sequence[ReleasedPoint], *, meat: float | None, raked: bool) ->
     return None if meat is None else _together(parts, meat=meat)
 
 
-def _together_note(notes: Sequence[str | None]) -> str | None:
-    """Return what is said of all sites together."""
+def assumed(public: PublicSide | None) -> str:
+    """Return what standard errors assume that rest on a public side; nothing without one."""
+    return "" if public is None else ASSUMED.format(what=public.taken_alike)
+
+
+def _together_note(notes: Sequence[str | None], *, alike: str) -> str | None:
+    """Return what is said of all sites together; ``alike`` is what those assume that rest on public rows."""
     if len(set(notes)) == 1:
         return notes[0]
-    if all(each in (None, ASSUMED, UNCLEAR) for each in notes):
-        return UNCLEAR_SOMEWHERE
+    if all(each in (None, alike, UNCLEAR + alike) for each in notes):
+        return UNCLEAR_SOMEWHERE + alike
     return " ".join(dict.fromkeys(each for each in notes if each is not None))
 
 
@@ -150,7 +155,7 @@ def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:
 def _from_public(part: ReleasedPoint, *, raked: bool) -> _Read | None:
     if part.public is None or not part.public.known or _is_flat(part):
         return None
-    note = ASSUMED if part.release.hessian is None else UNCLEAR
+    note = assumed(part.public) if part.release.hessian is None else UNCLEAR + assumed(part.public)
     if part.cohort is not None and rakeable(part.public) is not None:
         records = max(part.records, 1)
         told = raked_information(part.public, part.cohort, records=records, records_sd=part.records_sd)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hdpstats.inference.released import ASSUMED
+from hdpstats.inference.released import assumed
 from hdpstats.models.contributions import Contribution, Contributions
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.request import FitRequest
@@ -34,7 +34,7 @@ def private_result(
     """
     released = _released(spec.study, request, contributions, found)
     if not request.describe and (note := declined(spec)):
-        found = found.noted(note, instead=ASSUMED)
+        found = found.noted(note, instead=assumed(spec.public) if isinstance(spec, LossSpec) else "")
     if released.count is None and (sd := _described_sd(contributions)):
         facts = replace(facts, records_sd=sd, complete_rows=spec.study.schema.leaves_out(spec.needs))
     return Result(
@@ -53,9 +53,10 @@ def private_result(
 
 def declined(spec: ModelSpec) -> str | None:
     """Return what intervals assume where a fit was told not to describe the cohort; None where nothing."""
-    assumed = ["no missing cells"] if spec.study.schema.leaves_out(spec.needs) else []
-    assumed += ["covariates distributed as the public ones"] if isinstance(spec, LossSpec) and spec.public else []
-    return f"Intervals assume {' and '.join(assumed)} (describe=False)." if assumed else None
+    taken = ["no missing cells"] if spec.study.schema.leaves_out(spec.needs) else []
+    if isinstance(spec, LossSpec) and spec.public:
+        taken.append(f"{spec.public.taken_alike} distributed as the public ones")
+    return f"Intervals assume {' and '.join(taken)} (describe=False)." if taken else None
 
 
 def _described_sd(contributions: Contributions[Any, Any]) -> float:

@@ -86,6 +86,13 @@ class HazardSide(RakeableSide):
         return self.rows.people
 
     @property
+    def taken_alike(self) -> str:
+        """Covariates and follow-up; of people with late entry, strata or several rows no averages tell of either."""
+        if self.variables is not None:
+            return "covariates and follow-up"
+        return "covariates and follow-up (who enters and leaves when, with which covariates and in which stratum)"
+
+    @property
     def seen(self) -> int:
         """The number of public people."""
         return self.people if self.rows.groups is None else int(np.sum(self.rows.groups == 0))

@@ -46,6 +46,11 @@ class PublicSide(ABC):
         return True
 
     @property
+    def taken_alike(self) -> str:
+        """What of private people `moments` take to be distributed as that of the public ones, in words."""
+        return "covariates"
+
+    @property
     def canonical(self) -> bool:
         """Whether curvature does not depend on outcomes: then `moments` elsewhere show how the expected score bends."""
         return False

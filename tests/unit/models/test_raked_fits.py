@@ -85,19 +85,30 @@ def test_people_like_the_public_ones_change_little(monkeypatch, mechanism):
     assert np.all(np.abs(np.log(told / untold)) < 0.12)
 
 
-@pytest.mark.parametrize(("mechanism", "sites"), [("objective", 1), (ONE_ROUND, 1), (ONE_ROUND, 2)])
-def test_a_plan_that_is_told_predicts_what_is_then_reported(monkeypatch, mechanism, sites):
+@pytest.mark.parametrize(
+    ("model", "mechanism", "sites"),
+    [
+        ("logit", "objective", 1),
+        ("logit", ONE_ROUND, 1),
+        ("logit", ONE_ROUND, 2),
+        ("poisson", "objective", 1),
+        ("hazard", "objective", 1),
+    ],
+)
+def test_a_plan_that_is_told_predicts_what_is_then_reported(monkeypatch, model, mechanism, sites):
     known_noise.off(monkeypatch)
     private = people(4000, 1, like_private=True)
     private = private if sites == 1 else {"a": private[:2500], "b": private[2500:]}
     study = hdp.Study(private=private, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=1000))
-    cohort = hdp.describe(study, ["x", "arm"], complete=True, quantiles=False, epsilon=20)
-    model = hdpf.logit("y ~ x + arm", data=study)
+    formula, columns, options = MODELS[model]
+    times = {"times": [1, 2, 3]} if model == "hazard" else {}
+    cohort = hdp.describe(study, columns, complete=True, quantiles=False, epsilon=20, **times)
+    fitted = getattr(hdpf, model)(formula, data=study, **options)
     told, blind = (
-        model.plan(epsilon=[1], mechanism=mechanism, **known).table.iloc[-1, -1]
+        fitted.plan(epsilon=[1], mechanism=mechanism, **known).frame["private_only"].iloc[-1]
         for known in ({"description": cohort}, {})
     )
-    reported = model.fit(epsilon=1, mechanism=mechanism, description=cohort).bse.iloc[-1]
+    reported = fitted.fit(epsilon=1, mechanism=mechanism, description=cohort).private_only.bse.iloc[-1]
     assert abs(np.log(told / reported)) < 0.1
     assert blind < 0.7 * reported
 

@@ -166,3 +166,9 @@ def test_what_is_not_proved_or_not_defined_for_strata_is_refused_before_a_charge
     with pytest.raises(hdp.ArgumentError, match="strata"):
         opened.evaluate(public, epsilon=1)
     assert opened._spec.study.ledger.history().empty
+
+
+@pytest.mark.parametrize("describe", [True, False])
+def test_a_fit_that_asks_for_no_averages_says_that_it_takes_follow_up_for_alike(describe):
+    note = str(model().fit(1.0, mechanism="objective", describe=describe).private_only.note)
+    assert "covariates and follow-up (who enters and leaves when, with which covariates and in which stratum)" in note
