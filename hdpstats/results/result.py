@@ -60,8 +60,11 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
 
     Notes
     -----
-    Tables of several results for a paper: a result follows the protocol of the package maketables,
-    ``maketables.ETable([result, other])`` for Word, LaTeX and HTML. One result alone: ``summary().to_docx(path)``,
+    Tables of several results for a paper: ``maketables.ETable([result, other], model_stats=["N", "se_type"],
+    custom_model_stats={"epsilon": [result.guarantee.epsilon, other.guarantee.epsilon]})``, and its method ``make`` with
+    ``"docx"``, ``"tex"``, ``"typst"`` or ``"gt"``. The package maketables reads a result by the names it shares with
+    those of statsmodels, so that estimates, standard errors, p-values and limits are those of ``summary()``; epsilon
+    is not among them, and is given as above. One result alone: ``summary().to_docx(path)``,
     ``.as_latex()``, ``.as_html()``, ``.as_csv()``. In R: ``modelsummary::modelsummary(list(fit, other))``.
 
     Examples
@@ -161,6 +164,16 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
     def nobs(self) -> int | None:
         """The number of records: private ones (noisy where it is protected), or public ones of a fit to them alone."""
         return self.facts.public_rows if self.guarantee is None else self.facts.records
+
+    @property
+    def endog_names(self) -> str:
+        """The outcome, by statsmodels' name."""
+        return self.facts.response
+
+    @property
+    def cov_type(self) -> str:
+        """What standard errors count, by statsmodels' name: sampling, or sampling and privacy noise."""
+        return str(tables.statistic("se_type", self.facts, self.guarantee))
 
     @property
     def ledger_entry(self) -> LedgerEntry | None:

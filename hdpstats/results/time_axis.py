@@ -20,6 +20,8 @@ DAYS: Final = {"days": 1.0, "weeks": 7.0, "months": YEAR / 12.0, "years": YEAR}
 ENOUGH: Final = 2.0
 """A longer unit is shown where the axis has so many of it."""
 MOST_TICKS: Final = 8
+ROUNDED: Final = 2e-3
+"""How far beyond the end a tick may be, as a share of it: 5 years are 1826.25 days, a horizon has 1826 or 1825."""
 STEPS: Final = (1.0, 2.0, 3.0, 5.0, 6.0)
 MONTHS: Final = (1.0, 2.0, 3.0, 6.0, 12.0, 24.0, 60.0, 120.0)
 TICK: Final = 0.5
@@ -54,20 +56,25 @@ class TimeAxis:
 
     @property
     def ticks(self) -> FloatArray:
-        """Round times from 0, in the declared unit."""
+        """Round times from 0, in the declared unit; one that is at the end up to the rounding of a horizon is there."""
+        return np.minimum(self.round_times * self.length, self.end)
+
+    @property
+    def round_times(self) -> FloatArray:
+        """The ticks in the unit that is shown."""
         end = self.end / self.length
         if self.unit == "months":
             step = next((step for step in MONTHS if end / step <= self.most + 1e-6), MONTHS[-1])
-            return np.arange(0.0, end * (1.0 + 1e-9), step) * self.length
-        size = 10.0 ** np.floor(np.log10(end / self.most))
-        steps = [step * size * scale for scale in (1.0, 10.0) for step in STEPS]
-        step = next(step for step in steps if end / step <= self.most + 1e-6)
-        return np.arange(0.0, end * (1.0 + 1e-9), step) * self.length
+        else:
+            size = 10.0 ** np.floor(np.log10(end / self.most))
+            steps = [step * size * scale for scale in (1.0, 10.0) for step in STEPS]
+            step = next(step for step in steps if end / step <= self.most + 1e-6)
+        return np.arange(0.0, end * (1.0 + ROUNDED), step)
 
     @property
     def labels(self) -> list[str]:
-        """The ticks in the unit that is shown."""
-        return [f"{tick / self.length:.6g}" for tick in self.ticks]
+        """What the ticks are called."""
+        return [f"{time:.6g}" for time in self.round_times]
 
     @property
     def title(self) -> str:
@@ -92,6 +99,8 @@ def time_axis(end: float, declared: str | None, shown: str | None = None, *, mos
 
     >>> time_axis(2557, "days").title, time_axis(2557, "days").labels
     ('time (years)', ['0', '1', '2', '3', '4', '5', '6', '7'])
+    >>> time_axis(1826, "days").labels[-1], float(time_axis(1826, "days").ticks[-1])
+    ('5', 1826.0)
     >>> time_axis(40, "days").unit, time_axis(12.0, "hours").title, time_axis(5, None).title
     ('weeks', 'time (hours)', 'time')
     """

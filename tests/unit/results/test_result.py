@@ -122,6 +122,31 @@ def test_query_release_and_guarantee_come_together(result, name):
         replace(result, released=replace(result.released, **{name: None}))
 
 
+def test_maketables_reads_the_numbers_of_the_summary(result, public_result):
+    """It takes the attributes of statsmodels where a result has them, and its own protocol elsewhere."""
+    maketables = pytest.importorskip("maketables")
+    custom = {"epsilon": [1, "none"]}
+    shown = maketables.ETable(
+        [result, public_result],
+        model_stats=["N", "se_type"],
+        custom_model_stats=custom,
+        coef_fmt="b:.6f [ci95l:.6f, ci95u:.6f]",
+    ).df
+    low, high = result.conf_int().loc["age"]
+    row = next(row for name, row in shown.iterrows() if "age" in name)
+    assert row.iloc[0] == f"{result.params['age']:.6f} [{low:.6f}, {high:.6f}]"
+    text = shown.to_string()
+    assert "event3" in text
+    assert "2,982" in text
+    assert "sampling + privacy noise" in text
+
+
+def test_statsmodels_names_of_outcome_and_errors(result, public_result):
+    assert result.endog_names == public_result.endog_names == "event3"
+    assert result.cov_type == "sampling + privacy noise"
+    assert public_result.cov_type == "sampling"
+
+
 def test_maketables_protocol(result, public_result):
     frame = result.__maketables_coef_table__
     assert list(frame) == ["b", "se", "t", "p", "ci95l", "ci95u"]

@@ -3,8 +3,22 @@
 recover_data.dp_result <- function(object, data = NULL, ...) {
   frame <- model.frame.dp_result(object, data)[.terms_of(object)$columns]
   call <- if (is.null(object$call)) call("dp_result", formula = formula(object)) else object$call
-  call$formula <- formula(object)
-  emmeans::recover_data(call, stats::delete.response(terms(object)), na.action = NULL, data = frame, ...)
+  plain <- .by_columns(stats::delete.response(terms(object)))
+  call$formula <- stats::update(stats::formula(object), stats::formula(plain))
+  emmeans::recover_data(call, plain, na.action = NULL, data = frame, ...)
+}
+
+# The terms with a column in place of what is computed from it: emmeans would compute knots, centres and reference levels
+# anew, from the few rows of its grid. What it needs is which columns there are, and which interact; the design is ours.
+.by_columns <- function(trms) {
+  written <- as.list(attr(trms, "variables"))[-1L]
+  plain <- vapply(written, function(part) {
+    if (is.call(part) && identical(part[[1L]], quote(factor))) return(deparse1(part))
+    paste(sprintf("`%s`", all.vars(part)), collapse = ":")
+  }, "")
+  factors <- attr(trms, "factors")
+  labels <- unique(apply(factors > 0, 2L, function(has) paste(plain[has], collapse = ":")))
+  stats::terms(stats::reformulate(if (length(labels)) labels else "1"))
 }
 
 emm_basis.dp_result <- function(object, trms, xlev, grid, ...) {

@@ -10,6 +10,12 @@ augment.dp_result <- function(x, data = NULL, newdata = NULL, ...) {
   rows
 }
 
+# So that autoplot(fit) is found without attaching ggplot2.
+autoplot <- function(object, ...) {
+  if (!requireNamespace("ggplot2", quietly = TRUE)) .refuse("autoplot needs the package ggplot2; plot() works without", sys.call())
+  ggplot2::autoplot(object, ...)
+}
+
 autoplot.dp_result <- function(object, level = 0.95, exponentiate = FALSE, ...) {
   table <- dp_estimates(object, conf.level = level)
   table <- table[!table$baseline & table$term != "(Intercept)", ]
@@ -37,10 +43,18 @@ knit_print.summary.dp_result <- function(x, ...) {
   knitr::asis_output(paste0(lines, "\n\n", paste(knitr::kable(x$coefficients, digits = 4L), collapse = "\n"), "\n\n"))
 }
 
-# marginaleffects: coefficients, their covariances, and predictions with others in their place.
+# marginaleffects: coefficients, their covariances, and predictions with others in their place. It adds rows of its own to
+# those it is given, with the levels of factors that these lack, and knows them by their rowid: each row keeps its own.
 get_coef.dp_result <- function(model, ...) model$coefficients
 
-get_vcov.dp_result <- function(model, ...) model$vcov
+get_vcov.dp_result <- function(model, vcov = NULL, ...) {
+  if (isFALSE(vcov)) return(NULL)
+  if (is.null(vcov) || isTRUE(vcov)) return(model$vcov)
+  if (!is.matrix(vcov) || !identical(dimnames(vcov), dimnames(model$vcov))) {
+    .refuse("vcov must be TRUE, FALSE, or a matrix named as vcov(fit): robust covariances would need private rows", sys.call())
+  }
+  vcov
+}
 
 set_coef.dp_result <- function(model, coefs, ...) {
   changed <- .py("with_coefficients", list(json = model$json, coefficients = unname(coefs)))
@@ -50,12 +64,30 @@ set_coef.dp_result <- function(model, coefs, ...) {
 }
 
 get_predict.dp_result <- function(model, newdata, type = "response", ...) {
-  predicted <- predict(model, newdata, type = if (inherits(model, "dp_hazard")) "lp" else type)
-  data.frame(rowid = seq_along(predicted), estimate = unname(predicted))
+  predicted <- .on_scale(model, newdata, type, sys.call())
+  rowid <- if ("rowid" %in% names(newdata)) newdata$rowid else seq_len(nrow(newdata))
+  if (!is.data.frame(predicted)) return(data.frame(rowid = rowid, estimate = unname(predicted)))
+  levels <- names(predicted) # of a multinomial model
+  data.frame(rowid = rep(rowid, length(levels)), group = factor(rep(levels, each = length(rowid)), levels),
+             estimate = unlist(predicted, use.names = FALSE))
+}
+
+.on_scale <- function(model, newdata, type, call) {
+  known <- if (inherits(model, "dp_hazard")) c("lp", "link", "risk") else c("response", if (inherits(model, "dp_logit")) "link")
+  if (!isTRUE(type %in% known)) {
+    also <- if (inherits(model, "dp_hazard")) "; dp_average_effects() has risks and survival at given times"
+    .refuse(paste0("type must be ", paste0("\"", known, "\"", collapse = ", "), also), call)
+  }
+  if (inherits(model, "dp_logit")) return(predict(model, newdata, type = type))
+  if (inherits(model, "dp_hazard")) return(predict(model, newdata, type = if (type == "link") "lp" else type))
+  predict(model, newdata)
 }
 
 # insight and parameters.
 get_df.dp_result <- function(x, ...) Inf
+
+# The public rows of the study that the call names; nothing where there is none.
+get_data.dp_result <- function(x, ...) tryCatch(model.frame.dp_result(x), dp_argument_error = function(e) NULL)
 
 model_parameters.dp_result <- function(model, ci = 0.95, exponentiate = FALSE, ...) {
   table <- dp_tidy(model, conf.int = TRUE, conf.level = ci, exponentiate = exponentiate)

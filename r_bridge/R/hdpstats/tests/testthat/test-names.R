@@ -96,6 +96,21 @@ test_that("tests of terms and marginal means are glm's", {
   expect_null(fit$model)
 })
 
+test_that("marginal means of what is computed from a column are glm's, on any grid", {
+  need_python()
+  skip_if_not_installed("emmeans")
+  own <- with_arms()
+  rows <- stats::na.omit(own$rows)
+  means <- function(fit, spec, ...) summary(emmeans::emmeans(fit, spec, data = rows, ...))[c("emmean", "SE")]
+  curved <- dp_fit_public(event3 ~ poly(age, 2) + factor(hormon) + log1p(nodes), own$study)
+  by_glm <- glm(event3 ~ poly(age, 2) + factor(hormon) + log1p(nodes), binomial(), rows, control = glm.control(epsilon = 1e-14))
+  ages <- list(age = c(40, 60))
+  expect_equal(means(curved, ~ age | hormon, at = ages), means(by_glm, ~ age | hormon, at = ages), tolerance = 1e-6, ignore_attr = TRUE)
+  other <- dp_fit_public(event3 ~ relevel(size, ref = "20-50") * arm, own$study)
+  by_glm <- glm(event3 ~ size * arm, binomial(), rows, control = glm.control(epsilon = 1e-14))
+  expect_equal(means(other, ~ size | arm), means(by_glm, ~ size | arm), tolerance = 1e-6, ignore_attr = TRUE)
+})
+
 test_that("hazards have survival's generics", {
   need_python()
   skip_if_not_installed("survival")
@@ -143,9 +158,51 @@ test_that("marginaleffects' hooks predict with the coefficients they are given",
                unname(stats::plogis(drop(unclass(x) %*% (coef(fit) + seq_along(coef(fit)))))))
 })
 
+test_that("marginaleffects' hooks keep its contract for classes that it does not know", {
+  need_python()
+  own <- with_arms()
+  method <- function(name) utils::getFromNamespace(paste0(name, ".dp_result"), "hdpstats")
+  fit <- dp_fit_public(event3 ~ arm * size, own$study)
+  padded <- cbind(rowid = c(7L, 9L, -1L), own$rows[1:3, ]) # it drops the rows that it added by their rowid
+  found <- method("get_predict")(fit, newdata = padded, type = "link", mfx = NULL, newparams = NULL, ndraws = NULL, se.fit = NULL)
+  expect_identical(found$rowid, padded$rowid)
+  expect_equal(found$estimate, unname(predict(fit, padded)))
+  expect_identical(dimnames(method("get_vcov")(fit, vcov = TRUE)), list(names(coef(fit)), names(coef(fit))))
+  expect_null(method("get_vcov")(fit, vcov = FALSE))
+  expect_equal(method("get_vcov")(fit, vcov = 2 * vcov(fit)), 2 * vcov(fit))
+  expect_error(method("get_vcov")(fit, vcov = "HC3"), "private rows", class = "dp_argument_error")
+  linear <- dp_fit_public(nodes ~ age + arm, own$study, model = "linear")
+  expect_equal(method("get_predict")(linear, own$rows[1:2, ])$estimate, unname(predict(linear, own$rows[1:2, ])))
+  expect_error(method("get_predict")(linear, own$rows[1:2, ], type = "link"), "\"response\"", class = "dp_argument_error")
+  hazard <- dp_fit_public(Surv(time, event) ~ age + arm, own$study, intervals = 5)
+  expect_error(method("get_predict")(hazard, own$rows[1:2, ]), "\"lp\"", class = "dp_argument_error")
+  expect_equal(method("get_predict")(hazard, own$rows[1:2, ], type = "risk")$estimate,
+               unname(predict(hazard, own$rows[1:2, ], type = "risk")))
+  several <- dp_fit_public(size ~ age + arm, own$study, model = "multinomial")
+  found <- method("get_predict")(several, newdata = padded)
+  expect_identical(names(found), c("rowid", "group", "estimate"))
+  expect_identical(found$rowid, rep(padded$rowid, 3))
+  expect_equal(found$estimate[found$group == ">50"], predict(several, padded)[[">50"]])
+})
+
+test_that("tidy and glance are what modelsummary reads", {
+  need_python()
+  fit <- dp_fit_public(event3 ~ arm + size, with_arms()$study)
+  columns <- c("term", "estimate", "std.error", "statistic", "p.value", "conf.low", "conf.high")
+  table <- generics::tidy(fit, conf.int = TRUE, conf.level = 0.9)
+  expect_true(all(columns %in% names(table)))
+  expect_equal(unname(as.matrix(table[columns[6:7]])), unname(confint(fit, level = 0.9)))
+  expect_identical(nrow(generics::glance(fit)), 1L)
+  skip_if_not_installed("parameters")
+  skip_if_not_installed("insight")
+  asked <- parameters::parameters(fit, verbose = FALSE, effects = "all", ci = 0.9) # which it asks first
+  asked <- insight::standardize_names(asked, style = "broom")
+  expect_equal(as.data.frame(asked)[columns], as.data.frame(table)[columns], ignore_attr = TRUE)
+})
+
 test_that("a figure of ggplot2 has a row per coefficient", {
   need_python()
   skip_if_not_installed("ggplot2")
   fit <- dp_fit_public(event3 ~ arm + size, with_arms()$study)
-  expect_equal(levels(ggplot2::autoplot(fit)$data$term), rev(names(coef(fit))[-1]))
+  expect_equal(levels(autoplot(fit)$data$term), rev(names(coef(fit))[-1])) # ggplot2 need not be attached
 })
