@@ -41,7 +41,7 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
-from hdpstats.solvers.objective import MultinomialObjective
+from hdpstats.solvers.multinomial_objective import MultinomialObjective
 
 FEWEST_ROWS = 40
 """Public rows needed for a public geometry; fewer give way to the schema's box."""

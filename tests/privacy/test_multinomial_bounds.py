@@ -20,8 +20,8 @@ from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source, whiten
 from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise
+from hdpstats.solvers.multinomial_objective import MultinomialObjective
 from hdpstats.solvers.newton import certify
-from hdpstats.solvers.objective import MultinomialObjective
 
 SCHEMA = hdp.Schema(
     x=hdp.Continuous(-1, 1, complete=True),

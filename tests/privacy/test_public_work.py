@@ -31,8 +31,8 @@ from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, minimise_within
 from hdpstats.solvers.chord import approach
+from hdpstats.solvers.multinomial_objective import MultinomialObjective
 from hdpstats.solvers.newton import SMALL, certify
-from hdpstats.solvers.objective import MultinomialObjective
 from hdpstats.solvers.refine import refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 

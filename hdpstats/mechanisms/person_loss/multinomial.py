@@ -35,7 +35,8 @@ from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.objective import UNIT, MultinomialObjective, integer_bits
+from hdpstats.solvers.multinomial_objective import MultinomialObjective
+from hdpstats.solvers.objective import UNIT, integer_bits
 
 
 @final
