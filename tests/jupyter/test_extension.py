@@ -111,7 +111,7 @@ def test_a_survival_formula_is_planned_as_a_hazard_model(notebook):
         ("%hdp plan event3~age --link logit", "hazard models only"),
         ("%hdp plan event3~age --model cox", "invalid choice: 'cox'"),
         ("%hdp plan event3~age --replicate 2", "--replicate"),
-        ("%hdp plan event3~age --delta 1e-6 --mechanism public_hessian", "mechanism"),
+        ("%hdp plan event3~age --delta 1e-6 --mechanism newton", "mechanism"),
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(notebook, line, words):
