@@ -144,7 +144,7 @@ MISTAKES = {
         "opened(lacking, budget = dp_budget(1), rows = 3)",
         ARGUMENT,
         "study has no argument 'rows'; it takes private, public, schema, ledger, budget, relation, unit, "
-        "max_rows_per_unit, n_max, row_order, deadline, quorum",
+        "max_rows_per_unit, n_max, row_order, deadline, quorum, engine",
     ),
     "overspent ledgers of sites": (
         "dp_logit(event3 ~ age, both, c(Oslo = 3, Bergen = 2))",

@@ -307,7 +307,7 @@ def test_a_result_of_another_schema_or_kind_is_refused_unpaid(hazard):
     refused(study, lambda: logit.evaluate(result, epsilon=1.0), hdp.ArgumentError, "of this model")
     refused(study, lambda: model.evaluate("result", epsilon=1.0), hdp.ArgumentError, "hdp.Result")
     missing = replace(result, estimate=replace(result.estimate, values=result.estimate.values * np.nan))
-    refused(study, lambda: model.evaluate(missing, epsilon=1.0), hdp.ArgumentError, "do not identify")
+    refused(study, lambda: model.evaluate(missing, epsilon=1.0), hdp.ArgumentError, "do not tell")
 
 
 @pytest.mark.parametrize(

@@ -101,14 +101,16 @@ test_that("marginal means of what is computed from a column are glm's, on any gr
   skip_if_not_installed("emmeans")
   own <- with_arms()
   rows <- stats::na.omit(own$rows)
-  means <- function(fit, spec, ...) summary(emmeans::emmeans(fit, spec, data = rows, ...))[c("emmean", "SE")]
+  means <- function(grid) summary(grid)[c("emmean", "SE")]
   curved <- dp_fit_public(event3 ~ poly(age, 2) + factor(hormon) + log1p(nodes), own$study)
   by_glm <- glm(event3 ~ poly(age, 2) + factor(hormon) + log1p(nodes), binomial(), rows, control = glm.control(epsilon = 1e-14))
   ages <- list(age = c(40, 60))
-  expect_equal(means(curved, ~ age | hormon, at = ages), means(by_glm, ~ age | hormon, at = ages), tolerance = 1e-6, ignore_attr = TRUE)
+  found <- means(emmeans::emmeans(curved, ~ age | hormon, data = rows, at = ages))
+  expect_equal(found, means(emmeans::emmeans(by_glm, ~ age | hormon, data = rows, at = ages)), tolerance = 1e-6, ignore_attr = TRUE)
   other <- dp_fit_public(event3 ~ relevel(size, ref = "20-50") * arm, own$study)
   by_glm <- glm(event3 ~ size * arm, binomial(), rows, control = glm.control(epsilon = 1e-14))
-  expect_equal(means(other, ~ size | arm), means(by_glm, ~ size | arm), tolerance = 1e-6, ignore_attr = TRUE)
+  found <- means(emmeans::emmeans(other, ~ size | arm, data = rows))
+  expect_equal(found, means(emmeans::emmeans(by_glm, ~ size | arm, data = rows)), tolerance = 1e-6, ignore_attr = TRUE)
 })
 
 test_that("hazards have survival's generics", {
