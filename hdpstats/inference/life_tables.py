@@ -52,8 +52,8 @@ MOST_RATE: Final = 0.95
 """No share of people who fail in an interval is taken above it."""
 SMOOTHED_RATE: Final = 0.9
 """Nor a smoothed one above this."""
-FAINT, LUCK = 5.0, 0.7
-"""With fewer people at risk than FAINT such deviations the lower limit takes LUCK of them off."""
+FAINT, TAKEN_OFF = 5.0, 0.7
+"""With fewer people at risk than FAINT such deviations the lower limit takes TAKEN_OFF of them off."""
 FEWEST_AT_RISK: Final = 2.0
 """With fewer people at risk than so many standard deviations of their noise, nothing is stated from there on."""
 
@@ -124,10 +124,10 @@ class LifeTable:
         return np.asarray(self.sd * np.sqrt(self._cells_behind))
 
     @property
-    def lucky(self) -> FloatArray:
+    def added_by_noise(self) -> FloatArray:
         """People (J,) that noise may have added where they are few for it, so that something is stated at all."""
         Y, sd = self.at_risk[:-1], self.at_risk_sd[:-1]
-        return np.asarray(np.where(FAINT * sd > Y, np.minimum(LUCK * sd, Y / 3.0), 0.0))
+        return np.asarray(np.where(FAINT * sd > Y, np.minimum(TAKEN_OFF * sd, Y / 3.0), 0.0))
 
     @cached_property
     def stated(self) -> BoolArray:

@@ -16,7 +16,7 @@ intervals as hazards are, that of sampling is
 that of noise :math:`W = \sigma^2 B B'` with ``B`` the derivative of ``U`` by all cells, in which people who leave in
 an interval spend half of it there. The statistic :math:`U' (V + W)^{-1} U` of all groups but one is compared with the
 chi-square distribution of their number. The weights are 1, or for Peto and Peto's test the survival of all groups
-together when the interval begins; 0 from the first interval on in which people at risk are lost in the noise.
+together when the interval begins; 0 from the first interval on in which too few people are at risk for the noise.
 
 **Hazard ratios** solve :math:`U(\beta) = 0` where :math:`\pi_{gj}` is the share of :math:`e^{\beta_g} T_{gj}` (Cox's
 likelihood, grouped). Their covariance is :math:`I^{-1} (V + W) I^{-1}` with the information ``I``, all at the solution.

@@ -7,7 +7,7 @@ right where noise dominates, the second one where few events do. The upper limit
 with one more person exposed in each interval: with few people left :math:`D_j / Y^*_j` says too little of how large
 survival may be (as in Clopper and Pearson's limits). Where people at risk are fewer than `FAINT` standard deviations of
 their noise, something tends to be stated because noise added to them, which makes survival too large: the lower limit
-is at most that of counts with `LUCK` standard deviations fewer. Limits of incidence are the union of
+is at most that of counts with `TAKEN_OFF` standard deviations fewer. Limits of incidence are the union of
 :math:`F \pm z s` and :math:`F \exp(\pm z s / \max(F, s))`.
 
 **Quantiles** have as limits ends of intervals: the last one at which survival's lower limit is above the level, and the
@@ -48,7 +48,7 @@ class Band:
 def survival(table: LifeTable, z: float) -> Band:
     """Return survival with limits at a normal quantile."""
     H, s = table.cumulated, np.sqrt(np.diag(table.cumulated_covariance))
-    more, fewer = replace(table, besides=1.0), replace(table, besides=-table.lucky)
+    more, fewer = replace(table, besides=1.0), replace(table, besides=-table.added_by_noise)
     shift = [np.sqrt(np.diag(each.cumulated_covariance)) for each in (more, fewer)]
     low = np.exp(-np.maximum(limits_of(H, s, z)[1], limits_of(fewer.cumulated, shift[1], z)[1]))
     high = np.exp(-np.minimum(limits_of(H, s, z)[0], limits_of(more.cumulated, shift[0], z)[0]))

@@ -137,11 +137,6 @@ def grid_sum(rows: FloatArray, *, grid: float) -> IntArray:
     return np.asarray(np.rint(rows / grid).astype(np.int64).sum(axis=0))
 
 
-def with_noise(rows: FloatArray, noise: Sequence[int], *, grid: Fraction) -> tuple[float, ...]:
-    """Return the sum (D,) of rows, each number first rounded to the grid, and of noise in steps of it."""
-    return noisy(grid_sum(rows, grid=float(grid)), noise, grid=grid)
-
-
 def noisy(total: IntArray, noise: Sequence[int], *, grid: Fraction) -> tuple[float, ...]:
     """Return a total (D,) plus noise, both in steps of the grid."""
     return tuple(lift([t + n for t, n in zip(total.tolist(), noise, strict=True)], grid).tolist())

@@ -297,9 +297,9 @@ class Model(ABC):
     ) -> Result:
         """Fit under differential privacy: the only method that spends epsilon.
 
-        The same call again returns the stored release for free; ``replicate=2`` releases an independent one. So does
-        the same model written otherwise, with another order of terms, reference level, centre or unit. Where a formula
-        only turns out to have the columns of an earlier one, the fit is refused before a charge, see ``reuse``.
+        The same call again returns the stored release for free, and so does the same model written otherwise, with
+        another order of terms, reference level, centre or unit; ``replicate=2`` releases an independent one. Where a
+        formula only turns out to have the columns of an earlier one, the fit is refused before a charge, see ``reuse``.
 
         Parameters
         ----------
@@ -312,7 +312,7 @@ class Model(ABC):
         mechanism
             ``"auto"``, a name (``"objective"``, ``"output"``, ``"clipped_newton"``, ``"public_hessian"``,
             ``"exponential"``) or an object of `hdp.mechanisms`. ``"auto"`` is objective perturbation, or with a delta
-            the gradient mechanism where there are 12 public people per coefficient and `plan` predicts smaller standard
+            clipped_newton where there are 12 public people per coefficient and `plan` predicts smaller standard
             errors of it (of regressions clearly smaller).
         se_share
             Share of epsilon that pays for a noisy Hessian: for standard errors without public rows, or for standard

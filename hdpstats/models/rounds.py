@@ -235,7 +235,7 @@ def _outcomes(spec: LossSpec) -> tuple[str, ...]:
 def open_rounds(spec: LossSpec, options: ClippedNewton, *, replicate: int) -> Rounds:
     """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
     if spec.study.unit is not None:
-        raise refusal("the gradient mechanism is proved for one row per person: covariates must not vary in time")
+        raise refusal("clipped_newton is proved for one row per person: covariates must not vary in time")
     model, outcomes, fit = _opened(spec, options)
     check_enough(outcomes)
     public = spec.study.public
@@ -257,7 +257,7 @@ def _opened(spec: LossSpec, options: ClippedNewton) -> tuple[AnyModel, Outcomes,
     public = spec.public
     fit = None if public is None else public.fit
     if public is None or fit is None:
-        raise refusal("the gradient mechanism needs (40 complete) public rows with the outcome, to compare with")
+        raise refusal("clipped_newton needs (40 complete) public rows with the outcome, to compare with")
     if isinstance(spec, HazardSpec) and isinstance(public, HazardSide):
         model, outcomes = _hazard(spec, public, censoring=options.censoring)
         return model, outcomes, fit
@@ -268,7 +268,7 @@ def _opened(spec: LossSpec, options: ClippedNewton) -> tuple[AnyModel, Outcomes,
     if isinstance(spec, RegressionSpec) and isinstance(public, WhitenedPublic):
         side = public.at_radius(RADIUS)
         return spec.model_at(side.geometry), _listed(spec.loss, side, fit), fit
-    raise refusal("the gradient mechanism is not for this model")
+    raise refusal("clipped_newton is not for this model")
 
 
 def _check_listed(spec: LossSpec) -> None:
@@ -279,7 +279,7 @@ def _check_listed(spec: LossSpec) -> None:
     counts = isinstance(spec.loss, PoissonLoss) and response.lower == 0.0 and response.upper == int(response.upper)
     if not counts or response.upper > MOST_COUNTS:
         raise MechanismError(
-            "the gradient mechanism lists all outcomes that public people might have: it is for binary and categorical "
+            "clipped_newton lists all outcomes that public people might have: it is for binary and categorical "
             f"outcomes, least squares, counts from 0 to a whole number of at most {MOST_COUNTS}, and hazards; use "
             "mechanism='objective', 'output' or (with a delta) 'exponential'",
             available=("objective", "output", "exponential"),
@@ -300,14 +300,14 @@ def _listed(loss: PredictorLoss, side: WhitenedPublic, fit: PublicFit) -> Outcom
 def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[HazardModel, SurvivalOutcomes]:
     """Return the model with a cap that ends nobody's follow-up, and the public people in it."""
     if spec.design.strata:
-        raise refusal("the gradient mechanism is proved for one baseline, not for strata")
+        raise refusal("clipped_newton is proved for one baseline, not for strata")
     if len(spec.causes) != 1:
-        raise refusal("the gradient mechanism is proved for one kind of event, not for competing ones")
+        raise refusal("clipped_newton is proved for one kind of event, not for competing ones")
     q, p, level = spec.grid.intervals, len(public.geometry.location), spec.largest_offset
     highest = float(np.exp(LINKS[spec.link].caps(np.array(level + spec.largest_offset), 0.0)))
     total = max(1.0, q * highest * (1.0 + 1e-9))
     if total > LARGEST_TOTAL:
-        raise refusal("the gradient mechanism cannot bound hazards with offsets of this size")
+        raise refusal("clipped_newton cannot bound hazards with offsets of this size")
     cap = HazardCap(total=total, margin=0.0, baseline=((level,) * q,), slopes=((0.0,) * p,))
     model = spec.model_at(public.baseline, at_radius(public.geometry, RADIUS), cap)
     side = public.at(model.geometry, model.cap)

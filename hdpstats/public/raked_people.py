@@ -14,7 +14,7 @@ from hdpstats.public.raking import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 
 SYMMETRIC = 24
-"""Columns from which it pays that numpy computes a matrix times its own transpose by half."""
+"""Columns from which numpy is faster where it computes half of a matrix times its own transpose."""
 
 
 @final

@@ -12,7 +12,7 @@ bit, whatever types the files store them in, and also where the files differ in 
 **What is left to whoever holds the files.** They must not change while a site has them: each pass compares their size
 and the time of their last change with those at opening, and a computation on other files fails after its charge, with
 no words about them. How long a pass takes depends on what is stored (a column of texts is longer to read than one of
-numbers); see ``vignettes/decisions``.
+numbers); see ``vignettes/decisions`` 0058.
 
 **People with several rows** (``unit=``) are refused here: all rows of a person must be mapped together, and nothing
 says in which partitions they are.
@@ -162,8 +162,9 @@ class ParquetTable(PrivateRows):
         if 9 * columns * rows > MOST_WHOLE:
             raise MechanismError(
                 f"this computation is no sum over partitions: it needs {columns} columns of {rows:,} rows in memory, "
-                f"more than the {MOST_WHOLE:,} bytes that private rows in partitions may take; use "
-                "mechanism='objective', 'output' or 'clipped_newton', which add over partitions",
+                f"more than the {MOST_WHOLE:,} bytes that private rows in partitions may take; name one file, which is "
+                "read into memory, or ask for a fit that is added over partitions: mechanism 'objective', 'output' or "
+                "'clipped_newton', of a model with one linear predictor and without late entry",
                 available=("objective", "output", "clipped_newton"),
             )
 

@@ -13,7 +13,7 @@ below 2^62 is for the caller to see to (`hdpstats.solvers.objective.integer_bits
 **Curvatures.** :math:`\sum_i c_i x_i x_i'` is needed for the steps of Newton's method only, which any positive definite
 matrix near it would do. So each :math:`\sqrt{c_i}\,x_{ij}` is rounded to a multiple of 2^-bits, at most `ROOT_BITS`
 bits; the products of these are integers of at most 2^36, sums of `PIECE` of them of at most 2^48, and a matrix product
-in doubles (BLAS) adds them without any rounding, in whatever order it likes. Sums of more than 2^26 rows might pass
+in doubles (BLAS) adds them without any rounding, in any order. Sums of more than 2^26 rows might pass
 2^62: roots of such tables are rounded to fewer bits (`root_bits`), 15 for 2^31 rows.
 """
 

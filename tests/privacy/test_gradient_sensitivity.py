@@ -7,6 +7,7 @@ with the sensitivity that the noise was calibrated to.
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from hdpstats.audit.outputs import score_between
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton import site as gradient
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.registry import person_loss_of
 from hdpstats.mechanisms.score_sums import grid_sum
@@ -30,6 +31,7 @@ from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, O
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import CappedSpells
+from tests import rounds
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 Q = 6
@@ -305,6 +307,9 @@ def test_nobody_s_vector_depends_on_who_else_is_there_in_wide_tables(link: str) 
         assert np.array_equal(alone, scores[kept])
 
 
+noisy_sum = partial(rounds.noisy_sum, scores=gradient.clipped_scores, release=ClippedNewtonRelease)
+
+
 def bound(query: ClippedNewtonQuery, *, factor: int = 1) -> float:
     """Return a statistical lower bound on the epsilon of a round, from its outputs on the worst neighbours."""
     calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE)
@@ -318,7 +323,7 @@ def bound(query: ClippedNewtonQuery, *, factor: int = 1) -> float:
         def scores(self, theta: np.ndarray) -> np.ndarray:
             return np.array([[self.sign * 9.0, 0.0, 0.0]])
 
-    outputs = [np.array([gradient.noisy_sum(query, calibration, One(sign)) for _ in range(15_000)]) for sign in (1, -1)]
+    outputs = [np.array([noisy_sum(query, calibration, One(sign)) for _ in range(15_000)]) for sign in (1, -1)]
     first, second = np.array([2.5, 0.0, 0.0]), np.array([-2.5, 0.0, 0.0])
     return epsilon_lower_bound(*(score_between(each, first, second) for each in outputs), alpha=1e-9)
 

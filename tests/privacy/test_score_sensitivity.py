@@ -7,6 +7,7 @@ the sensitivity that the noise was calibrated to.
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.outputs import score_between
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.public_hessian import site as score
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
+from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.privacy.relation import Relation
@@ -25,6 +26,7 @@ from hdpstats.records.model import RegressionModel
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
+from tests import rounds
 
 SCHEMA = Schema(y=Binary(complete=True), x1=Continuous(-50, 50, complete=True), x2=Continuous(-50, 50, complete=True))
 MODEL = RegressionModel(
@@ -194,6 +196,9 @@ def test_nobody_s_score_depends_on_who_else_is_there():
         assert np.array_equal(some.scores(np.array(query.theta)), whole[list(kept)])
 
 
+noisy_sum = partial(rounds.noisy_sum, scores=score.finite_scores, release=PublicHessianRelease)
+
+
 def bound(query, *, factor=Fraction(1)):
     """Return a statistical lower bound on the epsilon of a round, from its outputs on the worst neighbours."""
     prepared = prepare(query, site_facts_of())
@@ -208,7 +213,7 @@ def bound(query, *, factor=Fraction(1)):
     for place in (i, j):
         one = replace(people, X=people.X[[place]], y=people.y[[place]], weights=np.ones(1), offset=np.zeros(1))
         broken = replace(calibration, noise=noise)
-        outputs.append(np.array([score.noisy_sum(query, broken, one) for _ in range(16_000)]))
+        outputs.append(np.array([noisy_sum(query, broken, one) for _ in range(16_000)]))
     return epsilon_lower_bound(*(score_between(each, rows[i], rows[j]) for each in outputs), alpha=1e-9)
 
 

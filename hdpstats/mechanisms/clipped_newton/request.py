@@ -96,7 +96,7 @@ def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fracti
     if delta == 0:
         if rounds != 1:
             raise MechanismError(
-                "the gradient mechanism needs a delta for several rounds: fit(..., delta=1e-6); without one use "
+                "clipped_newton needs a delta for several rounds: fit(..., delta=1e-6); without one use "
                 "mechanism='objective', or hdp.mechanisms.ClippedNewton(rounds=1)",
                 available=("objective",),
             )
@@ -114,7 +114,7 @@ def check_enough(outcomes: Outcomes) -> None:
     needed = FEWEST_PER_COEFFICIENT * outcomes.dimension
     if outcomes.people < needed:
         raise MechanismError(
-            f"the gradient mechanism needs {FEWEST_PER_COEFFICIENT} complete public people per coefficient, here "
+            f"clipped_newton needs {FEWEST_PER_COEFFICIENT} complete public people per coefficient, here "
             f"{needed}, and there are {outcomes.people}; use mechanism='objective', a model with fewer coefficients, "
             "or more public people",
             available=("objective",),

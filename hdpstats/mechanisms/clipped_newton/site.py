@@ -49,7 +49,6 @@ from hdpstats.mechanisms.score_sums import (
     calibrated,
     check_dimension,
     clipped,
-    with_noise,
 )
 from hdpstats.noise.lattice import power_of_two_below, sqrt_up
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
@@ -86,15 +85,6 @@ def calibrate(query: ClippedNewtonQuery, *, relation: Relation) -> SumCalibratio
             ran=MechanismName.GRADIENT, epsilon=query.epsilon, delta=query.delta, mu_squared=query.mu_squared
         )
     return calibrated(value, event, dimension=D, grid=grid, relation=relation)
-
-
-def noisy_sum(query: ClippedNewtonQuery, calibration: SumCalibration, people: People) -> tuple[float, ...]:
-    """Return the noisy sum of clipped scores; the noise is drawn before a score is computed.
-
-    Guarantee: that of the calibration's event, by the module's proof.
-    """
-    noise = calibration.noise.draw()
-    return with_noise(clipped_scores(query, people), noise, grid=calibration.grid)
 
 
 def clipped_scores(query: ClippedNewtonQuery, people: People) -> FloatArray:

@@ -52,7 +52,6 @@ from hdpstats.mechanisms.score_sums import (
     calibrated,
     check_dimension,
     clipped,
-    with_noise,
 )
 from hdpstats.noise.lattice import power_of_two_below, sqrt_up
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
@@ -99,15 +98,6 @@ def calibrate(query: PublicHessianQuery, *, relation: Relation) -> SumCalibratio
     else:
         event = PrivacyEvent(ran=MechanismName.SCORE, epsilon=query.epsilon, delta=query.delta, mu_squared=query.cost)
     return calibrated(value, event, dimension=D, grid=grid, relation=relation)
-
-
-def noisy_sum(query: PublicHessianQuery, calibration: SumCalibration, people: RegressionPeople) -> tuple[float, ...]:
-    """Return the noisy sum of scores of cut rows; the noise is drawn before a score is computed.
-
-    Guarantee: that of the calibration's event, by the module's proof.
-    """
-    noise = calibration.noise.draw()
-    return with_noise(finite_scores(query, people), noise, grid=calibration.grid)
 
 
 def finite_scores(query: PublicHessianQuery, people: RegressionPeople) -> FloatArray:

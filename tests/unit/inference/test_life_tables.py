@@ -239,13 +239,13 @@ def test_a_curve_near_one_has_limits_of_its_noise():
 
 def test_lower_limits_count_that_noise_may_have_kept_people_at_risk():
     found = life_table([150.0, 60.0, 20.0], [20.0, 10.0, 5.0], 15.0, sd=6.0)
-    assert found.lucky[0] == 0.0
-    assert 0.0 < found.lucky[2] < found.at_risk[2] / 2
-    fewer = replace(found, besides=-found.lucky)
+    assert found.added_by_noise[0] == 0.0
+    assert 0.0 < found.added_by_noise[2] < found.at_risk[2] / 2
+    fewer = replace(found, besides=-found.added_by_noise)
     assert fewer.exposed[2] < 0.85 * found.exposed[2]
     s = np.sqrt(np.diag(fewer.cumulated_covariance))
     assert survival(found, 1.96).low[3] <= np.exp(-fewer.cumulated[3] - 1.96 * s[3])
-    assert replace(found, sd=0.0).lucky.max() == 0.0
+    assert replace(found, sd=0.0).added_by_noise.max() == 0.0
 
 
 def test_limits_of_quantiles_are_ends_of_intervals():

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from hdpstats._base.errors import MechanismError
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton import site as gradient
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
+from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.noise.ball import BallNoise
@@ -19,9 +20,11 @@ from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
-from tests import chance
+from tests import chance, rounds
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
+
+noisy_sum = partial(rounds.noisy_sum, scores=gradient.clipped_scores, release=ClippedNewtonRelease)
 
 
 def make_query(*, clip=Fraction(2.7), delta=DELTA, share=Fraction(1, 4), slopes=2):
@@ -139,7 +142,7 @@ def test_a_round_is_the_sum_of_clipped_scores_plus_lattice_noise_of_the_announce
     query, people = make_query(), make_people()
     calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE)
     exact = gradient.clipped(people.scores(np.array(query.theta)), float(query.clip)).sum(axis=0)
-    drawn = np.array([gradient.noisy_sum(query, calibration, people) for _ in range(400)])
+    drawn = np.array([noisy_sum(query, calibration, people) for _ in range(400)])
     assert np.all(drawn / float(calibration.grid) == np.rint(drawn / float(calibration.grid)))
     errors = (drawn - exact) / calibration.noise_sd
     # 1200 standard normal numbers: exact tails, a false alarm of 1e-9. Noise 1.5 times too small or too large, or a sum
@@ -154,7 +157,7 @@ def test_scores_are_those_of_the_query_s_coefficients():
     # Fails if a round were evaluated at zero or with an unclipped sum.
     query, people = make_query(clip=Fraction(2.0**-20)), make_people()
     calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE)
-    found = np.array(gradient.noisy_sum(query, calibration, people))
+    found = np.array(noisy_sum(query, calibration, people))
     assert np.all(np.abs(found) < 50 * 2.0**-20 + 20 * calibration.noise_sd)
     seen = []
 
@@ -163,5 +166,5 @@ def test_scores_are_those_of_the_query_s_coefficients():
             seen.append(theta)
             return np.zeros((1, 3))
 
-    gradient.noisy_sum(query, calibration, Spy())
+    noisy_sum(query, calibration, Spy())
     assert seen[0].tolist() == list(query.theta)
