@@ -1,7 +1,8 @@
 r"""The distributed logistic regression of Ji et al. (2014), as printed and corrected, with its baselines. NOT private.
 
 They are here to reproduce the paper's experiments and to measure against: numpy noise from a seed, floating point as it
-comes, any number of draws. The mechanism that may see private records is `hdpstats.mechanisms.PublicHessian`.
+comes, any number of draws. The mechanism that may see private records is
+`hdpstats.mechanisms.public_hessian.query.PublicHessian`.
 
 Records are split into public people, sites and a test set, standardised and truncated as the paper does.
 
