@@ -109,7 +109,11 @@ def skeleton(value: Any) -> Any:
 
 
 def observe(call: Callable[[], Any]) -> Observation:
-    """Run a call and return all that can be seen of it."""
+    """Run a call and return all that can be seen of it.
+
+    What numba logs while it compiles is left out: it says whether this process has compiled a loop before, and depends
+    on the types of arguments only.
+    """
     printed, keep = io.StringIO(), BufferingHandler(capacity=10**9)
     root = logging.getLogger()
     level, result, exception = root.level, None, None
@@ -129,7 +133,9 @@ def observe(call: Callable[[], Any]) -> Observation:
     finally:
         root.removeHandler(keep)
         root.setLevel(level)
-    logged = [(each.name, each.levelname, each.getMessage()) for each in keep.buffer]
+    logged = [
+        (each.name, each.levelname, each.getMessage()) for each in keep.buffer if not each.name.startswith("numba.")
+    ]
     warned = tuple((each.category.__name__, str(each.message)) for each in caught)
     return Observation(
         result=result, exception=exception, warned=warned, printed=printed.getvalue(), logged=tuple(logged)
