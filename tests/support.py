@@ -180,7 +180,8 @@ _DIGITS = re.compile(r"head [0-9a-f]+|[-+]?\d[\d.]*(?:e[-+]?\d+)?%?")
 
 def without_numbers(text):
     """Return a text without its numbers, whether p-values are at their floor, and the widths they give to columns."""
-    return re.sub(r"\s+|-{3,}|={3,}", " ", re.sub("(&lt;|<)#", "#", _DIGITS.sub("#", text)))
+    text = re.sub("p (=|<|&lt;) #", "p #", re.sub("(&lt;|<)#", "#", _DIGITS.sub("#", text)))
+    return re.sub(r"\s+|-{3,}|={3,}", " ", text)
 
 
 HASHES = ("head", "account", "release_sha256")

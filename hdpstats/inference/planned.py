@@ -9,7 +9,8 @@ A fit takes the ridge out with the best guess ``H`` of a curvature that is in tr
 is drawn from what a fit would know of it: random weightings of the public rows, the same at all sites, as a fit has it.
 Given it the covariances are in closed form; they are averaged. Of the pull ``p`` the second moments are those that
 pooling expects where private and public people are alike (`hdpstats.inference.pooling.expected_pull`). Without a public
-fit it is not known how far the ridge pulls: that part is then left out.
+fit it is not known how far the ridge pulls: that part is then left out. Of a level that public rows lack the pull is
+not known either: with people invented for one (`hdpstats.public.absent`) plans take curvature for known.
 
 Guarantee: public numbers only.
 """

@@ -34,8 +34,8 @@ BIAS = 1023 - ROUNDER_BITS
 def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
     """Return ``1 / (1 + e^-eta) - y`` elementwise; a predictor that is not a number counts as -700.
 
-    >>> logistic_residual(np.array([0.0, 1000.0, -1000.0]), np.array([1.0, 1.0, 0.0])).round(3).tolist()
-    [-0.5, -0.0, 0.0]
+    >>> logistic_residual(np.array([0.0, 1000.0, -1000.0]), np.array([1.0, 0.0, 1.0])).round(3).tolist()
+    [-0.5, 1.0, -1.0]
     """
     eta, y = np.broadcast_arrays(eta, y)
     if eta.size >= SMALLEST_COMPILED and eta.dtype == y.dtype == np.float64:

@@ -156,7 +156,7 @@ def predict_points(
         noise, hessian_sd = _planned_noise(spec, query, site)
         known = _planned_information(side, site)
         points.append(of_point(side, noise=noise, records=site.records, known=known))
-        if known is not None and hessian_sd is None and spec.public is not None:
+        if known is not None and hessian_sd is None and spec.public is not None and side.invented is None:
             planned.append(PlannedPoint(noise=noise, ridge=float(query.ridge), information=known))
         H = side.moments(side.centre, records=site.records).H
         clear = clear and hessian_sd is not None and is_clear(H, noise_sd=hessian_sd)

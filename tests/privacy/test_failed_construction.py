@@ -193,7 +193,7 @@ def test_an_error_that_nobody_foresaw_tells_its_type_and_place_only(monkeypatch)
         except KeyError as error:
             raise ValueError(f"cannot copy {cells.iloc[0]}: {SECRET}") from error
 
-    monkeypatch.setattr("hdpstats.schema.table._copy", fails)
+    monkeypatch.setattr("hdpstats.schema.labels._copy", fails)
     error = failure(lambda: hdp.Study(private=rows(), schema=SCHEMA, budget=BUDGET))
     assert type(error) is hdp.HdpError
     assert "ValueError" in str(error)
@@ -204,7 +204,7 @@ def test_an_interrupt_while_rows_are_copied_leaves_none(monkeypatch):
     def interrupted(frame, *arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hdpstats.schema.table._select", interrupted)
+    monkeypatch.setattr("hdpstats.schema.table.select", interrupted)
     error = failure(lambda: hdp.Study(private=rows(), schema=SCHEMA, budget=BUDGET))
     assert isinstance(error, KeyboardInterrupt)
     check(error)
