@@ -5,13 +5,13 @@ runs in a process of its own with one thread, one after the other. The tables ar
 ``benchmarks/results/neighbours.md``.
 """
 
-import argparse
 import os
 import sys
 from typing import Any
 
 from benchmarks.hazard import run
 from benchmarks.logistic import DIFFPRIVLIB_PYTHON, OWN_PYTHON, ROOT, machine
+from benchmarks.pages import measure
 
 RESULTS = ROOT / "benchmarks" / "results" / "neighbours.md"
 WORKER = "benchmarks/workers/neighbours.py"
@@ -81,14 +81,5 @@ def report(repeats: int) -> str:
     return "\n".join([*lines, "", f"Machine: {machine()}; load average {load}.", "", f"Versions: {named}.", ""])
 
 
-def main() -> None:
-    """Measure, print and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=3)
-    page = report(parser.parse_args().repeats)
-    sys.stdout.write(page)
-    RESULTS.write_text(page)
-
-
 if __name__ == "__main__":
-    main()
+    measure(report, RESULTS, description=__doc__, repeats=3)

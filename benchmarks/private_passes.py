@@ -4,12 +4,11 @@ From the project's root: ``python -m benchmarks.private_passes``. Fits and the p
 size. The table is printed and written to ``benchmarks/results/private_passes.md``.
 """
 
-import argparse
-import sys
 from typing import Any
 
 from benchmarks.hazard import run
 from benchmarks.logistic import OWN_PYTHON, ROOT, machine
+from benchmarks.pages import measure
 
 RESULTS = ROOT / "benchmarks" / "results" / "private_passes.md"
 CASES = (
@@ -66,14 +65,5 @@ def report(repeats: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    """Read the command line, run, print and write the table."""
-    parser = argparse.ArgumentParser(description="Time computations over private rows; write their ratios to lbfgs.")
-    parser.add_argument("--repeats", type=int, default=5, help="fits for each size (default: 5)")
-    page = report(parser.parse_args().repeats)
-    RESULTS.write_text(page)
-    sys.stdout.write(page)
-
-
 if __name__ == "__main__":
-    main()
+    measure(report, RESULTS, description=__doc__, repeats=5)

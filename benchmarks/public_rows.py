@@ -4,15 +4,14 @@ From the project's root: ``python -m benchmarks.public_rows``. Every case runs i
 one after the other. The tables are printed and written to ``benchmarks/results/public_rows.md``.
 """
 
-import argparse
 import os
 import subprocess
-import sys
 
 import numpy as np
 
 from benchmarks.hazard import run
 from benchmarks.logistic import ONE_THREAD, OWN_PYTHON, ROOT, machine
+from benchmarks.pages import measure
 
 RESULTS = ROOT / "benchmarks" / "results" / "public_rows.md"
 WORKER = "benchmarks.workers.public_rows"
@@ -65,14 +64,5 @@ def report(repeats: int) -> str:
     return "\n".join([*lines, "", f"Machine: {machine()}; load average {load}.", ""])
 
 
-def main() -> None:
-    """Measure, print and write the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    page = report(parser.parse_args().repeats)
-    sys.stdout.write(page)
-    RESULTS.write_text(page)
-
-
 if __name__ == "__main__":
-    main()
+    measure(report, RESULTS, description=__doc__, repeats=5)
