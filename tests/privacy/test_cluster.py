@@ -4,6 +4,7 @@ import os
 import signal
 import warnings
 
+import distributed
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +17,6 @@ from hdpstats.schema.parquet import ParquetTable, files_of
 from hdpstats.sites import LocalSite
 from tests import known_noise
 
-distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask and of what it loads
 
 ROWS = 900

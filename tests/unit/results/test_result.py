@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pandas as pd
 import pytest
+from maketables import ETable
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.results import Result
@@ -124,9 +125,8 @@ def test_query_release_and_guarantee_come_together(result, name):
 
 def test_maketables_reads_the_numbers_of_the_summary(result, public_result):
     """It takes the attributes of statsmodels where a result has them, and its own protocol elsewhere."""
-    maketables = pytest.importorskip("maketables")
     custom = {"epsilon": [1, "none"]}
-    shown = maketables.ETable(
+    shown = ETable(
         [result, public_result],
         model_stats=["N", "se_type"],
         custom_model_stats=custom,
