@@ -467,7 +467,7 @@ print(approximate.facts.method)
 opened = hdp.Study(public=flchain[~is_public], schema=olmsted.schema)
 answer = hdpf.hazard(pure.facts.formula, data=opened, intervals=24, link="cloglog").fit_public()
 key = pd.DataFrame({"no privacy": answer.params, "std err": answer.bse})
-for name, fit in {"objective": pure, "gradient": approximate}.items():
+for name, fit in {"objective": pure, "clipped Newton": approximate}.items():
     key[name] = fit.private_only.params
     key[f"{name} std err"] = fit.private_only.bse
 key.loc[["age", "sex[T.M]", "log(flc)"]].round(3)

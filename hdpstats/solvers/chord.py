@@ -55,12 +55,14 @@ def approach(objective: Objective, *, start: FloatArray, near: float) -> tuple[F
         slow = hessians < 2 or left > SLOW * size
         theta, gradient, size = candidate, moved, left
     if full_length():
-        _spend(objective, theta, gradient, hessians=hessians, gradients=gradients)
+        _do_the_rest(objective, theta, gradient, hessians=hessians, gradients=gradients)
     return theta, size <= near
 
 
-def _spend(objective: Objective, theta: FloatArray, gradient: FloatArray, *, hessians: int, gradients: int) -> None:
-    """Do the work that is left, for nothing."""
+def _do_the_rest(
+    objective: Objective, theta: FloatArray, gradient: FloatArray, *, hessians: int, gradients: int
+) -> None:
+    """Do the work that is left, for a rehearsal: its results are not used."""
     for k in range(hessians, CHORD.hessians):
         newton_step(objective.rough_hessian(theta) if k < 2 else objective.hessian(theta), gradient)
     for _ in range(gradients, CHORD.gradients):

@@ -103,16 +103,16 @@ class PartedObjective(SumObjective):
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""
         sums: IntArray = self.parts.total(partial(_hessian, theta))
-        return self._any.hessian_of(sums) + np.diag(self.ridge)
+        return self._first.hessian_of(sums) + np.diag(self.ridge)
 
     @property
-    def _any(self) -> BoundedObjective:
+    def _first(self) -> BoundedObjective:
         """The objective of the first partition, for what is public in it."""
         return next(self.parts.here())
 
     def rough_hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian of the first rows, as if they were all, where there are many more."""
-        rough = self._any.rough_rows
+        rough = self._first.rough_rows
         if self.bounds.rows < 2 * rough:
             return self.hessian(theta)
         taken, sums = 0, []
