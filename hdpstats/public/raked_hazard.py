@@ -136,7 +136,7 @@ def _shrunk(A: FloatArray, z: FloatArray, terms: FloatArray, weights: FloatArray
     """Return sums of ``terms`` (B, n, q) times ``x x'``, shrunk as `hdpstats.public.moments.raked` shrinks."""
     (q, e), p = A.shape, z.shape[2]
     by_interval = terms.sum(axis=1)
-    found = np.empty((len(z), e + p, e + p))
+    found = np.zeros((len(z), e + p, e + p))
     found[:, :e, :e] = (by_interval @ (A[:, :, None] * A[:, None, :]).reshape(q, e * e)).reshape(-1, e, e)
     found[:, :e, e:] = A.T @ (np.swapaxes(terms, 1, 2) @ z)
     found[:, e:, e:] = np.swapaxes(z, 1, 2) @ (terms.sum(axis=2)[:, :, None] * z)

@@ -113,3 +113,19 @@ def test_the_direct_sum_over_people_and_intervals(side):
         alive = alive * (1 - p)
     assert np.allclose(found[:e, :e], H[:e, :e] + 0.1 * np.eye(e), rtol=1e-6)
     assert np.linalg.norm(found - H) < 0.05 * np.linalg.norm(H)
+
+
+def test_memory_that_nobody_has_written_to_is_not_read(side, monkeypatch):
+    """Whatever it held before: a signalling NaN makes a warning, which only some runs would show."""
+    fresh = np.empty
+
+    def unwritten(*arguments, **named):
+        array = fresh(*arguments, **named)
+        if array.dtype == np.float64:
+            array.view(np.int64)[...] = 0x7FF0000000000001
+        return array
+
+    monkeypatch.setattr(np, "empty", unwritten)
+    assert np.all(
+        np.isfinite(raked_information(side, known(side, AT_RISK), records=1000, records_sd=0.0).at(side.centre).H)
+    )
