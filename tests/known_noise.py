@@ -17,6 +17,13 @@ from hdpstats.noise.tilted import TiltedNormal
 VECTORS = (BallNoise, BoxNoise, CylinderNoise, RoundedNormal)
 
 
+def snap(values, grid):
+    """Return round(value / grid) of doubles, halves upwards, exactly: how a query is put onto the lattice."""
+    p, q = grid.numerator, grid.denominator
+    ratios = (float(value).as_integer_ratio() for value in values)
+    return tuple((2 * n * q + d * p) // (2 * d * p) for n, d in ratios)
+
+
 def off(monkeypatch):
     """Let every release be what is computed from the rows: noise is 0, and choices are the best ones."""
     for distribution in VECTORS:

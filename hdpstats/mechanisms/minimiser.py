@@ -272,11 +272,6 @@ class PointCalibration:
     records: int
     events: tuple[PrivacyEvent, ...]
 
-    @property
-    def solver_radius(self) -> Fraction:
-        """How far the computed minimiser is from the exact one at most."""
-        return self.effort.radius
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -336,7 +331,7 @@ def run(query: MinimiserQuery, calibration: PointCalibration, people: People) ->
 def solve(
     query: MinimiserQuery, calibration: PointCalibration, people: People, *, perturbation: list[Fraction]
 ) -> tuple[Fraction, ...]:
-    """Return a point that is surely within ``solver_radius`` of the exact minimiser for this perturbation."""
+    """Return a point that is surely within ``effort.radius`` of the exact minimiser for this perturbation."""
     return certified(query, people, effort=calibration.effort, perturbation=perturbation)
 
 

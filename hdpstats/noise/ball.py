@@ -92,7 +92,7 @@ class BallNoise:
 
     Adding it to lattice points that one person moves by at most Δ in the Euclidean norm is (rate
     Δ)-differentially private, pure: | ||y - z|| - ||y - z'|| | <= ||z - z'|| <= Δ for every output y. For a
-    query q of doubles with ||q - q'||_2 <= S, rounded onto grid·Z^d by `snap`, each coordinate moves by at
+    query q of doubles with ||q - q'||_2 <= S, rounded onto grid·Z^d, each coordinate moves by at
     most 1/2 on each side, so Δ = S/grid + sqrt(d) and rate = epsilon / (S/grid + sqrt(d)), rounded down,
     gives epsilon. A grid of 2^-20 S/sqrt(d) costs a millionth of the noise.
 

@@ -93,7 +93,7 @@ class CylinderNoise:
     K(t, v) = max(|t| grid_axis, ||v||_2 grid_ball / radius), with t the first coordinate. Adding it to
     lattice points that one person moves by at most Δ in K is (rate Δ)-differentially private, pure. For a
     query (t, v) of doubles that one person moves by at most S in max(|t|, ||v||_2 / radius), rounded onto the
-    two grids by `snap`, rounding moves each coordinate by at most half a step on each side, so
+    two grids, rounding moves each coordinate by at most half a step on each side, so
 
         Δ = S + max(grid_axis, grid_ball sqrt(dimension - 1) / radius)
 

@@ -1,4 +1,4 @@
-"""Between doubles and the lattice grid·Z^d, without error: rounding, lifting, bounds of rationals.
+"""Between doubles and the lattice grid·Z^d, without error: lifting, and bounds of rationals.
 
 The last bits of a released double must not disclose what it was computed from (Mironov 2012; Haney et al.
 2022). So a query is rounded onto a public grid first, exactly; integer noise is added; and the integers are
@@ -19,7 +19,6 @@ from fractions import Fraction
 from numbers import Rational
 
 import numpy as np
-import numpy.typing as npt
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
@@ -43,37 +42,6 @@ def positive_rational(value: object, *, name: str) -> Fraction:
             argument=name,
         )
     return number
-
-
-def finite(values: npt.ArrayLike) -> list[float]:
-    """Return the values as a flat list of doubles in which whatever is not finite reads 0.
-
-    A total rule, fixed in advance: an error for NaN would disclose that a query met one. The sensitivity of a
-    query must hold under this rule.
-    """
-    flat = np.asarray(values, dtype=np.float64).ravel()
-    doubles: list[float] = np.where(np.isfinite(flat), flat, 0.0).tolist()
-    return doubles
-
-
-def snap(values: npt.ArrayLike, grid: Fraction) -> tuple[int, ...]:
-    """Return round(value / grid) per coordinate, halves upwards, exactly; values that are not finite read 0.
-
-    Parameters
-    ----------
-    values
-        Doubles, each taken as the rational number it is.
-    grid
-        Grid step, in the unit of the values.
-
-    Examples
-    --------
-    >>> snap([0.5, -0.5, 0.74, float("nan")], Fraction(1, 2))
-    (1, -1, 1, 0)
-    """
-    p, q = grid.numerator, grid.denominator
-    ratios = (value.as_integer_ratio() for value in finite(values))
-    return tuple((2 * n * q + d * p) // (2 * d * p) for n, d in ratios)
 
 
 def lift(integers: Sequence[int], grid: Fraction) -> FloatArray:

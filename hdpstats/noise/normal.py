@@ -119,7 +119,7 @@ class RoundedNormal:
     *As a mechanism.* Let z be a vector of integers, so that z grid is the query, and let neighbours satisfy
     ||z - z'||_2 grid <= S. Then z + draw = round((z grid + X) / grid), coordinate by coordinate: the release is a
     function of z grid + X, hence exactly (S / sd)-GDP, and for adaptive draws the squares of S / sd add up. A query
-    of doubles with ||q - q'||_2 <= S that is rounded onto the lattice by `snap` needs S + grid sqrt(dimension) in
+    of doubles with ||q - q'||_2 <= S that is rounded onto the lattice needs S + grid sqrt(dimension) in
     place of S.
 
     *As a perturbation.* X is a vector of the continuous distribution, and ||draw grid - X||_2 <= grid sqrt(dimension) /

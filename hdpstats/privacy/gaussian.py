@@ -10,7 +10,7 @@ pair (epsilon, delta) is read off at the end. ``mu``-GDP is (epsilon, delta)-DP 
 
 Objective perturbation with Gaussian noise is *not* ``mu``-GDP: its noise and the gradient of the person who changes
 are evaluated at the same minimiser and depend on each other. Its delta is bounded by `objective_delta` and
-`fixed_sign_delta`; what they allow is an (epsilon, delta), and composes as one.
+by `fixed_sign_multiplier`; what they allow is an (epsilon, delta), and composes as one.
 
 Arguments and values are exact fractions. A delta is evaluated by erfc and exp in 320 binary digits or more, where all
 rounding together is below 2^-200 of the terms; 2^-128 of them is added, and the sum is rounded upwards. The inverses
@@ -234,8 +234,8 @@ def objective_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction,
     return _largest(lambda g: objective_delta(epsilon, jacobian=jacobian, multiplier=g, rank=rank) <= delta)
 
 
-def fixed_sign_delta(epsilon: Fraction, *, jacobian: Fraction, multiplier: Fraction) -> Fraction:
-    r"""Return an upper bound of the delta of Gaussian objective perturbation when one person is added or taken away.
+def fixed_sign_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction) -> Fraction:
+    r"""Return the largest ``g = G / s`` that keeps (epsilon, delta) when a person is added or taken away, rounded down.
 
     For losses of one linear predictor per person whose derivative keeps its sign given the record, as the logistic
     loss of an outcome 0 or 1. (A person whose gradient sums several terms, as in a hazard model, needs
@@ -248,18 +248,6 @@ def fixed_sign_delta(epsilon: Fraction, *, jacobian: Fraction, multiplier: Fract
 
     In the other direction of the pair (the person is absent from the data at hand) the determinants have the good
     sign, and the same bound holds with J = 0.
-
-    Raises
-    ------
-    MechanismError
-        If jacobian > epsilon.
-    """
-    _check(epsilon - jacobian, Fraction(1, 2))
-    return delta_of(epsilon - jacobian, multiplier)
-
-
-def fixed_sign_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction) -> Fraction:
-    """Return the largest ``g = G / s`` whose `fixed_sign_delta` at epsilon is at most delta, rounded down.
 
     Raises
     ------

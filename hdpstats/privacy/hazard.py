@@ -190,42 +190,6 @@ def _bernstein() -> tuple[FloatArray, FloatArray]:
     return cubic.ravel(), at.ravel()
 
 
-def flat_sensitivity(A: FloatArray, *, radius: float, cap: float = 1.0) -> float:
-    r"""Return the replace-one L2 sensitivity of the gradient when every interval has the same cap ``h``.
-
-    ``cap = 1`` is the likelihood itself, uncapped, with the logit link: then the value is ``2 q R`` for long follow-up,
-    and attained in the limit, so no proof can do better. ``A`` (q, e) must be nonnegative.
-
-    With ``T_k`` the norm of the columnwise sums of the ``k`` largest entries of ``A``, ``a = max ||A_s||`` and
-    ``a' = max ||A_s - A_t||`` it is the maximum over ``k = 0..q`` of ``hypot(h T_k, R h (2 q - k))`` (no event),
-    ``hypot(h T_k + a, R max(h (2 q - k) - 1, 1 + h k))`` (one event) and
-    ``hypot(h T_k + a', R max(h (2 q - k) - 2, h k, 2))`` (two).
-
-    *Proof.* The difference of two persons' gradients is convex in their coefficients, so vertices decide: survival
-    coefficients 0 or ``h``, events 0 or 1. If ``k`` survival coefficients differ, the baseline part is at most
-    ``h T_k`` as ``A >= 0``, the covariate part at most ``R (|C| + |C'|)`` with ``C + C' <= h (2 q - k)`` and
-    ``|C - C'| <= h k``.
-
-    Raises
-    ------
-    MechanismError
-        If an entry of ``A`` is negative.
-    """
-    if not np.all(A >= 0.0):
-        raise MechanismError("the flat sensitivity is proved for nonnegative baseline features")
-    q, h, R = len(A), cap, radius
-    k = np.arange(q + 1)
-    largest = np.vstack([np.zeros(A.shape[1]), np.cumsum(-np.sort(-A, axis=0), axis=0)])
-    T = h * np.linalg.norm(largest, axis=1)
-    longest = float(np.max(np.linalg.norm(A, axis=1)))
-    square = np.sum(A * A, axis=1)
-    apart = math.sqrt(max(0.0, float(np.max(square[:, None] + square[None, :] - 2.0 * A @ A.T))))
-    none = np.hypot(T, R * h * (2 * q - k))
-    one = np.hypot(T + longest, R * np.maximum(h * (2 * q - k) - 1.0, 1.0 + h * k))
-    two = np.hypot(T + apart, R * np.maximum(np.maximum(h * (2 * q - k) - 2.0, h * k), 2.0))
-    return float(np.max([none, one, two])) * (1.0 + 2.0**-40)
-
-
 def flat_determinant(A: FloatArray, *, radius: float, survived: float, event: float, ridge: float) -> float:
     r"""Return ``J = sup log det(I + H_z / lambda)`` over one person, each interval with the same curvature bound.
 

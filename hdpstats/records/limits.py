@@ -19,7 +19,7 @@ needs them. Each is well above what an analysis asks for.
 
 **Bytes.** A release holds at most `MOST_POINTS` noisy numbers, the counts of neighbours; all others hold fewer. Each is
 an integer whose digits are those of the noise (its scale is at most 2^20 over epsilon) or a double, below 40
-characters where epsilon is at least 1e-12: `MOST_BYTES` in all.
+characters where epsilon is at least 1e-12: 40 times `MOST_POINTS` bytes in all.
 
 **Later charges.** The asker writes what later queries of a fit will cost, and a site only checks that they could be
 charged. So they are bounded in number, size and digits, and Gaussian noise must say which (epsilon, delta) it was asked
@@ -48,8 +48,6 @@ MOST_POINTS = 2**20
 MOST_COORDINATES = 2000
 MOST_NUMBERS = 2**27
 MOST_BLOCKS = 2**17
-MOST_BYTES = 40 * MOST_POINTS
-
 
 MOST_AHEAD: Final = 64
 """The largest number of later charges that a query may announce, and of rounds of a fit."""

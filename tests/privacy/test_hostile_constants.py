@@ -20,7 +20,7 @@ from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
 from hdpstats.noise.lattice import sqrt_up
-from hdpstats.privacy.gaussian import fixed_sign_delta, fixed_sign_multiplier, objective_delta, objective_multiplier
+from hdpstats.privacy.gaussian import delta_of, fixed_sign_multiplier, objective_delta, objective_multiplier
 from hdpstats.privacy.relation import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
@@ -212,7 +212,7 @@ def test_output_noise_covers_the_solver_on_both_sides(delta: Fraction) -> None:
     query = point(OutputQuery, epsilon=Fraction(1), delta=delta)
     person_loss = regression_person_loss(query.model, SCHEMA)
     constants = output.calibrate(query, person_loss, records=10**8, relation=Relation.REPLACE_ONE)
-    solved, lattice = 2 * constants.solver_radius, constants.grid * sqrt_up(Fraction(person_loss.dimension))
+    solved, lattice = 2 * constants.effort.radius, constants.grid * sqrt_up(Fraction(person_loss.dimension))
     assert solved > 0
     assert constants.sensitivity.value == 2 * person_loss.euclidean_bound / query.ridge + solved + lattice
     with pytest.raises(MechanismError, match="use a larger ridge"):
@@ -230,7 +230,7 @@ def test_smoothing_s_factor_on_delta_is_paid_for(epsilon: Fraction, relation: Re
     persons, jacobian = relation.persons_changed, person_loss.jacobian(query.ridge)
     multiplier = persons * person_loss.euclidean_bound / constants.perturbation.sd
     kept = (
-        fixed_sign_delta(event.epsilon, jacobian=jacobian, multiplier=multiplier)
+        delta_of(event.epsilon - jacobian, multiplier)
         if persons == 1
         else objective_delta(event.epsilon, jacobian=jacobian, multiplier=multiplier, rank=2)
     )

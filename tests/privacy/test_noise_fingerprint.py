@@ -20,7 +20,8 @@ from opendp.mod import enable_features
 from scipy.stats import beta, binom
 
 from hdpstats.noise import BallNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric
-from hdpstats.noise.lattice import lift, round_down, snap
+from hdpstats.noise.lattice import lift, round_down
+from tests.known_noise import snap
 
 ALPHA = 1e-9
 RELEASES = 6000

@@ -6,7 +6,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdpstats.noise.lattice import snap, sqrt_up
+from hdpstats.noise.lattice import sqrt_up
+from tests.known_noise import snap
 
 coordinates = st.floats(-100, 100)
 grids = st.sampled_from([Fraction(1), Fraction(1, 2), Fraction(1, 3), Fraction(1, 2**20), Fraction(7, 5)])

@@ -18,7 +18,7 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    space of their differences and ``J`` the bound on the determinants, `hdpstats.privacy.gaussian.objective_delta` gives
    ``(epsilon_1, delta_1)``: ``r`` is the rank of one person's gradients where a person is added or removed and twice
    that where one is replaced; where moreover the record fixes a vector that every gradient is a multiple of, with a
-   fixed sign, `fixed_sign_delta` holds under add-or-remove.
+   fixed sign, `fixed_sign_multiplier` holds under add-or-remove.
 2. **Solver and floats.** The rest of ``b`` within its cell is not drawn and the minimiser is not exact: the computed
    point is certified to lie within ``error`` of the exact one, *surely*, by work that is a public constant as ``error``
    is (`hdpstats.mechanisms.minimiser`).

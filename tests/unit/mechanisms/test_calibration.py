@@ -131,7 +131,7 @@ def test_the_smoothing_covers_solver_cell_and_rounding(case, records):
     D = query.model.geometry.dimension
     # Half a lattice cell of b, through a problem whose curvature is at least the ridge.
     cell = Fraction(math.sqrt(sum(grid**2 for grid in constants.perturbation.grids))) / (2 * query.ridge)
-    apart = (constants.solver_radius + cell) / constants.grid + Fraction(math.sqrt(D))
+    apart = (constants.effort.radius + cell) / constants.grid + Fraction(math.sqrt(D))
     cost = 2 * constants.noise.rate * apart
     promised = query.epsilon / 1000
     assert constants.events[1].epsilon == promised

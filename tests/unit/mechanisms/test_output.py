@@ -49,7 +49,7 @@ def test_the_noise_costs_what_the_events_say(relation, weight, delta, share):
     persons = 2 if relation is Relation.REPLACE_ONE else 1
     # Twice the gradient of one person over the ridge, two solutions and two roundings.
     gradient = weight * math.hypot(1.0, query.model.geometry.radius)
-    moved = persons * gradient / 9.0 + 2.0 * float(constants.solver_radius)
+    moved = persons * gradient / 9.0 + 2.0 * float(constants.effort.radius)
     moved += float(constants.grid) * math.sqrt(query.model.dimension)
     assert float(constants.sensitivity.value) == pytest.approx(moved, rel=1e-9)
     assert float(constants.sensitivity.value) >= moved * (1.0 - 1e-12)
@@ -178,7 +178,7 @@ def test_a_release_is_the_rounded_minimiser_and_its_own_noise(delta, monkeypatch
     for released, value, steps in zip(release.theta, exact, (5, 0, -7), strict=True):
         assert (Fraction(released) / constants.grid).denominator == 1
         off = Fraction(released) - steps * constants.grid - value
-        assert abs(off) <= constants.solver_radius + constants.grid
+        assert abs(off) <= constants.effort.radius + constants.grid
     assert release.events == constants.events
     assert (release.records, release.entry, release.grid) == (RECORDS, None, float(constants.grid))
     assert (release.noise_rate > 0) == (delta == 0) == (release.noise_sd == 0)
@@ -200,7 +200,7 @@ def test_the_certificate_is_asked_for(monkeypatch):
     monkeypatch.setattr(accelerated, "minimise", wrong)
     theta = certified(query, people, effort=constants.effort, perturbation=(Fraction(0),) * 2)
     exact = exactly(query, people)
-    assert math.sqrt(sum((a - b) ** 2 for a, b in zip(theta, exact, strict=True))) <= constants.solver_radius
+    assert math.sqrt(sum((a - b) ** 2 for a, b in zip(theta, exact, strict=True))) <= constants.effort.radius
 
 
 def test_variances_are_those_of_the_noise():

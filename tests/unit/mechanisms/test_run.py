@@ -68,7 +68,7 @@ def test_the_solution_is_within_the_public_radius(n):
     rows = make_rows(query, n)
     constants = calibrate(query, records=n)
     theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
-    assert distance(theta, truth(query, rows)) <= float(constants.solver_radius) < 1e-9
+    assert distance(theta, truth(query, rows)) <= float(constants.effort.radius) < 1e-9
 
 
 @pytest.mark.parametrize("bad", ["far", "at the start", "infinite", "NaN", "a little off"])
@@ -103,7 +103,7 @@ def test_a_solver_that_fails_is_replaced_by_one_that_cannot(bad, monkeypatch):
     monkeypatch.setattr(minimiser, "refine", None)
     theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
     assert replaced == [bad]
-    assert distance(theta, exact) <= float(constants.solver_radius)
+    assert distance(theta, exact) <= float(constants.effort.radius)
 
 
 def test_more_people_than_declared_are_refined_where_floats_do_not_do(monkeypatch):
@@ -131,7 +131,7 @@ def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
     monkeypatch.setattr(accelerated, "approach", lambda problem, *, start, near: (start, False))
     monkeypatch.setattr(accelerated, "minimise", lying)
     theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
-    assert distance(theta, exact) > float(constants.solver_radius)
+    assert distance(theta, exact) > float(constants.effort.radius)
 
 
 def test_the_order_of_private_rows_moves_the_solution_within_the_radius_only():
@@ -141,7 +141,7 @@ def test_the_order_of_private_rows_moves_the_solution_within_the_radius_only():
     order = np.random.default_rng(3).permutation(120)
     columns = {name: getattr(rows, name)[order] for name in ("X", "y", "weights", "offset")}
     shuffled = replace(rows, **columns)
-    radius = float(constants.solver_radius)
+    radius = float(constants.effort.radius)
     one, two = (minimiser.solve(query, constants, each, perturbation=PERTURBATION) for each in (rows, shuffled))
     assert distance(one, two) <= 2.0 * radius
 
@@ -184,4 +184,4 @@ def test_a_release_is_the_solution_of_its_own_noise(monkeypatch):
     exact = truth(query, rows)
     with mpmath.workprec(200):
         shifted = [value + n * mpmath.mpf(step) for value, n in zip(exact, (5, 0, -7), strict=True)]
-    assert distance(release.theta, shifted) <= float(constants.solver_radius) + step
+    assert distance(release.theta, shifted) <= float(constants.effort.radius) + step

@@ -16,7 +16,6 @@ from hdpstats.privacy.gaussian import (
     delta_of,
     delta_of_square,
     epsilon_of,
-    fixed_sign_delta,
     fixed_sign_multiplier,
     mu_of,
     objective_delta,
@@ -160,7 +159,7 @@ def test_objective_bounds_at_their_ends():
     with pytest.raises(MechanismError, match="larger ridge"):
         objective_multiplier(TENTH, MILLIONTH, one, rank=2)
     with pytest.raises(MechanismError, match="larger ridge"):
-        fixed_sign_delta(TENTH, jacobian=one, multiplier=one)
+        fixed_sign_multiplier(TENTH, MILLIONTH, one)
     with pytest.raises(MechanismError, match="delta above 0"):
         objective_multiplier(one, Fraction(0), TENTH, rank=2)
     with pytest.raises(MechanismError, match="delta above 0"):

@@ -215,6 +215,6 @@ def test_the_solution_does_not_depend_on_the_order_of_rows_beyond_its_certificat
         perturbation = calibration.perturbation.draw()
         first, second = (minimiser.solve(query, calibration, each, perturbation=perturbation) for each in orders)
         apart = sum((a - b) ** 2 for a, b in zip(first, second, strict=True))
-        assert apart <= (2 * calibration.solver_radius) ** 2
+        assert apart <= (2 * calibration.effort.radius) ** 2
         other = minimiser.solve(query, calibration, orders[1], perturbation=[value + 1 for value in perturbation])
-        assert sum((a - b) ** 2 for a, b in zip(first, other, strict=True)) > (2 * calibration.solver_radius) ** 2
+        assert sum((a - b) ** 2 for a, b in zip(first, other, strict=True)) > (2 * calibration.effort.radius) ** 2
