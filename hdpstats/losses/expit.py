@@ -40,7 +40,7 @@ def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
     eta, y = np.broadcast_arrays(eta, y)
     if eta.size >= SMALLEST_COMPILED and eta.dtype == y.dtype == np.float64:
         out = np.empty(eta.shape)
-        _residuals(np.ascontiguousarray(eta).reshape(-1), np.ascontiguousarray(y).reshape(-1), out.reshape(-1))
+        residuals(np.ascontiguousarray(eta).reshape(-1), np.ascontiguousarray(y).reshape(-1), out.reshape(-1))
         return out
     near = np.minimum(np.fmax(np.asarray(eta, dtype=np.float64), -FARTHEST), FARTHEST)
     x = -np.abs(near)
@@ -56,7 +56,8 @@ def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
 
 
 @compiled
-def _residuals(eta: FloatArray, y: FloatArray, out: FloatArray) -> None:
+def residuals(eta: FloatArray, y: FloatArray, out: FloatArray) -> None:
+    """Write `logistic_residual` of doubles into ``out``, which may be ``eta``."""
     for i in range(len(eta)):
         near = eta[i]
         near = near if near > -FARTHEST else -FARTHEST

@@ -13,7 +13,7 @@ from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.whitened import whiten_columns
 from hdpstats.losses.expit import logistic_residual
-from hdpstats.solvers.kernels import curvature_sum, grid_sum, row_products
+from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
 
 
 @cache
@@ -46,3 +46,4 @@ def _run() -> None:
     curvature_sum(columns.T, numbers, bits=0)
     for outcome in (numbers, fixed):
         logistic_residual(numbers, outcome)
+        logistic_sum(columns.T, outcome, numbers, numbers, np.zeros(1), bits=0)

@@ -10,6 +10,9 @@ them before compiled code is loaded; all versions agree bit for bit, and which o
 **Scores.** Each ``r_i x_ij`` is rounded to a multiple of 2^-bits. That these integers are below 2^51 and their sums
 below 2^62 is for the caller to see to (`hdpstats.solvers.objective.integer_bits`).
 
+**Logistic scores** (`logistic_sum`) are those of `row_products`, `logistic_residual` and `grid_sum`, one after the
+other for `BLOCK` rows at a time, so that rows are read from memory once.
+
 **Curvatures.** :math:`\sum_i c_i x_i x_i'` is needed for the steps of Newton's method only, which any positive definite
 matrix near it would do. So each :math:`\sqrt{c_i}\,x_{ij}` is rounded to a multiple of 2^-bits, at most `ROOT_BITS`
 bits; the products of these are integers of at most 2^36, sums of `PIECE` of them of at most 2^48, and a matrix product
@@ -27,9 +30,13 @@ import numpy as np
 
 from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.losses.expit import logistic_residual, residuals
 
 PIECE = 4096
 """Rows that are handled at a time."""
+
+BLOCK = 128
+"""Rows of a piece whose scores are computed at a time: they stay in the nearest cache."""
 
 ROOT_BITS = 18
 """Rounded roots of curvatures times rows are integers of at most so many bits."""
@@ -87,6 +94,26 @@ def grid_sum(X: FloatArray, residual: FloatArray, rows: slice = ALL, *, bits: in
     return total
 
 
+def logistic_sum(
+    X: FloatArray,
+    y: FloatArray,
+    weights: FloatArray,
+    offset: FloatArray,
+    theta: FloatArray,
+    rows: slice = ALL,
+    *,
+    bits: int,
+) -> IntArray:
+    """Return `grid_sum` of the weighted logistic residuals at the coefficients ``theta`` of some rows of all arrays."""
+    columns = y[rows], weights[rows], offset[rows]
+    if _by_column(X):
+        total, scale = np.zeros(X.shape[1], dtype=np.int64), math.ldexp(1.0, bits)
+        _logistic_sum(X.T, rows.indices(len(X))[0], *map(_plain, (*columns, theta)), scale, total)
+        return total
+    outcome, weight, known = columns
+    return grid_sum(X, weight * logistic_residual(row_products(X, theta, rows) + known, outcome), rows, bits=bits)
+
+
 def curvature_sum(X: FloatArray, curvature: FloatArray, rows: slice = ALL, *, bits: int) -> IntArray:
     """Return the exact sum (D, D) of ``c_i x_i x_i'`` over at most `PIECE` rows in units of 2^-(2 bits), ``c_i >= 0``.
 
@@ -115,6 +142,11 @@ def _by_column(X: FloatArray) -> bool:
     return len(X) >= SMALLEST_COMPILED and X.T.flags.c_contiguous and X.dtype == np.float64
 
 
+def _plain(numbers: FloatArray) -> FloatArray:
+    """Return an array as loops take it: doubles one after the other."""
+    return np.ascontiguousarray(numbers, dtype=np.float64)
+
+
 @compiled
 def _products(columns: FloatArray, start: int, theta: FloatArray, out: FloatArray) -> None:
     for j in range(len(columns)):
@@ -130,6 +162,49 @@ def _score_sum(columns: FloatArray, start: int, scaled: FloatArray, total: IntAr
         for i in range(len(scaled)):
             added += bits_of(column[i] * scaled[i] + ROUNDER) - ROUNDER_BITS
         total[j] = added
+
+
+@compiled
+def _logistic_sum(
+    columns: FloatArray,
+    start: int,
+    y: FloatArray,
+    weights: FloatArray,
+    offset: FloatArray,
+    theta: FloatArray,
+    scale: float,
+    total: IntArray,
+) -> None:
+    d, numbers = len(columns), np.empty(BLOCK)
+    for first in range(0, len(y), BLOCK):
+        last = min(first + BLOCK, len(y))
+        own, low, high = numbers[: last - first], start + first, start + last
+        for i in range(len(own)):
+            own[i] = 0.0
+        j = 0
+        while j + 4 <= d:
+            t0, t1, t2, t3 = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
+            c0, c1 = columns[j, low:high], columns[j + 1, low:high]
+            c2, c3 = columns[j + 2, low:high], columns[j + 3, low:high]
+            for i in range(len(own)):
+                own[i] = (((own[i] + c0[i] * t0) + c1[i] * t1) + c2[i] * t2) + c3[i] * t3
+            j += 4
+        while j < d:
+            t0, c0 = theta[j], columns[j, low:high]
+            for i in range(len(own)):
+                own[i] += c0[i] * t0
+            j += 1
+        known, weight = offset[first:last], weights[first:last]
+        for i in range(len(own)):
+            own[i] += known[i]
+        residuals(own, y[first:last], own)
+        for i in range(len(own)):
+            own[i] = (weight[i] * own[i]) * scale
+        for j in range(d):
+            column, added = columns[j, low:high], np.int64(0)
+            for i in range(len(own)):
+                added += bits_of(column[i] * own[i] + ROUNDER) - ROUNDER_BITS
+            total[j] += added
 
 
 @compiled

@@ -20,8 +20,8 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.losses import PredictorLoss
-from hdpstats.solvers.kernels import added_over_pieces, curvature_sum, grid_sum, root_bits, row_products
+from hdpstats.losses import LogisticLoss, PredictorLoss
+from hdpstats.solvers.kernels import added_over_pieces, curvature_sum, grid_sum, logistic_sum, root_bits, row_products
 
 UNIT = 2.0**-53
 """Unit roundoff of binary64."""
@@ -198,6 +198,9 @@ class LinearObjective(SumObjective):
         """Return the gradient (D,) of the sum of losses on the grid."""
 
         def of_piece(piece: slice) -> IntArray:
+            if isinstance(self.loss, LogisticLoss):
+                rows = self.X, self.y, self.weights, self.offset
+                return logistic_sum(*rows, theta, piece, bits=self.grid_bits)
             residual = self.weights[piece] * self.loss.score(self._predictor(theta, piece), self.y[piece])
             return grid_sum(self.X, residual, piece, bits=self.grid_bits)
 

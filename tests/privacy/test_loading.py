@@ -17,8 +17,8 @@ from hdpstats.solvers import kernels
 SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
 LOOPS = {
     whitened: ("whiten_columns",),
-    expit: ("_residuals",),
-    kernels: ("_products", "_score_sum", "_rounded_products"),
+    expit: ("residuals",),
+    kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products"),
 }
 
 
@@ -61,6 +61,9 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch) -> None:
     loading.load.cache_clear()
     loading.load()
     loaded, seen = seen, {}
-    hdpf.logit("y ~ x", data=study(2 * SMALLEST_COMPILED)).fit(epsilon=1)
-    assert set(seen) == set(loaded)
+    private = study(2 * SMALLEST_COMPILED)
+    hdpf.logit("y ~ x", data=private).fit(epsilon=1)
+    assert set(seen) == {"whiten_columns", "_logistic_sum", "_products", "_rounded_products"}
+    hdpf.poisson("x ~ y", data=private).fit(epsilon=1)
+    assert set(seen) == set(loaded) - {"residuals"}  # of people's own scores
     assert all(types <= loaded[name] for name, types in seen.items())

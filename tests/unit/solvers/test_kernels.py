@@ -42,6 +42,22 @@ def test_sums_are_exact(problem):
     assert kernels.grid_sum(np.asfortranarray(X), residual, bits=30).tolist() == exact
 
 
+@pytest.mark.parametrize("D", [1, 3, 4, 9])
+@pytest.mark.parametrize("n", [512, 513, 4096 + kernels.BLOCK - 1])
+def test_logistic_scores_in_one_pass_are_those_of_three(n: int, D: int) -> None:
+    rng = np.random.default_rng(n + D)
+    X = rng.standard_normal((n, D)) * 10.0 ** rng.uniform(-8, 2, size=(n, D))
+    X[: 4 * D] = np.resize([0.0, -0.0, 1e50, -1e50], (4 * D, D))
+    y, offset, theta = rng.integers(0, 2, n).astype(float), rng.standard_normal(n), rng.standard_normal(D)
+    weights = rng.uniform(0, 1, n) / np.maximum(1.0, np.abs(X).max(axis=1))
+    for rows in (slice(None), slice(5, n - 200), slice(3, 4), slice(7, 7)):
+        three = kernels.logistic_sum(X, y, weights, offset, theta, rows, bits=40)
+        one = kernels.logistic_sum(np.asfortranarray(X), y, weights, offset, theta, rows, bits=40)
+        np.testing.assert_array_equal(one, three)
+        residual = weights * logistic_residual(kernels.row_products(X, theta) + offset, y)
+        assert one.tolist() == [sum(int(v) for v in np.rint((c * (residual * 2.0**40))[rows])) for c in X.T]
+
+
 def test_a_summand_of_the_largest_size_is_exact():
     X = np.full((600, 1), 2.0**50 - 1.0, order="F")
     X[::2] *= -1.0
@@ -123,7 +139,7 @@ def test_a_row_contributes_the_same_at_every_place(D: int) -> None:
     """One row among rows of weight 0 at every place of a vector, at borders of pieces, and alone."""
     n, theta = 4096 + 9, np.linspace(-1.0, 1.0, D)
     objective = objective_of(n, D)
-    for place in (*range(40), 510, 511, 512, 4094, 4095, 4096, 4097, n - 9, *range(n - 8, n)):
+    for place in (*range(40), *range(126, 131), 510, 511, 512, 4094, 4095, 4096, 4097, n - 9, *range(n - 8, n)):
         weights = np.zeros(n)
         weights[place] = objective.weights[place]
         some = replace(objective, weights=weights)
