@@ -52,6 +52,16 @@ class DescriptionRequest:
         What may be spent on normal noise, where that is smaller.
     replicate : int
         The number of the draw.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90))
+    >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    >>> request = hdp.describe(study, ["age"])
+    >>> plan = request.plan(epsilon=1, n=5000)
+    >>> plan.table.columns.tolist()
+    ['epsilon=1']
     """
 
     study: Study

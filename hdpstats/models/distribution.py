@@ -103,6 +103,14 @@ class Distribution(Model):
             The study; one row per person, relation ``"replace_one"``.
         family, ranges
             See the class.
+
+        Examples
+        --------
+        >>> import hdpstats.api as hdp
+        >>> schema = hdp.Schema(nodes=hdp.Continuous(0, 51))
+        >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+        >>> Distribution.from_formula("nodes ~ 1", study, family="poisson")
+        <Distribution: nodes ~ 1, poisson>
         """
         return cls._of(open_distribution(formula, data, family=family, ranges=ranges))
 

@@ -339,6 +339,20 @@ class Model(ABC):
         SiteError
             If the site could not complete the release; the budget stays charged. At several sites: if fewer than the
             study's quorum answered. Those that did not are named in `Result.sites`.
+
+        Examples
+        --------
+        A spline of 100 minus age spans the columns of one of age, which is only seen by comparing them:
+
+        >>> import hdpstats.api as hdp
+        >>> import hdpstats.formula.api as hdpf
+        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event=hdp.Binary(complete=True))
+        >>> people = hdp.datasets.load_gbsg()
+        >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
+        >>> fit = hdpf.logit("event ~ ns(age, df=2)", study).fit(epsilon=1)
+        >>> again = hdpf.logit("event ~ ns(I(100 - age), df=2)", study).fit(epsilon=1, reuse=True)
+        >>> again.release == fit.release
+        True
         """
         request = fit_request(
             epsilon,

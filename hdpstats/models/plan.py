@@ -62,6 +62,18 @@ class Plan:
         Which parts of an epsilon would be for what a fit must know of the private people, in words.
     wanted : tuple of Wanted
         Where the plan was asked for standard errors: what is wanted, and the smallest epsilon that reaches it.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> import hdpstats.formula.api as hdpf
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), event=hdp.Binary())
+    >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    >>> plan = hdpf.logit("event ~ age", study).plan(epsilon=[0.1, 1], n=10_000)
+    >>> plan.table.columns.tolist()
+    ['public only', 'epsilon=0.1', 'epsilon=1']
+    >>> plan.frame["private_only"].round(3).tolist()
+    [0.179, 0.003, 0.11, 0.002]
     """
 
     frame: pd.DataFrame

@@ -101,6 +101,14 @@ class Logit(Model):
         ------
         FormulaError, SchemaError, ArgumentError, MechanismError
             Before anything is charged.
+
+        Examples
+        --------
+        >>> import hdpstats.api as hdp
+        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), event=hdp.Binary())
+        >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+        >>> Logit.from_formula("event ~ age", study).fit_public().params.round(3).tolist()
+        [-0.213, -0.001]
         """
         return cls._of(
             open_regression(
@@ -235,6 +243,14 @@ class Linear(Model):
             Columns declared as `Weight` and `Offset`.
         loss, row_norm
             See the class.
+
+        Examples
+        --------
+        >>> import hdpstats.api as hdp
+        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), nodes=hdp.Continuous(0, 51))
+        >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+        >>> Linear.from_formula("nodes ~ age", study).fit_public().params.round(3).tolist()
+        [4.071, 0.018]
         """
         return cls._of(
             open_regression(
@@ -304,7 +320,16 @@ class Quantile(Model):
         offset: str | None = None,
         row_norm: float | None = None,
     ) -> Self:
-        """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class."""
+        """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class.
+
+        Examples
+        --------
+        >>> import hdpstats.api as hdp
+        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), nodes=hdp.Continuous(0, 51))
+        >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+        >>> Quantile.from_formula("age ~ nodes", study, q=0.25)
+        <Quantile: age ~ nodes>
+        """
         return cls._of(
             open_regression(
                 formula,
@@ -382,7 +407,16 @@ class MEstimator(Model):
         offset: str | None = None,
         row_norm: float | None = None,
     ) -> Self:
-        """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class."""
+        """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class.
+
+        Examples
+        --------
+        >>> import hdpstats.api as hdp
+        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), nodes=hdp.Continuous(0, 51))
+        >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+        >>> MEstimator.from_formula("nodes ~ age", study, loss=hdp.losses.Poisson())
+        <MEstimator: nodes ~ age, Poisson>
+        """
         model = cls.__new__(cls)
         model._open(formula, data, loss, weights=weights, offset=offset, row_norm=row_norm)
         return model

@@ -57,6 +57,17 @@ class CurvesRequest:
         The column of case weights; limits of private people are then too wide, see `survfit`.
     recorded : str
         Where times lie: "within" intervals, or "at_ends" of them.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> import hdpstats.formula.api as hdpf
+    >>> schema = hdp.Schema(time=hdp.Duration(2557, unit="days"), event=hdp.Binary(), hormon=hdp.Binary())
+    >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    >>> request = hdpf.survfit("Surv(time, event) ~ hormon", study, times=[365, 1826])
+    >>> print(request.plan(epsilon=1, n=5000))  # doctest: +ELLIPSIS
+    Predicted standard errors of Surv(time, event) ~ hormon, 5000 private people; nothing is spent
+    ...
     """
 
     study: Study

@@ -65,6 +65,18 @@ class Description(Reported, Saved):
         What is guaranteed to every person.
     public : PublicCohort or None
         The public rows described in the same way.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True))
+    >>> people = hdp.datasets.load_rotterdam()
+    >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
+    >>> description = hdp.describe(study, ["age"], epsilon=1)
+    >>> description.tidy()["statistic"].tolist()
+    ['n', 'mean', 'sd', 'q1', 'median', 'q3']
+    >>> description.sites
+    ('private',)
     """
 
     _format: ClassVar[int] = 1

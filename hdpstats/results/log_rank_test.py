@@ -47,6 +47,18 @@ class LogRankTest(Reported):
         Their covariance.
     private : bool
         Whether there is noise.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> import hdpstats.formula.api as hdpf
+    >>> schema = hdp.Schema(time=hdp.Duration(2557, unit="days"), event=hdp.Binary(), hormon=hdp.Binary())
+    >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    >>> test = hdpf.survfit("Surv(time, event) ~ hormon", study).fit_public().logrank_test()
+    >>> test
+    <logrank test: chi-square 8.56 on 1, p = 0.003>
+    >>> test.hazard_ratios()["estimate"].round(2).tolist()
+    [0.69]
     """
 
     groups: tuple[str, ...]

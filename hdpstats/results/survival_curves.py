@@ -67,6 +67,18 @@ class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
         What is guaranteed to every person; None for public rows alone.
     public : PublicCurves or None
         The public rows by the same groups.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> import hdpstats.formula.api as hdpf
+    >>> schema = hdp.Schema(time=hdp.Duration(2557, unit="days"), event=hdp.Binary(), hormon=hdp.Binary())
+    >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    >>> curves = hdpf.survfit("Surv(time, event) ~ hormon", study).fit_public()
+    >>> curves
+    <survival curves of Surv(time, event) ~ hormon: public rows>
+    >>> curves.median()["estimate"].tolist()
+    [1528.0, 2018.0]
     """
 
     _format: ClassVar[int] = 1

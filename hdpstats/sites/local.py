@@ -84,6 +84,15 @@ class LocalSite(Site):
     -----
     Python cannot hide memory from code in the same process: a local site protects against mistakes, and its releases
     against everybody who sees only them. Against the analyst himself the rows belong in another process.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), event=hdp.Binary())
+    >>> ledger = hdp.Ledger(None, dataset="trial", epsilon=2)
+    >>> site = LocalSite(hdp.datasets.load_gbsg(), schema=schema, ledger=ledger)
+    >>> hdp.Study(private=site)
+    <study: private records at 1 site, no public rows, 2 declared columns; replace_one, one row per person>
     """
 
     @forgets_rows

@@ -170,6 +170,21 @@ def connect(
         The URL is not https, a file cannot be read, or the extra ``sites`` is not installed.
     SiteError
         The site cannot be reached, or refuses; where its certificate is not signed by ``ca``, nothing was sent.
+
+    Examples
+    --------
+    A study of two hospitals, each with a service of its own::
+
+        leiden = hdp.connect("https://leiden.example:8443", token=token, ca="leiden.pem")
+        delft = hdp.connect("https://delft.example:8443", token=token, ca="delft.pem")
+        study = hdp.Study(private={"leiden": leiden, "delft": delft}, public=public)
+
+    Nothing is sent without encryption:
+
+    >>> connect("http://leiden.example", token="secret")
+    Traceback (most recent call last):
+        ...
+    hdpstats._base.errors.ArgumentError: url must begin with 'https://': tokens and releases are sent encrypted only
     """
     client = HttpClient(url, token=token, ca=ca, cert=cert, timeout=timeout)
     try:

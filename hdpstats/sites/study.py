@@ -98,6 +98,16 @@ class Study:
     >>> private = pd.DataFrame({"age": [35, 61], "event": [0, 1]})
     >>> Study(private=private, schema=schema, budget=Budget(epsilon=1))
     <study: private records at 1 site, no public rows, 2 declared columns; replace_one, one row per person>
+
+    A Parquet file that need not fit into memory is read in parts by an engine:
+
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "cohort.parquet"
+    ...     private.to_parquet(file)
+    ...     Study(private=file, schema=schema, budget=Budget(epsilon=1), engine="pyarrow")
+    <study: private records at 1 site, no public rows, 2 declared columns; replace_one, one row per person>
     """
 
     @forgets_rows
