@@ -28,6 +28,11 @@ def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
         return cast("Callable[..., Any]", numba.njit(**options)(loop))
 
 
+def compiled_reordered(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a loop over public rows, which may reorder its sums; infinities and NaN keep their meaning."""
+    return compiled(loop, fastmath={"reassoc", "contract", "nsz"})
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Compute with one thread of ours: where others compute beside, they share the processors already."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.public.censoring import without_censoring
+from hdpstats.public.expected_cells import StackedFactors, expected_sums, mean_survival
 from hdpstats.public.moments import Moments
 from hdpstats.public.raked_people import WhitenedPeople, rounded
 from hdpstats.solvers import CappedSpells
@@ -61,59 +62,84 @@ def raked_hazard(
     for start in range(0, len(people.weights), step):
         part = slice(start, start + step)
         z, weights = np.ascontiguousarray(people.z[part]), people.weights[part]
-        terms = _terms(spells, theta, z, weights=weights, case_weights=case_weights, reached=reached.take(part))
-        parts.append(_moments(spells, z, terms, weights=weights, factor=case_weights * people.mallows[part]))
+        factor = case_weights * people.mallows[part]
+        counted = np.stack([weights * factor, weights * factor**2])
+        share = weights * case_weights
+        share = share / share.sum(axis=1, keepdims=True)
+        sums = _sums(raked_spells(spells, z), theta, share=share, counted=counted, reached=reached.take(part))
+        parts.append(_moments(spells, z, sums, weights=weights))
     return Moments(H=np.concatenate([each.H for each in parts]), J=np.concatenate([each.J for each in parts]))
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Terms:
-    """Expected curvature and squared score (B, n, q) of each person and interval, for a cause."""
+class _Sums:
+    """Sums of expected curvatures or squared scores, of a cause.
 
-    curvature: FloatArray
-    square: FloatArray
+    ``intervals`` (B, q): over people; ``people`` (B, e + 1, n): over intervals, times each feature and without one.
+    """
+
+    intervals: FloatArray
+    people: FloatArray
 
 
-def _terms(
-    spells: CappedSpells,
-    theta: FloatArray,
-    z: FloatArray,
-    *,
-    weights: FloatArray,
-    case_weights: FloatArray,
-    reached: Reached,
-) -> list[_Terms]:
-    """Return the terms of each cause for people ``z`` (B, n, p), at risk as they are expected to be."""
-    flat, whole, rows = raked_spells(spells, z), slice(0, len(spells.A)), slice(0, z.shape[0] * z.shape[1])
-    shape = (*z.shape[:2], len(spells.A))
-    caps, lost, found = np.zeros(shape), np.zeros(shape), []
-    for cause in range(spells.causes):
-        eta, log_caps = flat.predictor(theta, rows, whole, cause), flat.log_caps(rows, whole, cause)
-        hazard, cells = flat.loss.hazard(eta), flat.loss.cells(eta, log_caps)
+def _sums(
+    on: CappedSpells, theta: FloatArray, *, share: FloatArray, counted: FloatArray, reached: Reached
+) -> list[tuple[_Sums, _Sums]]:
+    """Return the sums of curvatures and of squared scores of each cause.
+
+    ``on`` are the people of all draws, ``share`` (B, n) their shares among those who begin, and ``counted`` (2, B, n)
+    by how much their curvatures and squared scores count.
+    """
+    rows = slice(0, len(on.Z))
+    factors = [on.factors(theta, rows, cause) for cause in range(on.causes)] if on.loss.multiplicative else [None]
+    known = [each for each in factors if each is not None]
+    if len(known) < len(factors):
+        return _plain_sums(on, theta, share=share, counted=counted, reached=reached)
+    stacked = StackedFactors.of(known, people=share.shape[1], cumulative=on.loss.cumulative)
+    G = reached.without_censoring(mean_survival(stacked, share))
+    G = np.broadcast_to(G, (len(share), len(on.A)))
+    intervals, people = expected_sums(stacked, on.A, total=on.total, reached=G, weights=counted)
+    return [
+        (_Sums(intervals=each[0], people=own[0]), _Sums(intervals=each[1], people=own[1]))
+        for each, own in zip(intervals, people, strict=True)
+    ]
+
+
+def _plain_sums(
+    on: CappedSpells, theta: FloatArray, *, share: FloatArray, counted: FloatArray, reached: Reached
+) -> list[tuple[_Sums, _Sums]]:
+    """Return the same cell by cell, in numpy."""
+    whole, rows, shape = slice(0, len(on.A)), slice(0, len(on.Z)), (*share.shape, len(on.A))
+    caps, lost, terms = np.zeros(shape), np.zeros(shape), []
+    for cause in range(on.causes):
+        eta, log_caps = on.predictor(theta, rows, whole, cause), on.log_caps(rows, whole, cause)
+        hazard, cells = on.loss.hazard(eta), on.loss.cells(eta, log_caps)
         caps += np.exp(log_caps).reshape(shape)
         lost -= np.log1p(-np.minimum(hazard, ALMOST)).reshape(shape)
         bend = (1.0 - hazard) * cells.survived_curvature + hazard * cells.event_curvature
         square = (1.0 - hazard) * cells.survived**2 + hazard * cells.event**2
-        found.append(_Terms(curvature=bend.reshape(shape), square=square.reshape(shape)))
+        terms.append((bend.reshape(shape), square.reshape(shape)))
     survived = np.exp(lost - np.cumsum(lost, axis=2))
-    share = weights * case_weights
-    surviving = np.einsum("bn,bns->bs", share / share.sum(axis=1, keepdims=True), survived)
-    at_risk = survived * (np.cumsum(caps, axis=2) <= spells.total)
-    at_risk *= reached.without_censoring(surviving)[:, None, :]
-    return [_Terms(curvature=at_risk * each.curvature, square=at_risk * each.square) for each in found]
+    at_risk = survived * (np.cumsum(caps, axis=2) <= on.total)
+    at_risk *= reached.without_censoring(np.einsum("bn,bns->bs", share, survived))[:, None, :]
+    A = np.column_stack([on.A, np.ones(len(on.A))])
+
+    def added(cells: FloatArray, by: FloatArray) -> _Sums:
+        cells = by[:, :, None] * at_risk * cells
+        return _Sums(intervals=cells.sum(axis=1), people=np.swapaxes(cells @ A, 1, 2))
+
+    return [(added(bend, counted[0]), added(square, counted[1])) for bend, square in terms]
 
 
-def _moments(
-    spells: CappedSpells, z: FloatArray, terms: list[_Terms], *, weights: FloatArray, factor: FloatArray
-) -> Moments:
-    """Return the sums of terms times ``x x'``, each person's weighted by ``factor`` (B, n), squared for scores."""
+def _moments(spells: CappedSpells, z: FloatArray, sums: list[tuple[_Sums, _Sums]], *, weights: FloatArray) -> Moments:
+    """Return the sums of terms times ``x x'``."""
     D = spells.causes * spells.block
     H, J = np.zeros((len(z), D, D)), np.zeros((len(z), D, D))
-    for cause, each in enumerate(terms):
+    for cause, both in enumerate(sums):
         own = slice(cause * spells.block, (cause + 1) * spells.block)
-        for out, of_cells, by in ((H, each.curvature, weights * factor), (J, each.square, weights * factor**2)):
-            out[:, own, own] = _shrunk(spells.A, z, by[:, :, None] * of_cells, weights, dimension=D)
+        for out, each in zip((H, J), both, strict=True):
+            out[:, own, own] = _shrunk(spells.A, z, each, weights, dimension=D)
     return Moments(H=H, J=J)
 
 
@@ -132,14 +158,14 @@ def raked_spells(spells: CappedSpells, z: FloatArray) -> CappedSpells:
     )
 
 
-def _shrunk(A: FloatArray, z: FloatArray, terms: FloatArray, weights: FloatArray, *, dimension: int) -> FloatArray:
-    """Return sums of ``terms`` (B, n, q) times ``x x'``, shrunk as `hdpstats.public.moments.raked` shrinks."""
+def _shrunk(A: FloatArray, z: FloatArray, sums: _Sums, weights: FloatArray, *, dimension: int) -> FloatArray:
+    """Return matrices (B, e + p, e + p) of sums times ``x x'``, shrunk as `hdpstats.public.moments.raked` shrinks."""
     (q, e), p = A.shape, z.shape[2]
-    by_interval = terms.sum(axis=1)
+    by_interval = sums.intervals
     found = np.zeros((len(z), e + p, e + p))
     found[:, :e, :e] = (by_interval @ (A[:, :, None] * A[:, None, :]).reshape(q, e * e)).reshape(-1, e, e)
-    found[:, :e, e:] = A.T @ (np.swapaxes(terms, 1, 2) @ z)
-    found[:, e:, e:] = np.swapaxes(z, 1, 2) @ (terms.sum(axis=2)[:, :, None] * z)
+    found[:, :e, e:] = sums.people[:, :e] @ z
+    found[:, e:, e:] = np.swapaxes(z, 1, 2) @ (sums.people[:, e, :, None] * z)
     target = found.copy()
     share = weights / weights.sum(axis=1, keepdims=True)
     square = np.swapaxes(z, 1, 2) @ (share[:, :, None] * z)

@@ -149,7 +149,7 @@ class CappedSpells:
     def _has_factors(self) -> bool:
         """Whether caps are products of factors (`hdpstats.solvers.spell_sums`): a public fact.
 
-        Whether hazards are depends on coefficients (`_factors`). A rehearsal adds up both by their factors and cell by
+        Whether hazards are depends on coefficients (`factors`). A rehearsal adds up both by their factors and cell by
         cell, and so takes no less time than either, compilation included.
         """
         largest = float(np.max(np.abs(self.cap_baseline + self.margin), initial=0.0))
@@ -174,7 +174,7 @@ class CappedSpells:
 
     def _score_sums(self, theta: FloatArray, part: slice, cause: int) -> FloatArray:
         """Return the sums over intervals of a cause's scores times each feature, and of the scores (e + 1, b)."""
-        factors = self._factors(theta, part, cause)
+        factors = self.factors(theta, part, cause)
         if factors is not None:
             found = self._score_sums_of(factors, part, cause)
             if not full_length():
@@ -191,7 +191,7 @@ class CappedSpells:
 
     def curvature_sums(self, theta: FloatArray, part: slice, cause: int, *, bits: int) -> tuple[FloatArray, IntArray]:
         """Return the sums of weighted curvatures as `_score_sums`, and those of each interval in units of 2^-bits."""
-        factors = self._factors(theta, part, cause)
+        factors = self.factors(theta, part, cause)
         if factors is not None:
             found = self._curvature_sums_of(factors, part, cause, bits=bits)
             if not full_length():
@@ -251,7 +251,7 @@ class CappedSpells:
                 intervals += np.rint(terms * math.ldexp(1.0, bits)).astype(np.int64).sum(axis=0)
         return found
 
-    def _factors(self, theta: FloatArray, part: slice, cause: int) -> Factors | None:
+    def factors(self, theta: FloatArray, part: slice, cause: int) -> Factors | None:
         """Return the factors of a cause's hazards and caps; None where coefficients or caps are too far apart for them.
 
         In a rehearsal coefficients never are: theirs are cut, and what is added up with them counts for nothing.

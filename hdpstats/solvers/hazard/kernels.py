@@ -25,13 +25,12 @@ Trefethen (2013), *Approximation Theory and Approximation Practice*, chapters 3 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from hdpstats._base.compiled import compiled as compiled_loop
+from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import HazardLink
 from hdpstats.losses.hazard import LARGEST_EXPONENT
@@ -124,15 +123,6 @@ class CellKernel(Kernel):
         return IntervalSums(self._value, self._score, self._curvature)
 
 
-REORDER = {"reassoc", "contract", "nsz"}
-"""What the compiler may do with sums; infinities and NaN keep their meaning."""
-
-
-def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a loop that may reorder its sums."""
-    return compiled_loop(loop, fastmath=REORDER)
-
-
 NODES: Final = 12
 """Chebyshev points of a cell."""
 
@@ -201,7 +191,7 @@ def _table(A: FloatArray, score: FloatArray, curvature: FloatArray) -> FloatArra
     return table
 
 
-@compiled
+@compiled_reordered
 def _accumulate(table: FloatArray, A: FloatArray, score: FloatArray, curvature: FloatArray) -> None:
     table[0] = 0.0
     for s in range(len(A)):
@@ -216,7 +206,7 @@ def _accumulate(table: FloatArray, A: FloatArray, score: FloatArray, curvature: 
                     after[3 + j, k] = before[3 + j, k] + A[s, j] * v[k]
 
 
-@compiled
+@compiled_reordered
 def _look_up(
     table: FloatArray, entry: IntArray, last: IntArray, weights: FloatArray, places: FloatArray, sums: FloatArray
 ) -> None:
@@ -234,7 +224,7 @@ def _look_up(
             _add(table[entry[i], cell], T, -weights[i], sums[i])
 
 
-@compiled
+@compiled_reordered
 def _add(rows: FloatArray, T: FloatArray, weight: float, sums: FloatArray) -> None:
     """Add to a spell's sums (2 + e,) what the table's rows (3 + e, NODES) give; add the spell to the moments."""
     for k in range(NODES):

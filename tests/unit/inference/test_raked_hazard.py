@@ -8,8 +8,11 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.inference.cohort import raked_information
+from hdpstats.losses import LINKS
 from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.public import raked_hazard
 from hdpstats.public.hazard import relative_cap
+from hdpstats.public.raked_hazard import Reached
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import at_radius
 
@@ -113,6 +116,34 @@ def test_the_direct_sum_over_people_and_intervals(side):
         alive = alive * (1 - p)
     assert np.allclose(found[:e, :e], H[:e, :e] + 0.1 * np.eye(e), rtol=1e-6)
     assert np.linalg.norm(found - H) < 0.05 * np.linalg.norm(H)
+
+
+@pytest.mark.parametrize("link", ["logit", "cloglog"])
+def test_compiled_sums_are_those_cell_by_cell(side, link, monkeypatch):
+    """With two causes, caps that end follow-up and more people than are handled at a time."""
+    rng = np.random.default_rng(5)
+    spells = replace(
+        side.spells,
+        loss=LINKS[link],
+        cap_baseline=rng.normal(-1.0, 1.0, (2, YEARS)),
+        cap_slopes=0.3 * np.ones((2, 2)),
+        margin=0.5,
+        total=2.0,
+    )
+    theta, people = rng.normal(-0.5, 1.0, 2 * spells.block), np.stack([side.spells.Z, 2.0 * side.spells.Z])
+    of_sums = {
+        "share": rng.dirichlet(np.ones(N), 2),
+        "counted": rng.uniform(0.0, 1.0, (2, 2, N)),
+        "reached": Reached(at_risk=np.array([[1.0, 0.7, 0.4, 0.3], [1.0, 0.9, 0.2, 0.1]])),
+    }
+    on = raked_hazard.raked_spells(spells, people)
+    plain = raked_hazard._plain_sums(on, theta, **of_sums)
+    assert 0.2 < np.mean(plain[0][0].people[:, -1] > 0.0) < 0.98  # the cap ends follow-up of the others at once
+    monkeypatch.setattr(raked_hazard, "_plain_sums", None)
+    for cause, both in enumerate(raked_hazard._sums(on, theta, **of_sums)):
+        for found, wanted in zip(both, plain[cause], strict=True):
+            assert np.allclose(found.intervals, wanted.intervals, rtol=1e-10)
+            assert np.allclose(found.people, wanted.people, rtol=1e-10, atol=1e-12)
 
 
 def test_memory_that_nobody_has_written_to_is_not_read(side, monkeypatch):
