@@ -14,7 +14,7 @@ import pandas as pd
 import hdpstats.api as hdp
 from hdpstats.api import ArgumentError
 
-_TABLES: Final = frozenset({"data", "public", "frame", "newdata", "at"})
+_TABLES: Final = frozenset({"data", "public", "frame", "newdata", "at", "over"})
 """Arguments that may be tables; the functions that get them never quote them."""
 
 _LISTS: Final = frozenset({"private", "results"})
@@ -37,6 +37,7 @@ _VECTORS: Final = frozenset(
         "values",
         "coefficients",
         "strata",
+        "terms",
     }
 )
 """Arguments that may have several values, all of them declared or public, or names of files."""

@@ -70,7 +70,8 @@ def pairwise(
 def average_effects(
     result: hdp.Result,
     variable: str,
-    newdata: pd.DataFrame,
+    over: Any = None,
+    study: hdp.Study | None = None,
     values: Any = None,
     times: Any = None,
     cause: str | None = None,
@@ -78,12 +79,13 @@ def average_effects(
     conf_level: float = 0.95,
     estimate: str | None = None,
 ) -> pd.DataFrame:
-    """Return a row for each effect of a variable, averaged over rows."""
+    """Return a row for each effect of a variable, averaged over rows: by default the public ones of a study."""
+    own = instance(result, hdp.Result)
     found: pd.DataFrame = (
-        instance(result, hdp.Result)
+        (own if study is None else hdp.model_matrix.with_public_rows(own, study.public))
         .average_effects(
             variable,
-            over=newdata,
+            over="public" if over is None else over,
             values=None if values is None else elements(values),
             times=None if times is None else elements(times),
             cause=cause,

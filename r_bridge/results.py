@@ -4,7 +4,7 @@ R evaluates expressions over the rows of a sample itself; their values come here
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -90,65 +90,9 @@ def curves_compare(
     return own.compare(instance(result, hdp.Result), newdata, alpha=1.0 - conf_level)
 
 
-def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
-    """Return the public, private and pooled estimates below each other, or the only one there is.
-
-    Columns label, term, baseline (whether the term is of a hazard's baseline), estimate, std_error, conf_low and
-    conf_high.
-    """
-    found: hdp.Result = instance(result, hdp.Result)
-    parts = [each for each in (found.public_only, found.private_only, found.pooled) if each is not None]
-    return _stacked(found, [(each.label, each) for each in parts or [found.estimate]], conf_level)
-
-
 def p_floor(result: hdp.Result) -> float:
     """Return the least p-value that a result can have: 0 where the distribution of its errors is known."""
     return float(instance(result, hdp.Result).estimate.p_floor)
-
-
-def unit_of_time(result: hdp.Result) -> str | None:
-    """Return the declared unit of a hazard model's times; None without one."""
-    hazard = instance(result, hdp.Result).facts.hazard
-    return None if hazard is None else hazard.unit_of_time
-
-
-def forest(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
-    """Return the rows of a forest plot: combined estimates, then each site's own, below each other.
-
-    Columns label, depth (0 for combined ones), group (whether it is combined), term, covariate (whether the term is no
-    intercept and of no baseline), estimate, std_error, conf_low and conf_high.
-    """
-    found: hdp.Result = instance(result, hdp.Result)
-    own = [(site.site, site.estimate) for site in found.site_facts if site.estimate is not None]
-    if not own:
-        raise hdp.ArgumentError("only a fit to several sites has estimates of each site to plot", argument="which")
-    parts = [each for each in (found.pooled, found.private_only, found.public_only) if each is not None]
-    combined = [(each.label, each) for each in parts or [found.estimate]]
-    table = _stacked(found, [*combined, *own], conf_level)
-    depth = np.repeat([0] * len(combined) + [1] * len(own), len(found.estimate.terms))
-    covariate = ~(table.pop("baseline") | (table["term"] == "(Intercept)"))
-    for place, name, column in ((1, "depth", depth), (2, "group", depth == 0), (4, "covariate", covariate)):
-        table.insert(place, name, column)
-    return table
-
-
-def _stacked(result: hdp.Result, parts: Sequence[tuple[str, Any]], conf_level: float) -> pd.DataFrame:
-    """Return estimates of a result's terms below each other; the first terms of each cause are of its baseline."""
-    hazard, terms = result.facts.hazard, list(result.estimate.terms)
-    own, baseline = (1, 0) if hazard is None else (len(terms) // len(hazard.causes), len(hazard.baseline_names))
-    return pd.concat(
-        pd.DataFrame(
-            {
-                "label": label,
-                "term": terms,
-                "baseline": np.arange(len(terms)) % own < baseline,
-                "estimate": each.params.to_numpy(),
-                "std_error": each.bse.to_numpy(),
-                **dict(zip(("conf_low", "conf_high"), each.conf_int(1.0 - conf_level).to_numpy().T, strict=True)),
-            }
-        )
-        for label, each in parts
-    ).reset_index(drop=True)
 
 
 def compare(

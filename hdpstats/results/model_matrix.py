@@ -17,7 +17,9 @@ from hdpstats.formulas.columns_in_r import MatrixColumn, columns_in_r, parsed
 from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design
 from hdpstats.records.estimate import Estimate
+from hdpstats.results import population
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.population import NO_ROWS, FittedRows
 from hdpstats.results.result import Result
 from hdpstats.results.summary import rows_of
 from hdpstats.schema.columns import Binary, Categorical, Continuous
@@ -189,6 +191,16 @@ def design(result: Result, frame: pd.DataFrame) -> pd.DataFrame:
 def summary_rows(result: Result) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[str]]:
     """Return a summary without coefficients: the model and the privacy as names and values, and the notes."""
     return rows_of(result)
+
+
+def with_public_rows(result: Result, table: PublicTable | None) -> Result:
+    """Return the result with public rows at hand, those of the study that it was fitted with."""
+    return replace(result, public_rows=FittedRows(table=table))
+
+
+def standard_deviations(result: Result, frame: pd.DataFrame) -> FloatArray:
+    """Return for each coefficient (p,), in Python's order, the standard deviation of its column; 1 for indicators."""
+    return population.standard_deviations(result, population.population(result, NO_ROWS, frame))
 
 
 def _design(result: Result, schema: Schema) -> Design:

@@ -114,3 +114,17 @@ def test_the_same_model_written_otherwise_is_refused_or_used_again(study) -> Non
     again = r_bridge.call(f"function(x) names(coef(({other})(x, reuse = TRUE)))", study)
     assert len(again) == len(first.params)
     assert len(study.ledger.history()) == charges
+
+
+def test_r_averages_over_described_people_and_a_weighted_sample(study, fit) -> None:
+    cohort = hdp.describe(study, ["age", "size", "hormon", "event3"], complete=True, epsilon=1)
+    sample = hdp.hybrid_weights(study, ["size", "hormon"], epsilon=1)
+    code = """function(x, study, over) {
+      assign("the_study", study, globalenv()) # which the call of a fit in R names
+      on.exit(rm("the_study", envir = globalenv()))
+      x$call <- quote(dp_logit(data = the_study))
+      dp_average_effects(x, "hormon", over = over)
+    }"""
+    for over in (cohort, sample):
+        expected = fit.average_effects("hormon", over=over).frame
+        same(r_bridge.call(code, fit, study, over)[["estimate", "std.error"]], expected[["estimate", "std_error"]])

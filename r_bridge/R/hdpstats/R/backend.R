@@ -35,14 +35,15 @@
 }
 
 # Empty the frames of this package's functions, which end with the error that follows: what options(error = dump.frames)
-# writes down must not hold the rows they were given.
+# writes down must not hold the rows they were given. A user's function goes on where somebody catches the error, as
+# emmeans does, so its frame stays, also where it was defined in an environment below this namespace.
 .forget <- function() {
+  own <- list(topenv()) # where this package's functions are defined: the namespace, and frames of its functions
   for (number in seq_len(sys.nframe() - 2L)) {
-    if (identical(topenv(environment(sys.function(number))), topenv())) {
-      frame <- sys.frame(number)
-      rm(list = ls(frame, all.names = TRUE), envir = frame)
-    }
+    defined <- environment(sys.function(number))
+    if (any(vapply(own, identical, NA, defined))) own <- c(own, sys.frame(number))
   }
+  for (frame in own[-1L]) rm(list = ls(frame, all.names = TRUE), envir = frame)
 }
 
 # A path with ~ in full; what is none is for Python to refuse.

@@ -20,13 +20,16 @@ dp_contrast <- function(object, hypothesis = NULL, rhs = 0, term = NULL, adjust 
 
 dp_average_effects <- function(object, variable, over = NULL, values = NULL, times = NULL, cause = NULL, weights = NULL,
                                conf.level = 0.95, estimate = NULL) {
-  if (!is.data.frame(over) && !inherits(over, "dp_study") && is.null(.study_of(object))) {
-    .refuse("over must be given, public rows as a data frame: a result holds no rows", sys.call())
+  study <- .study_of(object)
+  if (is.null(study) && (is.null(over) || inherits(over, "dp_description"))) {
+    .refuse(paste0(
+      "over must be given, public rows as a data frame or a study: a result holds no rows, and the study that its call names, ",
+      "whose public rows would be taken, is not there"
+    ), sys.call())
   }
-  rows <- .public_rows(object, over, sys.call())
   .broom_names(.py("average_effects", list(
-    result = object, variable = variable, newdata = rows, values = values, times = times, cause = cause, weights = weights,
-    conf_level = conf.level, estimate = estimate
+    result = object, variable = variable, over = over, study = study, values = values, times = times, cause = cause,
+    weights = weights, conf_level = conf.level, estimate = estimate
   )))
 }
 

@@ -36,12 +36,13 @@ dp_fit_public <- function(formula, data, ..., model = NULL) {
 }
 
 dp_plan <- function(formula, data, epsilon = if (is.null(std_error)) c(0.1, 0.5, 1, 3), ..., std_error = NULL,
-                    n = NULL, se_share = 0, description = NULL, describe = TRUE, model = NULL) {
+                    n = NULL, delta = 0, mechanism = "auto", se_share = 0, description = NULL, describe = TRUE, model = NULL) {
   .check_data(data, sys.call())
   options <- .given_options(match.call(expand.dots = FALSE)$..., data, parent.frame(), sys.call())
   .py(paste0(.model(formula, model, sys.call()), "_plan"), c(list(
-    formula = .formula_text(formula), data = data, epsilon = epsilon, std_error = std_error, n = n,
-    se_share = if (se_share != 0) se_share, description = description, describe = if (!isTRUE(describe)) describe
+    formula = .formula_text(formula), data = data, epsilon = epsilon, std_error = std_error, n = n, delta = delta,
+    mechanism = mechanism, se_share = if (se_share != 0) se_share, description = description,
+    describe = if (!isTRUE(describe)) describe
   ), options))
 }
 

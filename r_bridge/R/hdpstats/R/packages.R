@@ -16,20 +16,28 @@ autoplot <- function(object, ...) {
   ggplot2::autoplot(object, ...)
 }
 
-autoplot.dp_result <- function(object, level = 0.95, exponentiate = FALSE, ...) {
-  table <- dp_estimates(object, conf.level = level)
-  table <- table[!table$baseline & table$term != "(Intercept)", ]
+autoplot.dp_result <- function(object, level = 0.95, exponentiate = FALSE, labels = NULL, terms = NULL, scale = c("unit", "sd"),
+                               estimates = FALSE, over = NULL, ...) {
+  .no_more("autoplot", ...)
+  found <- .coefficient_rows(object, level, exponentiate, labels, terms, match.arg(scale), over, sys.call())
+  table <- found$table
   columns <- c("estimate", "conf.low", "conf.high")
   if (exponentiate) table[columns] <- exp(table[columns])
   table$term <- factor(table$term, rev(unique(table$term)))
   table$label <- factor(table$label, unique(table$label))
-  drawn <- ggplot2::ggplot(table, do.call(ggplot2::aes, lapply(
-    c(x = "estimate", y = "term", xmin = "conf.low", xmax = "conf.high", colour = "label"), as.name
-  )))
-  drawn + ggplot2::geom_vline(xintercept = as.numeric(exponentiate), colour = "grey50") +
-    ggplot2::geom_pointrange(position = ggplot2::position_dodge(width = -0.5)) +
-    ggplot2::labs(x = paste0(if (exponentiate) "exp(coefficient)" else "coefficient", " (", 100 * level, "% interval)"), y = NULL,
-                  colour = NULL)
+  table$text <- .limits_text(table$estimate, table$conf.low, table$conf.high)
+  aes <- function(...) do.call(ggplot2::aes, lapply(c(...), as.name))
+  sources <- nlevels(table$label)
+  beside <- ggplot2::position_nudge(y = 0.5 * ((sources + 1) / 2 - as.integer(table$label)) / sources)
+  drawn <- ggplot2::ggplot(table, aes(x = "estimate", y = "term", xmin = "conf.low", xmax = "conf.high", colour = "label")) +
+    ggplot2::geom_vline(xintercept = as.numeric(exponentiate), colour = "grey50") +
+    ggplot2::geom_pointrange(position = beside) +
+    ggplot2::labs(x = found$label, y = NULL, colour = NULL)
+  if (exponentiate) drawn <- drawn + ggplot2::scale_x_log10()
+  if (!estimates) return(drawn)
+  drawn + ggplot2::geom_text(aes(label = "text"), x = Inf, hjust = -0.05, size = 3, position = beside, show.legend = FALSE) +
+    ggplot2::coord_cartesian(clip = "off") +
+    ggplot2::theme(plot.margin = ggplot2::margin(5.5, 6 * max(nchar(table$text)), 5.5, 5.5), legend.position = "top")
 }
 
 xtable.dp_result <- function(x, caption = NULL, label = NULL, align = NULL, digits = NULL, display = NULL, auto = FALSE, ...) {

@@ -3,22 +3,36 @@
 .colours <- c("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9") # Okabe and Ito (2008)
 
 plot.dp_result <- function(x, level = 0.95, exponentiate = FALSE, xlab = NULL, which = c("coefficients", "sites"),
-                           term = NULL, ...) {
+                           term = NULL, labels = NULL, terms = NULL, scale = c("unit", "sd"), estimates = FALSE, over = NULL,
+                           ...) {
   if (match.arg(which) == "sites") {
     table <- .broom_names(.py("forest", list(result = x, conf_level = level)))
     .draw_forest(table, term = term, level = level, exponentiate = exponentiate, xlab = xlab, call = sys.call(), ...)
     return(invisible(x))
   }
-  table <- dp_estimates(x, conf.level = level)
-  table <- table[!table$baseline & (table$term != "(Intercept)" | all(table$term[!table$baseline] == "(Intercept)")), ]
-  .draw_coefficients(table, exponentiate = exponentiate, level = level, xlab = xlab, ...)
+  found <- .coefficient_rows(x, level, exponentiate, labels, terms, match.arg(scale), over, sys.call())
+  .draw_coefficients(found$table, exponentiate = exponentiate, level = level, xlab = if (is.null(xlab)) found$label else xlab,
+                     numbers = estimates, ...)
   invisible(x)
+}
+
+# The coefficients that a figure shows, and the title of its axis.
+.coefficient_rows <- function(x, level, exponentiate, labels, terms, scale, over, call) {
+  rows <- if (scale == "sd") .public_rows(x, over, call)
+  found <- .py("coefficient_rows", list(
+    result = x, conf_level = level, exponentiate = exponentiate, labels = labels, terms = terms, scale = scale, newdata = rows
+  ), call)
+  table <- .broom_names(found$table)
+  table$term <- table$shown
+  list(table = table, label = paste0(found$label, " (", 100 * level, "% interval)"))
 }
 
 plot.dp_hazard <- function(x, newdata = NULL, which = c("survival", "hazard", "coefficients", "sites"),
                            level = 0.95, labels = NULL, xlab = NULL, ylab = NULL, ...) {
   which <- if (missing(which) && is.null(newdata)) "coefficients" else match.arg(which)
-  if (which %in% c("coefficients", "sites")) return(plot.dp_result(x, level = level, xlab = xlab, which = which, ...))
+  if (which %in% c("coefficients", "sites")) {
+    return(plot.dp_result(x, level = level, xlab = xlab, which = which, labels = labels, ...))
+  }
   if (is.null(newdata)) .refuse("newdata must have the covariates of the people to draw, one row each", sys.call())
   table <- predict.dp_hazard(x, newdata, type = which, level = level)
   unit <- .py("unit_of_time", list(result = x))
@@ -41,7 +55,7 @@ plot.dp_plan <- function(x, ...) {
   invisible(x)
 }
 
-.draw_coefficients <- function(table, exponentiate, level, xlab, ...) {
+.draw_coefficients <- function(table, exponentiate, level, xlab, numbers = FALSE, ...) {
   shown <- if (exponentiate) exp else identity
   terms <- unique(table$term)
   estimates <- unique(table$label)
@@ -51,8 +65,9 @@ plot.dp_plan <- function(x, ...) {
   rank <- match(table$label, estimates) - (length(estimates) + 1) / 2
   height <- length(terms) - match(table$term, terms) + 1 - 0.6 * rank / length(estimates)
   colour <- .colours[match(table$label, estimates)]
+  texts <- if (numbers) .limits_text(value, low, high) else ""
   margins <- graphics::par("mar")
-  old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(terms))), margins[3L], margins[4L]))
+  old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(terms))), margins[3L], max(margins[4L], 0.5 * max(nchar(texts)))))
   on.exit(graphics::par(old))
   if (is.null(xlab)) xlab <- paste0(if (exponentiate) "exp(coefficient)" else "coefficient", " (", 100 * level, "% interval)")
   limits <- range(value, low, high, finite = TRUE)
@@ -61,10 +76,17 @@ plot.dp_plan <- function(x, ...) {
   graphics::abline(v = if (exponentiate) 1 else 0, col = "grey50")
   graphics::segments(low, height, high, height, col = colour, lwd = 1.5)
   graphics::axis(2, at = rev(seq_along(terms)), labels = terms, las = 1, tick = FALSE)
+  if (numbers) graphics::mtext(texts, 4, line = 0.5, at = height, las = 1, cex = 0.8 * graphics::par("cex"), col = colour)
   if (length(estimates) > 1L) {
     graphics::legend("top", estimates, col = .colours[seq_along(estimates)], pch = 19, lty = 1, horiz = TRUE, bty = "n",
                      xpd = NA, inset = c(0, -0.12))
   }
+}
+
+# Estimates with their limits as text; in scientific form where three decimals would hide them.
+.limits_text <- function(value, low, high) {
+  text <- function(x) ifelse(x == 0 | (abs(x) >= 1e-4 & abs(x) < 1e4), sprintf("%.3f", x), sprintf("%.3g", x))
+  paste0(text(value), " [", text(low), ", ", text(high), "]")
 }
 
 # A row per source, the first on top: a square for a source, its area the precision, a diamond for several together.
@@ -81,7 +103,7 @@ plot.dp_plan <- function(x, ...) {
   high <- shown(table$conf.high)
   height <- rev(seq_along(value))
   labels <- paste0(strrep("   ", table$depth), table$label)
-  limits_text <- sprintf("%.3f [%.3f, %.3f]", value, low, high)
+  limits_text <- .limits_text(value, low, high)
   margins <- graphics::par("mar")
   old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.5 * max(nchar(limits_text))))
   on.exit(graphics::par(old))

@@ -75,7 +75,7 @@ model.matrix.dp_result <- function(object, data = NULL, ...) {
 
 # The study that the call names. A name is looked up; nothing else of the call is evaluated.
 .study_of <- function(object) {
-  named <- object$call$data
+  named <- if (is.list(object)) object$call$data
   found <- if (is.name(named)) get0(as.character(named), envir = globalenv())
   if (inherits(found, "dp_study")) found
 }

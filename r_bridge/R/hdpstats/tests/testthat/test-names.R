@@ -101,16 +101,15 @@ test_that("marginal means of what is computed from a column are glm's, on any gr
   skip_if_not_installed("emmeans")
   own <- with_arms()
   rows <- stats::na.omit(own$rows)
-  means <- function(grid) summary(grid)[c("emmean", "SE")]
+  means <- function(fit, spec, ...) summary(emmeans::emmeans(fit, spec, data = rows, ...))[c("emmean", "SE")]
   curved <- dp_fit_public(event3 ~ poly(age, 2) + factor(hormon) + log1p(nodes), own$study)
   by_glm <- glm(event3 ~ poly(age, 2) + factor(hormon) + log1p(nodes), binomial(), rows, control = glm.control(epsilon = 1e-14))
   ages <- list(age = c(40, 60))
-  found <- means(emmeans::emmeans(curved, ~ age | hormon, data = rows, at = ages))
-  expect_equal(found, means(emmeans::emmeans(by_glm, ~ age | hormon, data = rows, at = ages)), tolerance = 1e-6, ignore_attr = TRUE)
+  # an error that emmeans catches on its way leaves the caller's arguments as they are
+  expect_equal(means(curved, ~ age | hormon, at = ages), means(by_glm, ~ age | hormon, at = ages), tolerance = 1e-6, ignore_attr = TRUE)
   other <- dp_fit_public(event3 ~ relevel(size, ref = "20-50") * arm, own$study)
   by_glm <- glm(event3 ~ size * arm, binomial(), rows, control = glm.control(epsilon = 1e-14))
-  found <- means(emmeans::emmeans(other, ~ size | arm, data = rows))
-  expect_equal(found, means(emmeans::emmeans(by_glm, ~ size | arm, data = rows)), tolerance = 1e-6, ignore_attr = TRUE)
+  expect_equal(means(other, ~ size | arm), means(by_glm, ~ size | arm), tolerance = 1e-6, ignore_attr = TRUE)
 })
 
 test_that("hazards have survival's generics", {
@@ -202,9 +201,39 @@ test_that("tidy and glance are what modelsummary reads", {
   expect_equal(as.data.frame(asked)[columns], as.data.frame(table)[columns], ignore_attr = TRUE)
 })
 
-test_that("a figure of ggplot2 has a row per coefficient", {
+test_that("figures of coefficients take labels, terms, scales and numbers", {
   need_python()
+  own <- with_arms()
+  fit <- dp_fit_public(event3 ~ arm + size + age, own$study)
+  names <- names(coef(fit))[-1]
+  drawn <- function(...) {
+    file <- withr::local_tempfile(fileext = ".svg")
+    grDevices::svg(file)
+    expect_identical(plot(fit, ...), fit)
+    grDevices::dev.off()
+    length(readLines(file))
+  }
+  expect_gt(drawn(labels = c(age = "age, years"), estimates = TRUE), drawn(labels = c(age = "age, years")))
+  expect_error(plot(fit, labels = c(ages = "a")), "labels: there is no coefficient 'ages'", class = "dp_argument_error")
+  expect_error(plot(fit, terms = "ages"), "terms: there is no coefficient 'ages'", class = "dp_argument_error")
+  expect_error(plot(fit, scale = "sd"), "data must be given", class = "dp_argument_error")
   skip_if_not_installed("ggplot2")
-  fit <- dp_fit_public(event3 ~ arm + size, with_arms()$study)
-  expect_equal(levels(autoplot(fit)$data$term), rev(names(coef(fit))[-1])) # ggplot2 need not be attached
+  expect_equal(levels(autoplot(fit)$data$term), rev(names)) # ggplot2 need not be attached
+  asked <- autoplot(
+    fit, exponentiate = TRUE, terms = c("age", "size>50"), labels = c(age = "age, years"), scale = "sd", estimates = TRUE, over = own$rows
+  )
+  expect_identical(levels(asked$data$term), c("size>50", "age, years"))
+  complete <- stats::na.omit(own$rows[c("arm", "size", "age")])
+  spread <- sqrt(mean((complete$age - mean(complete$age))^2))
+  expect_equal(asked$data$estimate, unname(exp(coef(fit)[c("age", "size>50")] * c(spread, 1))))
+  expect_silent(ggplot2::ggplot_build(asked))
+  expect_match(asked$labels$x, "odds ratio, of numbers per standard deviation", fixed = TRUE)
+  expect_error(autoplot(fit, title = "x"), "no argument 'title'", class = "dp_argument_error")
+})
+
+test_that("every fit names its arguments", {
+  common <- c("delta", "mechanism", "replicate", "reuse", "description", "describe")
+  for (fit in list(dp_logit, dp_hazard, dp_linear, dp_quantile, dp_mestimate, dp_poisson, dp_multinomial)) {
+    expect_true(all(common %in% names(formals(fit))))
+  }
 })
