@@ -1,10 +1,10 @@
-"""Python processes for tests, forked from one that has imported the package: importing it takes two seconds each time.
+"""Python processes for tests, forked from one that has imported the package, which takes two seconds each time.
 
 `Popen` is used as `subprocess.Popen` is, with ``[sys.executable, "-c", code, ...]`` or ``[..., "-m", module, ...]``.
 What it starts is a process of its own: own memory, environment, folder, streams, session and signals, and an end of
-its own. It differs from one that was started by its command in what has been imported, and in who waits for it: the
-server below, which hands on how it ended. A command with other options of Python is started as usual. The operating
-system's entropy is read by these processes, as by all others.
+its own. It differs from one that was started by its command in what has been imported and what compiled code has been
+loaded, and in who waits for it: the server below, which hands on how it ended. A command with other options of Python
+is started as usual. The operating system's entropy is read by these processes, as by all others.
 """
 
 import array
@@ -27,6 +27,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from unittest import mock
 
 from jupyter_client import launcher
 
@@ -165,10 +166,10 @@ class Popen(subprocess.Popen):
         return self.returncode
 
 
-def run(command, *, given="", timeout=120, **options):
+def run(command, *, given=None, text=True, timeout=120, **options):
     """Return how a command ended and what it wrote, as `subprocess.run` does."""
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    with Popen(command, text=True, **pipes, **options) as process:
+    with Popen(command, text=text, **pipes, **options) as process:
         try:
             printed, errors = process.communicate(given, timeout=timeout)
         finally:
@@ -198,6 +199,7 @@ def serve():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the tests
     for name in IMPORTED:
         importlib.import_module(name)
+    _load_compiled_code()
     gc.collect()
     gc.freeze()
     woken, waker = os.pipe()
@@ -235,6 +237,17 @@ def serve():
         each.close()  # now: later their numbers may be those of other files
     _become(order, descriptors[:-1])
     _run(order["command"])
+
+
+def _load_compiled_code():
+    """Load and import what processes otherwise would at their first fit: fit to public rows, without noise."""
+    hdp, hdpf = (sys.modules[name] for name in ("hdpstats.api", "hdpstats.formula.api"))
+    importlib.import_module("hdpstats.mechanisms.loading").load()
+    columns = {"age": hdp.Continuous(20, 90), "event": hdp.Binary(), "time": hdp.Duration(2557)}
+    study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=hdp.Schema(columns))
+    with mock.patch("numba.get_num_threads", return_value=1):  # which starts threads
+        str(hdpf.logit("event ~ age", data=study).fit_public().summary())
+        str(hdpf.hazard("Surv(time, event) ~ age", data=study, intervals=12).fit_public().summary())
 
 
 def _report(waited_for):

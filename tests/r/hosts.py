@@ -1,9 +1,14 @@
-"""R in each of its hosts, as a process of its own: what a script prints there, and how it ends."""
+"""R in each of its hosts, as a process of its own: what a script prints there, and how it ends.
+
+Where Python is the host its process is forked (`tests.forked`), and R starts in it anew.
+"""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+from tests import forked
 
 HOSTS = ("r_bridge.call", "r_bridge run", "Rscript")
 _CALL = """
@@ -32,12 +37,5 @@ def run(host: str, code: str, *, folder: Path, library: Path, **changes: str) ->
     """Run R code from a file in a folder."""
     script = folder / "script.R"
     script.write_text(code, encoding="utf-8")
-    return subprocess.run(
-        command(host, script),
-        cwd=folder,
-        env=environment(library, **changes),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        check=False,
-        timeout=300,
-    )
+    environ = environment(library, **changes)
+    return forked.run(command(host, script), text=False, cwd=folder, env=environ, timeout=300)

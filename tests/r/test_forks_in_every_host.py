@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests import forked
 from tests.r.hosts import HOSTS, command, environment
 
 GENEROUS = 240
@@ -41,7 +42,7 @@ cat("all is well\\n")
 
 def said(program, folder, library):
     """Return the status of a session and what it printed; end it with all its forked processes where it hangs."""
-    with subprocess.Popen(
+    with forked.Popen(
         program,
         cwd=folder,
         env=environment(library),

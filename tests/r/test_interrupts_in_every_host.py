@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from tests import forked
 from tests.r.hosts import HOSTS, command, environment
 from tests.waiting import GENEROUS, until
 
@@ -55,7 +56,7 @@ def test_ctrl_c_stops_whatever_runs_and_the_ledger_is_exact(host, library, tmp_p
     script = tmp_path / "script.R"
     script.write_text(SCRIPT, encoding="utf-8")
     ends, sent = {}, set()
-    with subprocess.Popen(
+    with forked.Popen(
         command(host, script),
         cwd=tmp_path,
         env=environment(library),
@@ -93,7 +94,7 @@ def test_a_script_that_does_not_mind_interrupts_ends_at_once(host, library, tmp_
     # It says that it has begun from within the loop: an interrupt before the loop would be no interrupt of it.
     loop = 'said <- FALSE\nwhile (TRUE) if (!said) { cat("begin\\n"); flush(stdout()); said <- TRUE }\n'
     script.write_text(f"library(hdpstats)\ndp_available()\n{loop}", encoding="utf-8")
-    with subprocess.Popen(
+    with forked.Popen(
         command(host, script), cwd=tmp_path, env=environment(library), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as session:
         next(line for line in session.stdout if line == b"begin\n")
