@@ -210,7 +210,7 @@ def question(person_loss: PersonLoss, *, ridge: int = 3, centre: float = 0.2) ->
 @pytest.mark.parametrize("seed", [1])
 def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) -> None:
     """Float error, curvature and the height of the start, from declared bounds alone, against the rows."""
-    n, rng = 30, np.random.default_rng(seed)
+    n, rng = 16, np.random.default_rng(seed)
     person_loss, people = CASES[name](n, seed)
     query, D = question(person_loss), person_loss.dimension
     effort = effort_of(query, person_loss, noise=7.0, records=n)
@@ -265,9 +265,9 @@ def test_accepted_points_have_errors_no_larger_than_what_is_left_for_them(
 
 @pytest.mark.parametrize("name", CASES)
 def test_without_newton_the_public_steps_reach_the_radius(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    person_loss, people = CASES[name](30, 2)
+    person_loss, people = CASES[name](12, 2)
     query, D = question(person_loss), person_loss.dimension
-    effort = effort_of(query, person_loss, noise=0.0, records=30)
+    effort = effort_of(query, person_loss, noise=0.0, records=12)
     centre = np.array(query.centre)
     objective = people.objective(ridge=np.full(D, float(query.ridge)), centre=centre, linear=np.zeros(D))
     truth = refine(objective, start=centre, radius=Fraction(1, 10**20)).theta

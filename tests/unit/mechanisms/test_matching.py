@@ -89,7 +89,7 @@ def drawn(rng, *, n, n_public, start, clip, noise_sd):
 
 @pytest.mark.parametrize("noise_sd", [0.1, 40.0])
 def test_the_announced_covariance_is_that_of_the_errors(noise_sd):
-    rng, repeats = np.random.default_rng(2), 300
+    rng, repeats = np.random.default_rng(2), 150
     start, clip, n, n_public = TRUTH + np.array([0.3, -0.5, 0.4]), 1.2, 2000, 300
     sizes, without = [], []
     for _ in range(repeats):
@@ -99,7 +99,7 @@ def test_the_announced_covariance_is_that_of_the_errors(noise_sd):
         sizes.append(error @ np.linalg.solve(found.private.sampling + noise, error))
         at = expected(binary(people(rng, n_public)), TRUTH, asked=[(start, 1.0)], clip=clip)
         without.append(error @ np.linalg.solve(n * at.covariance, error))
-    # Chi-squared with 3 degrees of freedom: mean 3, standard error of a mean of 300 sqrt(6 / 300) = .14.
+    # Chi-squared with 3 degrees of freedom: mean 3, standard error of a mean of 150 sqrt(6 / 150) = .2.
     assert np.mean(sizes) == pytest.approx(3.0, abs=0.6)
     assert np.mean(without) > 4.2  # the control: neither noise nor the sampling of public people
 
@@ -169,7 +169,7 @@ SITES = ((2500, 70.0, 3), (900, 60.0, 2), (600, 30.0, 1))
 
 
 def test_the_announced_covariance_is_that_of_the_errors_of_several_sites():
-    rng, repeats = np.random.default_rng(12), 300
+    rng, repeats = np.random.default_rng(12), 150
     places = (START, TRUTH + np.array([0.1, -0.2, 0.1]), TRUTH)
     sizes, once = [], []
     for _ in range(repeats):
@@ -187,7 +187,7 @@ def test_the_announced_covariance_is_that_of_the_errors_of_several_sites():
             kept.append(
                 error @ np.linalg.solve(found.private.sampling + share * found.private.noise * np.eye(3), error)
             )
-    # Chi-squared with 3 degrees of freedom: the standard error of a mean of 300 is sqrt(6 / 300) = .14.
+    # Chi-squared with 3 degrees of freedom: the standard error of a mean of 150 is sqrt(6 / 150) = .2.
     assert np.mean(sizes) == pytest.approx(3.0, abs=0.6)
     assert np.mean(once) > 4.0  # the control: one noise instead of three
 

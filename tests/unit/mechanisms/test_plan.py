@@ -80,7 +80,7 @@ def simulated(rng, *, sizes, noise_sd, shares):
 @pytest.mark.parametrize("noise_sd", [2.0, 25.0])
 def test_what_is_foreseen_is_what_comes(shares, noise_sd):
     rng, sizes = np.random.default_rng(2), (3000, 1000)
-    errors = np.array([simulated(rng, sizes=sizes, noise_sd=noise_sd, shares=shares) for _ in range(120)])
+    errors = np.array([simulated(rng, sizes=sizes, noise_sd=noise_sd, shares=shares) for _ in range(60)])
     told = predicted_estimate(
         binary(people(rng, 150)),
         fit_at(TRUTH),

@@ -34,9 +34,11 @@ def named(plan):
 ONE, THREE = {"A": 3000}, {"A": 3000, "B": 1500, "C": 300}
 
 
-@pytest.mark.parametrize("delta", [0, 1e-6])
-@pytest.mark.parametrize("sizes", [ONE, THREE], ids=["1 site", "3 sites"])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize(
+    ("epsilon", "sizes", "delta"),
+    [(0.1, ONE, 0), (0.1, THREE, 1e-6), (1.0, ONE, 1e-6), (1.0, THREE, 0), (10.0, ONE, 0), (10.0, THREE, 1e-6)],
+    ids=["weak", "weak, 3 sites, delta", "1, delta", "1, 3 sites", "strong", "strong, 3 sites, delta"],
+)
 def test_a_fit_takes_what_its_plan_names_and_that_is_the_better_one(sizes, delta, epsilon):
     model = model_of(sizes)
     rounds = hdp.mechanisms.ClippedNewton(rounds=3 if delta else 1)

@@ -96,9 +96,13 @@ class Opened:
 
 
 @pytest.mark.parametrize(("one", "other"), WRITTEN, ids=[other for _, other in WRITTEN])
-@pytest.mark.parametrize("public", [PUBLIC, None], ids=["public rows", "the schema's box"])
-def test_a_model_written_otherwise_is_answered_from_the_stored_release(one, other, public):
-    check_same(Opened(hdpf.logit, study(public)), one, other)
+def test_a_model_written_otherwise_is_answered_from_the_stored_release(one, other):
+    check_same(Opened(hdpf.logit, study()), one, other)
+
+
+@pytest.mark.parametrize(("one", "other"), WRITTEN[::3], ids=[other for _, other in WRITTEN[::3]])
+def test_so_it_is_where_the_schema_alone_gives_the_scale(one, other):
+    check_same(Opened(hdpf.logit, study(None)), one, other)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_every_neighbour_is_that_of_brute_force_in_every_nested_set(monkeypatch,
     rows, points = scene(kind, p, np.random.default_rng([p, pairs]))
     m = len(points)
     some = sorted({1, 2, max(1, m // 7), max(1, m // 2)})  # not all points need be in a set
-    for sizes in ([m], some, [*some[:-1], m], [*range(1, m, max(1, m // 40)), m]):
+    for sizes in ([m], some, [*some[:-1], m], [*range(1, m, max(1, m // 12)), m]):
         place, squared = searched(rows, points, sizes)
         for number, size in enumerate(sizes):
             np.testing.assert_array_equal(place[number], brute(rows, points[:size]))
