@@ -6,6 +6,7 @@ numbers of people are chosen where the public choice of the radius would jump.
 """
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -111,11 +112,11 @@ def jump(kind, relation="add_or_remove_one"):
     return low
 
 
-def one_more(frame, kind, cell):
-    """Return the rows of a neighbour: one person more, whose cells are hostile, in the midst of the others."""
+def one_more(frame, kind, *hostile):
+    """Return the rows of a neighbour: one person more, in the midst of the others, whose cells are hostile in turn."""
     columns = {}
     rows = 2 if kind == "long form" else 1
-    for name in frame.columns:
+    for name, cell in zip(frame.columns, itertools.cycle(hostile), strict=False):
         cells = np.empty(len(frame) + rows, dtype=object)
         cells[:9], cells[9 + rows :] = frame[name].tolist()[:9], frame[name].tolist()[9:]
         for row in range(rows):
@@ -176,14 +177,14 @@ def ordinary(kind, share=0.0):
     return found, constants
 
 
-CELLS = ["nan", "1e308", "evil", "one"]
+CELLS = [("nan", "1e308", "evil", "one"), ("evil", "nan", "one", "1e308")]
 
 
-@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("cells", CELLS)
 @pytest.mark.parametrize("kind", MODELS)
-def test_one_person_more_changes_nothing_that_is_seen(kind, cell):
+def test_one_person_more_changes_nothing_that_is_seen(kind, cells):
     number = jump(kind)
-    more = one_more(FRAMES[kind](number), kind, CORNERS[cell])
+    more = one_more(FRAMES[kind](number), kind, *(CORNERS[cell] for cell in cells))
     assert seen(kind, more, noise=NOISY - number - 1) == ordinary(kind)
 
 
@@ -198,8 +199,8 @@ def test_one_person_more_changes_nothing_beside_scores_of_cut_rows():
     number, asked_for = jump("logit"), {"mechanism": hdp.mechanisms.PublicHessian(rounds=1)}
     here, _ = seen("logit", people(number), noise=NOISY - number, **asked_for)
     assert here.exception is None
-    for cell in ("nan", "1e308", "one"):
-        more = one_more(people(number), "logit", CORNERS[cell])
+    for cells in CELLS:
+        more = one_more(people(number), "logit", *(CORNERS[cell] for cell in cells))
         assert seen("logit", more, noise=NOISY - number - 1, **asked_for)[0] == here
 
 
@@ -211,8 +212,8 @@ def test_one_person_more_changes_nothing_beside_clipped_scores(kind):
     here, _ = seen(kind, FRAMES[kind](number), noise=NOISY - number, **asked_for)
     assert here.exception is None
     assert "'mu'" in repr(here.result["ledger"])
-    for cell in ("nan", "1e308", "one"):
-        more = one_more(FRAMES[kind](number), kind, CORNERS[cell])
+    for cells in CELLS:
+        more = one_more(FRAMES[kind](number), kind, *(CORNERS[cell] for cell in cells))
         assert seen(kind, more, noise=NOISY - number - 1, **asked_for)[0] == here
 
 

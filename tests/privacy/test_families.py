@@ -12,7 +12,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
-from tests.support import CORNERS, replaced, seen_of_ledger, without_numbers
+from tests.support import TOGETHER, replaced_together, seen_of_ledger, without_numbers
 
 N = 101
 SCHEMA = hdp.Schema(x=hdp.Continuous(0.5, 40, complete=True), b=hdp.Binary(complete=True))
@@ -64,8 +64,8 @@ def look(private, family, mechanism):
 def test_one_row_changes_nothing_that_is_seen(family, mechanism):
     ordinary = observe(functools.partial(look, people(), family, mechanism))
     assert ordinary.exception is None
-    for corner in list(CORNERS)[::5]:
-        neighbour = replaced(people(), ["x", "b"], CORNERS[corner], row=N - 1)
+    for corners in TOGETHER[::2]:
+        neighbour = replaced_together(people(), ["x", "b"], corners)
         assert observe(functools.partial(look, neighbour, family, mechanism)) == ordinary
 
 

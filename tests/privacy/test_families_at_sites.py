@@ -21,7 +21,7 @@ from hdpstats.mechanisms.subsample import site as subsample
 from hdpstats.mechanisms.subsample.query import SubsampleQuery
 from hdpstats.privacy.relation import Relation
 from hdpstats.schema.table import PrivateTable
-from tests.support import CORNERS, replaced, seen_of_ledger, without_numbers
+from tests.support import CORNERS, TOGETHER, replaced, replaced_together, seen_of_ledger, without_numbers
 
 SCHEMA = hdp.Schema(x=hdp.Continuous(0.5, 40, complete=True), b=hdp.Binary(complete=True))
 RANGES = {
@@ -166,8 +166,8 @@ def look(private, family, mechanism):
 def test_one_row_at_one_site_changes_nothing_that_is_seen(family, mechanism):
     ordinary = observe(functools.partial(look, sites(), family, mechanism))
     assert ordinary.exception is None
-    for corner in list(CORNERS)[::9]:
-        changed = replaced(people(SIZES["A"], seed=SIZES["A"]), ["x", "b"], CORNERS[corner], row=2)
+    for corners in TOGETHER[::4]:
+        changed = replaced_together(people(SIZES["A"], seed=SIZES["A"]), ["x", "b"], corners)
         assert observe(functools.partial(look, sites(A=changed), family, mechanism)) == ordinary
 
 
