@@ -129,7 +129,7 @@ def person(rng: np.random.Generator, name: int, *, far: float) -> pd.DataFrame:
 def farthest(
     query: ClippedNewtonQuery,
     *,
-    trials: int = 60,
+    trials: int = 42,
     total: Callable[[ClippedNewtonQuery, pd.DataFrame], np.ndarray] = lattice_sum,
 ) -> tuple[float, float]:
     """Return how far replacing one person, and adding one, moved the sum at most."""
