@@ -103,7 +103,7 @@ print("more than 99% of epsilon attained:", (ratio["as it is"] > 0.99).all())
 print("every broken version caught at every epsilon:", (ratio.drop(columns="as it is") > 1.5).all(axis=None))
 
 # %% [markdown]
-# The first column is 0.999 epsilon: the last thousandth pays for the solver and for floating point, which this formula
+# The first column is 0.999 epsilon: the last thousandth is for the solver and for floating point, which this formula
 # does not see. So for this model the proof gives nothing away: these data sets exist, and with less noise the guarantee
 # would be broken.
 
@@ -131,7 +131,7 @@ legend = axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 # their weight lose more the farther off the search may put them. No choice of noise would repair either.
 #
 # Is the formula the distribution of what really runs? With an intercept alone $\theta$ is one number, and a
-# Kolmogorov-Smirnov test answers. Below are 1,500 fits to every 20th record, through `fit`, each a paid
+# Kolmogorov-Smirnov test answers. Below are 1,500 fits to every 20th record, through `fit`, each a charged
 # replicate with fresh noise, against the distribution function of the formula. The control is the formula for half the
 # noise.
 

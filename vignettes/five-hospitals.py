@@ -19,7 +19,7 @@
 #
 # There is no server in the middle: Ann's notebook asks the five at the same time and combines what they release. In
 # what follows one hospital is killed while it is asked, the fit goes on without it and says so, and when the hospital
-# is back it rejoins without anybody paying twice. (How a custodian sets up a site: the vignette `custodian`.)
+# is back it rejoins without anybody being charged twice. (How a custodian sets up a site: the vignette `custodian`.)
 
 # %%
 import os
@@ -149,7 +149,7 @@ print(result.summary())
 
 # %% [markdown]
 # The estimate is valid without Delft, and labelled. What each hospital contributed are public facts: its size, its
-# price, where its ledger keeps the release. The weight is its share of the combined private estimate.
+# cost, where its ledger keeps the release. The weight is its share of the combined private estimate.
 
 # %%
 with pd.option_context("display.width", 200, "display.max_colwidth", 40):

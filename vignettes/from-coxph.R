@@ -50,7 +50,7 @@ cox.zph(cox)
 # %% [markdown]
 # Those of `age` and `grade3` are not quite: what grade says fades with the years. So read its ratio as an average
 # over the five years, here as below. Such checks are free on public rows. On private rows each of them would be a
-# release with a price, so settle the model here.
+# release that is charged, so settle the model here.
 
 # %% [markdown]
 # ## What has to change, and why

@@ -132,7 +132,7 @@ round(predict(fit, patients, type = "response", interval = "confidence"), 2)
 # ## What is refused
 #
 # Residuals and AIC are computed from the private rows and were not released, so they are errors and not `NULL`. A question
-# that nobody can pay any more is refused before a private record is read. Both are ordinary R conditions with a class to catch:
+# that no account affords any more is refused before a private record is read. Both are ordinary R conditions with a class to catch:
 
 # %%
 said <- function(e) writeLines(c(class(e)[1], strwrap(conditionMessage(e), 80, prefix = "  ")))

@@ -342,7 +342,7 @@ plt.show()
 #
 # - A histogram of the private records alone does well in three columns, as the paper says. Somebody must choose its
 #   classes, without looking. In many columns it is refused.
-# - `select=True` pays where points are many and close together. With combinations of levels leave it out.
+# - `select=True` helps where points are many and close together. With combinations of levels leave it out.
 # - The direct fit of the model needs no public record near a private one.
 # - Public records that are distributed like the private ones do not need any of this.
 #

@@ -81,7 +81,7 @@ shift = {
     for projected in (False, True)
 }
 print(f"the mean of 10 blocks moves by {shift[False]:,.0f} as printed, by {shift[True]:.3f} projected")
-print("the noise pays for 0.1")
+print("the noise is for 0.1")
 print("only the projected mean is private:", shift[True] <= 0.1 < shift[False])
 
 # %% [markdown]
@@ -312,7 +312,7 @@ fit = pressure.fit(epsilon=prices)
 print(fit.summary())
 
 # %% [markdown]
-# A hospital of $n_j$ people that paid $\varepsilon_j$ releases means with the variance $\Sigma_T / n_j + N_j$: what
+# A hospital of $n_j$ people that spent $\varepsilon_j$ releases means with the variance $\Sigma_T / n_j + N_j$: what
 # people differ by, and the noise, which is known. Both are public, so the weights are; they are neither equal nor in
 # proportion to the people. Cork has many people and hardly any say:
 

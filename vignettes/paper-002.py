@@ -65,7 +65,7 @@ print(f"{len(split.names)} covariates, M = {split.norm:.2f}")
 # | Hessian | $\sum_i \log\{e^{-b'x_i}/(1 + e^{-b'x_i})^2\}$, a number | $-\sum_i x_i x_i' p_i (1 - p_i)$, a matrix |
 # | noise | $2M$ | $M\,D(M\|b\|)$: $M$ at $b = 0$, always less than $2M$ |
 # | start | 0 in algorithm 2, a public fit in the results | either is private; fewer steps from the fit |
-# | $\lambda$ | by cross-validation on private records | a release as well, which nobody paid for |
+# | $\lambda$ | by cross-validation on private records | a release as well, on which no epsilon is spent |
 # | reported AUC | of private test records | the same |
 # | guarantee | $\varepsilon$ | right: a person is at one site, $\varepsilon$ and not $k\varepsilon$; steps add up |
 # | meta-analysis | weights $n_j$ | private; inverse variances are better where sites differ in size |

@@ -316,7 +316,7 @@ print("within the corrected bound:", bool(by_lambda.loc[RIDGE, "sd"] < np.sqrt(c
 # The same estimate, under differential privacy. What is different:
 #
 # - **Noise on the objective**, not on its minimiser. In the norm of the largest coordinate, gradients of 0/1 columns
-#   differ by 1, which needs a third of the variance. What the Hessian's determinant gives away is paid for.
+#   differ by 1, which needs a third of the variance. What the Hessian's determinant gives away is charged for.
 # - **An intercept**, and for continuous columns whitening by public rows. The paper's coding leaves most of a shift in
 #   a continuous column uncorrected at every $\lambda$.
 # - **Lambda by a public rule**: the smallest with which noise makes log weights vary by no more than 0.5, as public

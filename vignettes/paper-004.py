@@ -60,7 +60,7 @@ from hdpstats.papers import nguyen_hui as paper
 #
 # The paper's data set FL is `flchain`: 7,874 residents of Olmsted County, their free light chains and their deaths.
 # `prepare` scales as the paper says: it centres by private means, divides by private ranges and takes the longest
-# follow-up from the private rows. In the paper nothing is paid for that.
+# follow-up from the private rows. In the paper nothing is charged for that.
 
 # %%
 flchain = hdp.datasets.load_flchain()
@@ -135,7 +135,7 @@ def mre(estimates):
 
 # %% [markdown]
 # $\Lambda$ is chosen as the best for Algorithm 1 at $\varepsilon = 6.4$. The choice looks at the private data, and
-# nothing is paid for it either.
+# nothing is charged for it either.
 
 # %%
 grid = [0.001, 0.00316, 0.01, 0.0316, 0.1, 0.316]

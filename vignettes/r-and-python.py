@@ -156,7 +156,7 @@ assert returned.cov_params().equals(result.cov_params())
 # ## Ask, in R
 #
 # The study crosses as a handle. The rows stay where they are, and the ledger is one and the same, so R's question is
-# charged to the account that Python opened. First the question that was already paid for: it costs nothing and
+# charged to the account that Python opened. First the question that was charged already: it costs nothing and
 # returns the stored release.
 
 # %% magic_args="-i study -o again" language="R"
@@ -280,7 +280,7 @@ both.round(3)
 # %% [markdown]
 # ## What it cost, and whom
 #
-# Epsilon = 3 in all, as agreed at the beginning; who asks from here on gets the releases that were paid for. Passing
+# Epsilon = 3 in all, as agreed at the beginning; who asks from here on gets the releases charged before. Passing
 # objects between the languages, reading, drawing and comparing cost nothing. The private rows were in this process all
 # the time, as they are in any notebook: nothing here protects them from the person at the keyboard. It protects the
 # children from everybody who sees the page.

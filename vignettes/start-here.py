@@ -92,7 +92,7 @@ schema
 # out of it, as in `glm`: among private and among public records. A value outside the bounds moves to the nearest
 # bound. This happens to each record alone and without a word. A warning "32 values are missing" would tell something
 # about the records, so there is none. (`complete=True` would declare that a column has no missing cell. Nobody has
-# promised that here.)
+# declared that here.)
 #
 # This matters here. `event3` is missing where a woman was lost to follow-up before three years. How many records are
 # complete is then private, and has to be asked for, below. Because Rotterdam is in fact public we can say that
@@ -341,7 +341,7 @@ print("ten years of age:", np.isclose(otherwise.params.iloc[-1], 10 * result.par
 print("charged:", ledger.spent.epsilon - before.epsilon)
 
 # %% [markdown]
-# A second draw has to be asked for, `fit(epsilon=1, replicate=2)`, and paid for. One fit with epsilon = 2 is better
+# A second draw has to be asked for, `fit(epsilon=1, replicate=2)`, and is charged. One fit with epsilon = 2 is better
 # than two with epsilon = 1.
 #
 # ## When the file is corrected
@@ -381,7 +381,7 @@ print(ledger.verify(entry.head))
 # ## Without public rows
 #
 # Then the schema's bounds give the scale, and the noise is larger. Standard errors are no longer free: they
-# need the curvature of the likelihood, which is private. `se_share` says which part of epsilon pays for a noisy
+# need the curvature of the likelihood, which is private. `se_share` says which part of epsilon is spent on a noisy
 # copy of it; 0.15 is a usual choice, and larger models need more. `row_norm` is a declared bound on the length
 # of a row whose covariates are scaled to [-1, 1]; women with longer rows count less. A smaller bound means less
 # noise and a little less information.
@@ -397,7 +397,7 @@ print(ledger.remaining)
 
 # %% [markdown]
 # The total is spent. No further release from this data set can be charged to this account, by anybody. What
-# was paid for stays free.
+# was charged stays free.
 #
 # ## What is not protected
 #

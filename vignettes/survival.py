@@ -333,7 +333,7 @@ panel.spines[["top", "right"]].set_visible(False)
 # everybody, and calibration in fifths of predicted risk. The public women took part in the fit, which flatters the
 # figures a little.
 #
-# On private rows it is a question about private rows, and has its price. `evaluate` releases a noisy table of how
+# On private rows it is a question about private rows, and is charged. `evaluate` releases a noisy table of how
 # many women there are by risk group and by what became of them, and computes the rest from that table. It charges for
 # each woman once, so a small epsilon goes far.
 
@@ -506,8 +506,8 @@ pd.DataFrame(
 #
 # An example: death as it depends on whether the tumour has come back. The German trial does not tell relapses from
 # deaths, so there are no public rows. Then the cap is flat and the scale is the schema's, noise is larger, and
-# standard errors have to be paid for (`se_share`). So the question is small, and half of epsilon goes into its standard
-# error.
+# standard errors need epsilon of their own (`se_share`). So the question is small, and half of epsilon is spent on its
+# standard error.
 
 # %%
 raw = hdp.datasets.load_rotterdam(harmonised=False)

@@ -14,7 +14,7 @@
 # # Publish once, then ask anything
 #
 # A fit of one model answers one question. Here the custodian sells something else: **weights for public records** that
-# make these stand for the private ones. They are paid for once, under differential privacy. After that the weighted
+# make these stand for the private ones. They are charged once, under differential privacy. After that the weighted
 # public records are a data set like any other. Every table and model of it is free, by anybody, in any software.
 #
 # The question is that of a registry and a trial. The German Breast Cancer Study Group published the records of 686
@@ -278,7 +278,7 @@ errors.round(3)
 # closely. We take their course of disease as it is, given the covariates, and ask what it means for women with the
 # covariates of the registry. That is known as transporting or standardising a trial to a target population (Dahabreh
 # et al. 2020), and its one assumption is that, given these covariates, women in Rotterdam fare as women in the trial
-# do. No outcome from Rotterdam is used or paid for.
+# do. No outcome from Rotterdam is used or charged for.
 
 # %%
 transported = hdp.importance_weights(study, "~ age + size + grade3 + log1p(nodes) + hormon", epsilon=1)
@@ -423,7 +423,7 @@ print("weighting moved them away from the registry:", bool(receptors.estimate < 
 #
 # **Private people unlike any public one.** Take all 2,982 women of the registry, node-negative ones included. The
 # trial has none of these. Every one of them is counted at a woman who has positive nodes. The package cannot see how
-# many there are, but it says what public rows lack, and `distance_share=` pays for the mean distance of private people
+# many there are, but it says what public rows lack, and `distance_share=` is for the mean distance of private people
 # from the public combinations. (These are the same women as before, so it is charged to the same account.)
 
 # %%

@@ -182,7 +182,7 @@ class AccountReader(ABC):
     def stored(self, request_id: str, analyst: str | None = None) -> StoredRelease | None:
         """Return the recorded release of a request, for free, or ``None`` if there is none yet.
 
-        With an analyst, ``None`` also while he has not paid for it out of his cap: `charge` it to him and ask again.
+        With an analyst, ``None`` also while it was not charged to his cap: `charge` it to him and ask again.
         """
         name = named_analyst(analyst)
         return self._read(lambda found: found.find(request_id, name))

@@ -13,7 +13,7 @@ where *cap* is the largest epsilon and the largest delta that his caps ever had.
 
 **What a grant may change.** From the first Gaussian release that he receives, the part (epsilon_G, delta_G) of his cap
 that is set aside for these is fixed for good; a larger cap leaves more for other releases, and one that does not cover
-that part and the rest of what he received is refused. Otherwise a cap that grows because of what was seen would pay
+that part and the rest of what he received is refused. Otherwise a cap that grows because of what was seen would spend
 delta again: he uses up the part for (1, 1e-6), stops if the outcome is revealing for epsilon = 1, and is granted
 epsilon = 2 if it is not; both ends reach 1e-6. Whoever received Gaussian releases before his first cap has the part
 that the whole account has set aside: it was fixed before he received any, and all of them are charged to it.
@@ -33,7 +33,7 @@ None of what follows weakens the guarantee of people in the data. An analyst lea
 - *What others have spent.* What cannot be hidden from him is that the total does not afford a request which his own cap
   does. A refusal says so without amounts and is free. By asking for less and less he can learn how much the total still
   affords below what his cap leaves him, and thereby how much others have spent by then.
-- *Whether somebody asked the same.* Once the total affords no charge, a request that he may pay out of his cap is
+- *Whether somebody asked the same.* Once the total affords no charge, a request that his cap affords is
   answered if and only if it was charged for somebody before, as that costs the total nothing more. So he learns exactly
   which requests others have made, of those that he tries. Before that, it may show in the time of an answer, unless a
   service hands answers out at fixed times.
@@ -48,8 +48,9 @@ What the custodian publishes of the ledger (its history, its head) shows everybo
 
 **His own part of the ledger.** Caps rest on analysts learning nothing from each other, and the ledger's numbers and
 hashes show when others asked. So an analyst is shown numbers and heads of a chain of his own: his charges in an account
-are numbered 1, 2, ..., and with each release that he has paid for goes the hash of that number, of the release, and of
-the hash before. It begins with the account's id and his name, and is a function of what he asked and received alone.
+are numbered 1, 2, ..., and with each release that has been charged to him goes the hash of that number, of the
+release, and of the hash before. It begins with the account's id and his name, and is a function of what he asked and
+received alone.
 Whoever keeps such a head can have it looked up (`hdpstats.ledger.Ledger.verify`), as it follows from the entries of the
 file.
 """
@@ -175,9 +176,9 @@ class OwnPart:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCharge:
-    """Where an analyst has a request: the number of his latest charge of it, how many he paid, the head of its release.
+    """Where an analyst has a request: the number of his latest charge of it, how many charges were his, and the head.
 
-    The head is empty as long as there is no release. ``at`` is when that charge was written, to the minute.
+    The head is that of its release, empty while there is none. ``at`` is when that charge was written, to the minute.
     """
 
     number: int
@@ -204,7 +205,7 @@ def over_quota(dataset: str, part: OwnPart, analyst: str) -> QuotaExceeded:
     limits = {name: limit for name, limit in asdict(part.quota).items() if limit is not None}
     used = " and ".join(f"{getattr(part, name)} of {limit} {words[name]}" for name, limit in limits.items())
     return QuotaExceeded(
-        f"analyst {analyst!r} has used {used} on dataset {dataset!r}. Nothing was charged: use a release that was paid "
-        "for, or ask the custodian for more (hdpstats ledger grant --most-charges)",
+        f"analyst {analyst!r} has used {used} on dataset {dataset!r}. Nothing was charged: use a release charged "
+        "before, or ask the custodian for more (hdpstats ledger grant --most-charges)",
         analyst=analyst,
     )

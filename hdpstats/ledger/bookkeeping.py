@@ -198,7 +198,7 @@ class Transaction:
         """Charge a request, once as long as its computation lives: return the charge, or another holder's lease.
 
         What lies ahead must be affordable too; it is not charged. A request without a release whose holder has ended,
-        as ``over`` says, is charged again: its next draw is another one. An analyst pays out of his cap for every
+        as ``over`` says, is charged again: its next draw is another one. An analyst's cap is charged for every
         charge of what he receives, also for those that were made for somebody else.
         """
         charge, new = self.chain.charges.get(request.id), True
@@ -216,7 +216,7 @@ class Transaction:
                 new = lease is None or lease.holder != holder.name
                 if new and lease is not None and lease != over:
                     return lease
-            owed = attempt - self.chain.paid(request.id, analyst) if analyst else 0
+            owed = attempt - self.chain.charged_to(request.id, analyst) if analyst else 0
             if owed > 0:
                 self._check_affordable(request, cost.times(owed + new), ahead, analyst=analyst)
                 self._share(charge, analyst, owed)
@@ -262,12 +262,12 @@ class Transaction:
         return self._stored(charge, release_json, self.chain.head, analyst)
 
     def find(self, request_id: str, analyst: str = "") -> StoredRelease | None:
-        """Return the recorded release of a request, if there is one and the analyst, if any, has paid for it.
+        """Return the recorded release of a request, if there is one and it was charged to the analyst, if any.
 
         Its entry is checked again: the chain may have been read long ago, and the row altered since.
         """
         chain = self.chain
-        if request_id not in chain.released or (analyst and not chain.has_paid(request_id, analyst)):
+        if request_id not in chain.released or (analyst and not chain.is_charged_to(request_id, analyst)):
             return None
         entry = Entry(**self.connection.execute(_RELEASED, {"request_id": request_id}).mappings().one())
         chain.check_known(entry)

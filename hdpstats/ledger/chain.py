@@ -61,8 +61,8 @@ class Chain:
     """What the entries read so far say: hashes in order, accounts, charges, and which requests were released.
 
     ``names`` leads from every name of a dataset to the first name of the same people, under which ``accounts``,
-    ``caps`` and ``parts`` have what belongs to them; the latter two by analyst. ``held`` says who has paid for which
-    request, in order, and which number it has in his own part; ``heads`` are those of such parts. ``released`` has the
+    ``caps`` and ``parts`` have what belongs to them; the latter two by analyst. ``held`` says to whom which request was
+    charged, in order, and which number it has in his own part; ``heads`` are those of such parts. ``released`` has the
     SHA-256 of releases. Entries are followed one by one, from the first, and each is checked against those before it.
     """
 
@@ -106,17 +106,17 @@ class Chain:
         return self.parts.get((name, analyst)) or OwnPart.of(self.accounts[name].id, analyst)
 
     def own_charge(self, request_id: str, analyst: str) -> OwnCharge | None:
-        """Return where an analyst has a request, None where he has not paid for it."""
+        """Return where an analyst has a request, None where it was not charged to him."""
         return self.held.get(request_id, {}).get(analyst)
 
-    def paid(self, request_id: str, analyst: str) -> int:
-        """Return how many charges of a request an analyst has paid out of his cap."""
+    def charged_to(self, request_id: str, analyst: str) -> int:
+        """Return how many charges of a request count against an analyst's cap."""
         own = self.own_charge(request_id, analyst)
         return 0 if own is None else own.attempt
 
-    def has_paid(self, request_id: str, analyst: str) -> bool:
-        """Whether an analyst has paid for every charge of a request."""
-        return self.paid(request_id, analyst) >= self.charges[request_id].attempt
+    def is_charged_to(self, request_id: str, analyst: str) -> bool:
+        """Whether every charge of a request counts against an analyst's cap."""
+        return self.charged_to(request_id, analyst) >= self.charges[request_id].attempt
 
     def next_entry(self, **fields: Any) -> Entry:
         """Return the entry that continues the chain with the given fields, number and hash filled in."""
@@ -221,8 +221,8 @@ class Chain:
         elif self.capped(entry.dataset):
             raise damaged(entry.seq, "its analyst has no cap, where others have")
 
-    def _receive(self, entry: Entry, request_id: str, amount: Spend, *, paid: int) -> None:
-        """Let the analyst of an entry pay for a request out of his cap, so many charges of it in all."""
+    def _receive(self, entry: Entry, request_id: str, amount: Spend, *, charged: int) -> None:
+        """Charge a request to the cap of an entry's analyst, so many charges of it in all."""
         analyst, size = entry.analyst, len(entry.body)
         part = self.part(entry.dataset, analyst)
         if not part.admits(size):
@@ -230,7 +230,7 @@ class Chain:
         self._pay(entry, analyst, amount)
         part = part.charged(amount, size)
         self.parts[self.names[entry.dataset], analyst] = part
-        self._hold(request_id, analyst, OwnCharge(number=part.charges, attempt=paid, at=entry.at))
+        self._hold(request_id, analyst, OwnCharge(number=part.charges, attempt=charged, at=entry.at))
         if request_id in self.released:
             self._hand_out(entry.dataset, analyst, request_id)
 
@@ -247,14 +247,14 @@ class Chain:
 
     def _record_share(self, entry: Entry, amount: Spend) -> None:
         charge = self.charges[canonical.loads(entry.body)["request"]]
-        owed = charge.attempt - self.paid(charge.request_id, entry.analyst)
+        owed = charge.attempt - self.charged_to(charge.request_id, entry.analyst)
         if owed <= 0:
-            raise damaged(entry.seq, "its analyst has paid for its request before")
+            raise damaged(entry.seq, "its request was charged to its analyst before")
         terms = (charge.dataset, charge.version, charge.attempt, charge.cost.times(owed))
         same = terms == (entry.dataset, entry.version, entry.attempt, amount)
         if not same or entry.request_id != share_id(charge.request_id, entry.analyst):
             raise damaged(entry.seq, "it shares something else than what was charged")
-        self._receive(entry, charge.request_id, amount, paid=charge.attempt)
+        self._receive(entry, charge.request_id, amount, charged=charge.attempt)
 
     def _record_charge(self, entry: Entry, amount: Spend) -> None:
         if canonical.sha256(canonical.loads(entry.body)) != entry.request_id:
@@ -270,9 +270,9 @@ class Chain:
             raise damaged(entry.seq, "its cost is none that the account charges")
         self._pay(entry, "", amount)
         if entry.analyst:
-            if before is not None and self.paid(entry.request_id, entry.analyst) < before.attempt:
-                raise damaged(entry.seq, "its analyst has not paid for the charges before")
-            self._receive(entry, entry.request_id, amount, paid=entry.attempt)
+            if before is not None and self.charged_to(entry.request_id, entry.analyst) < before.attempt:
+                raise damaged(entry.seq, "the charges before were not charged to its analyst")
+            self._receive(entry, entry.request_id, amount, charged=entry.attempt)
         self.charges[entry.request_id] = Charge(
             request_id=entry.request_id,
             dataset=entry.dataset,
@@ -294,7 +294,7 @@ class Chain:
             part = self.parts[key]
             self.parts[key] = replace(part, bytes=part.bytes + len(entry.body))
         for analyst in self.held.get(entry.request_id, ()):
-            if self.has_paid(entry.request_id, analyst):
+            if self.is_charged_to(entry.request_id, analyst):
                 self._hand_out(entry.dataset, analyst, entry.request_id)
 
     def check_accounts(self, stored: Mapping[str, AccountTerms]) -> None:

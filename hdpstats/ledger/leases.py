@@ -1,6 +1,6 @@
 """Who computes a charged request: one computation at a time, and none that was given up.
 
-A charge pays for one draw of a mechanism. Whoever charges a request first holds the *lease* on it, and everybody else
+A charge is for one draw of a mechanism. Whoever charges a request first holds the *lease* on it, and everybody else
 waits for the stored release. A holder that is at work says so every few seconds (a *beat*). One whose process has
 ended, or that has not said so for a minute of the waiting computation's own clock, is given up: the request is charged
 again, as its next attempt, to another holder. Only the holder of the latest charge can record a release, so a holder

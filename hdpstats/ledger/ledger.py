@@ -42,7 +42,7 @@ class Ledger(AccountReader):
     """The account of the privacy spent on a dataset: durable, exact, append-only, tamper-evident.
 
     A release is charged before private rows are touched, and recorded before it is handed out. A charge is
-    never refunded, and pays for one draw of the noise. An identical request returns the recorded release for free.
+    never refunded, and is for one draw of the noise. An identical request returns the recorded release for free.
     Amounts are exact fractions, and what they amount to never exceeds the total, whatever the number of processes that
     charge at once, and although each request may be chosen after seeing the releases before it.
 
@@ -242,7 +242,7 @@ class Ledger(AccountReader):
 
         It is no matter of privacy: everybody reads and verifies all entries, so that one who asks without end slows
         down the others. What he has caused counts, also from before. A request beyond the limit is refused before
-        anything is charged (`QuotaExceeded`); what he has paid for he still receives.
+        anything is charged (`QuotaExceeded`); what has been charged to him he still receives.
 
         Parameters
         ----------
@@ -299,7 +299,7 @@ class Ledger(AccountReader):
         holder, and waits for the stored release (`hdpstats.ledger.leases`). Where the holder is given up, the request
         is charged again (``over=``), and the new charge has a draw of its own.
 
-        An analyst pays for a request out of his cap as well: once for each of its charges. If it was charged for
+        A request is charged to an analyst's cap as well: once for each of its charges. If it was charged for
         somebody else before, his cap is charged and the total is not; ask `stored` again then, before anything is
         computed. The custodian's own requests name no analyst and have no cap.
 
@@ -311,7 +311,7 @@ class Ledger(AccountReader):
             What its release costs; `charged` says what is charged for it.
         ahead
             What the later rounds of the same fit will cost, one by one. It is not charged, but must be left after this
-            charge, so that no fit ends half paid for.
+            charge, so that no fit ends half charged.
         analyst
             Who will receive the release.
         holder
@@ -352,7 +352,7 @@ class Ledger(AccountReader):
         """Record the release of a charge and return what may be handed out.
 
         Only the latest charge of a request can have a release, and only one: of a holder that was given up nothing is
-        recorded. For an analyst who has paid for it, its place is that in his own part of the ledger.
+        recorded. For an analyst to whom it was charged, its place is that in his own part of the ledger.
 
         Raises
         ------

@@ -264,7 +264,8 @@ class Entry:
     """One row of the append-only table, exactly as it is stored; amounts are fractions written as text.
 
     ``analyst`` is empty where the entry concerns nobody in particular. ``attempt`` numbers the charges of a request,
-    and says of a release which of them it belongs to, of a share up to which they are paid; it is 0 elsewhere.
+    and says of a release which of them it belongs to, of a share up to which of them the analyst is charged; it is 0
+    elsewhere.
     """
 
     seq: int
@@ -289,7 +290,7 @@ def insufficient(dataset: str, cost: Spend, balance: Balance | None, analyst: st
     Without a balance the total refuses an analyst, who is not shown what others have spent.
     """
     asked = "" if cost.asked is None else f" to keep {in_words(cost.asked)}"
-    remedy = "ask for less, or use a release that was paid for"
+    remedy = "ask for less, or use a release that was charged before"
     if balance is None:
         left = f"dataset {dataset!r} does not afford it to all analysts together"
     else:

@@ -13,7 +13,7 @@ Constants, all of them computed from the table by the site itself, in exact arit
 * slopes are mixtures of the slopes between nodes: ``l'' <= max (node' - node) / step``.
 
 So nobody needs to trust what the table was said to be: a wrong declaration changes what is estimated, never what is
-promised.
+guaranteed.
 """
 
 import itertools

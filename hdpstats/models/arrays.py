@@ -84,7 +84,7 @@ class ArrayOptions(TypedDict, total=False):
 
     ``public_endog``, ``public_exog``: public rows; the outcome may be left out. ``intercept``: whether the model has a
     constant, by default it has. ``complete``: whether it is known, from elsewhere than the private arrays, that they
-    have no missing cell; then no part of epsilon pays for the number of complete rows. ``ledger``, ``budget``: the
+    have no missing cell; then no part of epsilon is spent on the number of complete rows. ``ledger``, ``budget``: the
     account; one of the two.
     """
 

@@ -27,7 +27,7 @@ from hdpstats.records.cohort import CohortMoments
 from hdpstats.results.public_cohort import NO_SEED
 
 LEAST_AVERAGES, MOST_AVERAGES = Fraction(1, 50), Fraction(3, 20)
-"""Bounds of the part of epsilon that pays for averages of a fit's own people."""
+"""Bounds of the part of epsilon that is spent on averages of a fit's own people."""
 
 WANTED_NOISE: Final = 0.25
 """The standard deviation of the noise of an average, in public standard deviations, which that part is to reach."""
@@ -151,7 +151,7 @@ class OwnDescription:
     after: tuple[float, ...]
 
     def share(self, epsilon: Fraction, *, records: int) -> Fraction:
-        r"""Return the part of epsilon that pays for it; 0 where noise would hide it even at the largest part.
+        r"""Return the part of epsilon that is spent on it; 0 where noise would hide it even at the largest part.
 
         The noise of an average at a part ``s`` has the standard deviation :math:`r \sqrt{(k + 1)(k + 2) / 3} /
         (n s \epsilon)`, with ``k`` of them and the largest range ``r`` in public standard deviations: the part is what

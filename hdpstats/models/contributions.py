@@ -50,7 +50,7 @@ class Contributions(Generic[Q, R]):
     missing : tuple of Missing
         The sites that did not, with reasons.
     alone : mapping of str to SiteRecords
-        The sites that were charged before and then answered nothing else: their people paid too.
+        The sites that were charged before and then answered nothing else: their people were charged too.
     """
 
     given: Mapping[str, Contribution[Q, R]]

@@ -54,7 +54,7 @@ class Distribution(Model):
         bounds imply it (probabilities, means, the ``sd`` of a normal distribution).
     complete
         Whether it is known, from elsewhere than the private numbers, that none is missing (NaN). By default it is not:
-        a part of epsilon pays for the noisy number of those that are there.
+        a part of epsilon is spent on the noisy number of those that are there.
     ledger, budget
         The account; one of the two.
 

@@ -165,7 +165,7 @@ class HazardSpec(LossSpec):
         )
 
     def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
+        """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
         side, spent, relation = self.public, epsilon * (1 - share), self.study.relation
         if side is not None:
             person_loss = self.person_loss(self.model_at(side.baseline, side.geometry, side.cap))

@@ -210,7 +210,7 @@ class ReleasedWeights:
 
 
 def release_weights(request: WeightsRequest) -> ReleasedWeights:
-    """Ask the site for everything; the first query is refused where the account could not pay for all of them."""
+    """Ask the site for everything; the first query is refused where the account could not afford all of them."""
     candidates = None if request.select == "none" else candidates_of(request.public)
     if candidates is None or len(candidates.sizes) == 1:
         parts = request.parts

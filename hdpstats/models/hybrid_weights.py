@@ -79,7 +79,7 @@ def hybrid_weights(
         True or ``"distance"``: a part of epsilon chooses how many points to count at, by how far private people are
         from them. ``"loss"``: counts are released first, at the most points; coefficients of ``model`` are computed
         from them with more and more points merged, and a part of epsilon chooses those that fit private people best.
-        ``"curve"``: the same, and that part pays for the error of each size in predicting private people, up to 10
+        ``"curve"``: the same, and that part is spent on the error of each size in predicting private people, up to 10
         noisy numbers that share it, so that each has 10 times the noise of one: only for many people or a large
         epsilon.
     model
@@ -89,11 +89,11 @@ def hybrid_weights(
         ``"clip"``: negative counts are set to 0. ``"none"``: weights may be negative, which most software refuses;
         means and fits are then free of the bias of a projection, and their standard errors exact in the noise.
     share
-        The part of epsilon that pays for the choice.
+        The part of epsilon that is spent on the choice.
     distance_share
         A part of epsilon for the mean distance of private people from the points: a bound on the bias, in the notes.
     description
-        A description that was paid for before, ``hdp.describe(study, columns, complete=True, epsilon=...)``: weights
+        A description that was charged before, ``hdp.describe(study, columns, complete=True, epsilon=...)``: weights
         are calibrated to the shares, means and squares that it tells of these columns, at no further charge.
     replicate
         Number of the draw: the same call returns the stored release, another number an independent one.

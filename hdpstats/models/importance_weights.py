@@ -90,7 +90,7 @@ def importance_weights(
     mechanism
         ``"objective"``, ``"output"``, or ``"auto"``: the one with the smaller error that public rows predict.
     description
-        A description that was paid for before, ``hdp.describe(study, columns, complete=True, epsilon=...)``: weights
+        A description that was charged before, ``hdp.describe(study, columns, complete=True, epsilon=...)``: weights
         are calibrated to the shares, means and squares that it tells of these columns, at no further charge.
     replicate
         Number of the draw: the same call returns the stored release, another number an independent one.

@@ -305,7 +305,7 @@ class Model(ABC):
         ----------
         epsilon
             What the release may cost each person, from 1e-6 to 50; a dictionary by site where sites differ. A person is
-            at one site and pays there, whatever the number of sites.
+            at one site and is charged there, whatever the number of sites.
         delta
             A small probability with which the bound may fail, for mechanisms that use one; objective and output
             perturbation do where normal noise is the smaller one, and are else pure, which is stronger.
@@ -315,7 +315,7 @@ class Model(ABC):
             clipped_newton where there are 12 public people per coefficient and `plan` predicts smaller standard
             errors of it (of regressions clearly smaller).
         se_share
-            Share of epsilon that pays for a noisy Hessian: for standard errors without public rows, or for standard
+            Share of epsilon that is spent on a noisy Hessian: for standard errors without public rows, or for standard
             errors by the curvature of the private covariates themselves, correlations included.
         replicate
             Number of the draw.

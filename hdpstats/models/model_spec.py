@@ -185,7 +185,7 @@ class LossSpec(ModelSpec):
 
     @abstractmethod
     def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
+        """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
 
     def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
         """Return the query of one fit by objective perturbation."""

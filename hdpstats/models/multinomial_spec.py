@@ -117,7 +117,7 @@ class MultinomialSpec(LossSpec):
         )
 
     def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
+        """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
         price = MultinomialPrice(
             others=self.others,
             epsilon=float(epsilon * (1 - share - SMOOTHING_SHARE)),

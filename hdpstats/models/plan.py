@@ -32,7 +32,7 @@ LITTLE = 0.1
 DIFFER = "they allow for coefficients of private people that are not those of public people"
 
 COUNTED = (
-    " Rows with missing cells are left out: a part of epsilon pays for the number of the others. The plan is for "
+    " Rows with missing cells are left out: a part of epsilon is spent on the number of the others. The plan is for "
     "records without missing cells; plan(n=...) is for fewer."
 )
 """Where rows may be left out."""
@@ -194,7 +194,7 @@ def _verdict(part: pd.DataFrame) -> str:
     noise = float(np.median(part["privacy"] ** 2 / part["private_only"] ** 2))
     words = f"privacy noise is {noise:.0%} of the private estimate's variance (mechanism {part['mechanism'].iloc[0]})"
     if not part["reported"].all():
-        reason = "the noisy Hessian they need is not paid for, or is hidden by its own noise"
+        reason = "the noisy Hessian they need is not asked for, or is hidden by its own noise"
         return f"{words}; a fit would report no standard errors: {reason}"
     if part["public_only"].isna().all():
         return words

@@ -89,7 +89,7 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
 
 
 def rests_on_averages(mechanism: PointMechanism) -> bool:
-    """Return whether errors of a mechanism follow from averages of private people; not where a Hessian is paid for."""
+    """Return whether errors of a mechanism follow from averages of private people; not where a Hessian is asked for."""
     return isinstance(mechanism, ObjectivePerturbation) and not mechanism.share
 
 

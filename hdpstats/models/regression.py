@@ -37,7 +37,7 @@ class Logit(Model):
         Whether the model has a constant.
     complete
         Whether it is known, from elsewhere than the private arrays, that they have no missing cell (NaN). By default it
-        is not: rows with one are left out, and a part of epsilon pays for the noisy number of the others.
+        is not: rows with one are left out, and a part of epsilon is spent on the noisy number of the others.
     ledger, budget
         The account; one of the two.
     row_norm
@@ -183,7 +183,7 @@ class Linear(Model):
         Whether the model has a constant.
     complete
         Whether it is known, from elsewhere than the private arrays, that they have no missing cell (NaN). By default it
-        is not: rows with one are left out, and a part of epsilon pays for the noisy number of the others.
+        is not: rows with one are left out, and a part of epsilon is spent on the noisy number of the others.
     ledger, budget
         The account; one of the two.
     row_norm

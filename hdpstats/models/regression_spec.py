@@ -238,10 +238,10 @@ class RegressionSpec(LossSpec):
         )
 
     def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return model, centre and ridge of a fit by objective perturbation; ``share`` pays for a noisy Hessian."""
+        """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
         if share and self.meat is None:
             raise MechanismError(
-                f"se_share pays for a Hessian, which does not give the standard errors of the {self.loss.name} loss; "
+                f"se_share is spent on a Hessian, which does not give standard errors of the {self.loss.name} loss; "
                 "leave it out: they come from public rows with the outcome",
                 available=("objective", "output", "exponential"),
             )

@@ -24,7 +24,7 @@ class FitRequest:
     """One fit that may spend ``epsilon`` and ``delta`` on a mechanism; ``replicate`` numbers independent draws.
 
     Without a mechanism the model chooses. ``epsilons`` are those of sites by name where they differ; ``epsilon`` is
-    then the largest. ``description`` is one of the private cohort that was paid for before; without it the fit asks
+    then the largest. ``description`` is one of the private cohort that was charged before; without it the fit asks
     for what it needs to know of the cohort, unless not told to ``describe``.
     """
 

@@ -86,7 +86,7 @@ class RecordCounts:
 def planned_records(
     spec: ModelSpec, request: FitRequest, people: Mapping[str, int], *, averages: bool = False, expected: bool = True
 ) -> dict[str, SiteRecords]:
-    """Return what to plan a fit with: what is known of people, and what is left of the request once that is paid for.
+    """Return what to plan a fit with: what is known of people, and what is left of the request once that is charged.
 
     ``averages`` says whether the mechanism has use for averages of private people, ``expected`` whether those that are
     to be asked for are predicted from public rows.
@@ -111,10 +111,10 @@ def planned_records(
 
 def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:
     """Return a site with less to spend where averages of its people are to be asked for."""
-    paid = rounded_down(whole * own.share(whole, records=site.most), EPSILON_GRAIN)
-    if not paid:
+    spent = rounded_down(whole * own.share(whole, records=site.most), EPSILON_GRAIN)
+    if not spent:
         return site
-    return replace(site, for_averages=paid, request=replace(site.request, epsilon=site.request.epsilon - paid))
+    return replace(site, for_averages=spent, request=replace(site.request, epsilon=site.request.epsilon - spent))
 
 
 def _described(spec: ModelSpec, site: SiteRecords, description: SiteDescription) -> SiteRecords:
@@ -137,8 +137,8 @@ def _counted(spec: ModelSpec, site: SiteRecords) -> SiteRecords:
     epsilon = site.request.epsilon
     needs = spec.needs if site.request.describe else ()
     left = left_for_fit(spec.study, needs, epsilon, records=site.most)
-    paid = epsilon - left
-    return replace(site, records_sd=count_sd(paid), for_count=paid, request=replace(site.request, epsilon=left))
+    spent = epsilon - left
+    return replace(site, records_sd=count_sd(spent), for_count=spent, request=replace(site.request, epsilon=left))
 
 
 def record_counts(
@@ -147,7 +147,7 @@ def record_counts(
     """Return what is known of the people of each site who count, released first where it is private and not described.
 
     ``first_query`` returns the first query of the fit to a site. It is tried with the declared numbers, so that a fit
-    that no proof covers, or that could not be paid, is refused before anything is released. Fits of one epsilon to the
+    that no proof covers, or that no account affords, is refused before anything is released. Fits of one epsilon to the
     same columns of the same people share a number: the same question is answered once. What is asked about averages
     does not depend on the number that was released before.
     """

@@ -22,7 +22,7 @@ class MechanismName(StrEnum):
     """The mechanisms whose proofs the package holds, by name."""
 
     OBJECTIVE = "objective perturbation (K-norm noise, coupled analysis)"
-    OBJECTIVE_PAYING = "objective perturbation (K-norm noise, determinant paid for)"
+    OBJECTIVE_DETERMINANT = "objective perturbation (K-norm noise, determinant charged for)"
     GAUSSIAN_OBJECTIVE = "objective perturbation (Gaussian noise)"
     OUTPUT = "output perturbation (L2 K-norm noise on the certified minimiser)"
     GAUSSIAN_OUTPUT = "output perturbation (Gaussian noise on the certified minimiser)"

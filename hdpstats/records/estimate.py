@@ -60,7 +60,7 @@ class ErrorDistribution:
 
     @property
     def marginal(self) -> "ErrorDistribution":
-        """The distribution of each coefficient by itself, without the draws, which take the most room in a file."""
+        """The distribution of each coefficient by itself, without the draws, which are most of a file."""
         return replace(self, draws=None)
 
     def joint(self) -> ErrorDraws:

@@ -33,7 +33,7 @@ class MinimiserQuery(ChargedQuery, ABC):
     delta : Fraction
         Above 0 where the noise has no pure guarantee.
     hessian_share : Fraction
-        The share of epsilon that pays for a noisy Hessian for standard errors; with 0 there is none.
+        The share of epsilon that is spent on a noisy Hessian for standard errors; with 0 there is none.
     """
 
     centre: tuple[float, ...]

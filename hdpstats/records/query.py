@@ -14,7 +14,7 @@ from hdpstats.records.limits import LARGEST_AMOUNT, Ahead, check_ahead
 
 
 class Query(Record, ABC):
-    """A question to a site: plain public data, with its price written on it.
+    """A question to a site: plain public data, in which its cost is written.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class StepQuery(ChargedQuery, ABC):
 
 
 def check_pure(query: Query, what: str) -> None:
-    """Refuse a query whose price is no pure epsilon above 0, or whose later questions' prices are none."""
+    """Refuse a query whose cost is no pure epsilon above 0, or whose later questions' costs are none."""
     check_epsilon(query)
     if not (query.epsilon > 0 and query.delta == 0 and query.epsilon.denominator <= 10**30):
         raise MechanismError(f"{what} needs epsilon > 0 of at most 30 digits, and is pure: delta must be 0")
@@ -109,9 +109,9 @@ class LedgerEntry(Record):
         What each of its charges was: what the release costs, rounded up to the grain of charges and at least the
         account's floor (`hdpstats.privacy.charging`).
     stored : str or None
-        Where the ledger had the release already and nothing was computed: when it was charged, in UTC to the minute (to
-        an analyst: when he paid for it). None where the release was computed for this answer. Releases that differ in
-        it alone are equal.
+        Where the ledger had the release already and nothing was computed: when it was charged (to an
+        analyst: to him), in UTC to the minute. None where the release was computed for this answer. Releases that
+        differ in it alone are equal.
     """
 
     dataset: str

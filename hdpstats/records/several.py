@@ -251,7 +251,7 @@ def answers_in(release: Release) -> tuple[Release, ...]:
 
 
 def charged_events(release: Release | None) -> tuple[PrivacyEvent, ...]:
-    """Return what people paid for a release: its events, as often as its request was charged.
+    """Return what a release was charged to its people: its events, as often as its request was charged.
 
     A request is charged again where a process that computed it ended before; which draw is handed out may then depend
     on each of them (`hdpstats.sites.attempts`).

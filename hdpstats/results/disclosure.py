@@ -33,7 +33,7 @@ _COMPOSITION = (
     "epsilons and deltas of the events add up; so do the squared mu of Gaussian ones, which become an epsilon and a "
     "delta at the end (Gaussian differential privacy)"
 )
-_AT_SITES = "every person is at one site, and pays for the events of that site only; there, "
+_AT_SITES = "every person is at one site, and is charged for the events of that site only; there, "
 _IMPLEMENTATION = {"package": "hdpstats", "version": __version__, "noise": "exact lattice samplers, OS entropy"}
 
 

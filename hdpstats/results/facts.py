@@ -131,7 +131,7 @@ class ModelFacts(Record):
         The family of distributions whose parameters were estimated, where there are no covariates.
     records_sd : float or None
         The standard deviation of the noise in ``records`` of a fit to weighted rows, or where a description that was
-        paid for before tells them; None where they are public, and in other fits, whose result has it in ``count``.
+        charged before tells them; None where they are public, and in other fits, whose result has it in ``count``.
     complete_rows : bool or None
         Whether such a noisy number leaves out rows that lack a column; None where ``records_sd`` is.
 

@@ -53,7 +53,7 @@ def tree_of(given: object, *, name: str) -> Group:
 
 
 def _sites_of(result: Result, name: str) -> Group:
-    """Return the sites of a result; the first one stands for those too whose people paid and that gave no estimate."""
+    """Return the sites of a result; the first one stands for those too that were charged and gave no estimate."""
     given, counts = _by_site(result.release), _by_site(result.count)
     used = [(site, site.estimate) for site in result.site_facts if site.estimate is not None]
     others = [site for site in result.site_facts if site.estimate is None]

@@ -54,7 +54,7 @@ _HAZARDS: Final = "Tutz G, Schmid M (2016). Modeling Discrete Time-to-Event Data
 
 SOURCES: Final = {
     MechanismName.OBJECTIVE: (_OBJECTIVE, _HYBRID),
-    MechanismName.OBJECTIVE_PAYING: (_OBJECTIVE, _HYBRID),
+    MechanismName.OBJECTIVE_DETERMINANT: (_OBJECTIVE, _HYBRID),
     MechanismName.GAUSSIAN_OBJECTIVE: (_OBJECTIVE, _HYBRID),
     MechanismName.OUTPUT: (_OBJECTIVE, _HYBRID),
     MechanismName.GAUSSIAN_OUTPUT: (_OBJECTIVE, _HYBRID),
@@ -136,10 +136,10 @@ def _described(result: "Result") -> list[str]:
         return []
     columns = dict.fromkeys(column.name for _, query in known.queries for column in query.columns)
     cost = decimal(max(query.epsilon for _, query in known.queries))
-    paid = f"part of this loss, epsilon = {cost}" if known.charged else f"released before, at epsilon = {cost} besides"
+    charged = f"part of this loss, epsilon = {cost}" if known.charged else f"charged before, epsilon = {cost} besides"
     return [
-        f"Standard errors rest on noisy averages of {', '.join(columns)} among the private people ({paid}), to which "
-        "the public rows were raked."
+        f"Standard errors rest on noisy averages of {', '.join(columns)} among the private people ({charged}), to "
+        "which the public rows were raked."
     ]
 
 

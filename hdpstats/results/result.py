@@ -186,7 +186,7 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
 
         Columns site, status ("answered", or which round it did not answer and why), records, epsilon, delta, rounds,
         weight (its share of the combined private estimate), dataset and entry (where its ledger keeps the last
-        release). Every person is at one site, and pays that site's epsilon.
+        release). Every person is at one site, and is charged that site's epsilon.
         """
         return sites_table(self.site_facts)
 

@@ -74,7 +74,7 @@ class DescribedCohort(Record):
     Attributes
     ----------
     charged : bool
-        Whether the fit asked for it, and its guarantee includes it; False where it was paid for before.
+        Whether the fit asked for it, and its guarantee includes it; False where it was charged before.
     queries, releases : tuple of (str, DescriptionQuery) and of (str, DescriptionRelease)
         What each site was asked and what it answered.
     """
@@ -95,7 +95,7 @@ class Released:
     """What was asked, what the sites released and what that guarantees; nothing of it in a fit to public rows alone.
 
     The fields are those of `hdpstats.results.Result`; ``sites`` is its ``site_facts``. ``description`` is what the fit
-    knew of the private people: part of what it asked for, or paid for before.
+    knew of the private people: part of what it asked for, or charged before.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def charged_releases(released: Released) -> list[Release]:
 
 
 def described_rows(released: Released) -> list[tuple[str, str]]:
-    """Return what a fit paid to know its people, or which description of them it rests on, as names and values."""
+    """Return what a fit spent to know its people, or which description of them it rests on, as names and values."""
     known, guarantee = released.description, released.guarantee
     if known is not None and not known.charged:
         entries = "; ".join(f"data set {e.dataset!r}, version {e.version}, entry {e.number}" for e in known.entries)
@@ -174,7 +174,7 @@ def stored_rows(places: Sequence["LedgerEntry | DataSet"]) -> list[tuple[str, st
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataSet:
-    """A data set whose people paid for a result.
+    """A data set whose people a result was charged to.
 
     Attributes
     ----------
@@ -199,7 +199,7 @@ class DataSet:
 def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContribution]) -> tuple[DataSet, ...]:
     """Return the data sets of releases, and of all that sites were charged, each once.
 
-    Accounts of ledgers show whether two results are of the same people. The data sets are all whose people paid: also
+    Accounts of ledgers show whether two results are of the same people. The data sets are all that were charged: also
     of a site that released its number of people and then gave nothing else.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Public rows with weights that make them stand for the private ones: paid for once, analysed any number of times."""
+"""Public rows with weights that make them stand for the private ones: charged once, analysed any number of times."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -17,7 +17,7 @@ What else depends on them and on ``D`` is how long computations took, and whethe
 assumption that this shows no more than the values do: that :math:`(M(D, \omega_j), \text{ended in time})` is as private
 as :math:`M(D, \omega_j)` (`hdpstats.custodian` bounds time by public facts; a computation that one record makes fail
 is a defect of its mechanism). Then the release is chosen from :math:`(M(D, \omega_1), \dots, M(D, \omega_J))`, which is
-:math:`J \epsilon`-DP by composition (Dwork et al. 2006), and all ``J`` charges were paid for before the rows were read,
+:math:`J \epsilon`-DP by composition (Dwork et al. 2006), and all ``J`` charges were made before the rows were read,
 by the account and by every analyst who receives the release out of his cap. A request whose computations all live has
 ``J = 1``.
 
@@ -160,8 +160,8 @@ def drawn_once(
 ) -> tuple[StoredRelease, bool]:
     """Return the stored release of a request: charge it and compute it if it has none, or wait for who does.
 
-    With it, whether the ledger had it before, and the analyst had paid for it: to him, what was computed for somebody
-    else before is as new as any other release, since he is not shown that anybody asked.
+    With it, whether the ledger had it before, charged to the analyst: to him, what was computed for somebody else is as
+    new as any other release, since he is not shown that anybody asked.
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ def silence() -> Iterator[None]:
 
 
 def warn_if_charged_again(entry: LedgerEntry) -> None:
-    """Say that a release was paid for more than once."""
+    """Say that a release was charged more than once."""
     if entry.attempt > 1:
         warnings.warn(
             f"this release was charged {entry.attempt} times: a process that computed it before ended, or was not "

@@ -1,4 +1,4 @@
-"""What a site shows and is shown: its public facts, the price of a query, an account, public rows, refusals.
+"""What a site shows and is shown: its public facts, the cost of a query, an account, public rows, refusals.
 
 A refusal has one of the fixed codes at the end of this module: they are all that a response says where it does not
 answer. Whatever an error inside a site says stays there, in the custodian's log.
@@ -282,13 +282,13 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
             409,
             InsufficientBudget,
             "the site's ledger refuses: the release would cost more than is left, in all or to you. Nothing was "
-            "charged: ask for less, or use a release that was paid for; site.account() says what you have received",
+            "charged: ask for less, or use a release charged before; site.account() says what you have received",
         ),
         "quota": Refusal(
             409,
             QuotaExceeded,
             "you have caused as many charges, or have as much stored, as the custodian allows, and nothing was "
-            "charged; use a release that was paid for, or ask the custodian for more",
+            "charged; use a release that was charged before, or ask the custodian for more",
         ),
         "budget": Refusal(
             409, BudgetError, "the query costs more privacy than the site allows at once, and nothing was charged"

@@ -57,7 +57,7 @@ class Study:
     relation
         ``"replace_one"``: one person's record may be any other, the number of records is public.
         ``"add_or_remove_one"``: one person may be there or not, the number is never read but through noise, which each
-        fit pays for; it needs ``n_max``.
+        fit spends epsilon on; it needs ``n_max``.
     unit
         The column that names the person, where a person has several rows; all rows of a person are protected together.
         A ledger must have been opened with it. The schema need not declare it. Cells are read as text (1, 1.0 and "1"

@@ -1,4 +1,4 @@
-"""Families at several sites: a replaced person moves one site's sums, by what that site's noise pays for, and no more.
+"""Families at several sites: a replaced person moves one site's sums, by what that site's noise covers, and no more.
 
 Noise is turned off and its distribution is recorded, so that the exact loss of a whole fit is known: the sum over sites
 of the rate of a site's noise times how far its released integers move.
@@ -91,7 +91,7 @@ def test_the_worst_neighbours_of_every_site_attain_its_own_epsilon():
 
 @pytest.mark.usefixtures("no_noise")
 def test_blocks_of_rows_are_made_by_place_and_not_by_value():
-    """Where rows are sorted first, one person shifts every block, and the fit loses four times what is paid for."""
+    """Where rows are sorted first, one person shifts every block, and the fit loses four times what is charged."""
     frame = people(40).assign(x=np.repeat([1.0, 11.0, 21.0, 31.0], 10))
     changed = frame.copy()
     changed.loc[39, "x"] = 0.5

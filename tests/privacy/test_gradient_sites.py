@@ -1,4 +1,4 @@
-"""Rounds at several sites: a person moves the sums of one site, by what that site's noise pays for.
+"""Rounds at several sites: a person moves the sums of one site, by what that site's noise covers.
 
 Noise is turned off and its distribution is recorded, so that the exact loss of a transcript is known: normal noise of
 standard deviation s on a sum that moves by d is (|d| / s)-Gaussian, and rounds add in squares.

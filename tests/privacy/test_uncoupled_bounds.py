@@ -1,6 +1,6 @@
 """The claimed privacy of objective perturbation without a coupling, against a search for the worst neighbours.
 
-As `test_objective_bounds`, for every loss that pays for its determinant: the exact log-ratio of the densities of the
+As `test_objective_bounds`, for every loss whose determinant is charged for: the exact log-ratio of the densities of the
 perturbed minimiser is maximised, and each wrong constant must be found.
 """
 

@@ -106,7 +106,7 @@ def test_a_site_killed_between_charge_and_release_is_left_out_and_rejoins(hospit
     spent = hospitals.spent()
     assert {name: spent[name].epsilon - before[name].epsilon for name in ROWS} == dict.fromkeys(ROWS, 1)
 
-    # Restarted, it rejoins: the same fit has E's answer too. The draw that died with its process is paid for, and so is
+    # Restarted, it rejoins: the same fit has E's answer too. The draw that died with its process is charged, and so is
     # the next one; nobody else is charged.
     hospitals.all_up()
     with pytest.warns(ChargedAgain, match="2 times"):
@@ -186,7 +186,7 @@ def test_below_the_quorum_there_is_no_result_and_nothing_is_lost(hospitals, mode
     result = model(hospitals.study(deadline=LONG)).fit(epsilon=1.0, replicate=replicate, **options)
     assert set(result.sites["status"]) == {"answered"}
     first = {name: answers_in(part)[0].entry.number for name, part in result.release.sites}
-    for name in "AB":  # the first round of both was paid for before
+    for name in "AB":  # the first round of both was charged before
         history = hospitals.running[name].account().history("ann").set_index("entry")
         assert history.loc[first[name], "request"] == charges[name][-1][:12]
         later = 0 if options == OBJECTIVE else ROUNDS - 1

@@ -3,7 +3,7 @@ r"""Weights of public rows from private counts, as data flow: public points, can
 **Candidates.** Public points in farthest-first order (Gonzalez 1985): of any beginning of it, no public row is farther
 than about necessary. Sizes double from `SMALLEST` to `LARGEST`.
 
-**The price of a size.** With ``m`` points the noise in a weighted sum of a function with values of size ``s`` has the
+**What a size costs.** With ``m`` points the noise in a weighted sum of a function with values of size ``s`` has the
 standard deviation :math:`s \sqrt{m v}`, ``v`` being the variance of the noise of a count. Moving people to their points
 changes the sum by at most the slope of the function times the sum of distances; as they move in all directions, by far
 less. The cost of a size is the sum of distances plus `NOISE_PER_DISTANCE` times :math:`\sqrt{m v}`. That factor is no

@@ -154,7 +154,7 @@ class DensityRatioPersonLoss(PersonLoss):
         return True
 
     @property
-    def pays_determinant(self) -> bool:
+    def charges_determinant(self) -> bool:
         """The determinant has its own part of epsilon."""
         return True
 

@@ -35,7 +35,7 @@ class ObjectivePerturbation(WithHessianShare):
     Parameters
     ----------
     se_share
-        Share of epsilon, from 0 to 0.9, that pays for a noisy Hessian: standard errors then rest on the private
+        Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian: standard errors then rest on the private
         covariates, not on public rows.
 
     Examples

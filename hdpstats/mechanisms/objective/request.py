@@ -15,8 +15,9 @@ curvature ``H``.
 **With public rows without outcomes, or without public rows.** Centred at zero with half
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
-**Losses without a coupling**, the multinomial one among them, pay for the determinant (`hdpstats.privacy.determinant`):
-the first ridge is what makes it cost a twentieth of epsilon, a seventh without a public fit.
+**Losses without a coupling**, the multinomial one among them, are charged for the determinant
+(`hdpstats.privacy.determinant`): the first ridge is what makes it cost a twentieth of epsilon, a seventh without a
+public fit.
 """
 
 import math
@@ -46,10 +47,10 @@ PULL = 0.3
 CHEAP = 2.0
 """Ridge over the same where there is no public fit to pull to."""
 
-PAID, PAID_ALONE = 1.0 / 20.0, 1.0 / 7.0
+SHARE, SHARE_ALONE = 1.0 / 20.0, 1.0 / 7.0
 """Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without."""
 
-MOST_PAID = 5.0
+MOST_EXPONENT = 5.0
 """And no more than this much of it, however large it is: a ridge need not vanish."""
 
 
@@ -83,8 +84,8 @@ class LossPrice(ABC):
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
 
     def paid_ridge(self, beta: float, *, alone: bool) -> float:
-        """Return the ridge at which the determinant of a trace ``beta`` costs its share of epsilon, `PAID`."""
-        return beta / math.expm1(min((PAID_ALONE if alone else PAID) * self.epsilon, MOST_PAID))
+        """Return the ridge at which the determinant of a trace ``beta`` costs its share of epsilon, `SHARE`."""
+        return beta / math.expm1(min((SHARE_ALONE if alone else SHARE) * self.epsilon, MOST_EXPONENT))
 
 
 @final

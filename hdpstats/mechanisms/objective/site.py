@@ -11,7 +11,7 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
 1. **Noise.** *Pure.* ``b`` is drawn on an integer lattice with probability proportional to ``exp(-rho K(b))`` and
    thought of as spread uniformly over its cell, so that its density is constant on cells. Two densities at a distance
    ``S`` differ by at most ``exp(rho (S + cell))``. With the analysis of the person's loss, which couples a person's
-   gradient in the norm ``K`` with the curvature or pays for the determinant (`hdpstats.privacy.determinant`,
+   gradient in the norm ``K`` with the curvature or charges for the determinant (`hdpstats.privacy.determinant`,
    `hdpstats.privacy.hazard`), the exact minimiser, all coordinates penalised alike, is
    ``epsilon_1``-DP, determinant included. *With a delta.* ``b`` is exactly normal, and known to within its lattice cell
    (`hdpstats.noise.normal`). With ``G`` the Euclidean distance of neighbours' gradients, ``r`` the dimension of the
@@ -128,7 +128,7 @@ def _knorm(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction,
         sd=Fraction(0),
         size=(D + math.sqrt(90.0 * D) + 46.0) / float(rate) * person_loss.norm.longest,
         event=PrivacyEvent(
-            ran=MechanismName.OBJECTIVE_PAYING if person_loss.pays_determinant else MechanismName.OBJECTIVE,
+            ran=MechanismName.OBJECTIVE_DETERMINANT if person_loss.charges_determinant else MechanismName.OBJECTIVE,
             epsilon=epsilon,
         ),
     )

@@ -18,7 +18,7 @@ class OutputPerturbation(WithHessianShare):
     Parameters
     ----------
     se_share
-        Share of epsilon, from 0 to 0.9, that pays for a noisy Hessian, as for `ObjectivePerturbation`.
+        Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian, as for `ObjectivePerturbation`.
 
     Examples
     --------

@@ -121,8 +121,8 @@ class PersonLoss(ABC):
         return False
 
     @property
-    def pays_determinant(self) -> bool:
-        """Whether noise in the objective pays for the determinant as a matter of course."""
+    def charges_determinant(self) -> bool:
+        """Whether the determinant is charged for as a matter of course."""
         return False
 
     @property

@@ -113,7 +113,7 @@ class MultinomialPersonLoss(RowLoss):
         return self.model.others
 
     @property
-    def pays_determinant(self) -> bool:
+    def charges_determinant(self) -> bool:
         """Yes."""
         return True
 

@@ -156,12 +156,12 @@ class RegressionPersonLoss(RowLoss):
         return self.loss.coupled
 
     @property
-    def pays_determinant(self) -> bool:
-        """Whether noise in the objective pays for the determinant, as losses without a coupling do."""
+    def charges_determinant(self) -> bool:
+        """Whether the determinant is charged for, as losses without a coupling do."""
         return not self.loss.coupled
 
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
-        """Return ``rho``: coupled (`hdpstats.privacy.determinant`) or else with the determinant paid for.
+        """Return ``rho``: coupled (`hdpstats.privacy.determinant`) or else with the determinant charged for.
 
         *Coupled*: the noise epsilon, ``2 rho half`` under replace-one and ``rho half`` under add-or-remove, is solved
         for ``epsilon`` less the share of a cell in it, which bounds ``rho cell``. *Not coupled*

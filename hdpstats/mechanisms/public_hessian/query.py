@@ -32,7 +32,7 @@ class PublicHessian(MechanismOptions):
     ridge
         ``lambda`` of the penalty ``lambda ||b||^2 / 2``, in standardised coordinates, intercept included. By default
         what public coefficients and the noise to come make best; the paper chooses it by cross-validation on private
-        records, which nobody paid for.
+        records, on which no epsilon was spent.
     truncation
         Covariates, standardised by public means and standard deviations, are cut to this size.
     start

@@ -207,7 +207,7 @@ def test_a_loss_without_coupling_pays_for_its_determinant_and_says_so():
     epsilon = query.epsilon * (1 - query.hessian_share - objective.SMOOTHING_SHARE)
     paid = math.log1p(float(person_loss.trace / query.ridge))
     assert float(bought.noise_rate) == pytest.approx((float(epsilon) - paid) / 2.0, rel=1e-6)
-    assert bought.events[0].ran is MechanismName.OBJECTIVE_PAYING
+    assert bought.events[0].ran is MechanismName.OBJECTIVE_DETERMINANT
     assert calibrate(query).events[0].ran is MechanismName.OBJECTIVE
     with pytest.raises(MechanismError, match="determinant alone costs"):
         calibrate(replace(squares, ridge=Fraction(1, 16)))

@@ -134,7 +134,7 @@ def names_of_blocks():
 def test_by_persons_the_worst_neighbours_move_both_blocks_in_one_direction_whatever_the_order():
     """A person whose long time kept one block's rate low is replaced by one whose short time makes the other's high.
 
-    Twice the sensitivity of blocks by rows, which the noise pays for; half of it would lose 2 epsilon.
+    Twice the sensitivity of blocks by rows, which the noise covers; half of it would lose 2 epsilon.
     """
     first, second = names_of_blocks()
     others = [*((name, 0.5) for name in first[:3]), *((name, 1.0) for name in second[:3])]

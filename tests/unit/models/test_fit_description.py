@@ -1,4 +1,4 @@
-"""Fits that rest on a description of the cohort: one that was paid for before, or declined."""
+"""Fits that rest on a description of the cohort: one that was charged before, or declined."""
 
 import numpy as np
 import pytest

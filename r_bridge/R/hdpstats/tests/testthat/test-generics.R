@@ -66,7 +66,7 @@ test_that("update fits again where the user says what it may cost", {
   need_python()
   study <- breast_cancer()
   fit <- dp_logit(event3 ~ age + hormon, data = study, epsilon = 1)
-  expect_identical(coef(update(fit, epsilon = 1)), coef(fit)) # the same fit, already paid for
+  expect_identical(coef(update(fit, epsilon = 1)), coef(fit)) # the same fit, already charged
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 1)
   smaller <- update(fit, . ~ . - hormon, epsilon = 0.5)
   expect_named(coef(smaller), c("(Intercept)", "age"))
