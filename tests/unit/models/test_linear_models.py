@@ -186,9 +186,9 @@ def test_a_bought_hessian_gives_standard_errors_without_public_rows(name: str) -
 
 
 @pytest.mark.parametrize("name", ["huber", "median", "own"])
-def test_a_hessian_is_not_sold_where_it_does_not_give_standard_errors(name: str) -> None:
+def test_a_hessian_is_refused_where_it_does_not_give_standard_errors(name: str) -> None:
     data = study(public=rows(200, 1))
-    with pytest.raises(hdp.MechanismError, match="does not give the standard errors"):
+    with pytest.raises(hdp.MechanismError, match="does not give standard errors"):
         MODELS[name](data).fit(1.0, se_share=0.2)
     assert data.ledger.spent.epsilon == 0
 
