@@ -334,6 +334,7 @@ _FORMS: Final[
     (lambda _, kinds: "data.frame" in kinds, _shared_frame),
     (lambda _, kinds: handles.is_object(kinds), _object),
     (lambda _, kinds: "Surv" in kinds, lambda value, *_: _survival(value)),
+    (lambda _, kinds: "dp_vcov" in kinds, lambda value, name, _: _matrix(helper("unclass")(value), name)),
     (lambda value, _: isinstance(value, ri.ListSexpVector), _list),
     (lambda value, _: isinstance(value, _ATOMIC), _vector),
     (lambda value, _: isinstance(value, ri.SexpClosure), lambda value, *_: partial(call, value)),

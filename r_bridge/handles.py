@@ -23,9 +23,10 @@ _Contents = dict[str, object]
 @final
 @dataclass(frozen=True, kw_only=True)
 class Matrix:
-    """A table that is a matrix in R."""
+    """A table that is a matrix in R, with an S3 class where it has methods of its own."""
 
     table: pd.DataFrame
+    kind: str | None = None
 
 
 def keep(value: object) -> str:
@@ -126,7 +127,7 @@ def _estimates(found: hdp.Result | hdp.Aggregate, order: list[int] | None = None
     names = found.params.index[places]
     return {
         "coefficients": found.params[names],
-        "vcov": Matrix(table=found.cov_params().loc[names, names]),
+        "vcov": Matrix(table=found.cov_params().loc[names, names], kind="dp_vcov"),
         "bse": found.bse[names],
         "kind": found.facts.model,
     }

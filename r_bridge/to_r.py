@@ -64,10 +64,11 @@ def _listed(values: Sequence[Any]) -> Any:
     return ri.ListSexpVector([to_r(value) for value in values])
 
 
-def matrix(table: pd.DataFrame) -> Any:
-    """Return an R matrix with the names of rows and columns."""
+def matrix(table: pd.DataFrame, kind: str | None = None) -> Any:
+    """Return an R matrix with the names of rows and columns, and with an S3 class of that name."""
     names = ri.ListSexpVector([to_r_strings(map(str, table.index)), to_r_strings(map(str, table.columns))])
-    return with_attributes(_array(table.to_numpy()), {"dimnames": names})
+    classed = {} if kind is None else {"class": to_r_strings([kind, "matrix", "array"])}
+    return with_attributes(_array(table.to_numpy()), {"dimnames": names, **classed})
 
 
 def _array(value: Any) -> Any:
@@ -283,7 +284,7 @@ _TYPES: Final[dict[type, Callable[[Any], Any]]] = {
         (datetime.datetime, datetime.timedelta, np.datetime64, np.timedelta64),
         lambda value: _plain(pd.Series([value]), "a time"),
     ),
-    handles.Matrix: lambda value: matrix(value.table),
+    handles.Matrix: lambda value: matrix(value.table, value.kind),
     pd.DataFrame: frame,
     pd.Series: _series,
     pd.Index: lambda value: _series(pd.Series(value)),

@@ -26,17 +26,55 @@ emm_basis.dp_result <- function(object, trms, xlev, grid, ...) {
   known <- parts$known
   misc <- if (known$loss == "hazard") list(tran = "log", inv.lbl = "exp.effect")
   else if (known$link != "identity") list(tran = known$link, inv.lbl = if (known$link == "log") "rate" else "prob")
-  list(X = unname(parts$design), bhat = unname(parts$coefficients), nbasis = matrix(NA), V = unname(parts$vcov),
+  list(X = unname(parts$design), bhat = unname(parts$coefficients), nbasis = matrix(NA), V = unname(unclass(parts$vcov)),
        dffun = function(k, dfargs) Inf, dfargs = list(), misc = if (is.null(misc)) list() else misc)
 }
 
-# emmeans::qdrg() codes the factors of the data it is given by their own levels, computes knots from them, and leaves out
-# without a word what it does not find: its numbers would be wrong where the data differ from the schema.
-.not_for_qdrg <- function() {
-  if (!isNamespaceLoaded("emmeans")) return(invisible())
-  for (number in seq_len(sys.nframe())) {
-    if (identical(sys.function(number), getExportedValue("emmeans", "qdrg"))) {
-      .refuse("qdrg() does not know the coding of this fit: use emmeans(fit, ~ term, data = public rows)", quote(qdrg()))
-    }
+# emmeans::qdrg() codes the factors of the data it is given by their own levels, computes knots from the few rows of its
+# grid, and leaves out without a word what it does not find. So covariances have a class of their own, and as.matrix(),
+# by which qdrg() reads them, refuses where the design that it has made is not the one that they belong to.
+as.matrix.dp_vcov <- function(x, ...) {
+  other <- if (isNamespaceLoaded("emmeans")) .other_design(colnames(x))
+  if (is.null(other)) unclass(x) else structure(list(text = other), class = "dp_other_design")
+}
+
+# qdrg() catches errors of as.matrix() without their message, and asks for the size next.
+dim.dp_other_design <- function(x) .refuse(x$text, quote(qdrg()))
+
+# Why the design that qdrg() has made is not that of these coefficients; NULL where it is, or qdrg() does not ask.
+.other_design <- function(names) {
+  basis <- get0("emm_basis.qdrg", asNamespace("emmeans"), inherits = FALSE)
+  for (number in rev(seq_len(sys.nframe()))) {
+    if (!identical(sys.function(number), basis)) next
+    made <- sys.frame(number)
+    variables <- attr(made$trms, "variables")
+    called <- setdiff(all.names(variables), c("list", all.vars(variables)))
+    if (identical(colnames(made$X), names) && all(called %in% .OF_SINGLE_VALUES)) return(NULL)
+    return(paste0(
+      "qdrg() does not know the coding of this fit (its levels and knots): use emmeans(fit, ~ term, data = public rows). ",
+      "It has made the columns ", paste(colnames(made$X), collapse = ", "), "; the coefficients are ", paste(names, collapse = ", ")
+    ))
   }
+}
+
+# Functions of a formula whose value at a row does not depend on other rows.
+.OF_SINGLE_VALUES <- c(
+  "I", "(", "+", "-", "*", "/", "^", "<", "<=", ">", ">=", "==", "!=", "log", "log2", "log10", "log1p", "exp", "sqrt", "abs", "c",
+  "factor"
+)
+
+# A part of a covariance matrix, with the same rows as columns, is one as well.
+`[.dp_vcov` <- function(x, ...) {
+  found <- NextMethod()
+  if (is.matrix(found) && !is.null(rownames(found)) && identical(rownames(found), colnames(found))) class(found) <- oldClass(x)
+  found
+}
+
+all.equal.dp_vcov <- function(target, current, ...) {
+  all.equal(unclass(target), if (inherits(current, "dp_vcov")) unclass(current) else current, ...)
+}
+
+print.dp_vcov <- function(x, ...) {
+  print(unclass(x), ...)
+  invisible(x)
 }

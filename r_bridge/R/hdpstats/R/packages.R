@@ -57,11 +57,11 @@ get_coef.dp_result <- function(model, ...) model$coefficients
 
 get_vcov.dp_result <- function(model, vcov = NULL, ...) {
   if (isFALSE(vcov)) return(NULL)
-  if (is.null(vcov) || isTRUE(vcov)) return(model$vcov)
+  if (is.null(vcov) || isTRUE(vcov)) return(unclass(model$vcov))
   if (!is.matrix(vcov) || !identical(dimnames(vcov), dimnames(model$vcov))) {
     .refuse("vcov must be TRUE, FALSE, or a matrix named as vcov(fit): robust covariances would need private rows", sys.call())
   }
-  vcov
+  unclass(vcov)
 }
 
 set_coef.dp_result <- function(model, coefs, ...) {

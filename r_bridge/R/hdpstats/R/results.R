@@ -14,15 +14,9 @@ print.dp_result <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
 
 .shown <- function(call) paste(deparse(call), collapse = "\n")
 
-coef.dp_result <- function(object, ...) {
-  .not_for_qdrg()
-  object$coefficients
-}
+coef.dp_result <- function(object, ...) object$coefficients
 
-vcov.dp_result <- function(object, ...) {
-  .not_for_qdrg()
-  object$vcov
-}
+vcov.dp_result <- function(object, ...) object$vcov
 
 nobs.dp_result <- function(object, ...) object$nobs
 

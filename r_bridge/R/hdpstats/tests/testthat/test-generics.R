@@ -20,10 +20,6 @@ comparing <- list(
   weights = function(fit) weights(fit),
   `regTermTest by likelihoods` = function(fit) survey::regTermTest(fit, ~ hormon, df = Inf, method = "LRT"),
   `a test with degrees of freedom` = function(fit) survey::regTermTest(fit, ~ hormon),
-  `qdrg with the coefficients` = function(fit) {
-    emmeans::qdrg(~ age + hormon, dp_load_gbsg(), coef = coef(fit), vcov = vcov(fit))
-  },
-  `qdrg with the fit` = function(fit) emmeans::qdrg(object = fit, data = dp_load_gbsg()),
   AIC = function(fit) AIC(fit),
   residuals = function(fit) residuals(fit)
 )
@@ -87,6 +83,7 @@ free <- list(
   linearHypothesis = function(fit) car::linearHypothesis(fit, "hormon = age"),
   regTermTest = function(fit) survey::regTermTest(fit, ~ hormon, df = Inf),
   emmeans = function(fit) emmeans::emmeans(fit, ~ hormon, at = list(hormon = 0:1)),
+  qdrg = function(fit) emmeans::emmeans(emmeans::qdrg(~ age + hormon, dp_load_gbsg(), coef = coef(fit), vcov = vcov(fit)), ~ hormon),
   parameters = function(fit) parameters::model_parameters(fit),
   coeftest = function(fit) lmtest::coeftest(fit),
   `model.frame and model.matrix` = function(fit) list(model.frame(fit), model.matrix(fit)),
