@@ -51,6 +51,7 @@ bench: setup
 	$(BIN)/python -m benchmarks.hazard
 	$(BIN)/python -m benchmarks.public_rows
 	$(BIN)/python -m benchmarks.private_passes
+	$(BIN)/python -m benchmarks.partitions
 	$(BIN)/python -m benchmarks.neighbours
 	$(BIN)/python -m benchmarks.r_frames
 	$(BIN)/python -m benchmarks.reference_fits

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.logistic import DIFFPRIVLIB_PYTHON, ONE_THREAD, OWN_PYTHON, ROOT, machine
+from benchmarks.pages import keep
 from benchmarks.spells import Spells, flchain
 
 RESULTS = ROOT / "benchmarks" / "results" / "hazard.md"
@@ -123,9 +123,7 @@ def main() -> None:
     if not Path(DIFFPRIVLIB_PYTHON).exists():
         parser.error("glum has no environment yet: run `sh benchmarks/make_environment.sh`")
     text = report(arguments.repeats)
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(text)
-    sys.stdout.write(text)
+    keep(text, arguments.output)
 
 
 if __name__ == "__main__":

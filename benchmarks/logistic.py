@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.designs import ar_design
+from benchmarks.pages import keep
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "logistic.md"
@@ -196,9 +197,7 @@ def main() -> None:
         parser.error("diffprivlib has no environment yet: run `sh benchmarks/make_environment.sh`")
     figures = measure(arguments.only, rounds=arguments.rounds, repeats=arguments.repeats)
     text = report(figures, rounds=arguments.rounds, repeats=arguments.repeats)
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(text)
-    sys.stdout.write(text)
+    keep(text, arguments.output)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from benchmarks.logistic import ONE_THREAD, ROOT, machine
+from benchmarks.pages import keep
 
 RESULTS = ROOT / "benchmarks" / "results" / "r_frames.md"
 ROWS = 1_000_000
@@ -66,9 +67,7 @@ def main() -> None:
     own = run("bridge", repeats=options.repeats)
     stock = run("pandas2ri", repeats=options.repeats)
     text = report(own, stock, repeats=options.repeats)
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(text)
-    sys.stdout.write(text)
+    keep(text, RESULTS)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,12 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 from typing import Any
 
 import numpy as np
 
 from benchmarks.logistic import ONE_THREAD, OWN_PYTHON, ROOT, machine
+from benchmarks.pages import keep
 
 RESULTS = ROOT / "benchmarks" / "results" / "reference_fits.md"
 
@@ -84,9 +84,7 @@ def main() -> None:
     jobs = [("sparse", options.dense, "logit"), ("dense", options.dense, "logit")]
     jobs += [("sparse", 200, link) for link in ("logit", "cloglog", "probit")]
     text = report([run(*job) for job in jobs])
-    RESULTS.parent.mkdir(parents=True, exist_ok=True)
-    RESULTS.write_text(text)
-    sys.stdout.write(text)
+    keep(text, RESULTS)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ is printed and written to ``benchmarks/results/service.md``.
 import argparse
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
@@ -20,6 +19,7 @@ from pathlib import Path
 
 import hdpstats.api as hdp
 from benchmarks.logistic import ROOT, machine
+from benchmarks.pages import keep
 from hdpstats.custodian.account import held_open
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from tests.custodian.institution import Institution, Running
@@ -173,8 +173,7 @@ def main() -> None:
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         written = report(Path(folder), chosen.rounds, chosen.replays)
-    sys.stdout.write(written)
-    RESULTS.write_text(written)
+    keep(written, RESULTS)
 
 
 if __name__ == "__main__":

@@ -105,9 +105,11 @@ class NumericColumn(Column):
 
     def _admitted(self, numbers: FloatArray) -> Cells:
         absent = np.isnan(numbers)
-        filled = np.where(absent, self.lower if self.missing is None else self.missing, numbers)
+        values = np.where(absent, self.lower if self.missing is None else self.missing, numbers)
+        np.clip(values, self.lower, self.upper, out=values)
+        values += 0.0  # turns -0.0 into 0.0
         return Cells(
-            values=np.clip(filled, self.lower, self.upper) + 0.0,  # adding zero turns -0.0 into 0.0
+            values=values,
             missing=absent if self.missing is None else np.zeros_like(absent),
         )
 
