@@ -65,6 +65,8 @@ def analyses(study):
     model = hdpf.logit("y ~ x + g", data=study)
     model.fit(epsilon=1)
     model.fit(epsilon=1, delta=1e-5, mechanism="clipped_newton")
+    hdpf.hazard("Surv(time, y) ~ x", data=study).fit(epsilon=1)
+    hdp.importance_weights(study, "~ x + g", epsilon=1)
 
 
 def test_what_is_released_is_the_same_on_a_cluster(cluster, folder, monkeypatch):
@@ -78,7 +80,7 @@ def test_what_is_released_is_the_same_on_a_cluster(cluster, folder, monkeypatch)
     monkeypatch.setattr(LocalSite, "_compute", noted)
     analyses(hdp.Study(private=frame(), public=frame(60, 7), schema=SCHEMA, budget=hdp.Budget(epsilon=100, delta=1e-3)))
     rows = ParquetTable.open(files_of(folder, name="private"), SCHEMA, engine=engine_of(cluster))
-    assert len(found) >= 4
+    assert len(found) >= 6
     for prepared, release in found:
         assert prepared.compute(rows.admit(prepared.needs)) == release
 

@@ -119,6 +119,7 @@ def asked(folders):
         model.fit(epsilon=1, delta=1e-5, mechanism="clipped_newton")
         model.fit(epsilon=1, mechanism="public_hessian")
         hdpf.hazard("Surv(time, event) ~ x", data=study).fit(epsilon=1)
+        hdp.importance_weights(study, "~ x + g", epsilon=1)
     return found
 
 
