@@ -20,8 +20,9 @@ from hdpstats.models.distribution import Distribution
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
+from hdpstats.models.mestimator import MEstimator
 from hdpstats.models.plan import Plan
-from hdpstats.models.regression import Linear, Logit, MEstimator, Quantile
+from hdpstats.models.regression import Linear, Logit, Quantile
 from hdpstats.models.survival_curves import CurvesRequest
 
 __all__ = [

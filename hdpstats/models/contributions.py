@@ -11,7 +11,7 @@ from hdpstats.models.site_records import RecordCounts, SiteRecords
 from hdpstats.records.query import Query, Release, of_kind
 from hdpstats.records.several import RoundQuery, RoundRelease, RoundsQuery, RoundsRelease
 from hdpstats.sites import Study
-from hdpstats.sites.study import Missing, ask
+from hdpstats.sites.asking import Missing, ask
 
 Q = TypeVar("Q", bound=Query)
 R = TypeVar("R", bound=Release)

@@ -30,7 +30,7 @@ from hdpstats.records.model import QueryModel
 from hdpstats.records.query import MechanismOptions, Query, of_kind
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
-from hdpstats.sites.study import ask
+from hdpstats.sites.asking import ask
 
 AT_PUBLIC = "Predicted for noisy statistics at the public rows' parameters."
 AT_MIDDLE = "Without 25 public rows the prediction, for noisy statistics, is at the middle of the ranges."

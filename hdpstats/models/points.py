@@ -46,7 +46,7 @@ from hdpstats.public.moments import PublicSide
 from hdpstats.records.point import PointQuery, PointRelease
 from hdpstats.records.query import MechanismOptions, of_kind
 from hdpstats.results import Result
-from hdpstats.sites.study import ask
+from hdpstats.sites.asking import ask
 
 PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
 

@@ -1,4 +1,4 @@
-"""Logistic, linear and quantile regression and M-estimation on private and public records."""
+"""Logistic, linear and quantile regression on private and public records."""
 
 from typing import Self, Unpack, final
 
@@ -9,7 +9,6 @@ from hdpstats.losses import options
 from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays
 from hdpstats.models.evaluation import evaluate
 from hdpstats.models.model import Model
-from hdpstats.models.multinomial_spec import open_multinomial
 from hdpstats.models.regression_spec import open_regression
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
@@ -341,92 +340,3 @@ class Quantile(Model):
                 row_norm=row_norm,
             )
         )
-
-
-@final
-class MEstimator(Model):
-    r"""M-estimation: :math:`\beta` minimises the sum of a convex loss of :math:`x'\beta`, one of yours or of ours.
-
-    Parameters
-    ----------
-    endog, exog, exog_bounds, public_endog, public_exog, intercept, complete, ledger, budget, row_norm
-        As for `Linear`.
-    loss
-        An object of `hdp.losses`: `Squares`, `Huber`, `Absolute`, `Quantile`, `Logistic`, `Poisson`, or a `Loss` that
-        you bring; with formulas also `Exponential`, for ``Surv(time, event)``, and `Multinomial`.
-    endog_bounds
-        The outcome's bounds; None for a binary one.
-
-    Raises
-    ------
-    ArgumentError, SchemaError, MechanismError
-        Before anything is charged.
-
-    Examples
-    --------
-    >>> import hdpstats.api as hdp
-    >>> import numpy as np
-    >>> x = np.linspace(-1, 1, 800)[:, None]
-    >>> counts = np.round(np.exp(0.5 * x[:, 0]))
-    >>> model = MEstimator(
-    ...     counts, x, loss=hdp.losses.Poisson(), endog_bounds=(0, 10), exog_bounds=[(-1, 1)],
-    ...     budget=hdp.Budget(epsilon=2),
-    ... )
-    >>> model.fit(epsilon=2).facts.exponentiated
-    'incidence rate ratio'
-    """
-
-    @forgets_rows
-    def __init__(
-        self,
-        endog: npt.ArrayLike,
-        exog: Covariates,
-        *,
-        loss: options.LossOption,
-        exog_bounds: Bounds,
-        endog_bounds: tuple[float, float] | None = None,
-        row_norm: float | None = None,
-        **arrays: Unpack[ArrayOptions],
-    ) -> None:
-        if isinstance(loss, options.Exponential | options.Multinomial):
-            raise ArgumentError(
-                "times with events and levels are given by a formula: hdpf.mestimate(formula, study, loss=...)",
-                argument="loss",
-            )
-        formula, study = from_arrays(endog, exog, endog_bounds=endog_bounds, exog_bounds=exog_bounds, **arrays)
-        self._open(formula, study, loss, row_norm=row_norm)
-
-    @classmethod
-    def from_formula(
-        cls,
-        formula: str,
-        data: Study,
-        *,
-        loss: options.LossOption,
-        weights: str | None = None,
-        offset: str | None = None,
-        row_norm: float | None = None,
-    ) -> Self:
-        """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class.
-
-        Examples
-        --------
-        >>> import hdpstats.api as hdp
-        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), nodes=hdp.Continuous(0, 51))
-        >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
-        >>> MEstimator.from_formula("nodes ~ age", study, loss=hdp.losses.Poisson())
-        <MEstimator: nodes ~ age, Poisson>
-        """
-        model = cls.__new__(cls)
-        model._open(formula, data, loss, weights=weights, offset=offset, row_norm=row_norm)
-        return model
-
-    def _open(self, formula: str, data: object, loss: options.LossOption, **columns: object) -> None:
-        self._loss = type(loss).__name__
-        if isinstance(loss, options.Multinomial):
-            self._spec = open_multinomial(formula, data, name="MEstimator", **columns)
-        else:
-            self._spec = open_regression(formula, data, loss, name="MEstimator", **columns)
-
-    def __repr__(self) -> str:
-        return f"<MEstimator: {self._spec.formula}, {self._loss}>"

@@ -9,7 +9,7 @@ from hdpstats.privacy.accountant import guarantee, over_sites
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.sites import Study
-from hdpstats.sites.study import ask
+from hdpstats.sites.asking import ask
 
 
 def check_private(study: Study, verb: str) -> None:

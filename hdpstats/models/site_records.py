@@ -22,7 +22,7 @@ from hdpstats.privacy.accountant import total
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.query import Query, Release, of_kind
-from hdpstats.sites.study import Answered, Missing, ask
+from hdpstats.sites.asking import Answered, Missing, ask
 
 
 @final

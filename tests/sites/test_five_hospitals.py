@@ -14,7 +14,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ChargedAgain
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.several import answers_in
-from hdpstats.sites import study as studies
+from hdpstats.sites import asking
 from tests import forked
 from tests.custodian.people import FORMULA, SURVIVAL
 from tests.sites.conftest import ROWS
@@ -154,9 +154,7 @@ def test_a_site_that_hangs_costs_one_deadline_in_a_fit_of_several_rounds(hospita
     options = {"mechanism": "clipped_newton", "delta": 1e-6, "epsilon": 1.0, "replicate": replicate, "describe": False}
     hospitals.signal("B", signal.SIGSTOP)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            studies, "_left", lambda *_: waits.append("for one") or (0.0 if len(waits) == len(ROWS) else LONG)
-        )
+        patch.setattr(asking, "_left", lambda *_: waits.append("for one") or (0.0 if len(waits) == len(ROWS) else LONG))
         result = logit(hospitals.study(deadline=6.0)).fit(**options)
     assert len(waits) == len(ROWS) + (ROUNDS - 1) * (len(ROWS) - 1)
     again = logit(hospitals.study().at(*"ACDE")).fit(**options)

@@ -11,7 +11,7 @@ from hdpstats.inference.information import InObjective, OnMinimiser, Smoothed
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.contributions import Contribution, Contributions
-from hdpstats.models.model import predict
+from hdpstats.models.fit_methods import predict
 from hdpstats.models.points import ask_objective, noise_of, read_points
 from hdpstats.models.request import fit_request
 from hdpstats.models.site_records import SiteRecords

@@ -8,7 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
-from hdpstats.sites.study import Missing, ask
+from hdpstats.sites.asking import Missing, ask
 from tests.support import SCHEMA, people
 from tests.waiting import GENEROUS
 
