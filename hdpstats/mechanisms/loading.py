@@ -13,6 +13,7 @@ from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.whitened import whiten_columns
 from hdpstats.losses.expit import logistic_residual
+from hdpstats.mechanisms.description.units import number_in_units, square_in_units
 from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
 
 
@@ -47,3 +48,6 @@ def _run() -> None:
     for outcome in (numbers, fixed):
         logistic_residual(numbers, outcome)
         logistic_sum(columns.T, outcome, numbers, numbers, np.zeros(1), bits=0)
+    absent = np.zeros(SMALLEST_COMPILED, dtype=np.bool_)
+    number_in_units(numbers, absent, numbers, bounds=(0.0, 1.0))
+    square_in_units(numbers, absent, numbers, bounds=(0.0, 1.0), centre=0.0, far=1.0)

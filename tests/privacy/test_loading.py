@@ -12,10 +12,12 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import whitened
 from hdpstats.losses import expit
 from hdpstats.mechanisms import loading
+from hdpstats.mechanisms.description import units
 from hdpstats.solvers import kernels
 
 SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
 LOOPS = {
+    units: ("_places", "_squares"),
     whitened: ("whiten_columns",),
     expit: ("residuals",),
     kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products"),
@@ -63,7 +65,9 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch) -> None:
     loaded, seen = seen, {}
     private = study(2 * SMALLEST_COMPILED)
     hdpf.logit("y ~ x", data=private).fit(epsilon=1)
-    assert set(seen) == {"whiten_columns", "_logistic_sum", "_products", "_rounded_products"}
+    described = {"_places", "_squares"}
+    assert set(seen) - described == {"whiten_columns", "_logistic_sum", "_products", "_rounded_products"}
     hdpf.poisson("x ~ y", data=private).fit(epsilon=1)
+    hdp.describe(private, ["x"], epsilon=1)
     assert set(seen) == set(loaded) - {"residuals"}  # of people's own scores
     assert all(types <= loaded[name] for name, types in seen.items())

@@ -12,6 +12,7 @@ import numpy as np
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.mechanisms.description.spans import spans_of
+from hdpstats.mechanisms.description.units import in_units, number_in_units, square_in_units
 from hdpstats.schema.table import AdmittedTable
 
 
@@ -85,11 +86,6 @@ def _first_rows(table: AdmittedTable, complete: BoolArray) -> IntArray:
     return np.asarray(order[first])
 
 
-def in_units(values: FloatArray) -> IntArray:
-    """Return features (n,) between -1/2 and 1/2 as whole numbers of 2^-20."""
-    return np.asarray(np.floor(np.clip(values, -0.5, 0.5) * UNITS + 0.5), dtype=np.int64)
-
-
 def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
     """Return the features of the people (n,) in units, one after the other, in the order of a block."""
     weights = people.weights
@@ -101,24 +97,25 @@ def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[In
         missing, value = people.missing[column.name], people.cells[column.name]
         if column.counts_missing(complete=query.complete):
             yield in_units(weights * np.where(missing, 0.5, -0.5))
-        for feature in _of_value(column, value):
-            yield in_units(weights * np.where(missing, 0.0, feature))
+        yield from _of_value(column, value, missing, weights)
     if query.at_risk is not None:
         followed, missing = people.cells[query.at_risk.time], people.missing[query.at_risk.time]
         for time in query.at_risk.after:
             yield in_units(weights * np.where(missing, 0.0, np.where(followed > time, 0.5, -0.5)))
 
 
-def _of_value(column: DescribedColumn, value: FloatArray | IntArray) -> Iterator[FloatArray]:
-    """Return the centred features (n,) of values, each at most 1/2 in size."""
+def _of_value(
+    column: DescribedColumn, value: FloatArray | IntArray, missing: BoolArray, weights: FloatArray
+) -> Iterator[IntArray]:
+    """Return the centred, weighted features (n,) of values in units, 0 where a cell is missing."""
     if column.levels:
         for level in range(column.levels - 1):
-            yield np.where(value == level, 0.5, -0.5)
+            yield in_units(weights * np.where(missing, 0.0, np.where(value == level, 0.5, -0.5)))
     else:
-        place = np.clip((value - column.lower) / (column.upper - column.lower), 0.0, 1.0)
-        yield place - 0.5
+        cells, bounds = (value.astype(np.float64, copy=False), missing, weights), (column.lower, column.upper)
+        yield number_in_units(*cells, bounds=bounds)
         if column.squares is None:
-            yield np.clip(((place - column.centre) / column.far) ** 2, 0.0, 1.0) - 0.5
+            yield square_in_units(*cells, bounds=bounds, centre=column.centre, far=column.far)
 
 
 def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
@@ -154,4 +151,7 @@ def in_counts(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
 
 def totals(place: IntArray, amounts: IntArray, size: int) -> IntArray:
     """Return the sums of amounts by place: exact, as every partial sum is a whole number below 2^53."""
+    if size == 2:
+        first = int(np.where(place == 0, amounts, 0).sum())
+        return np.array([first, int(amounts.sum()) - first])
     return np.asarray(np.bincount(place, weights=amounts, minlength=size)).astype(np.int64)
