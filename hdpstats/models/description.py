@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -11,20 +11,23 @@ from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError
 from hdpstats._base.validation import integer, text, truth
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.mechanisms.description.query import DescriptionQuery, costs_of
+from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease, costs_of
 from hdpstats.mechanisms.description.request import described_columns, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.models.description_plan import DescriptionPlan, plan_description
 from hdpstats.models.intervals import checked_times, ends_of
 from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
-from hdpstats.models.releases import check_private, released
 from hdpstats.models.request import epsilons_of, people_of
+from hdpstats.privacy.accountant import guarantee, over_sites
 from hdpstats.privacy.budget import release_delta, release_epsilon
+from hdpstats.records.query import of_kind
+from hdpstats.records.several import charged_events
 from hdpstats.results.description import Description
 from hdpstats.results.public_cohort import public_cohort
 from hdpstats.schema.columns import Binary, Categorical, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
+from hdpstats.sites.asking import ask
 
 
 @final
@@ -314,3 +317,25 @@ def _check(asked: DescriptionRequest) -> None:
         )
     if not asked.columns and asked.outcome is None:
         raise ArgumentError("columns must name another column than the group", argument="columns")
+
+
+def check_private(study: Study, verb: str) -> None:
+    """Refuse a study without private records."""
+    if not study.sites:
+        raise ArgumentError(f"{verb} needs private records; this study has none: use plan", argument="private")
+
+
+def released(study: Study, queries: Mapping[str, DescriptionQuery]) -> dict[str, Any]:
+    """Ask the sites, and return queries, releases, missing sites and guarantee, as a description has them."""
+    answered = ask(study, queries)
+    releases = {name: of_kind(release, DescriptionRelease) for name, release in answered.releases.items()}
+    guarantees = [
+        guarantee(charged_events(each), relation=study.relation, most_rows=study.most_rows)
+        for each in releases.values()
+    ]
+    return {
+        "queries": tuple((name, queries[name]) for name in releases),
+        "releases": tuple(releases.items()),
+        "missing": tuple((each.site, each.reason) for each in answered.missing),
+        "guarantee": guarantees[0] if len(study.sites) == 1 else over_sites(guarantees),
+    }

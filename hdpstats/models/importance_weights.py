@@ -23,7 +23,7 @@ from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceCho
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.output.query import OutputRelease
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.count_share import left_for_fit
+from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weight_calibration import calibrated, described
 from hdpstats.models.weighted import both_sides
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
