@@ -20,7 +20,7 @@ from r_bridge.arguments import (
     per_site,
     whole,
 )
-from r_bridge.terms import in_python, plan_in_r
+from r_bridge.terms import in_python, in_r, plan_in_r
 
 MODELS: Final[dict[str, Callable[..., Any]]] = {name: getattr(hdpf, name) for name in hdpf.__all__ if name != "survfit"}
 
@@ -40,7 +40,10 @@ def _run(name: str, verb: str, /, **given: Any) -> Any:
     if "std_error" in given:
         wanted = by_name(given["std_error"])
         given["std_error"] = wanted if schema is None else in_python(wanted, own["formula"], schema)
-    found = getattr(model, verb)(**given)
+    try:
+        found = getattr(model, verb)(**given)
+    except hdp.ArgumentError as error:
+        raise error if schema is None else in_r(error, own["formula"], schema) from None
     if isinstance(found, hdp.Plan) and schema is not None:
         return plan_in_r(found, own["formula"], schema)
     return found

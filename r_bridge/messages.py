@@ -44,6 +44,21 @@ def _public(found: "re.Match[str]") -> str:
 
 _Written = str | Callable[["re.Match[str]"], str]
 _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
+    (
+        re.compile(
+            r"^(logit|hazard|linear|quantile|mestimate|poisson|multinomial|distribution|describe|survfit|average_effects|"
+            r"hybrid_weights|importance_weights|study)(?= (has no|needs))"
+        ),
+        r"dp_\1",
+    ),
+    (re.compile(r"(?<==) ?\[([^\]]*)\]"), r"c(\1)"),
+    (re.compile(r"(\w)\[T\.([^\]]+)\]"), r"\1\2"),
+    (re.compile(r"(?<![(\w])Intercept\b"), "(Intercept)"),
+    (
+        re.compile(r"\bas ((?:Continuous|Binary|Categorical|Duration|Weight|Offset))\b(?!\()"),
+        lambda found: f"as dp_{found[1].lower()}()",
+    ),
+    (re.compile(r"\bplan\((?=n=)"), "dp_plan("),
     (re.compile(r"\bnp\.\w+\(([^()]*)\)"), r"\1"),
     (re.compile(r"\ban object of hdp\.mechanisms\b(?!\.)"), "a list with its name and options"),
     (re.compile(r"\bhdp\.(mechanisms\.\w+)(?:\([^()]*\))?"), _public),

@@ -42,3 +42,11 @@ def in_python(named: Any, formula: str, schema: hdp.Schema) -> Any:
         return named
     terms = hdp.model_matrix.terms_in_python(formula, schema)
     return {terms.get(name, name): value for name, value in named.items()}
+
+
+def in_r(error: hdp.ArgumentError, formula: str, schema: hdp.Schema) -> hdp.ArgumentError:
+    """Return an error that quotes R's names of coefficients in the place of Python's."""
+    text = str(error)
+    for name, term in hdp.model_matrix.terms_in_python(formula, schema).items():
+        text = text.replace(f"{term!r}", f"{name!r}")
+    return hdp.ArgumentError(text, **error.facts)

@@ -321,7 +321,10 @@ def read_left_side(tokens: Sequence[Token]) -> LeftSide:
     arguments = ["name", *[",", "name"] * (len(names) - 2)]
     if len(names) > 1 and kinds == ["name", "(", *arguments, ")"]:
         return LeftSide(source=source, function=names[0], columns=names[1:], level=level)
-    remedy = "write y ~ x, or Surv(time, event) ~ x in a survival model, with bare names of columns"
+    remedy = (
+        "write y ~ x, or Surv(time, event) ~ x in a survival model, with bare names of columns; an outcome that is "
+        "computed, such as a comparison, is added to the rows as a column and declared"
+    )
     raise refusal(source, "the left side is neither a column nor a function of columns", remedy)
 
 

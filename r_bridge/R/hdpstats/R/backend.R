@@ -8,14 +8,22 @@
 # Call the Python function `name` with a named list of arguments; NULL means Python's default.
 # Python's errors and warnings become R conditions, an interrupt interrupts.
 .py <- function(name, args = list(), call = sys.call(sys.parent())) {
-  reply <- .backend()(name, args[!vapply(args, is.null, NA)])
   call <- .without_data(call)
+  args <- tryCatch(args, simpleError = function(e) stop(.of_user(e, call)))
+  reply <- .backend()(name, args[!vapply(args, is.null, NA)])
   if (!is.list(reply) || is.null(reply$status)) {
     .fail(list(classes = "dp_internal_error", message = "Python gave no answer", fields = list()), call)
   }
   if (nzchar(.text(reply$printed))) cat(reply$printed)
   for (text in reply$warnings) warning(warningCondition(text, class = "dp_warning", call = call))
   switch(reply$status, error = .fail(reply, call), interrupt = .interrupt(call), reply$value)
+}
+
+# An error in an argument that is evaluated here, as of the function that the user called.
+.of_user <- function(e, call) {
+  shown <- conditionCall(e)
+  if (is.call(shown) && identical(shown[[1L]], quote(doTryCatch))) e$call <- call
+  e
 }
 
 .text <- function(x) if (is.null(x)) "" else x

@@ -13,10 +13,20 @@ dp_contrast <- function(object, hypothesis = NULL, rhs = 0, term = NULL, adjust 
   }
   asked <- list(result = object, conf_level = conf.level, estimate = estimate)
   if (!is.null(term)) {
-    return(.broom_names(.py("pairwise", c(asked, list(term = term, adjust = adjust, cause = cause)))))
+    if (!isTRUE(adjust %in% c(names(.ADJUSTMENTS), .ADJUSTMENTS, "none"))) {
+      .refuse(paste("adjust must be \"none\" or one of", paste(names(.ADJUSTMENTS), collapse = ", ")), sys.call())
+    }
+    method <- if (adjust %in% names(.ADJUSTMENTS)) .ADJUSTMENTS[[adjust]] else if (adjust != "none") adjust
+    found <- .broom_names(.py("pairwise", c(asked, list(term = term, adjust = method, cause = cause))))
+    if (adjust == "none") found$adj.p.value <- found$p.value
+    return(found)
   }
   .broom_names(.py("contrasts", c(asked, .constraints(object, hypothesis, rhs, sys.call()))))
 }
+
+# Names of p.adjust(), and what Python calls them.
+.ADJUSTMENTS <- c(hs = "hs", holm = "holm", sidak = "sidak", bonferroni = "bonferroni", hochberg = "simes-hochberg",
+                  hommel = "hommel", BH = "fdr_bh", fdr = "fdr_bh", BY = "fdr_by")
 
 dp_average_effects <- function(object, variable, over = NULL, values = NULL, times = NULL, cause = NULL, weights = NULL,
                                conf.level = 0.95, estimate = NULL) {

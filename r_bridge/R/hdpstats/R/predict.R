@@ -103,6 +103,21 @@ print.dp_survfit <- function(x, ...) {
   invisible(x)
 }
 
+# survival's basehaz() knows models of coxph() only; with this method, which is found where hdpstats is attached last or by
+# its name, also those of dp_hazard().
+basehaz <- function(fit, ...) UseMethod("basehaz")
+
+basehaz.default <- function(fit, ...) survival::basehaz(fit, ...)
+
+basehaz.dp_hazard <- function(fit, newdata = NULL, centered = FALSE, ...) {
+  .no_more("basehaz", ...)
+  if (!isFALSE(centered)) .refuse("centered must be FALSE: a result holds no rows; newdata has the values to centre at", sys.call())
+  table <- dp_baseline_hazard(fit, newdata)
+  groups <- table[setdiff(names(table), c("interval", "start", "stop", "hazard", "conf.low", "conf.high"))]
+  group <- if (length(groups)) interaction(groups, drop = TRUE) else rep(1L, nrow(table))
+  data.frame(hazard = stats::ave(-log1p(-table$hazard), group, FUN = cumsum), time = table$stop, groups)
+}
+
 .check_newdata <- function(newdata, call) {
   if (missing(newdata) || is.null(newdata)) {
     .refuse("newdata must be given: a result holds no rows for which it could predict", call)

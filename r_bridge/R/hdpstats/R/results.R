@@ -32,7 +32,11 @@ confint.dp_result <- function(object, parm, level = 0.95, ...) {
   limits <- .py("confint", list(result = object, level = level))[names(object$coefficients), , drop = FALSE]
   tails <- c((1 - level) / 2, 1 - (1 - level) / 2)
   colnames(limits) <- paste(format(100 * tails, trim = TRUE, scientific = FALSE, digits = 3), "%")
-  if (missing(parm)) limits else limits[parm, , drop = FALSE]
+  if (missing(parm)) return(limits)
+  if (is.character(parm) && !all(parm %in% rownames(limits))) {
+    .refuse(paste("parm must be among", paste0("'", rownames(limits), "'", collapse = ", ")), sys.call())
+  }
+  limits[parm, , drop = FALSE]
 }
 
 # Fit again with another formula or other arguments. Each fit costs privacy: only the user may do that, and gives

@@ -31,6 +31,11 @@ dp_at <- function(study, ...) {
   }
 }
 
+# What glm() and coxph() ask of their data.
+as.data.frame.dp_study <- function(x, row.names = NULL, optional = FALSE, ...) {
+  .refuse("a study hands out no rows: fit by dp_logit(), dp_hazard() and the like; your public rows are the data frame you gave it", sys.call())
+}
+
 # Raise what Python would raise for an argument.
 .refuse <- function(message, call) {
   .fail(list(classes = c("dp_argument_error", "dp_error"), message = message, fields = list()), .without_data(call))

@@ -1,3 +1,21 @@
+test_that("messages have the names of R", {
+  need_python()
+  study <- breast_cancer()
+  fit <- dp_fit_public(event3 ~ age + size, study)
+  said <- function(code) tryCatch(code, error = conditionMessage)
+  expect_match(said(dp_plan(event3 ~ size, study, std_error = c(siz = 1))), "'size20-50', 'size>50'", fixed = TRUE)
+  expect_match(said(dp_logit(event3 ~ age, study, 1, ties = "efron")), "^dp_logit has no argument 'ties'")
+  expect_match(said(dp_logit(event3 ~ pspline(age), study, 1)), "ns(x, knots = c(40, 60))", fixed = TRUE)
+  expect_match(said(dp_logit(I(age > 3) ~ nodes, study, 1)), "added to the rows as a column", fixed = TRUE)
+  expect_match(said(as.data.frame(study)), "hands out no rows", fixed = TRUE)
+  expect_match(said(confint(fit, "sise")), "parm must be among '(Intercept)', 'age'", fixed = TRUE)
+  expect_match(said(dp_contrast(fit, term = "size", adjust = "x")), "hochberg", fixed = TRUE)
+  adjusted <- function(how) dp_contrast(fit, term = "size", adjust = how)$adj.p.value
+  p <- dp_contrast(fit, term = "size")$p.value
+  for (how in c("none", "BH", "hochberg", "BY", "holm", "bonferroni")) expect_equal(adjusted(how), p.adjust(p, how), info = how)
+  expect_identical(conditionCall(caught(dp_methods_text(absent)))[[1L]], quote(dp_methods_text))
+})
+
 test_that("what is wrong is a classed condition with Python's message", {
   need_python()
   study <- breast_cancer()
