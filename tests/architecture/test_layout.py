@@ -4,6 +4,7 @@ Exceptions are listed by name. Whoever removes one deletes it from the list; not
 """
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -70,3 +71,10 @@ def test_a_breach_of_the_layout_is_found():
     assert repeated(sources) == {"B": ["a.py", "b.py"]}
     assert named("Noise.\n\nGuarantee: pure epsilon.") == ["Guarantee:"]
     assert named(None) == []
+
+
+def test_the_places_of_new_code_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split("\n## Rules", maxsplit=1)[0]
+    named = re.findall(r"`((?:hdpstats|r_bridge|tests|tools|vignettes)/[\w./-]*)`", text)
+    assert len(named) > 30
+    assert [each for each in named if not (ROOT / each).exists()] == []
