@@ -107,8 +107,8 @@ class EscapedSummary(Summary):  # type: ignore[misc]  # statsmodels is not typed
         bodies = [str(part) for part in self.tables]
         joined = "\n".join([*(body.rpartition("\n")[0] for body in bodies[:-1]), bodies[-1]])
         lines = (line.rstrip() for line in joined.splitlines())
-        notes = (self.extra_txt or "").splitlines()
-        return "\n".join([*lines, *(textwrap.fill(note, text_width(self.tables[-1])) for note in notes)])
+        notes, width = (self.extra_txt or "").splitlines(), text_width(self.tables[-1])
+        return "\n".join([*lines, *(textwrap.fill(note, width) for note in notes)])
 
 
 def layout(aligns: str) -> dict[str, Any]:

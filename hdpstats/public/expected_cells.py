@@ -111,44 +111,68 @@ def _add_survival(
 
 
 @compiled_reordered
-def _set_cells(
-    factors: tuple[float, float],
-    w: FloatArray,
-    k: FloatArray,
-    cumulative: bool,
-    at_risk: FloatArray,
-    counted: FloatArray,
-    cells: FloatArray,
-    alive: FloatArray,
-) -> None:
-    """Set ``cells`` (2, lanes) to a cause's terms in one interval, and multiply ``alive`` by the chance to survive."""
-    of_bend, of_square, bend, square = counted[0], counted[1], cells[0], cells[1]
-    for i in range(len(w)):
-        h, u = factors[1] * k[i], min(factors[0] * w[i], STEEPEST)
-        m, below = min(u * h, LARGEST), 1.0 / (1.0 + u * u)
-        c, e, steeper = h * u * np.sqrt(below), np.sqrt(below), u * u * below
-        if cumulative:
-            event = -np.expm1(-m)
-            survived, ratio = 1.0 - event, m / event if m > TINY else 1.0 + 0.5 * m
-            e *= ratio * survived
-            steeper += ratio - 1.0
-        else:
-            survived = 1.0 / (1.0 + m)
-            event = m * survived
-        some = at_risk[i] > 0.0
-        bend[i] = of_bend[i] * at_risk[i] * (survived * c * below + event * e * steeper) if some else 0.0
-        square[i] = of_square[i] * at_risk[i] * (survived * c * c + event * e * e) if some else 0.0
-        alive[i] *= max(survived, LEAST_SURVIVAL)
+def _set_odds(factor: float, scale: FloatArray, links: FloatArray) -> None:
+    """Set hazards, chances to survive, ``psi`` and ``m / p - 1`` (4, lanes) from odds ``m``: the last are 1 and 0."""
+    hazard, survived, psi, rest = links[0], links[1], links[2], links[3]
+    for i in range(len(scale)):
+        m = min(factor * scale[i], LARGEST)
+        survived[i] = 1.0 / (1.0 + m)
+        hazard[i] = m * survived[i]
+        psi[i], rest[i] = 1.0, 0.0
 
 
 @compiled_reordered
-def _add_features(features: FloatArray, cells: FloatArray, people: FloatArray) -> float:
-    """Add cells (lanes,) times each feature (e,) to ``people`` (e, lanes), and return their sum."""
+def _set_cumulative(factor: float, scale: FloatArray, links: FloatArray) -> None:
+    """Set the same from cumulative hazards ``m``, ``psi = m / (e^m - 1)``."""
+    hazard, survived, psi, rest = links[0], links[1], links[2], links[3]
+    for i in range(len(scale)):
+        m = min(factor * scale[i], LARGEST)
+        hazard[i] = -np.expm1(-m)
+        survived[i] = 1.0 - hazard[i]
+        ratio = m / hazard[i] if m > TINY else 1.0 + 0.5 * m
+        psi[i], rest[i] = ratio * survived[i], ratio - 1.0
+
+
+@compiled_reordered
+def _set_cells(
+    E_s: float,
+    G_s: float,
+    w: FloatArray,
+    k: FloatArray,
+    links: FloatArray,
+    at_risk: FloatArray,
+    of_bend: FloatArray,
+    of_square: FloatArray,
+    bend: FloatArray,
+    square: FloatArray,
+    alive: FloatArray,
+) -> None:
+    """Set a cause's terms of one interval, counted as ``of_`` them, and multiply ``alive`` by the chance to survive."""
+    hazard, survived, psi, rest = links[0], links[1], links[2], links[3]
+    for i in range(len(w)):
+        h, u = G_s * k[i], min(E_s * w[i], STEEPEST)
+        below = 1.0 / (1.0 + u * u)
+        root = np.sqrt(below)
+        c, e = h * u * root, psi[i] * root
+        curved = survived[i] * c * below + hazard[i] * e * (u * u * below + rest[i])
+        squared = survived[i] * c * c + hazard[i] * e * e
+        bend[i] = of_bend[i] * at_risk[i] * curved if at_risk[i] > 0.0 else 0.0
+        square[i] = of_square[i] * at_risk[i] * squared if at_risk[i] > 0.0 else 0.0
+        alive[i] *= max(survived[i], LEAST_SURVIVAL)
+
+
+@compiled_reordered
+def _add_scaled(factor: float, added: FloatArray, out: FloatArray) -> None:
+    for i in range(len(added)):
+        out[i] += factor * added[i]
+
+
+@compiled_reordered
+def _add_features(features: FloatArray, cells: FloatArray, people: FloatArray, start: int) -> float:
+    """Add cells (lanes,) times each feature (e,) to ``people`` (e, n) from ``start`` on, and return their sum."""
     whole = 0.0
     for j in range(len(features)):
-        feature, row = features[j], people[j]
-        for i in range(len(cells)):
-            row[i] += feature * cells[i]
+        _add_scaled(features[j], cells, people[j, start : start + len(cells)])
     for i in range(len(cells)):
         whole += cells[i]
     return whole
@@ -169,24 +193,26 @@ def _add_cells(
     people: FloatArray,
 ) -> None:
     causes, B, n = W.shape
-    state, cells = np.empty((3, LANES)), np.empty((2, LANES))
+    state, links, cells, scales = np.empty((3, LANES)), np.empty((4, LANES)), np.empty((2, LANES)), np.empty(LANES)
+    alive, caps, at_risk = state[0], state[1], state[2]
     for b in range(B):
         for start in range(0, n, LANES):
             end = min(start + LANES, n)
-            alive, caps, at_risk, of_cells = state[0], state[1], state[2, : end - start], cells[:, : end - start]
-            for i in range(end - start):
-                alive[i] = 1.0
-                caps[i] = 0.0
+            bend, square, scale = cells[0, : end - start], cells[1, : end - start], scales[: end - start]
+            of_bend, of_square = weights[0, b, start:end], weights[1, b, start:end]
+            alive[:], caps[:] = 1.0, 0.0
             for s in range(E.shape[1]):
                 for cause in range(causes):
-                    k = K[cause, b, start:end]
-                    for i in range(end - start):
-                        caps[i] += G[cause, s] * k[i]
+                    _add_scaled(G[cause, s], K[cause, b, start:end], caps)
                 for i in range(end - start):
                     at_risk[i] = alive[i] * reached[b, s] if caps[i] <= total else 0.0
                 for cause in range(causes):
-                    w, k, factors = W[cause, b, start:end], K[cause, b, start:end], (E[cause, s], G[cause, s])
-                    _set_cells(factors, w, k, cumulative, at_risk, weights[:, b, start:end], of_cells, alive)
-                    for of in range(2):
-                        found = _add_features(A[s], of_cells[of], people[cause, of, b, :, start:end])
-                        intervals[cause, of, b, s] += found
+                    E_s, G_s, w, k = E[cause, s], G[cause, s], W[cause, b, start:end], K[cause, b, start:end]
+                    scale[:] = w * k
+                    if cumulative:
+                        _set_cumulative(E_s * G_s, scale, links)
+                    else:
+                        _set_odds(E_s * G_s, scale, links)
+                    _set_cells(E_s, G_s, w, k, links, at_risk, of_bend, of_square, bend, square, alive)
+                    intervals[cause, 0, b, s] += _add_features(A[s], bend, people[cause, 0, b], start)
+                    intervals[cause, 1, b, s] += _add_features(A[s], square, people[cause, 1, b], start)

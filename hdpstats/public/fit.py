@@ -254,10 +254,10 @@ class _Mode(Generic[_Objective]):
     evidence: float
 
 
-def _mode(rows: _Objective, *, ridge: FloatArray, phi: float) -> _Mode[_Objective]:
+def _mode(rows: _Objective, *, ridge: FloatArray, phi: float, start: FloatArray) -> _Mode[_Objective]:
     """Return the posterior mode under a normal prior with precisions ``ridge / phi`` (D,), the loss divided by phi."""
     objective = replace(rows, ridge=ridge)
-    theta = minimise(objective, start=objective.centre).theta
+    theta = minimise(objective, start=start).theta
     hessian = objective.hessian(theta)
     curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
     return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
@@ -267,10 +267,13 @@ def _best(rows: _Objective, *, first: int, unit: float, wide: float, phi: float)
     """Return the mode under the spread of largest evidence, in units of ``unit``; the first ones are intercepts."""
 
     def modes() -> Iterator[_Mode[_Objective]]:
+        start = rows.centre
         for spread in PRIOR_SPREADS:
             ridge = np.full(rows.X.shape[1], phi * (spread * unit) ** -2.0)
             ridge[:first] = phi * wide**-2.0
-            yield _mode(rows, ridge=np.tile(ridge, len(rows.ridge) // len(ridge)), phi=phi)
+            mode = _mode(rows, ridge=np.tile(ridge, len(rows.ridge) // len(ridge)), phi=phi, start=start)
+            start = mode.theta
+            yield mode
 
     return max(modes(), key=lambda mode: mode.evidence)
 
@@ -306,7 +309,7 @@ def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) ->
     """Return the same for a loss without a scale: divided by ``phi``, with the rows' own squared scores as the meat."""
     n, D = rows.X.shape
     weak = np.full(D, WEAK * n * float(rows.loss.smoothness))
-    H, J = _sandwich(rows, bread, theta=_mode(rows, ridge=weak, phi=1.0).theta)
+    H, J = _sandwich(rows, bread, theta=_mode(rows, ridge=weak, phi=1.0, start=rows.centre).theta)
     phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
     unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(rows.X * rows.X)), 1e-12))
     best = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)

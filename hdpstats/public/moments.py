@@ -287,8 +287,7 @@ def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> 
     direction.
     """
     slopes, found = people.slopes, []
-    for of_row in (curvature, square):
-        whole = weighted_squares(people.X, people.weights * of_row)
+    for whole in weighted_squares(people.X, people.weights * np.stack([curvature, square])):
         level = np.ones(len(whole))
         if whole[:, slopes, slopes].size:
             level = np.trace(whole[:, slopes, slopes], axis1=1, axis2=2) / np.trace(

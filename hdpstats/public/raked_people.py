@@ -9,12 +9,13 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray
 from hdpstats.public.raking import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 
-SYMMETRIC = 24
-"""Columns from which numpy is faster where it computes half of a matrix times its own transpose."""
+LANES = 512
+"""Rows that are handled at a time."""
 
 
 @final
@@ -54,7 +55,7 @@ class WhitenedPeople:
     @cached_property
     def squares(self) -> FloatArray:
         """``sum_i w_i x_i x_i'`` (B, D, D)."""
-        return weighted_squares(self.X, self.weights)
+        return np.asarray(weighted_squares(self.X, self.weights[None])[0])
 
     @cached_property
     def rounded(self) -> FloatArray:
@@ -95,12 +96,38 @@ def rounded(square: FloatArray, *, mean: FloatArray, total: FloatArray) -> Float
 
 
 def weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
-    """Return ``sum_i w_i x_i x_i'`` (B, D, D) of rows (B, n, D) with weights (B, n), none below 0."""
-    columns = np.moveaxis(X, 2, 0)
-    if len(columns) >= SYMMETRIC:
-        rooted = np.moveaxis(columns * np.sqrt(w), 1, 0)
-        return np.asarray(rooted @ np.swapaxes(rooted, 1, 2))
-    return np.asarray(np.swapaxes(X, 1, 2) @ np.moveaxis(columns * w, 0, 2))
+    """Return ``sum_i w_i x_i x_i'`` (k, B, D, D) of rows (B, n, D) with weights (k, B, n)."""
+    out = np.zeros((*w.shape[:2], X.shape[2], X.shape[2]))
+    _add_lower(np.ascontiguousarray(np.moveaxis(X, 2, 0)), w, out)
+    i, j = np.triu_indices(X.shape[2], 1)
+    out[:, :, i, j] = out[:, :, j, i]
+    return out
+
+
+@compiled_reordered
+def _add_lower(columns: FloatArray, weights: FloatArray, out: FloatArray) -> None:
+    """Add products of columns (D, B, n), two at a time, to the lower triangles."""
+    D, B, n = columns.shape
+    lanes = np.empty(LANES)
+    for b in range(B):
+        for start in range(0, n, LANES):
+            end = min(start + LANES, n)
+            weighted = lanes[: end - start]
+            for k in range(len(weights)):
+                of_rows = weights[k, b, start:end]
+                for i in range(D):
+                    own = columns[i, b, start:end]
+                    for row in range(len(weighted)):
+                        weighted[row] = own[row] * of_rows[row]
+                    for j in range(0, i + 1, 2):
+                        left, right = columns[j, b, start:end], columns[min(j + 1, i), b, start:end]
+                        first, second = 0.0, 0.0
+                        for row in range(len(weighted)):
+                            first += weighted[row] * left[row]
+                            second += weighted[row] * right[row]
+                        out[k, b, i, j] += first
+                        if j < i:
+                            out[k, b, i, j + 1] += second
 
 
 def weighted_sums(X: FloatArray, w: FloatArray) -> FloatArray:

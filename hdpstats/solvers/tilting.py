@@ -77,6 +77,8 @@ def tilts(
 
 def tilted_weights(features: FloatArray, base: FloatArray, tilts: FloatArray) -> FloatArray:
     """Return weights (B, n), 1 in sum, of rows with base weights (B, n) and features (n, k) under tilts (B, k)."""
+    if not features.shape[1]:
+        return np.asarray(base / base.sum(axis=1, keepdims=True))
     logs = tilts @ features.T
     top = np.max(logs, axis=1, keepdims=True, where=base > 0.0, initial=-np.inf)
     raw = base * np.exp(np.minimum(logs - top, 0.0))
