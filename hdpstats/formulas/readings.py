@@ -24,6 +24,7 @@ from hdpstats.formulas.expressions import (
     columns_of,
 )
 from hdpstats.formulas.levels import interval_indicators, interval_names
+from hdpstats.formulas.lexer import quoted
 from hdpstats.formulas.operations import COMPARED, Interval
 from hdpstats.formulas.parser import ParsedFormula
 from hdpstats.formulas.refusals import refusal
@@ -58,7 +59,10 @@ def declared(name: str, schema: Schema) -> Column:
         return schema[name]
     close = get_close_matches(name, list(schema), n=1)
     listed = ", ".join(itertools.islice(schema, _SHOWN_COLUMNS))
+    odd = next((each for each in schema if quoted(each) != each and each.startswith(name)), None)
     remedy = f"did you mean {close[0]}?" if close else f"declared are {listed}"
+    if odd is not None:
+        remedy = f"did you mean {quoted(odd)}, in backticks?"
     raise refusal(name, "the schema has no such column", remedy)
 
 

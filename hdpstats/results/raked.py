@@ -15,6 +15,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_one_sided
+from hdpstats.formulas.lexer import quoted
 from hdpstats.inference import draws
 from hdpstats.inference.cohort import cohort_posterior
 from hdpstats.mechanisms.description.blocks import numbers_of
@@ -73,7 +74,7 @@ def raked_rows(fit: Fitted, table: PublicTable, description: Description) -> Rak
         )
     releases = [release for _, release in description.releases]
     moments = moments_of(numbers_of(query, releases, 0), variables=variables, sha256=releases[0].sha256)
-    plain = compile_one_sided("~ " + " + ".join(variables), fit.schema)
+    plain = compile_one_sided("~ " + " + ".join(map(quoted, variables)), fit.schema)
     public = PublicVariables(table=table.admitted(variables), design=plain)
     on = raked_variables(public, moments, case_weights=np.ones(public.table.rows))
     posterior = cohort_posterior(on)
@@ -83,7 +84,10 @@ def raked_rows(fit: Fitted, table: PublicTable, description: Description) -> Rak
     def rows(averages: Averages, count: int) -> list[tuple[pd.DataFrame, FloatArray]]:
         people = raking.raked(averages, base=np.tile(on.base, (count, 1)))
         return [
-            (frame.assign(**{each.variable: X[:, plain.names.index(each.variable)] for each in on.means}), weights)
+            (
+                frame.assign(**{each.variable: X[:, plain.names.index(quoted(each.variable))] for each in on.means}),
+                weights,
+            )
             for X, weights in zip(people.X, people.weights, strict=True)
         ]
 

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 _GROUPS = (
     (
-        "fittedvalues predicted resid wresid influence hat_matrix_diag outlier_test get_influence get_prediction "
+        "fittedvalues predicted resid wresid influence hat_matrix_diag outlier_test get_influence "
         "score_obs llf_obs endog exog martingale_residuals schoenfeld_residuals score_residuals durations",
         "it holds one number per person, and no noise of a sensible size would hide a person in it",
         "predict(frame) gives predictions for public rows; conf_int() and summary() give the error",
@@ -15,6 +15,16 @@ _GROUPS = (
         "fvalue f_pvalue scale ssr uncentered_tss mse_resid pearson_chi2 pred_table",
         "it is computed from the private rows and was not released",
         "compare models by their intervals, or by predict(frame) on public rows with the outcome",
+    ),
+    (
+        "get_prediction",
+        "without rows it would predict for each private person",
+        "predict(frame, ci=True) has the limits of means, predict(frame, cov=True) their covariances, for public rows",
+    ),
+    (
+        "f_test",
+        "degrees of freedom presume that the error comes from sampling alone",
+        "wald_test(constraints) allows for sampling and privacy noise",
     ),
     (
         "df_resid df_model",
@@ -48,6 +58,8 @@ _GROUPS = (
     ),
 )
 _ELSEWHERE = {
+    "get_prediction": "ask predict(frame, ci=True)",
+    "f_test": "ask wald_test(constraints)",
     **dict.fromkeys(_GROUPS[-2][0].split(), "see public_check"),
     **dict.fromkeys(_GROUPS[-1][0].split(), "ask baseline_hazard() or predict_survival(frame)"),
 }

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError
 from hdpstats.records.estimate import ErrorDistribution
 from hdpstats.results import FittedRows, Result
 from hdpstats.results.population import population
@@ -222,6 +222,29 @@ def test_rows_are_raked_to_a_description():
         result.average_effects("hormon", over=groups)
     with pytest.raises(ArgumentError, match="weights must be left out"):
         result.average_effects("hormon", over=described, weights="age")
+
+
+def test_rows_are_raked_where_names_of_columns_are_no_plain_words():
+    names = {"age": "age at entry", "size": "tumour-size"}
+    people, public = (
+        each.rename(columns=names)[[*names.values(), "event3"]]
+        for each in (hdp.datasets.load_rotterdam(), hdp.datasets.load_gbsg())
+    )
+    schema = hdp.Schema(
+        {
+            "age at entry": hdp.Continuous(20, 90, complete=True),
+            "tumour-size": hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+            "event3": hdp.Binary(),
+        }
+    )
+    study = hdp.Study(private=people, public=public, schema=schema, budget=hdp.Budget(epsilon=100))
+    described = hdp.describe(study, list(names.values()), epsilon=20)
+    result = hdpf.logit("event3 ~ `age at entry` + `tumour-size`", data=study).fit_public()
+    rows = population(result, result.public_rows, described)
+    mean = rows.weights @ rows.frame["age at entry"] / rows.weights.sum()
+    assert mean == pytest.approx(people["age at entry"].mean(), abs=0.5)
+    with pytest.raises(FormulaError, match="did you mean `tumour-size`, in backticks"):
+        hdpf.logit("event3 ~ tumour-size", data=study)
 
 
 def test_derivatives_at_the_ends_of_a_range_are_taken_from_inside_or_refused():
