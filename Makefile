@@ -27,7 +27,9 @@ THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
 
+# On a fresh clone most loops are compiled before processes start that would all compile them at once.
 test: setup
+	@$(THREADS) $(BIN)/python -c "from tests import forked; forked.load_compiled_code()"
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks -m "not validate"
 
 # Without this, tests draw seeded noise (conftest.py) and properties are tried on the same examples every time.

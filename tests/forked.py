@@ -199,7 +199,7 @@ def serve():
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the tests
     for name in IMPORTED:
         importlib.import_module(name)
-    _load_compiled_code()
+    load_compiled_code()
     gc.collect()
     gc.freeze()
     woken, waker = os.pipe()
@@ -239,9 +239,9 @@ def serve():
     _run(order["command"])
 
 
-def _load_compiled_code():
+def load_compiled_code():
     """Load and import what processes otherwise would at their first fit: fit to public rows, without noise."""
-    hdp, hdpf = (sys.modules[name] for name in ("hdpstats.api", "hdpstats.formula.api"))
+    hdp, hdpf = (importlib.import_module(name) for name in ("hdpstats.api", "hdpstats.formula.api"))
     importlib.import_module("hdpstats.mechanisms.loading").load()
     columns = {"age": hdp.Continuous(20, 90), "event": hdp.Binary(), "time": hdp.Duration(2557)}
     study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=hdp.Schema(columns))
