@@ -36,6 +36,16 @@ class CurvesPlan(Reported):
         What would be asked for.
     assumption : str
         What the prediction rests on.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> import hdpstats.formula.api as hdpf
+    >>> schema = hdp.Schema(time=hdp.Duration(2557, unit="days"), event=hdp.Binary(), hormon=hdp.Binary())
+    >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    >>> plan = hdpf.survfit("Surv(time, event) ~ hormon", study, times=[365, 1826]).plan(epsilon=1, n=5000)
+    >>> plan.tests["information"].round(2).tolist()
+    [0.98]
     """
 
     frame: pd.DataFrame

@@ -40,6 +40,15 @@ class DescriptionPlan(Reported):
         At which epsilons normal noise would be taken.
     assumption : str
         What the prediction rests on.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True))
+    >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    >>> plan = hdp.describe(study, ["age"]).plan(epsilon=[0.1, 1], n=5000)
+    >>> plan.frame["suppressed"].tolist().count(True)
+    0
     """
 
     frame: pd.DataFrame

@@ -99,6 +99,20 @@ class Aggregate(HasCoefficients, Reported, Saved):
         The SHA-256 of the releases that it rests on, by which one is known that is already counted.
     data_sets : tuple of (tuple of DataSet)
         The data sets that each of the guarantees is for, by which the same people are known.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> import hdpstats.formula.api as hdpf
+    >>> import pandas as pd
+    >>> def hospital(died):
+    ...     people = pd.DataFrame({"died": [i < died for i in range(500)]})
+    ...     study = hdp.Study(
+    ...         private=people, schema=hdp.Schema(died=hdp.Binary(complete=True)), budget=hdp.Budget(epsilon=2)
+    ...     )
+    ...     return hdpf.distribution("died ~ 1", study, family="bernoulli").fit(epsilon=2)
+    >>> hdp.aggregate({"A": hospital(150), "B": hospital(160)})
+    <aggregate of 2 results in 1 group: Distribution>
     """
 
     _format: ClassVar[int] = 3
@@ -230,8 +244,9 @@ class Aggregate(HasCoefficients, Reported, Saved):
         return f"{together} at most for one {first.unit}, whose records are in one data set only"
 
     def __repr__(self) -> str:
-        groups = len(self.nodes) - self._results
-        return f"<aggregate of {self._results} results in {groups} groups: {self.facts.model}>"
+        number = len(self.nodes) - self._results
+        groups = "1 group" if number == 1 else f"{number} groups"
+        return f"<aggregate of {self._results} results in {groups}: {self.facts.model}>"
 
 
 def _rows(node: Node, *, weight: FloatArray) -> pd.DataFrame:

@@ -63,6 +63,20 @@ class Evaluation(Reported):
         Mean predicted incidence in each group at the end of each bin.
     query, release, guarantee
         What was asked, what the site answered, what it guarantees.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> import hdpstats.formula.api as hdpf
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event=hdp.Binary(complete=True))
+    >>> study = hdp.Study(
+    ...     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,
+    ...     budget=hdp.Budget(epsilon=2),
+    ... )
+    >>> model = hdpf.logit("event ~ age", study)
+    >>> evaluation = model.evaluate(model.fit_public(), epsilon=1)
+    >>> 0.4 < evaluation.concordance < 0.5, evaluation.in_sample
+    (True, False)
     """
 
     facts: ModelFacts
