@@ -23,6 +23,7 @@ import hdpstats.formula.api as hdpf
 from benchmarks.workers.hazard import resident
 from benchmarks.workers.measure import peak_memory
 from benchmarks.workers.private_passes import PUBLIC, people
+from hdpstats.schema.parquet import BATCH, BUFFER
 from hdpstats.schema.partitions import ReadInParts
 
 
@@ -47,8 +48,8 @@ def alone(folder: Path, columns: list[str], clock: Callable[[], float]) -> float
     """Return the seconds that pyarrow takes to read columns of all files, batch after batch."""
     start = clock()
     for path in sorted(folder.glob("*.parquet")):
-        with parquet.ParquetFile(path) as file:
-            for _ in file.iter_batches(2**17, columns=columns, use_threads=False):
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER) as file:
+            for _ in file.iter_batches(BATCH, columns=columns, use_threads=False):
                 pass
     return clock() - start
 
