@@ -128,6 +128,9 @@ MECHANISMS: Final = {
     "objective, 3 sites": {"sites": 3},
     "output": {"mechanism": "output"},
     "clipped_newton": {"mechanism": "clipped_newton", "delta": 1e-6},
+    "clipped_newton, 3 sites": {"mechanism": "clipped_newton", "delta": 1e-6, "sites": 3},
+    "public_hessian": {"mechanism": "public_hessian"},
+    "histogram": {"mechanism": "histogram"},
     "exponential": {"mechanism": "exponential", "delta": 1e-6},
 }
 
