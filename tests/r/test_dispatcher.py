@@ -86,7 +86,7 @@ def test_a_model_and_a_mechanism_take_only_their_own_options(evaluate, study):
     made = '.py("logit", list(formula = event3 ~ age, data = study, epsilon = 1, %s))'
     found = condition(evaluate, made % "epsilonn = 1")
     assert found["class"].tolist()[:2] == ["dp_argument_error", "dp_error"]
-    assert found["message"].startswith("logit has no argument 'epsilonn'; it takes formula, data, weights")
+    assert found["message"].startswith("dp_logit has no argument 'epsilonn'; it takes formula, data, weights")
     found = condition(evaluate, made % 'mechanism = list(name = "clipped_newton", round = 2)')
     assert found["message"].startswith("mechanism 'clipped_newton' has no argument 'round'; it takes rounds")
     found = condition(evaluate, made % 'mechanism = list(name = "magic")')
@@ -99,8 +99,8 @@ def test_a_model_and_a_mechanism_take_only_their_own_options(evaluate, study):
         ("formula = event3 ~ age, data = study, epsilon = 2.5", "dp_insufficient_budget", "left of (epsilon = 2"),
         ("formula = event3 ~ nothere, data = study, epsilon = 1", "dp_formula_error", "nothere"),
         ("formula = event3 ~ log(age - 30), data = study, epsilon = 1", "dp_formula_error", ""),
-        ("formula = NULL, data = study, epsilon = 1", "dp_argument_error", "logit needs formula"),
-        ("formula = event3 ~ age, data = NULL, epsilon = 1", "dp_argument_error", "logit needs data"),
+        ("formula = NULL, data = study, epsilon = 1", "dp_argument_error", "dp_logit needs formula"),
+        ("formula = event3 ~ age, data = NULL, epsilon = 1", "dp_argument_error", "dp_logit needs data"),
         (
             "formula = event3 ~ age, data = data.frame(a = 1), epsilon = 1",
             "dp_argument_error",
