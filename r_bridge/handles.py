@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
-from r_bridge import messages
 from r_bridge.arguments import elements
 from r_bridge.session import r_function
 from r_bridge.terms import result_from_r
@@ -110,7 +109,7 @@ def _plan(plan: hdp.Plan) -> tuple[list[str], _Contents]:
     return ["dp_plan"], {
         **{name: getattr(plan, name) for name in ("frame", "records", "declared", "assumption")},
         "table": Matrix(table=plan.table),
-        "text": messages.in_r(str(plan)),
+        "text": str(plan).replace("plan(n=...)", "dp_plan(n = ...)"),
         "html": plan._repr_html_(),
         "verdicts": pd.Series({f"{epsilon:g}": words for epsilon, words in plan.verdicts.items()}),
     }
