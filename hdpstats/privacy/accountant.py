@@ -19,10 +19,13 @@ from hdpstats.privacy.relation import Relation
 
 
 class MechanismName(StrEnum):
-    """The mechanisms whose proofs the package holds, by name."""
+    """The mechanisms whose proofs the package holds, by name.
+
+    Ledgers and saved results have these texts: they never change, as releases could not be read any more.
+    """
 
     OBJECTIVE = "objective perturbation (K-norm noise, coupled analysis)"
-    OBJECTIVE_DETERMINANT = "objective perturbation (K-norm noise, determinant charged for)"
+    OBJECTIVE_DETERMINANT = "objective perturbation (K-norm noise, determinant paid for)"
     GAUSSIAN_OBJECTIVE = "objective perturbation (Gaussian noise)"
     OUTPUT = "output perturbation (L2 K-norm noise on the certified minimiser)"
     GAUSSIAN_OUTPUT = "output perturbation (Gaussian noise on the certified minimiser)"

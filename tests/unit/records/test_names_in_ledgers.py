@@ -278,5 +278,10 @@ def test_a_release_keeps_its_name_and_is_read_back(name):
     assert release_from_json(release.to_json()) == release
 
 
+def test_names_of_mechanisms_are_kept_so_that_recorded_releases_can_be_read():
+    names = "\n".join(sorted(MechanismName))
+    assert hashlib.sha256(names.encode()).hexdigest()[:16] == "a3e37393f019500a"
+
+
 def test_every_kind_that_a_site_answers_is_here():
     assert {each.kind.partition("/")[0] for each in QUERIES.values()} == FAMILIES.keys()
