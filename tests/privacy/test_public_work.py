@@ -234,6 +234,19 @@ def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) ->
     assert float(np.mean(rises[:-1])) <= effort.work.excess
 
 
+@pytest.mark.parametrize("name", ["logistic", "squares"])
+def test_the_curvature_of_the_work_is_attained(name: str) -> None:
+    """Everybody at one far place with the largest weight: a smoothness that is any less would not be one."""
+    n, person_loss = 400, regression(name, 2, 1)[0]
+    X = np.column_stack([np.ones(n), np.full(n, 1e3 * RADIUS), np.zeros(n)])
+    weights = 2.0 * mallows_weights((X[:, 1:] ** 2).sum(axis=1), geometry())
+    people = RegressionPeople(loss=person_loss.loss, X=X, y=np.ones(n), weights=weights, offset=np.zeros(n))
+    work = effort_of(question(person_loss), person_loss, noise=7.0, records=n).work
+    objective = people.objective(ridge=np.full(3, 3.0), centre=np.zeros(3), linear=np.zeros(3))
+    steepest = float(np.linalg.eigvalsh(objective.hessian(np.zeros(3)))[-1]) - 3.0
+    assert 0.999 * (work.smoothness - 3.0) <= 1.25 * steepest <= work.smoothness - 3.0
+
+
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(("seed", "ridge"), [(2, Fraction(3)), (4, Fraction(500))])
 def test_accepted_points_have_errors_no_larger_than_what_is_left_for_them(
