@@ -1,10 +1,11 @@
 r"""What a release is charged: multiples of a public grain, and not less than the floor of its account.
 
-A proof gives a release some (epsilon, delta) or mu_squared. An account is charged the next multiple of `GRAIN` at or
-above that, and at least the account's floor, which its custodian sets: so sums have few digits whatever was asked, and
-an account can be charged only so often. What is charged is never less than what the proof says, so that every claim
-about sums of charges holds for the releases (all guarantees are monotone in epsilon, delta and mu). A release below the
-floor is not refused: it is charged the floor, which `plan`, quotes, refusals, results and histories show.
+A proof gives a release some (epsilon, delta) or mu_squared. An account is charged the next multiple of a grain
+(`EPSILON_GRAIN`, `DELTA_GRAIN`, `MU_SQUARED_GRAIN`) at or above that, and at least the account's floor, which its
+custodian sets: so sums have few digits whatever was asked, and an account can be charged only so often. What is charged
+is never less than what the proof says, so that every claim about sums of charges holds for the releases (all guarantees
+are monotone in epsilon, delta and mu). A release below the floor is not refused: it is charged the floor, which `plan`,
+quotes, refusals, results and histories show.
 
 **The floor of Gaussian releases.** A pure release is charged at least ``epsilon``, so that a total of ``E`` takes at
 most ``E / epsilon`` of them. A Gaussian one is charged at least the same part of what the whole account affords in its
