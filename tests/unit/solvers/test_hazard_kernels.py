@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from hdpstats._base.compiled import compiled
 from hdpstats.losses import LINKS
 from hdpstats.solvers.hazard import HazardData, Likelihood, fit_hazard, kernels, likelihood
-from hdpstats.solvers.hazard.kernels import CellKernel, CumulativeHazards, TabulatedKernel, compiled
+from hdpstats.solvers.hazard.kernels import CellKernel, CumulativeHazards, TabulatedKernel
 from tests.unit.solvers.hazards import expanded_derivatives, spells, use
 
 KERNELS = [
