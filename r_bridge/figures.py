@@ -1,6 +1,7 @@
 """What figures of results draw, as tables; every public function may be called from R by its name."""
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,11 @@ def coefficient_rows(
     for argument, given in (("labels", names), ("terms", wanted)):
         unknown = [name for name in given if name not in known]
         if unknown:
+            close = get_close_matches(str(unknown[0]), known, n=1)
             raise hdp.ArgumentError(
-                f"{argument}: there is no coefficient {unknown[0]!r}; see coef()", argument=argument
+                f"{argument}: there is no coefficient {unknown[0]!r}; "
+                + (f"did you mean {close[0]!r}?" if close else "see coef()"),
+                argument=argument,
             )
     if terms is None:
         slopes = table.loc[~table["baseline"] & (table["term"] != "(Intercept)"), "term"]

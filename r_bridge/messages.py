@@ -59,6 +59,8 @@ _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
         lambda found: f"as dp_{found[1].lower()}()",
     ),
     (re.compile(r"\bplan\((?=n=)"), "dp_plan("),
+    (re.compile(r"^constraints: "), "hypothesis: "),
+    (re.compile(r"^term_name "), "term "),
     (re.compile(r"\bnp\.\w+\(([^()]*)\)"), r"\1"),
     (re.compile(r"\ban object of hdp\.mechanisms\b(?!\.)"), "a list with its name and options"),
     (re.compile(r"\bhdp\.(mechanisms\.\w+)(?:\([^()]*\))?"), _public),

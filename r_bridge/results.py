@@ -51,6 +51,11 @@ def summary_text(result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp
     return str(result.summary(**given).as_text())
 
 
+def summary_html(result: hdp.Result | hdp.Description | hdp.SurvivalCurves, **given: float) -> str:
+    """Return the summary as a notebook shows it."""
+    return str(result.summary(**given).as_html())
+
+
 def result_to_json(json: str, path: str) -> None:
     """Write a result's own JSON text to a file, with the names of terms that Python and R have in it alike."""
     hdp.Result.from_json(json).to_json(path)

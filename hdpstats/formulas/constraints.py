@@ -113,9 +113,9 @@ def _split(tokens: Sequence[tuple[str, str]]) -> list[tuple[list[str], str]]:
 
 def _unknown(rest: str, names: Sequence[str]) -> ArgumentError:
     word = re.split(r"[\s=,]", rest, maxsplit=1)[0]
-    close = get_close_matches(word, list(names), n=1)
+    close = [name for name in names if name.startswith(word)] or get_close_matches(word, list(names), n=1)
     listed = ", ".join(names[:20])
-    remedy = f"did you mean {close[0]}?" if close else f"the coefficients are {listed}"
+    remedy = f"did you mean {' or '.join(close[:20])}?" if close else f"the coefficients are {listed}"
     return ArgumentError(
         f"constraints: there is no coefficient {word[:_LONGEST_SHOWN]!r}; {remedy}", argument="r_matrix"
     )

@@ -86,7 +86,7 @@ def hazard_likelihood(
         values=values.ravel(),
         sampling=covariance,
         privacy=0.0 * covariance,
-        note=unidentified(*([terms[place] for place in np.flatnonzero(which)] for which in (aliased, infinite))),
+        note=unidentified(*([terms[i] for i in np.flatnonzero(which)] for which in (aliased, infinite)), of=len(terms)),
     )
 
 

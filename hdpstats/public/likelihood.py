@@ -212,16 +212,17 @@ def spread(
         values=whole,
         sampling=square,
         privacy=0.0 * square,
-        note=unidentified(aliased, infinite),
+        note=unidentified(aliased, infinite, of=len(terms)),
     )
 
 
-def unidentified(aliased: Sequence[str], infinite: Sequence[str]) -> str | None:
-    """Return what is said of coefficients that are NaN."""
+def unidentified(aliased: Sequence[str], infinite: Sequence[str], *, of: int) -> str | None:
+    """Return what is said of coefficients that are NaN, in a fit ``of`` so many; where all are infinite, unnamed."""
+    which = "every coefficient" if len(infinite) == of else ", ".join(infinite)
     parts = [
         f"A coefficient that public rows do not identify is NaN: {', '.join(aliased)} (a level that they lack, or a "
         "combination of other columns).",
         "Perfect separation or prediction in the public rows: a coefficient whose maximum-likelihood estimate is "
-        f"infinite is NaN: {', '.join(infinite)}.",
+        f"infinite is NaN: {which}.",
     ]
     return " ".join(part for part, names in zip(parts, (aliased, infinite), strict=True) if names) or None

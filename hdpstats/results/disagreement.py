@@ -86,7 +86,8 @@ class Disagreement(Reported):
         where = f", most in {', '.join(apart[:MOST_NAMED])}" if apart else ""
         return (
             f"Private and public coefficients disagree{where}: private people are not described by the public fit. The "
-            "pooled estimate allows for it, coefficient by coefficient; private_only does without public coefficients."
+            "pooled estimate allows for it, coefficient by coefficient; the private-only one does without public "
+            "coefficients."
         )
 
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002

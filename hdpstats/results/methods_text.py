@@ -151,7 +151,7 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
     )
     kind = "pure differential privacy" if guarantee.delta == 0 else "approximate differential privacy"
     sentences = [
-        f"The private records were analysed under {kind} ({loss}; protected unit: {guarantee.protected}; neighbours: "
+        f"The private records were analysed under {kind} ({loss}; protected unit: {guarantee.protected}; "
         f"{guarantee.neighbours}), by {facts.method}."
     ]
     if guarantee.sites > 1:

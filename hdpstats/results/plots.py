@@ -1,5 +1,6 @@
 """Plots of results: coefficients, forest plots, calibration, balance, weights of a weighted sample."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, final
@@ -155,7 +156,8 @@ def plot_coefficients(
 
 def _beside(axes: "Axes", height: float, value: float, low: float, high: float, *, colour: str = COLOURS[0]) -> None:
     """Write an estimate and its limits at the right of a plot."""
-    words = f"{number(value, 3)} [{number(low, 3)}, {number(high, 3)}]"
+    limits = "" if math.isnan(low) else f" [{number(low, 3)}, {number(high, 3)}]"
+    words = "not estimable" if math.isnan(value) else f"{number(value, 3)}{limits}"
     axes.text(1.02, height, words, transform=axes.get_yaxis_transform(), va="center", fontsize="small", color=colour)
 
 

@@ -167,8 +167,9 @@ class Tested:
         Parameters
         ----------
         term_name : str
-            A term of the formula that is one categorical or binary column, such as "size" or "C(grade)". Where it is
-            part of an interaction too, differences are those where the other factors of the interaction are 0.
+            A term of the formula that is one categorical or binary column, such as "size" or "C(grade)", or that
+            column, "grade", where one term only is its levels. Where it is part of an interaction too, differences are
+            those where the other factors of the interaction are 0.
         method : str
             How p-values are adjusted for the number of pairs: a method of statsmodels' ``multipletests``, by default
             that of Holm and Sidak.
@@ -214,8 +215,10 @@ def _pairs(fit: Fitted, term: str, cause: str | None) -> Constraints:
         for block in term_blocks(fit)
         if block.cause == wanted and _levels(fit, block.term) is not None
     }
-    block = factors[choice(term, name="term_name", options=list(factors) or ["a factor, which this model has not"])]
-    levels, codes = _levels(fit, term) or ((), ())
+    own = [each for each in factors if term in _variables(fit, each)]
+    named = own[0] if term not in factors and len(own) == 1 else term
+    block = factors[choice(named, name="term_name", options=list(factors) or ["a factor, which this model has not"])]
+    levels, codes = _levels(fit, block.term) or ((), ())
     if len(block.places) != len(codes):
         raise ArgumentError("a multinomial model has a factor in every level: use t_test", argument="term_name")
     rows = np.zeros((len(levels), len(fit.estimate.terms)))
@@ -224,6 +227,11 @@ def _pairs(fit: Fitted, term: str, cause: str | None) -> Constraints:
     L = np.array([rows[late] - rows[early] for late, early in pairs])
     names = tuple(f"{levels[late]} - {levels[early]}" for late, early in pairs)
     return Constraints(L=L, q=np.zeros(len(L)), names=names)
+
+
+def _variables(fit: Fitted, term: str) -> set[str]:
+    """Return the columns whose levels a term has: of "C(grade)" that is "grade"."""
+    return {level.column for column in design_of(fit).columns if column.term == term for level in column.levels}
 
 
 def _levels(fit: Fitted, term: str) -> tuple[tuple[str, ...], tuple[int, ...]] | None:

@@ -77,6 +77,8 @@ def test_words_say_which_coefficients_and_why(study: hdp.Study) -> None:
     with pytest.warns(RuntimeWarning, match=r"separation.*infinite is NaN: g\[T.c\], rare"):
         result = public_fit("nested", study)
     assert "public rows do not identify is NaN: g[T.d]" in str(result.summary())
+    with pytest.warns(RuntimeWarning, match="infinite is NaN: every coefficient"):
+        hdpf.logit("complete ~ x", study).fit_public()
     again = hdp.Result.from_json(result.to_json())
     pd.testing.assert_series_equal(again.params, result.params)
     assert result.conf_int().loc["rare"].isna().all()

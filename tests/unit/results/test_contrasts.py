@@ -128,6 +128,15 @@ def test_every_cause_has_its_own_terms_and_pairs():
         hazard.t_test_pairwise("age")
 
 
+def test_a_factor_is_named_by_its_term_or_its_column(public_result):
+    own = replace(public_result, facts=replace(public_result.facts, formula="event3 ~ age + C(size) + log1p(nodes)"))
+    assert own.t_test_pairwise("size").result_frame.equals(own.t_test_pairwise("C(size)").result_frame)
+    with pytest.raises(ArgumentError, match=r"term_name must be one of"):
+        own.t_test_pairwise("nodes")
+    with pytest.raises(ArgumentError, match=r"did you mean size\[T.20-50\] or size\[T.>50\]\?"):
+        own.t_test("size")
+
+
 def test_public_fits_are_statsmodels(public_result):
     rng = np.random.default_rng(5)
     X = np.column_stack([np.ones(200), rng.normal(size=(200, 4))])

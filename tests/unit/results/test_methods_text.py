@@ -23,6 +23,7 @@ def test_a_private_fit_says_what_was_protected_and_what_intervals_count(result):
         "Hedges LV",
     ):
         assert words in text
+    assert text.count("neighbours") == 1
     assert len(set(references_of(result))) == len(references_of(result))
     assert result.nobs == 2982
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -84,6 +85,10 @@ def test_a_figure_has_names_numbers_and_standard_deviations(public_result):
     drawn = ax.containers[0].lines[0].get_xdata()
     assert drawn.tolist() == pytest.approx([-0.004 * 10, 0.35, 0.61, 0.82 * np.log(4) / 2])
     assert [text.get_text() for text in ax.texts][1] == "0.350 [-0.042, 0.742]"
+    values = public_result.estimate.values.copy()
+    values[1] = np.nan
+    unknown = replace(public_result, estimate=replace(public_result.estimate, values=values))
+    assert unknown.plot_coefficients(estimates=True).texts[0].get_text() == "not estimable"
     with pytest.raises(ArgumentError, match="no coefficient 'ages'"):
         public_result.plot_coefficients(labels={"ages": "age"})
     with pytest.raises(ArgumentError, match="no public rows at hand"):

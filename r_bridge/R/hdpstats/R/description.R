@@ -52,7 +52,8 @@ print.dp_description <- function(x, digits = max(3L, getOption("digits") - 3L), 
 summary.dp_description <- function(object, level = 0.95, ...) {
   .no_more("summary", ...)
   text <- .py("summary_text", list(result = object, alpha = 1 - level))
-  structure(list(text = text, table = as.data.frame.dp_description(object)), class = "summary.dp_description")
+  structure(list(text = text, table = as.data.frame.dp_description(object), level = level, of = object),
+            class = "summary.dp_description")
 }
 
 plot.dp_description <- function(x, between = NULL, level = 0.95, xlab = NULL, ...) {

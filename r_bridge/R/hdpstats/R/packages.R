@@ -110,6 +110,8 @@ model_parameters.dp_result <- function(model, ci = 0.95, exponentiate = FALSE, .
 # What a notebook shows.
 .repr_html <- function(obj, ...) .py("repr_html", list(x = obj))
 
+.summary_html <- function(obj, ...) .py("summary_html", list(result = obj$of, alpha = 1 - obj$level))
+
 repr_html.dp_comparison <- function(obj, ...) obj$html
 
 repr_html.dp_plan <- repr_html.dp_comparison

@@ -86,7 +86,8 @@ plot.dp_plan <- function(x, ...) {
 # Estimates with their limits as text; in scientific form where three decimals would hide them.
 .limits_text <- function(value, low, high) {
   text <- function(x) ifelse(x == 0 | (abs(x) >= 1e-4 & abs(x) < 1e4), sprintf("%.3f", x), sprintf("%.3g", x))
-  paste0(text(value), " [", text(low), ", ", text(high), "]")
+  limits <- ifelse(is.na(low), "", paste0(" [", text(low), ", ", text(high), "]"))
+  ifelse(is.na(value), "not estimable", paste0(text(value), limits))
 }
 
 # A row per source, the first on top: a square for a source, its area the precision, a diamond for several together.

@@ -8,7 +8,8 @@ summary.dp_result <- function(object, level = 0.95, ...) {
   dimnames(coefficients) <- list(table$term, names(columns))
   about <- .py("summary_parts", list(result = object))
   structure(list(call = object$call, kind = object$kind, coefficients = coefficients, level = level,
-                 head = about$head, privacy = about$privacy, least = about$least, notes = about$notes), class = "summary.dp_result")
+                 head = about$head, privacy = about$privacy, least = about$least, notes = about$notes, of = object),
+            class = "summary.dp_result")
 }
 
 print.summary.dp_result <- function(x, digits = max(3L, getOption("digits") - 3L), signif.stars = getOption("show.signif.stars"),

@@ -107,5 +107,5 @@ summary.dp_curves <- function(object, level = 0.95, times = NULL, ...) {
   text <- .py("summary_text", list(result = object, alpha = 1 - level))
   table <- if (is.null(times)) .broom_names(.py("curves_tidy", list(curves = object, conf_level = level)))
   else .broom_names(.py("curves_at", list(curves = object, times = times, conf_level = level)))
-  structure(list(text = text, table = table), class = "summary.dp_curves")
+  structure(list(text = text, table = table, level = level, of = object), class = "summary.dp_curves")
 }

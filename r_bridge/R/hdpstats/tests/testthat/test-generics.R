@@ -121,4 +121,5 @@ test_that("IRkernel shows objects as the pages of Python", {
     dp_ledger_open(dataset = "trial", epsilon = 1)
   )
   for (each in shown) expect_match(repr::repr_html(each), "<div class=\"hdp-page\">", fixed = TRUE, info = class(each)[[1L]])
+  expect_match(repr::repr_html(summary(fit)), "size&gt;50.*<", info = "summary of a fit")
 })
