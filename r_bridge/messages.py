@@ -24,6 +24,7 @@ _TYPES: Final = {
     "bool": "TRUE or FALSE",
     "DataFrame": "a data frame",
     "Series": "a vector",
+    "Result": "a dp_result",
     "NoneType": "NULL",
 }
 """What R calls the types of Python's values."""

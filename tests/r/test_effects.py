@@ -87,6 +87,7 @@ def test_what_r_cannot_mean_is_refused(fit) -> None:
         ("function(x) dp_wald_test(x, list(1))", "hypothesis must be text"),
         ("function(x) dp_wald_test(x, diag(2))", "a column for each of the 7 coefficients"),
         ("function(x) dp_contrast(x, 'sise>50')", "there is no coefficient 'sise>50'; did you mean size>50"),
+        ("function(x) dp_restricted_mean(x, 5)", "x must be a dp_curves, not a dp_result"),
         ("function(x) dp_contrast(x, 'size = 0')", "^hypothesis: .*'size'; did you mean size20-50 or size>50"),
         ("function(x) dp_contrast(x, term = 'age')", "^term must be one of 'size', 'hormon', not 'age'"),
         ("function(x) plot(x, labels = c('size50' = 'a'))", "labels: there is no coefficient 'size50'; did you mean"),
