@@ -274,8 +274,10 @@ def _parse(text: object, outcome: Callable[[LeftSide], LeftSide] | None, columns
     if len(tildes) != 1:
         reason = f"it must stand once in a formula, not {len(tildes)} times"
         raise refusal("~", reason, 'write it between outcome and terms: "y ~ x"')
-    left = None if outcome is None else outcome(read_left_side(tokens[: tildes[0]]))
-    if left is None and tildes[0] > 0:
+    left = None
+    if outcome is not None:
+        left = outcome(read_left_side(tokens[: tildes[0]]))
+    elif tildes[0] > 0:
         raise no_outcome(spell(tokens[: tildes[0]]))
     others = [name for name in columns if left is None or name not in left.columns]
     whole, intercept = read_right_side(tokens[tildes[0] + 1 :], others)

@@ -58,13 +58,15 @@ class FitMethods:
         What there is.
     refusal : str
         What is said of a mechanism that is not among them.
-    available : tuple of str
-        The names that the refusal gives.
     """
 
     methods: Mapping[type[MechanismOptions], FitMethod]
     refusal: str
-    available: tuple[str, ...]
+
+    @property
+    def available(self) -> tuple[str, ...]:
+        """The names of their mechanisms."""
+        return tuple(name for name, kind in BY_NAME.items() if kind in self.methods)
 
     def of(self, mechanism: MechanismOptions) -> FitMethod:
         """Return the method of a mechanism, or raise MechanismError."""
@@ -83,7 +85,6 @@ LOSS_METHODS: Final = FitMethods(
         PerturbedHistogram: FitMethod(fit=fit_histogram, predict=predict_histogram),
     },
     refusal="this mechanism is for distributions, hdpf.distribution('x ~ 1', ...), not for regressions",
-    available=("objective", "output", "clipped_newton", "exponential", "histogram"),
 )
 """Regressions and hazard models."""
 
@@ -101,7 +102,6 @@ DISTRIBUTION_METHODS: Final = FitMethods(
         if entry.options is not None and entry.distribution is not None
     },
     refusal=f"a family of distributions takes mechanism {_NAMES}, not one for regressions",
-    available=tuple(_OF_DISTRIBUTIONS),
 )
 """Parameters of a distribution."""
 
@@ -145,8 +145,7 @@ def _predicted(
     methods = methods_of(spec)
     found = methods.of(mechanism).predict
     if found is None:
-        table = methods.methods
-        known = tuple(name for name, kind in BY_NAME.items() if kind in table and table[kind].predict is not None)
+        known = tuple(name for name in methods.available if methods.methods[BY_NAME[name]].predict is not None)
         raise MechanismError(
             f"standard errors are predicted for these mechanisms only: {', '.join(map(repr, known))}", available=known
         )
