@@ -1,6 +1,7 @@
 """A plan: what standard errors a fit would have at each epsilon, as a table, in words and as a plot."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -231,7 +232,7 @@ def plot_plan(frame: pd.DataFrame) -> "Figure":
     )
     for panel, term in zip(panels.flat, terms, strict=False):
         _draw(panel, frame[frame["term"] == term].sort_values("epsilon"))
-        panel.set(title=term, xscale="log")
+        panel.set(title=textwrap.fill(term, 28), xscale="log")
         panel.xaxis.set_major_formatter("{x:g}")
     for panel in panels.flat[len(terms) :]:
         panel.set_axis_off()

@@ -161,8 +161,9 @@ prepare_cells <- function() {
     for (each in files) writeLines(gsub("_\b", "", readLines(each, warn = FALSE)))
   })
   stay <- function(...) stop("R cannot quit here: it is part of Python's process", call. = FALSE)
+  view <- function(x, title) if (is.data.frame(x) || is.matrix(x)) x else as.data.frame(x) # without a window
   if (!"hdpstats:cells" %in% search()) {
-    attach(list(q = stay, quit = stay), name = "hdpstats:cells", warn.conflicts = FALSE)
+    attach(list(q = stay, quit = stay, View = view), name = "hdpstats:cells", warn.conflicts = FALSE)
   }
 }
 

@@ -272,6 +272,10 @@ def test_r_cannot_end_the_kernel(notebook):
     assert notebook.value("1 + 1") == "2"
 
 
+def test_view_prints_the_table_that_it_would_open_in_a_window(notebook):
+    assert "  a\n1 7\n2 8" in notebook.run("%%R\nView(data.frame(a = 7:8))").text()
+
+
 def test_a_help_page_of_the_attached_functions_is_text(notebook):
     text = notebook.run("%%R\n?dp_hazard").text()
     assert "dp_hazard" in text

@@ -9,6 +9,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import HdpError
+from hdpstats.models.plan import plot_plan
 from tests.support import FORMULA, PUBLIC_ROWS, SCHEMA, people
 
 mpl.use("agg")
@@ -47,6 +48,14 @@ def test_a_plan_of_one_epsilon_shows_its_points():
     study = hdp.Study(public=None, schema=SCHEMA)
     (panel,) = hdpf.logit("y ~ x", data=study).plan(1, n=2000).plot().axes
     assert [line.get_marker() for line in panel.lines] == ["o", "o"]
+
+
+def test_a_long_name_is_given_in_full_above_its_own_panel():
+    name = "I(np.log(age + 1)):smoking[T.former, more than ten years]"
+    made = plot_plan(plan(None, "y ~ x").frame.replace({"term": {"x": name}}))
+    lines = made.axes[0].get_title().split("\n")
+    assert " ".join(lines) == name
+    assert max(map(len, lines)) <= 28
 
 
 def test_a_plan_shows_how_far_it_is(monkeypatch):
