@@ -1,11 +1,11 @@
 """The public names: ``import hdpstats.api as hdp``.
 
-What few users need is loaded when it is asked for: `audit` and `simulate`.
+Each name is loaded when it is first asked for, so that the import itself takes little: who opens a ledger loads no
+model, and who asks remote sites no code of a site.
 """
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from hdpstats import __version__
 from hdpstats._base.errors import (
@@ -20,47 +20,47 @@ from hdpstats._base.errors import (
     SchemaError,
     SiteError,
 )
-from hdpstats.ledger import Ledger
-from hdpstats.losses import options as losses
-from hdpstats.mechanisms import registry as mechanisms
-from hdpstats.models import (
-    CurvesPlan,
-    CurvesRequest,
-    DescriptionPlan,
-    DescriptionRequest,
-    DiscreteHazard,
-    Distribution,
-    Linear,
-    Logit,
-    MEstimator,
-    Plan,
-    Quantile,
-    describe,
-    hybrid_weights,
-    importance_weights,
-)
-from hdpstats.privacy.budget import Budget
-from hdpstats.results import (
-    Aggregate,
-    Description,
-    Evaluation,
-    LogRankTest,
-    Result,
-    SurvivalCurves,
-    WeightedSample,
-    aggregate,
-    model_matrix,
-)
-from hdpstats.schema import datasets
-from hdpstats.schema.check import check
-from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
-from hdpstats.schema.schema import Schema
-from hdpstats.schema.spells import person_period
-from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
 
 if TYPE_CHECKING:
     from hdpstats import audit
     from hdpstats import papers as simulate
+    from hdpstats.ledger import Ledger
+    from hdpstats.losses import options as losses
+    from hdpstats.mechanisms import registry as mechanisms
+    from hdpstats.models import (
+        CurvesPlan,
+        CurvesRequest,
+        DescriptionPlan,
+        DescriptionRequest,
+        DiscreteHazard,
+        Distribution,
+        Linear,
+        Logit,
+        MEstimator,
+        Plan,
+        Quantile,
+        describe,
+        hybrid_weights,
+        importance_weights,
+    )
+    from hdpstats.privacy.budget import Budget
+    from hdpstats.results import (
+        Aggregate,
+        Description,
+        Evaluation,
+        LogRankTest,
+        Result,
+        SurvivalCurves,
+        WeightedSample,
+        aggregate,
+        model_matrix,
+    )
+    from hdpstats.schema import datasets
+    from hdpstats.schema.check import check
+    from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
+    from hdpstats.schema.schema import Schema
+    from hdpstats.schema.spells import person_period
+    from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
 
 __all__ = [
     "Aggregate",
@@ -120,12 +120,60 @@ __all__ = [
     "simulate",
 ]
 
-_LATER: Final = {"audit": "hdpstats.audit", "simulate": "hdpstats.papers"}
+_NAMES: Final = {
+    "hdpstats.ledger": ("Ledger",),
+    "hdpstats.models": (
+        "CurvesPlan",
+        "CurvesRequest",
+        "DescriptionPlan",
+        "DescriptionRequest",
+        "DiscreteHazard",
+        "Distribution",
+        "Linear",
+        "Logit",
+        "MEstimator",
+        "Plan",
+        "Quantile",
+        "describe",
+        "hybrid_weights",
+        "importance_weights",
+    ),
+    "hdpstats.privacy.budget": ("Budget",),
+    "hdpstats.results": (
+        "Aggregate",
+        "Description",
+        "Evaluation",
+        "LogRankTest",
+        "Result",
+        "SurvivalCurves",
+        "WeightedSample",
+        "aggregate",
+    ),
+    "hdpstats.schema.check": ("check",),
+    "hdpstats.schema.columns": ("Binary", "Categorical", "Continuous", "Duration", "Offset", "Weight"),
+    "hdpstats.schema.schema": ("Schema",),
+    "hdpstats.schema.spells": ("person_period",),
+    "hdpstats.sites": ("LocalSite", "RemoteSite", "Site", "Study", "connect"),
+}
+"""The modules that define names."""
+
+_MODULES: Final = {
+    "audit": "hdpstats.audit",
+    "datasets": "hdpstats.schema.datasets",
+    "losses": "hdpstats.losses.options",
+    "mechanisms": "hdpstats.mechanisms.registry",
+    "model_matrix": "hdpstats.results.model_matrix",
+    "simulate": "hdpstats.papers",
+}
+"""Names that are modules themselves."""
 
 
-def __getattr__(name: str) -> ModuleType:
-    if name in _LATER:
-        return import_module(_LATER[name])
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    for module, names in _NAMES.items():
+        if name in names:
+            return getattr(import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
