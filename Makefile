@@ -6,7 +6,7 @@
 #   make test-entropy  tests that judge randomness with the operating system's entropy; properties on new examples
 #   make lint      style, types, layers
 #   make validate  slow statistical studies; writes vignettes/validation/
-#   make bench     fits against diffprivlib, statsmodels, scikit-learn, glum and R's glm; timings of samplers
+#   make bench     fits and descriptions against diffprivlib, statsmodels, scikit-learn, glum, pandas and R; timings of samplers
 #   make clean     remove environments and caches
 
 PYTHON ?= python3
@@ -54,6 +54,8 @@ bench: setup
 	$(BIN)/python -m benchmarks.public_rows
 	$(BIN)/python -m benchmarks.private_passes
 	$(BIN)/python -m benchmarks.partitions
+	$(BIN)/python -m benchmarks.descriptions
+	$(BIN)/python -m benchmarks.cost
 	$(BIN)/python -m benchmarks.neighbours
 	$(BIN)/python -m benchmarks.r_frames
 	$(BIN)/python -m benchmarks.reference_fits
