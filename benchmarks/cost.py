@@ -110,7 +110,7 @@ def report(repeats: int, largest: int) -> str:
     lines = [
         "# What computations cost as they grow",
         "",
-        f"CPU seconds of one thread, medians of {repeats} (one where there are more than 2 million cells) after a first",
+        f"CPU seconds of one thread, medians of {repeats} (one where there are over 2 million cells) after a first",
         "that loads compiled code: a model opened and fitted with 2,000 public rows. Where nothing else is said",
         f"{Size().n} people, {Size().p} covariates, {Size().intervals} intervals, epsilon = {Size().epsilon:g}, one",
         "site; sites share the people. Only the second column's logit describes its people.",

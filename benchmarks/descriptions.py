@@ -40,7 +40,7 @@ def report(repeats: int) -> str:
     lines = [
         "# Descriptions and survival curves",
         "",
-        f"CPU seconds of one thread, medians of {repeats} after a first call; {PEOPLE} people; releases at epsilon = 1.",
+        f"CPU seconds of one thread, medians of {repeats} after a first call; {PEOPLE} people; epsilon = 1.",
         "Ratios are to the program without privacy in the table's second row.",
         "",
         f"## Means, standard deviations and quartiles of {COLUMNS} columns",
