@@ -5,7 +5,9 @@ and lets Hypothesis look for new examples; ``make test-entropy`` runs the tests 
 """
 
 import contextlib
+import functools
 import gc
+import sys
 from pathlib import Path
 
 import hypothesis
@@ -44,6 +46,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Put the source in its place before anything is collected."""
     scratch.use_memory()
+    sys.modules.setdefault("rfc3987_syntax", None)  # jsonschema would compile its grammars, and tests check no address
     system = config.getoption("--system-entropy")
     hypothesis.settings.load_profile("new examples" if system else "the same examples")
     if system:
@@ -74,7 +77,6 @@ def pytest_collection():
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
 
@@ -93,12 +95,18 @@ def pytest_collection_modifyitems(items):
 
     Of two processes, each is given one half of the tests, and takes some of the other's when it has done its own.
     """
-    parts = [OF_PART.get(item.path.relative_to(TESTS).parts[0] if TESTS in item.path.parents else "") for item in items]
+    parts = [part_of(item.path) for item in items]
     first, second, others = (
         [item for item, part in zip(items, parts, strict=True) if part == each] for each in (0, 1, None)
     )
     place = max(0, len(items) // 2 - len(first))
     items[:] = [*first, *others[:place], *second, *others[place:]]
+
+
+@functools.cache
+def part_of(path):
+    """Return which of two processes begins with the tests of a file, or None."""
+    return OF_PART.get(path.relative_to(TESTS).parts[0]) if TESTS in path.parents else None
 
 
 @pytest.hookimpl(wrapper=True)
