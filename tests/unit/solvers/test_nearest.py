@@ -21,16 +21,22 @@ def test_compiled_tiles_find_what_brute_force_finds(monkeypatch, kind, p):
     monkeypatch.setattr(module, "BLOCK", 101)
     rows, points = scene(kind, p, np.random.default_rng(p), m=2600, n=250)
     m = len(points)
-    for sizes in ([m], [max(1, m // 2)], sorted({1, max(1, m // 3), max(1, 1024 % m), m})):
+    compare(rows, points, ([m], [max(1, m // 2)], sorted({1, max(1, m // 3), max(1, 1024 % m), m})))
+
+
+def compare(rows, points, nests):
+    """Compare all that is found in nests of sets with the first of the nearest points, by the definition."""
+    distances = squared_distances(rows[:, None], points)
+    for sizes in nests:
         place, squared = searched(rows, points, sizes)
         for number, size in enumerate(sizes):
-            np.testing.assert_array_equal(place[number], brute(rows, points[:size]))
-            np.testing.assert_array_equal(squared[number], squared_distances(rows, points[place[number]]))
+            np.testing.assert_array_equal(place[number], distances[:, :size].argmin(axis=1))
+            np.testing.assert_array_equal(squared[number], distances[np.arange(len(rows)), place[number]])
 
 
 def brute(rows, points):
-    """Return the first of the nearest points, by the definition, one row after the other."""
-    return np.array([squared_distances(row, points).argmin() for row in rows])
+    """Return the first of the nearest points, by the definition."""
+    return squared_distances(rows[:, None], points).argmin(axis=1)
 
 
 def searched(rows, points, sizes):
@@ -63,11 +69,7 @@ def test_every_neighbour_is_that_of_brute_force_in_every_nested_set(monkeypatch,
     rows, points = scene(kind, p, np.random.default_rng([p, pairs]))
     m = len(points)
     some = sorted({1, 2, max(1, m // 7), max(1, m // 2)})  # not all points need be in a set
-    for sizes in ([m], some, [*some[:-1], m], [*range(1, m, max(1, m // 12)), m]):
-        place, squared = searched(rows, points, sizes)
-        for number, size in enumerate(sizes):
-            np.testing.assert_array_equal(place[number], brute(rows, points[:size]))
-            np.testing.assert_array_equal(squared[number], squared_distances(rows, points[place[number]]))
+    compare(rows, points, ([m], some, [*some[:-1], m], [*range(1, m, max(1, m // 12)), m]))
 
 
 @pytest.mark.parametrize("pairs", [TREES, PRODUCTS])
