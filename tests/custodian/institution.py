@@ -213,19 +213,22 @@ class Institution:
         open_account(settings, place)
         return path
 
-    def start(self, settings):
+    def start(self, settings, **options):
         """Start a site in a process of its own and wait until it listens."""
-        running = self.launch(settings)
+        running = self.launch(settings, **options)
         self.wait(running)
         return running
 
-    def launch(self, settings, *, files=None):
-        """Start a site in a process of its own, which may open so many files."""
+    def launch(self, settings, *, files=None, first=None):
+        """Start a site in a process of its own, which may open so many files, and runs a line of code first."""
         log = settings.with_name("site.log")
         limited = [] if files is None else ["sh", "-c", f'ulimit -n {files}; exec "$@"', "sh"]
+        module = ["-m", "hdpstats.cli"]
+        if first is not None:
+            module = ["-c", f"{first}\nimport sys\nfrom hdpstats.cli import main\nsys.exit(main())"]
         with log.open("ab") as stream:
             process = forked.Popen(
-                [*limited, sys.executable, "-m", "hdpstats.cli", "site", "serve", str(settings)],
+                [*limited, sys.executable, *module, "site", "serve", str(settings)],
                 stderr=stream,
                 stdout=stream,
                 env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
