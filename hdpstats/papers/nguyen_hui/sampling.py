@@ -10,9 +10,9 @@ as much. Algorithm 4 (pSGLD: Li, Chen, Carlson and Carin 2016) is meant to sampl
 
 from typing import Final
 
-import numba
 import numpy as np
 
+from hdpstats._base.compiled import compiled, compiled_reordered
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer, real
@@ -37,9 +37,6 @@ _SAFE: Final = 600.0
 
 _FLAT: Final = 37.0
 """Beyond it ``log(1 + e^x)`` is ``max(x, 0)`` in floating point."""
-
-_REORDER: Final = {"reassoc", "contract"}
-"""What the compiler may do with sums and products."""
 
 
 def psgld(
@@ -137,7 +134,7 @@ def target_covariance(patients: Patients, *, epsilon: float) -> FloatArray:
     return np.asarray(np.linalg.inv(precision + PRIOR * np.eye(patients.dimension)))
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _walk(
     A: FloatArray,
     X: FloatArray,
@@ -164,7 +161,7 @@ def _walk(
         path[t] = state
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
+@compiled_reordered
 def batch_gradient(
     A: FloatArray,
     X: FloatArray,
@@ -209,7 +206,7 @@ def batch_gradient(
     return total
 
 
-@numba.njit(nogil=True, cache=True, fastmath=_REORDER)  # type: ignore[untyped-decorator]
+@compiled_reordered
 def _survive(factors: FloatArray, factor: float, last: int, hazards: FloatArray) -> float:
     """Write the hazards of the first intervals, and return the sum of ``log(1 + odds)``: no product overflows here."""
     product = 1.0
@@ -220,7 +217,7 @@ def _survive(factors: FloatArray, factor: float, last: int, hazards: FloatArray)
     return float(np.log(product))
 
 
-@numba.njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _survive_anywhere(base: FloatArray, eta: float, last: int, hazards: FloatArray) -> float:
     """Do the same for coefficients of any size."""
     total = 0.0
