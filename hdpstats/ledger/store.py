@@ -117,6 +117,22 @@ _REMEDIES = {
 }
 
 
+class _Compiled(dict[tuple[Any, ...], Any]):
+    """Statements that were compiled for SQLite, by all but their dialect: each is compiled once in a process.
+
+    SQLAlchemy's own cache is an engine's, which is a ledger's here.
+    """
+
+    def get(self, key: tuple[Any, ...], default: Any = None) -> Any:
+        return super().get(key[1:], default)
+
+    def __setitem__(self, key: tuple[Any, ...], statement: Any) -> None:
+        super().__setitem__(key[1:], statement)
+
+
+_COMPILED = _Compiled()
+
+
 def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
     """Yield the stored entries in order, beginning with number ``first``."""
     return (Entry(**row) for row in connection.execute(_LATER, {"first": first}).mappings())
@@ -174,6 +190,7 @@ class Store:
         options: dict[str, Any] = {"poolclass": StaticPool if self._memory else NullPool, "hide_parameters": True}
         if url.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": 60, "check_same_thread": False}
+            options["execution_options"] = {"compiled_cache": _COMPILED}
         if url.drivername == "postgresql+psycopg" and "connect_timeout" not in url.query:
             options["connect_args"] = {"connect_timeout": 30}
         if self._memory:
@@ -275,7 +292,7 @@ class Store:
                 raise self._foreign("an unknown one")
             if tables or not self._create:
                 raise LedgerError(f"{self.place} is a database but no ledger; name a ledger or a new file")
-            METADATA.create_all(connection)
+            METADATA.create_all(connection, checkfirst=False)
             connection.execute(insert(LEDGER).values(format=FORMAT))
             return
         formats = connection.execute(select(LEDGER.c.format)).scalars().all()

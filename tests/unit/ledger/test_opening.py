@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from hdpstats._base.errors import ArgumentError, LedgerError
-from hdpstats.ledger import Ledger, verify_file
+from hdpstats.ledger import Ledger, store, verify_file
 
 
 def opened(place):
@@ -22,6 +22,14 @@ def test_memory_leaves_no_file_and_each_ledger_is_its_own(place, request_for, co
     assert ledger.verify().entries == 2
     assert opened(place).spent == cost(0)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_statement_is_compiled_once_for_all_ledgers(path, request_for, cost):
+    compiled = []
+    for place in (None, None, path):
+        opened(place).charge(request_for(), cost(1))
+        compiled.append(set(store._COMPILED))
+    assert compiled[0] == compiled[1] == compiled[2] != set()
 
 
 def test_a_path_a_string_and_a_url_are_the_same_file_wherever_the_process_goes(
