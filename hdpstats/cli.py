@@ -15,7 +15,7 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.ledger.location import password_in
 from hdpstats.privacy.budget import Budget
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 
 
 def _open(arguments: argparse.Namespace) -> None:

@@ -20,8 +20,7 @@ from hdpstats.losses import LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, Norm
+from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, Norm, Relation
 from hdpstats.records.geometry import mallows_weights
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.schema import Schema

@@ -13,7 +13,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
-from hdpstats.records.timegrid import MOST_INTERVALS, TimeGrid
+from hdpstats.records.model import MOST_INTERVALS, TimeGrid
 from hdpstats.schema.columns import Duration
 
 MOST_KNOTS = 20

@@ -40,7 +40,7 @@ from hdpstats.inference.information import Information, ScoreNoise
 from hdpstats.inference.pooling import Pooling, pool
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.records.cohort import CohortMoments
-from hdpstats.records.point import PointQuery, PointRelease
+from hdpstats.records.query import PointQuery, PointRelease
 
 STEPS = 3
 """How often moments are computed anew at the last pooled point."""

@@ -22,7 +22,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.public.moments import Moments, PublicSide
-from hdpstats.records.point import PointRelease, unstack
+from hdpstats.records.query import PointRelease, unstack
 
 CLEAR = 3.0
 """Smallest trusted eigenvalue of the noisy Hessian, in standard deviations of the noise along one direction."""

@@ -31,7 +31,7 @@ from hdpstats.ledger.records import (
 from hdpstats.ledger.store import Store
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance, Floor, agreed
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 
 Number = int | float | Fraction | Decimal
 T = TypeVar("T")

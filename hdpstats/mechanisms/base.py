@@ -12,7 +12,7 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses.families import Family, Interval
 from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Spend
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.invented import FollowUpColumns, costly_frame

@@ -4,14 +4,14 @@ Several mechanisms differ only in the public map from a row to integers. What th
 
 **Counts.** A public total map sends each private person to exactly one of a public number of cells; the release is the
 number of people in each cell plus independent two-sided geometric noise, exact in integers
-(`hdpstats.noise.geometric`). *Sensitivity*, in the L1 norm: adding or removing a person changes one cell by 1,
+(`hdpstats.noise.discrete`). *Sensitivity*, in the L1 norm: adding or removing a person changes one cell by 1,
 replacing one takes 1 from one cell and adds 1 to another: 1 and 2, both attained. *Guarantee*: with rate :math:`\rho`
 the probabilities of a table under neighbours differ by at most :math:`\exp(\rho \|c - c'\|_1)`, so that
 :math:`\rho = \epsilon / 2` (replace-one) or :math:`\epsilon` (add-or-remove-one) is epsilon-DP, and no smaller noise of
 this kind is (Ghosh, Roughgarden and Sundararajan 2012).
 
 **Choices.** Each candidate has an integer cost, a sum over private people and a public penalty, and permute-and-flip
-(`hdpstats.noise.permute_and_flip`) prefers the cheap: rate :math:`\epsilon / R` is epsilon-DP, where ``R`` bounds the
+(`hdpstats.noise.discrete`) prefers the cheap: rate :math:`\epsilon / R` is epsilon-DP, where ``R`` bounds the
 change of any difference of two costs between neighbours.
 
 **Missing cells.** A person whose row has a missing cell is in no cell and adds no cost. A table without one person's
@@ -38,7 +38,7 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import BoolArray, IntArray
 from hdpstats.formulas import Design, compile_design
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.records.query import TableRelease
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema

@@ -12,7 +12,7 @@ import numpy as np
 from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.whitened import whiten_columns
-from hdpstats.losses.expit import logistic_residual
+from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.description.units import number_in_units, square_in_units
 from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
 

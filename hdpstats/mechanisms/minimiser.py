@@ -4,7 +4,7 @@ Output and objective perturbation build on it. What it does to the rows depends 
 tells (`Effort`, from the query, the declared bounds of the design and the declared number of people):
 
 1. Newton's method with a fixed budget of Hessians and gradients (`hdpstats.solvers.newton.SMALL`), the first of them
-   with Hessians that are kept for several steps (`hdpstats.solvers.chord`). It ends earlier at a point whose gradient
+   with Hessians that are kept for several steps (`hdpstats.solvers.newton`). It ends earlier at a point whose gradient
    certifies the accuracy, which is nearly always. Gradients are exact sums over people: the same bits for every order
    of the people and every number of threads. So is the point, below 131,072 rows or 32,768 spells. From there on the
    first Hessians are those of the rows that come first, and Hessians of multinomial and density-ratio fits are sums of
@@ -42,14 +42,13 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
-from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import LatticeNoise
+from hdpstats.noise.knorm import BallNoise
 from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
-from hdpstats.records.point import MinimiserQuery, PointRelease
+from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
+from hdpstats.records.query import MinimiserQuery, PointRelease
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise

@@ -17,13 +17,12 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.mechanisms.base import Prepared
-from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
+from hdpstats.noise.knorm import BallNoise
 from hdpstats.noise.lattice import lift, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.accountant import PrivacyEvent
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
+from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.several import RoundQuery, RoundRelease
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable

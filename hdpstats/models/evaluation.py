@@ -18,9 +18,9 @@ from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
+from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
-from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation, times_of
 from hdpstats.results.fitted import DesignRows, check_identified

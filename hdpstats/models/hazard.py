@@ -21,7 +21,7 @@ from hdpstats.models.model_spec import (
     declared_column,
     offset_column,
 )
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.schema.columns import Categorical, Duration

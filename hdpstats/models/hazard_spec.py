@@ -31,8 +31,7 @@ from hdpstats.public.hazard_likelihood import hazard_likelihood
 from hdpstats.public.raking import PublicVariables
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius
-from hdpstats.records.model import HazardCap, HazardModel, QueryModel
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
 from hdpstats.schema.columns import Duration
 from hdpstats.schema.public import PublicTable

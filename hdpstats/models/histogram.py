@@ -28,7 +28,7 @@ from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.models.weighted import fit_weighted
 from hdpstats.privacy.accountant import guarantee
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.results import Result, WeightedSample

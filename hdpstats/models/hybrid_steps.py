@@ -30,9 +30,9 @@ from hdpstats.mechanisms.hybrid_weights.query import (
 )
 from hdpstats.mechanisms.hybrid_weights.steps import Candidates, PublicPoints, candidates_of, penalties
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import Spend
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.query import Query, Release, of_kind
 from hdpstats.schema.public import PublicTable

@@ -29,10 +29,8 @@ from hdpstats.models.weighted import both_sides
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.accountant import guarantee, total
 from hdpstats.privacy.budget import release_delta, release_epsilon
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm
-from hdpstats.records.point import PointRelease
-from hdpstats.records.query import of_kind
+from hdpstats.privacy.sensitivity import BallNorm, Relation
+from hdpstats.records.query import PointRelease, of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.results import WeightedSample
 from hdpstats.results.description import Description

@@ -20,7 +20,7 @@ from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, 
 from hdpstats.models.reuse import recorded_fit
 from hdpstats.models.wanted import CANDIDATES, Wanted, checked_wanted, expected_of, smallest_epsilons
 from hdpstats.models.weighted import fit_weighted
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
 from hdpstats.results import FittedRows, Result, WeightedSample

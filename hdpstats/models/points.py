@@ -38,13 +38,12 @@ from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.private_result import private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
-from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
+from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
-from hdpstats.records.point import PointQuery, PointRelease
-from hdpstats.records.query import MechanismOptions, of_kind
+from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease, of_kind
 from hdpstats.results import Result
 from hdpstats.sites.asking import ask
 
@@ -183,12 +182,12 @@ def _planned_noise(spec: LossSpec, query: PointQuery, site: SiteRecords) -> tupl
         sampled = exponential.calibrate(query, person_loss, records=site.most)
         return Tempered(temperature=float(sampled.temperature), ridge=float(query.ridge)), None
     calibrate = output.calibrate if isinstance(query, OutputQuery) else objective.calibrate
-    found = calibrate(cast(Any, query), person_loss, records=site.records, relation=relation)
+    found = calibrate(cast("Any", query), person_loss, records=site.records, relation=relation)
     hessian_sd = None if found.hessian is None else found.hessian.noise_sd
     rate, sd = float(found.noise_rate), float(found.noise_sd)
     if isinstance(query, OutputQuery):
         return _output_noise(query, person_loss, rate=rate, sd=sd), hessian_sd
-    after = smoothing_distribution(cast(BallNoise, found.noise), found.grid)
+    after = smoothing_distribution(cast("BallNoise", found.noise), found.grid)
     return _objective_noise(query, person_loss, rate=rate, sd=sd, after=after), hessian_sd
 
 

@@ -11,7 +11,7 @@ from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.privacy.accountant import Guarantee, guarantee, over_sites
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import Release
 from hdpstats.records.several import SitesQuery, SitesRelease, answers_in, charged_events

@@ -45,7 +45,7 @@ from hdpstats.models.private_result import private_result
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.censoring import followed_as_public, followed_to_horizon
 from hdpstats.public.fit import WhitenedPublic
 from hdpstats.public.hazard import HazardSide

@@ -18,10 +18,10 @@ from hdpstats.models.cohort import OwnDescription, SiteDescription, own_descript
 from hdpstats.models.given_description import described_sites
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.request import FitRequest
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.query import Query, Release, of_kind
 from hdpstats.sites import Study

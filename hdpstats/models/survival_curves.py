@@ -21,7 +21,7 @@ from hdpstats.models.model_spec import site_facts_of
 from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.results.description import Description
-from hdpstats.results.public_curves import public_curves
+from hdpstats.results.group_curves import public_curves
 from hdpstats.results.survival_curves import SurvivalCurves
 from hdpstats.schema.columns import Weight
 from hdpstats.sites import Study

@@ -17,7 +17,7 @@ from hdpstats.inference.weighted_moments import sum_covariance
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets
 from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.hazard_fit import spells_of_rows
 from hdpstats.public.hazard_likelihood import hazard_likelihood, spell_scores
 from hdpstats.public.likelihood import maximum_likelihood

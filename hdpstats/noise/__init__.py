@@ -5,10 +5,8 @@ that was rounded onto a public grid. Nothing here takes a seed, and nothing here
 on declared numbers only.
 """
 
-from hdpstats.noise.ball import BallNoise
-from hdpstats.noise.box import BoxNoise
-from hdpstats.noise.cylinder import CylinderNoise
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.discrete import TwoSidedGeometric
+from hdpstats.noise.knorm import BallNoise, BoxNoise, CylinderNoise
 from hdpstats.noise.normal import RoundedNormal
 
 __all__ = ["BallNoise", "BoxNoise", "CylinderNoise", "RoundedNormal", "TwoSidedGeometric"]

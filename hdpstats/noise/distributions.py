@@ -14,9 +14,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
-from hdpstats.noise.ball import BallNoise
-from hdpstats.noise.box import BoxNoise
-from hdpstats.noise.cylinder import CylinderNoise
+from hdpstats.noise.knorm import BallNoise, BoxNoise, CylinderNoise
 from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
 from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm, Norm
 

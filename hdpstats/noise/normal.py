@@ -17,7 +17,7 @@ x in [0, 1):
 The coin of step 3 has an irrational exponent of which only some digits are known; `bernoulli_exp_real` asks for
 more digits *of the same x* when it cannot decide without them. Whatever is decided holds for all digits that are
 not drawn yet, so these stay uniform, and the rounding continues with the same x. An attempt is kept with
-probability .49. How many are needed does not depend on any query; for the time see `hdpstats.noise.length`.
+probability .49. How many are needed does not depend on any query; for the time see `hdpstats.noise.entropy`.
 
 References
 ----------
@@ -31,11 +31,10 @@ from fractions import Fraction
 from typing import final
 
 from hdpstats._base.validation import integer
-from hdpstats.noise.ball import LARGEST_DIMENSION
-from hdpstats.noise.bernoulli import bernoulli_exp, bernoulli_exp_real, decide_exactly, exp_bounds
-from hdpstats.noise.entropy import bits
+from hdpstats.noise.discrete import bernoulli_exp, bernoulli_exp_real, decide_exactly, exp_bounds
+from hdpstats.noise.entropy import bits, spare
+from hdpstats.noise.knorm import LARGEST_DIMENSION
 from hdpstats.noise.lattice import positive_rational
-from hdpstats.noise.length import spare
 
 _DIGITS = 64
 _ULP = 2.0**-_DIGITS

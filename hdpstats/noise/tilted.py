@@ -24,7 +24,7 @@ from typing import final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.loops import full_length
-from hdpstats.noise.bernoulli import bernoulli_exp, bernoulli_exp_one
+from hdpstats.noise.discrete import bernoulli_exp, bernoulli_exp_one
 from hdpstats.noise.entropy import below, bits
 from hdpstats.noise.lattice import positive_rational
 

@@ -18,7 +18,7 @@ from hdpstats._base.validation import choice, integer, real
 from hdpstats.formulas.baseline import spline
 from hdpstats.inference.draws import Generator, generator
 from hdpstats.losses import LINKS, LogisticLoss
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Binary, Continuous, Duration
 from hdpstats.schema.schema import Schema
 from hdpstats.solvers import minimise, ridge_objective

@@ -15,7 +15,7 @@ from typing import final
 from hdpstats._base.errors import MechanismError
 from hdpstats.privacy.budget import NOTHING, Budget, Spend, decimal
 from hdpstats.privacy.gaussian import delta_of_square, epsilon_of
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 
 
 class MechanismName(StrEnum):

@@ -48,7 +48,7 @@ import math
 from fractions import Fraction
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 
 DOWN = 1.0 - 2.0**-30
 """Safety factor of every float that enters a guarantee: float error here is below 2^-45."""

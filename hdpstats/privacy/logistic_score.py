@@ -49,7 +49,7 @@ from fractions import Fraction
 
 from mpmath import MPContext, mpf
 
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 
 BITS = 48
 """Binary digits after the point of the factors, which are rounded up."""

@@ -19,7 +19,7 @@ from hdpstats.losses import LINKS
 from hdpstats.public.absent import Completed, completed, unknown_directions
 from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column, spread_along
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.spells import in_strata, spells_of
 from hdpstats.schema.table import AdmittedTable

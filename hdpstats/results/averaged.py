@@ -12,9 +12,8 @@ from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.records.estimate import Estimate
-from hdpstats.results.blocks import design_of
 from hdpstats.results.effects import AverageEffects, Effects, differences, levels_of, widened
-from hdpstats.results.fitted import Fitted, check_identified
+from hdpstats.results.fitted import Fitted, check_identified, design_of
 from hdpstats.results.margins import MarginalEffects, marginal_effects
 from hdpstats.results.population import PUBLIC, FittedRows, Population, population
 from hdpstats.results.standardised import Standardised, combined, standardise

@@ -27,7 +27,7 @@ from hdpstats.results.description_tables import (
     sums_frame,
     tidy_frame,
 )
-from hdpstats.results.difference_plots import plot_differences
+from hdpstats.results.plots import plot_differences
 from hdpstats.results.public_cohort import PublicCohort
 from hdpstats.results.serialization import Saved
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows

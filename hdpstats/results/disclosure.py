@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hdpstats import __version__
 from hdpstats._base import canonical
 from hdpstats.privacy.accountant import Guarantee
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.codec import to_dict
 from hdpstats.records.query import Query, Release
 from hdpstats.records.several import SitesRelease, answers_in, charged_events

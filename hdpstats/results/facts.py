@@ -10,7 +10,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.losses import LINKS, MEANS
 from hdpstats.records.codec import LEFT_OUT, Record
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 
 
 @final

@@ -19,9 +19,8 @@ from hdpstats._base.validation import choice, truth
 from hdpstats.display import Report, Reported, columns, number, p_value
 from hdpstats.losses import MEANS, multinomial
 from hdpstats.records.estimate import Estimate
-from hdpstats.results.blocks import design_of
 from hdpstats.results.contrasts import DRAWN
-from hdpstats.results.fitted import Fitted, read_rows
+from hdpstats.results.fitted import Fitted, design_of, read_rows
 from hdpstats.results.population import Population
 from hdpstats.results.standardised import slope
 from hdpstats.results.summary import limit_headers

@@ -10,8 +10,8 @@ from hdpstats.losses import LINKS
 from hdpstats.privacy.accountant import Guarantee, MechanismName
 from hdpstats.privacy.budget import decimal
 from hdpstats.records.several import answers_in
-from hdpstats.results.blocks import design_of
 from hdpstats.results.facts import ModelFacts
+from hdpstats.results.fitted import design_of
 
 if TYPE_CHECKING:
     from hdpstats.results.result import Result

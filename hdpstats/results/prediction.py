@@ -10,9 +10,8 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats.losses import MEANS, multinomial
 from hdpstats.results import hazard_plots, survival
-from hdpstats.results.blocks import design_of
 from hdpstats.results.curves import CurveWithLimits, crossing
-from hdpstats.results.fitted import Fitted, check_identified, read_rows
+from hdpstats.results.fitted import Fitted, check_identified, design_of, read_rows
 from hdpstats.results.standardised import slope
 from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical

@@ -18,9 +18,8 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import MEANS, multinomial
-from hdpstats.results.blocks import design_of
 from hdpstats.results.curves import CurveParts, HazardCurves, accumulate
-from hdpstats.results.fitted import Fitted, read_rows
+from hdpstats.results.fitted import Fitted, design_of, read_rows
 from hdpstats.results.survival import hazard_facts, open_curves
 from hdpstats.schema.columns import Categorical
 

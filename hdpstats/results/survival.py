@@ -14,7 +14,7 @@ from hdpstats._base.validation import real
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.public.check import PublicCheck, check
 from hdpstats.public.follow_up import FollowUp
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.results.curves import CurveWithLimits, HazardCurves
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.fitted import DesignRows, Fitted, check_identified, read_rows

@@ -17,14 +17,13 @@ from hdpstats.mechanisms.description.follow_up import is_known, life_tables
 from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.query import LedgerEntry
-from hdpstats.results import curve_comparison, curves_report, disclosure, log_rank_test
-from hdpstats.results.curve_figures import CurveFigures
+from hdpstats.results import curves_report, disclosure, log_rank_test
 from hdpstats.results.curve_tables import CurveTables
 from hdpstats.results.description_tables import group_labels, labels_of
-from hdpstats.results.group_curves import GroupCurve, PrivateCurve
+from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
 from hdpstats.results.log_rank_test import LogRankTest
-from hdpstats.results.public_curves import PublicCurves
 from hdpstats.results.serialization import Saved
+from hdpstats.results.survival_plots import CurveFigures
 from hdpstats.schema.schema import Schema
 
 SOURCES = ("private", "public")
@@ -215,7 +214,7 @@ class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
             Columns group, time, estimate (of the curve), model, difference, std_error (of the curve: the model's error
             is not counted), conf_low, conf_high (of the difference).
         """
-        return curve_comparison.compare(self, result, over, alpha=alpha)
+        return curves_report.compare(self, result, over, alpha=alpha)
 
     def levels(self, name: str) -> tuple[str, ...]:
         """Return the labels of a grouping column's levels."""

@@ -8,7 +8,6 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice
 from hdpstats.records.estimate import Estimate
-from hdpstats.results.blocks import design_of, term_blocks
 from hdpstats.results.contrasts import (
     Constraints,
     ContrastResults,
@@ -21,7 +20,7 @@ from hdpstats.results.contrasts import (
     wald_test,
 )
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.fitted import Fitted
+from hdpstats.results.fitted import Fitted, design_of, term_blocks
 from hdpstats.schema.columns import Binary, Categorical
 from hdpstats.schema.schema import Schema
 

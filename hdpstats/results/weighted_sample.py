@@ -20,8 +20,8 @@ from hdpstats.records.codec import declare_kinds
 from hdpstats.records.frames import Frame
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import disclosure, plots, weighted_tables
-from hdpstats.results.difference_plots import plot_balance
 from hdpstats.results.facts import SampleFacts
+from hdpstats.results.plots import plot_balance
 from hdpstats.results.serialization import Saved
 from hdpstats.results.weighted_tables import Estimated
 from hdpstats.schema.schema import Schema

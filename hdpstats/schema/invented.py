@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.schema.schema import Schema
 

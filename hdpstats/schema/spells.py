@@ -15,7 +15,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.table import AdmittedTable
 
 

@@ -12,7 +12,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_SITES
 from hdpstats.schema.cluster import engine_of
 from hdpstats.schema.parquet import ParquetTable, files_of, is_in_parts

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.validation import choice, integer, text
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -13,7 +13,7 @@ from hdpstats.display import details, grid, key_values, page, section
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.account import accounts_html
 from hdpstats.privacy.budget import Budget
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite

@@ -69,7 +69,7 @@ as :math:`\eta \le 2^{-14}` says that :math:`e / S \le 2^{-14} \mu / 3`. Hence i
 error there at most :math:`e + 2^{-14} \mu r / 3`: less than :math:`e + 2^{-13} \mu r`, which `Work.near` leaves for it.
 All of these are public constants: no error bound of the rows themselves is computed. That errors are affine in the
 length supposes that nothing overflows: predictors of whitened rows (`hdpstats.records.geometry.LARGEST`, 1e50) do not
-at points of at most `hdpstats.solvers.chord.FARTHEST` (1e100), and accelerated steps are near ``theta*``.
+at points of at most `hdpstats.solvers.newton.FARTHEST` (1e100), and accelerated steps are near ``theta*``.
 
 **Rounding of the steps.** The method keeps ``d = z - y`` and ``y``, with :math:`w = z^+ - y = (1 - q) d - g / (q L)`,
 :math:`d^+ = \frac{1 - q}{1 + q} (w + g / L)` and :math:`y^+ = y + w - d^+`. All but ``y`` are short near ``theta*``,
@@ -94,8 +94,7 @@ import numpy as np
 
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import FloatArray
-from hdpstats.solvers.chord import CHORD, approach
-from hdpstats.solvers.newton import SMALL, WorkBudget, minimise
+from hdpstats.solvers.newton import CHORD, SMALL, WorkBudget, approach, minimise
 from hdpstats.solvers.objective import UNIT, Objective
 
 LEAST_ERRORS, MOST_ERRORS = 6.0, 64.0

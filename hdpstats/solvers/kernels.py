@@ -30,7 +30,7 @@ import numpy as np
 
 from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.losses.expit import logistic_residual, residuals
+from hdpstats.losses.logistic import logistic_residual, residuals
 
 PIECE = 4096
 """Rows that are handled at a time."""

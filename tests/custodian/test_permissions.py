@@ -13,7 +13,7 @@ from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from hdpstats.mechanisms.hybrid_weights.query import CurveQuery, LossSelectionQuery
 from hdpstats.mechanisms.registry import FAMILIES, MECHANISMS, family_of
 from hdpstats.mechanisms.statistics.query import StatisticsQuery
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 
 COLUMNS = ("x", "y")
 COMMON = {"epsilon": Fraction(1), "schema_sha256": "0" * 64}

@@ -20,10 +20,9 @@ from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.privacy.accountant import MechanismName
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, leverage_at
-from hdpstats.records.model import HazardCap, HazardModel
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable

@@ -24,7 +24,7 @@ from hdpstats.mechanisms.count import site as count
 from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import seeded
 from tests.privacy.hazard_pairs import Regime

@@ -13,7 +13,7 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.hybrid_weights import curve_site as curve
 from hdpstats.mechanisms.hybrid_weights.query import CurveQuery, CurveRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

@@ -21,7 +21,7 @@ from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.query import UNITS, AtRisk, DescribedColumn, DescriptionQuery
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.accountant import as_pair, total
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

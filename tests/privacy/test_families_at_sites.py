@@ -19,7 +19,7 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.statistics.query import UNITS
 from hdpstats.mechanisms.subsample import site as subsample
 from hdpstats.mechanisms.subsample.query import SubsampleQuery
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS, TOGETHER, replaced, replaced_together, seen_of_ledger, without_numbers
 

@@ -20,7 +20,7 @@ from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.query import UNITS, DescriptionQuery
 from hdpstats.noise import RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.gaussian import delta_of_square
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 
 SCHEMA = hdp.Schema(

@@ -23,10 +23,9 @@ from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.registry import person_loss_of
 from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, leverage_at
-from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import HazardCap, HazardModel, RegressionModel, TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable

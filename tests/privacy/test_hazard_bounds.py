@@ -24,10 +24,10 @@ from hdpstats.privacy.hazard import (
     hazard_loss,
     hazard_noise,
 )
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import geometry as rows_of_geometry
 from hdpstats.records import model as models
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.solvers import CappedSpells
 from tests.privacy.hazard_pairs import Regime, density_of, periods_of, pool, table_of, told, worst
 

@@ -21,10 +21,9 @@ from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_pers
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
 from hdpstats.noise.lattice import sqrt_up
 from hdpstats.privacy.gaussian import delta_of, fixed_sign_multiplier, objective_delta, objective_multiplier
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source
-from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import HazardCap, HazardModel, RegressionModel, TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable

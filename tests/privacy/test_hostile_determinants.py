@@ -11,10 +11,9 @@ from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
 from hdpstats.privacy.hazard import flat_determinant
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import from_box
-from hdpstats.records.model import HazardCap, HazardModel
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from hdpstats.schema.columns import Binary, Continuous, Duration, Offset
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable

@@ -11,10 +11,9 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.hazard import HazardPeople, hazard_person_loss
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import from_box
-from hdpstats.records.model import HazardCap, HazardModel
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

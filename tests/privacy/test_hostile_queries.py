@@ -19,9 +19,8 @@ from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source
-from hdpstats.records.model import HazardCap, HazardModel
+from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from hdpstats.records.query import Query
-from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import attempts, local
 

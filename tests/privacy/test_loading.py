@@ -10,7 +10,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import whitened
-from hdpstats.losses import expit
+from hdpstats.losses import logistic
 from hdpstats.mechanisms import loading
 from hdpstats.mechanisms.description import units
 from hdpstats.solvers import kernels
@@ -19,7 +19,7 @@ SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
 LOOPS = {
     units: ("_places", "_squares"),
     whitened: ("whiten_columns",),
-    expit: ("residuals",),
+    logistic: ("residuals",),
     kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products"),
 }
 

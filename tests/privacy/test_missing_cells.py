@@ -19,7 +19,7 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import site as count
 from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import seeded
 

@@ -16,7 +16,7 @@ from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss import multinomial as mechanism
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.mechanisms.registry import query_from_json
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, whiten
 from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise

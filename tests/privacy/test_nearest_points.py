@@ -21,7 +21,7 @@ from hdpstats.mechanisms.hybrid_weights.query import (
     NeighboursQuery,
     SelectionQuery,
 )
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import nearest as search

@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, TwoSidedGeometric, ball, bernoulli, box, cylinder
+from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, TwoSidedGeometric, discrete, knorm
 from tests import chance
 
 DRAWS = 8000
@@ -118,19 +118,19 @@ def test_a_box_is_neither_a_ball_nor_independent_coordinates(monkeypatch: pytest
     draws = [noise.draw() for _ in range(DRAWS)]
     others = (ball_norm(Fraction(1)), lambda z: np.abs(z).sum(axis=1))
     chance.tells(distribution_of(2, box_norm(Fraction(1))), draws, *(distribution_of(2, norm) for norm in others))
-    monkeypatch.setattr(box, "bernoulli", lambda *_: True)
+    monkeypatch.setattr(knorm, "bernoulli", lambda *_: True)
     assert not fits([noise.draw() for _ in range(DRAWS)], box_norm(Fraction(1)))
 
 
 def test_a_box_without_the_last_geometric_number_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     # d instead of d + 1 numbers: the distribution of a shell's radius, not of the cube around it.
-    noise, original, steps = BoxNoise(dimension=2, rate=Fraction(1, 2)), box.geometric, itertools.count()
-    monkeypatch.setattr(box, "geometric", lambda *rate: 0 if next(steps) % 3 == 0 else original(*rate))
+    noise, original, steps = BoxNoise(dimension=2, rate=Fraction(1, 2)), knorm.geometric, itertools.count()
+    monkeypatch.setattr(knorm, "geometric", lambda *rate: 0 if next(steps) % 3 == 0 else original(*rate))
     assert not fits([noise.draw() for _ in range(DRAWS)], box_norm(Fraction(1, 2)))
 
 
 def test_distributions_hold_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bernoulli, "decide_in_doubles", undecided)
+    monkeypatch.setattr(discrete, "decide_in_doubles", undecided)
     few = DRAWS // 2
     solid = BallNoise(dimension=3, rate=Fraction(3, 2))
     draws = [solid.draw() for _ in range(few)]
@@ -140,8 +140,8 @@ def test_distributions_hold_when_integers_decide_every_coin(monkeypatch: pytest.
 
 
 def test_rejection_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ball, "bernoulli_exp_roots", lambda *_: True)
-    monkeypatch.setattr(cylinder, "bernoulli_exp_roots", lambda *_: True)
+    monkeypatch.setattr(knorm, "bernoulli_exp_roots", lambda *_: True)
+    monkeypatch.setattr(knorm, "bernoulli_exp_roots", lambda *_: True)
     disc = BallNoise(dimension=2, rate=Fraction(7, 10))
     assert not fits([disc.draw() for _ in range(2 * DRAWS)], ball_norm(disc.rate))
     assert not fits([CYLINDERS[2].draw() for _ in range(DRAWS)], cylinder_norm(CYLINDERS[2]))

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, norm
 
-from hdpstats.noise import RoundedNormal, bernoulli, normal
+from hdpstats.noise import RoundedNormal, discrete, normal
 from tests import chance
 
 pytestmark = pytest.mark.entropy
@@ -87,7 +87,7 @@ def test_a_lattice_finer_than_the_first_digits_has_uniform_last_digits_too(monke
 
 
 def test_the_distribution_holds_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bernoulli, "decide_in_doubles", undecided)
+    monkeypatch.setattr(discrete, "decide_in_doubles", undecided)
     monkeypatch.setattr(normal, "_HALF_LOWER", 0)
     monkeypatch.setattr(normal, "_HALF_UPPER", 1 << 64)
     draws = sample(Fraction(3), DRAWS // 2)
@@ -96,8 +96,8 @@ def test_the_distribution_holds_when_integers_decide_every_coin(monkeypatch: pyt
 
 def test_the_distribution_holds_when_digits_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few first digits: the coin and the rounding both ask for more, of the same number."""
-    monkeypatch.setattr(bernoulli, "decide_in_doubles", undecided)
-    monkeypatch.setattr(normal, "_half_coin", lambda: bernoulli.bernoulli_exp(1, 2))
+    monkeypatch.setattr(discrete, "decide_in_doubles", undecided)
+    monkeypatch.setattr(normal, "_half_coin", lambda: discrete.bernoulli_exp(1, 2))
     monkeypatch.setattr(normal, "_DIGITS", 1)
     monkeypatch.setattr(normal, "_ULP", 0.5)
     draws = sample(Fraction(5, 2), DRAWS // 2)
@@ -109,12 +109,12 @@ BROKEN: dict[str, tuple[str, Callable[..., object]]] = {
     "the whole part is always kept": ("bernoulli_exp", lambda *_: True),
     "the exponent is twice as large": (
         "bernoulli_exp_real",
-        lambda estimate, error, bounds: bernoulli.bernoulli_exp_real(
+        lambda estimate, error, bounds: discrete.bernoulli_exp_real(
             2 * estimate, 2 * error, lambda precision: tuple(2 * bound for bound in bounds(precision))
         ),
     ),
-    "the first coin is for exp(-1)": ("_half_coin", bernoulli.bernoulli_exp_one),
-    "the sign is always positive": ("bits", lambda count: 0 if count == 1 else bernoulli.bits(count)),
+    "the first coin is for exp(-1)": ("_half_coin", discrete.bernoulli_exp_one),
+    "the sign is always positive": ("bits", lambda count: 0 if count == 1 else discrete.bits(count)),
 }
 
 

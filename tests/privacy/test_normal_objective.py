@@ -18,7 +18,7 @@ from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.noise import RoundedNormal
 from hdpstats.privacy.accountant import MechanismName
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from tests.privacy.hazard_pairs import Periods, Regime, density_of, periods_of, pool, together

@@ -24,15 +24,14 @@ from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, leverage_at, mallows_weights
 from hdpstats.records.model import MultinomialModel, RegressionModel
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, minimise_within
-from hdpstats.solvers.chord import approach
 from hdpstats.solvers.multinomial_objective import MultinomialObjective
-from hdpstats.solvers.newton import SMALL, certify
+from hdpstats.solvers.newton import SMALL, approach, certify
 from hdpstats.solvers.refine import refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 

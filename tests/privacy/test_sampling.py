@@ -20,7 +20,7 @@ from hdpstats.mechanisms.exponential.site import ExponentialCalibration, potenti
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.privacy.accountant import MechanismName
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.solvers.box import Box

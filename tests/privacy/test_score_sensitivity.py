@@ -20,7 +20,7 @@ from hdpstats.mechanisms.public_hessian import site as score
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.mechanisms.score_sums import grid_sum
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.columns import Binary, Continuous

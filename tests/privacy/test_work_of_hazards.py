@@ -17,7 +17,7 @@ from hdpstats.losses.links import LogitLink
 from hdpstats.mechanisms.base import SiteFacts, costly_table
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
 from hdpstats.mechanisms.registry import person_loss_of, prepare
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import AdmittedTable, PrivateTable
 from hdpstats.solvers import capped
 from tests.privacy.test_gradient_sensitivity import SCHEMA, Q, hazard_model, make_query

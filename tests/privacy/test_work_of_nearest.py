@@ -11,7 +11,7 @@ import pytest
 
 from hdpstats._base.loops import rehearsing
 from hdpstats.mechanisms.hybrid_weights.site import landscape_of
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import nearest as module
 from hdpstats.solvers import searches

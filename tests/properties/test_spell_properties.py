@@ -7,7 +7,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Categorical, Continuous, Duration
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import spells, spells_of

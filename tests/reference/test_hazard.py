@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hdpstats.formulas.baseline import dummies, spline
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.datasets import load_flchain, load_gbsg, load_nwtco, load_rotterdam
 from hdpstats.solvers.hazard import HazardData, HazardFit, Likelihood, fit_hazard
 from tests.unit.solvers.hazards import use

@@ -11,7 +11,7 @@ from scipy.special import expit, ndtr
 import hdpstats.api as hdp
 from hdpstats.formulas.baseline import spline
 from hdpstats.papers import DiscreteTrial, eight_interval_trial, unit_ball_trial
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 
 ROWS = 4
 """People whose survival is predicted: one with covariates 0, the others like everybody."""

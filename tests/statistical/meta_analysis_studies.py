@@ -19,7 +19,7 @@ from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.models.points import noise_of
 from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten
 from hdpstats.solvers import minimise

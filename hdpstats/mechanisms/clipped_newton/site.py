@@ -53,7 +53,7 @@ from hdpstats.mechanisms.score_sums import (
 from hdpstats.noise.lattice import power_of_two_below, sqrt_up
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.budget import Budget
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.several import gaussian_ahead
 
 

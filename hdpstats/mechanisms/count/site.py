@@ -6,7 +6,7 @@ A mechanism may use such a number for a choice (a radius, a ridge, a lattice) on
 
 .. math:: \min\{\max(n + z, 1), N\}, \qquad P[z] \propto e^{-\epsilon |z|},
 
-``N`` being the declared largest number, exact in integers (`hdpstats.noise.geometric`).
+``N`` being the declared largest number, exact in integers (`hdpstats.noise.discrete`).
 
 **Sensitivity.** One person more or less is at most one more or less in ``n``, whatever the rows: without a unit every
 row is a person, with one all rows of the same name are (`hdpstats.schema.coerce.persons`), rows that name nobody are
@@ -26,9 +26,9 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.labels import check_names
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable

@@ -6,7 +6,7 @@ from typing import Final
 
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.noise.lattice import sqrt_up
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 
 STEPS: Final = 512
 """Of the search for the largest difference of the features of a number."""

@@ -32,7 +32,7 @@ norm at most 1/2: 1/2 + 1/2. A person who does not count has a block of zeros, a
 cost no epsilon under either relation, although the group is private. (Features in [0, 1] would have 2 where the group
 changes.) All three are attained.
 
-**Noise of sums.** Each group has its own box noise of dimension ``d`` (`hdpstats.noise.box`), independent of the
+**Noise of sums.** Each group has its own box noise of dimension ``d`` (`hdpstats.noise.knorm`), independent of the
 others:
 
 .. math:: P[V] \propto \exp(-\rho \sum_g \max_j |V_{gj}|)
@@ -51,7 +51,7 @@ beginnings) under add-or-remove-one, twice that under replace-one, whether or no
 many times :math:`2^{20}` units. *Proof.* The table is a sum over people of vectors with at most ``c`` entries that are
 not 0, each at most 1 in size. Adding or removing a person adds or takes away one of them; replacing a person takes one
 away and adds another. QED. All are attained, by people whose cells all differ. *Noise:* two-sided geometric at the
-rate epsilon over that (`hdpstats.noise.geometric`).
+rate epsilon over that (`hdpstats.noise.discrete`).
 
 **Gaussian.** With a delta each part has rounded normal noise instead (`hdpstats.noise.normal`), exactly
 :math:`\mu`-GDP with :math:`\mu = \Delta_2 / s`. In the Euclidean norm counts have the square ``c`` or ``2 c`` (entries
@@ -81,13 +81,13 @@ from hdpstats.mechanisms.description.observed import follow_up_of
 from hdpstats.mechanisms.description.people import cells_of, people_of, sums_of
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.sensitivity import box_sensitivity, cells_sensitivity, square_sensitivity
-from hdpstats.noise.box import BoxNoise
+from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.noise.distributions import box_variance
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.knorm import BoxNoise
 from hdpstats.noise.lattice import sqrt_up
 from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn, Weight
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema

@@ -8,8 +8,8 @@ from typing import ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size
 from hdpstats.records.limits import MOST_CAUSES
+from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import ChargedQuery, TableRelease, check_pure
-from hdpstats.records.timegrid import TimeGrid
 
 MOST_GROUPS = 10
 MOST_BINS = 12

@@ -3,7 +3,7 @@ r"""How a fitted model does on private people: a noisy table of risk group and o
 Every private person falls into exactly one cell of a table whose cells are public: a risk group, by public cut points
 of the linear predictor under public coefficients, and what happened (`hdpstats.mechanisms.evaluation.query`). The
 release is the number of people in each cell plus independent two-sided geometric noise, exact in integers
-(`hdpstats.noise.geometric`). Concordance, Brier scores and calibration are computed from it afterwards.
+(`hdpstats.noise.discrete`). Concordance, Brier scores and calibration are computed from it afterwards.
 
 **One cell per person.** A row is a person: a site whose people have several rows is refused, and so are formulas with
 entry times, as a person who enters late is not at risk from the beginning. The map to a cell is total and row by row:

@@ -6,8 +6,7 @@ from typing import ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size
 from hdpstats.records.limits import MOST_PROPOSALS
-from hdpstats.records.point import PointQuery, PointRelease
-from hdpstats.records.query import MechanismOptions
+from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 
 
 @final

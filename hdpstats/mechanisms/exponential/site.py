@@ -60,11 +60,11 @@ from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.minimiser import on_lattice
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
-from hdpstats.noise.bernoulli import bernoulli_exp
+from hdpstats.noise.discrete import bernoulli_exp
 from hdpstats.noise.lattice import exact, lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.tilted import TiltedNormal
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_EVALUATIONS
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable, joined

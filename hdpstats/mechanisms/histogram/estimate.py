@@ -52,7 +52,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice
 from hdpstats.inference.draws import Generator, generator
 from hdpstats.inference.weighted_moments import WeightDistribution
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.records.codec import Record
 
 PROJECTIONS = ("simplex", "clip", "none")

@@ -45,9 +45,9 @@ from hdpstats.mechanisms.hybrid_weights.query import CurveQuery, CurveRelease
 from hdpstats.mechanisms.integer_sums import binary_design, check_one_row
 from hdpstats.mechanisms.minimiser import MOST_STEPS, too_much
 from hdpstats.mechanisms.person_loss.base import ROUNDING
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import ridge_objective

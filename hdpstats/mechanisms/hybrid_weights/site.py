@@ -71,8 +71,7 @@ from hdpstats.mechanisms.hybrid_weights.query import (
     SelectionRelease,
 )
 from hdpstats.mechanisms.integer_sums import PreparedCounts, binary_design, check_one_row, counted, noise_of_counts
-from hdpstats.noise.geometric import TwoSidedGeometric
-from hdpstats.noise.permute_and_flip import permute_and_flip
+from hdpstats.noise.discrete import TwoSidedGeometric, permute_and_flip
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS
 from hdpstats.records.points import PointSpace

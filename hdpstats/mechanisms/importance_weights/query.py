@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.point import MinimiserQuery
+from hdpstats.records.query import MinimiserQuery
 
 MOST_COLUMNS = 500
 

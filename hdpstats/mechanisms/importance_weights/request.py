@@ -40,7 +40,7 @@ from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE, normal_sd
 from hdpstats.mechanisms.output.site import noise_variance
 from hdpstats.noise.distributions import NoiseDistribution, lattice
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry
 
 REPLACE = Relation.REPLACE_ONE

@@ -68,8 +68,7 @@ from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm, Norm
+from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm, Norm, Relation
 from hdpstats.records.geometry import Rows
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

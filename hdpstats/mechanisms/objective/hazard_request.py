@@ -25,8 +25,7 @@ from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm
+from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.hazard import HazardSide, relative_cap
 from hdpstats.public.hazard_fit import Baseline
 from hdpstats.records.geometry import Geometry, at_radius

@@ -5,8 +5,7 @@ from fractions import Fraction
 from typing import ClassVar, final
 
 from hdpstats._base.validation import real
-from hdpstats.records.point import PointQuery, PointRelease
-from hdpstats.records.query import MechanismOptions
+from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

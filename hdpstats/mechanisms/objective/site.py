@@ -48,15 +48,14 @@ from hdpstats.mechanisms.minimiser import (
 )
 from hdpstats.mechanisms.objective.query import ObjectiveRelease
 from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.noise.ball import BallNoise
 from hdpstats.noise.distributions import FINENESS, NoiseDistribution, lattice, lattice_noise
+from hdpstats.noise.knorm import BallNoise
 from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import fixed_sign_multiplier, objective_multiplier
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, Sensitivity
-from hdpstats.records.point import MinimiserQuery
+from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
+from hdpstats.records.query import MinimiserQuery
 
 SMOOTHING_SHARE = Fraction(1, 1000)
 """Part of epsilon that covers the solver and floating point."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar, final
 
 from hdpstats.mechanisms.objective.query import WithHessianShare
-from hdpstats.records.point import PointQuery, PointRelease
+from hdpstats.records.query import PointQuery, PointRelease
 
 
 @final

@@ -22,7 +22,7 @@ from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE, normal_sd
 from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.output.site import noise_variance
 from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import PublicSide
 
 MISTRUST = 0.3

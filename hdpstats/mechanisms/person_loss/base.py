@@ -11,8 +11,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, Norm
+from hdpstats.privacy.sensitivity import BallNorm, Norm, Relation
 from hdpstats.records.model import AnyModel
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.partitions import Parts

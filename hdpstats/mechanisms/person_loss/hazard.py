@@ -53,7 +53,7 @@ from hdpstats.mechanisms.person_loss.base import (
 from hdpstats.mechanisms.person_loss.parted import of_all
 from hdpstats.noise.lattice import round_down
 from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.model import HazardModel
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.spells import in_strata, spells_of

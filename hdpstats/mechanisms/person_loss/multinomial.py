@@ -28,7 +28,7 @@ from hdpstats.mechanisms.person_loss.base import (
 )
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import whiten
 from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.columns import Categorical

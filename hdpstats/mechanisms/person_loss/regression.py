@@ -30,8 +30,7 @@ from hdpstats.mechanisms.person_loss.base import (
 from hdpstats.mechanisms.person_loss.parted import of_all
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import coupled_noise_epsilon, rank_one_jacobian, uncoupled_rate
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm
+from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm, Relation
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.partitions import Parts

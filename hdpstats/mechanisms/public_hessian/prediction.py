@@ -12,7 +12,7 @@ from hdpstats.mechanisms.public_hessian.estimate import Path
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.request import Newton, Queries, Releases, advance, place_of
 from hdpstats.mechanisms.public_hessian.site import calibrate
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 
 
 def expected_path(state: Newton, *, relation: Relation) -> Path:

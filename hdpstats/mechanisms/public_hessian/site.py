@@ -57,7 +57,7 @@ from hdpstats.noise.lattice import power_of_two_below, sqrt_up
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.logistic_score import sensitivity_at
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.several import gaussian_ahead, in_parts
 
 

@@ -7,7 +7,7 @@ added, exactly and in any order; and the sums are released with integer noise
 
 .. math:: P[z] \propto e^{-\rho \max_j |z_j|}, \qquad \rho = \epsilon / 2^{20}
 
-(`hdpstats.noise.box`). For a mean over ``n`` people that is noise of scale :math:`\Lambda_T / (n \epsilon)`: the mean
+(`hdpstats.noise.knorm`). For a mean over ``n`` people that is noise of scale :math:`\Lambda_T / (n \epsilon)`: the mean
 of the means of blocks, which the printed algorithm forms, is the mean, so that the number of blocks does not enter.
 
 **Sensitivity.** Replacing a person moves each of the d integer sums by at most :math:`2^{20}`, whatever the others do:
@@ -39,9 +39,9 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses.families import FAMILIES, Family
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery, StatisticsRelease, in_units
-from hdpstats.noise.box import BoxNoise
+from hdpstats.noise.knorm import BoxNoise
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema

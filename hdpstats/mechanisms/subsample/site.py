@@ -8,7 +8,7 @@ the sums are released with integer noise
 
 .. math:: P[z] \propto e^{-\rho \max_j |z_j|}, \qquad \rho = \epsilon / 2^{20}
 
-(`hdpstats.noise.box`). For the mean of the blocks that is noise of scale :math:`\Lambda / (k \epsilon)`.
+(`hdpstats.noise.knorm`). For the mean of the blocks that is noise of scale :math:`\Lambda / (k \epsilon)`.
 
 **Sensitivity.** Replacing the record of a row changes one block, hence one estimate, which moves by at most
 :math:`2^{20}` in each coordinate: :math:`2^{20}` in the maximum norm, attained where a block's estimate jumps from one
@@ -68,8 +68,8 @@ from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.statistics.query import UNITS, in_units
 from hdpstats.mechanisms.statistics.site import family_at
 from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
-from hdpstats.noise.box import BoxNoise
 from hdpstats.noise.distributions import box_variance
+from hdpstats.noise.knorm import BoxNoise
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable, joined, marks_key

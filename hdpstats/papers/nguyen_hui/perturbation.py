@@ -25,7 +25,7 @@ from hdpstats._base.validation import integer, real
 from hdpstats.formulas.baseline import spline
 from hdpstats.inference.draws import Generator
 from hdpstats.papers.trials import MOST_DRAWS, ball_noise, positive, seeded
-from hdpstats.records.timegrid import MOST_INTERVALS, TimeGrid
+from hdpstats.records.model import MOST_INTERVALS, TimeGrid
 from hdpstats.solvers.hazard import HazardData, HazardFit, fit_hazard
 
 MOST_KNOTS: Final = 20

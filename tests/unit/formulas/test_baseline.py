@@ -5,7 +5,7 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.formulas.baseline import dummies, dummy_names, grid_of, spline, spline_names
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Duration
 
 YEARS = Duration(7, unit="years", complete=True)

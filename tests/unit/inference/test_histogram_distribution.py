@@ -8,7 +8,7 @@ import pytest
 from hdpstats._base.errors import ArgumentError
 from hdpstats.mechanisms.histogram import estimate as module
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights, project, project_nested
-from hdpstats.noise.geometric import TwoSidedGeometric
+from hdpstats.noise.discrete import TwoSidedGeometric
 
 M, N, RECORDS = 30, 120, 3000
 RNG = np.random.default_rng(3)

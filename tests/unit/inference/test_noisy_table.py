@@ -11,7 +11,7 @@ from hdpstats.mechanisms.evaluation.estimate import NoisyTable, limits, measure,
 from hdpstats.mechanisms.evaluation.query import EvaluationQuery
 from hdpstats.public.follow_up import FollowUp, brier_scores, kaplan_meier
 from hdpstats.public.follow_up import concordance as concordance_of_rows
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 
 q = 12
 

@@ -24,7 +24,7 @@ from hdpstats.noise.distributions import ball_variance, cylinder_variance
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.geometry import Geometry, from_box, whiten
 from hdpstats.records.model import RegressionModel
-from hdpstats.records.point import unstack
+from hdpstats.records.query import unstack
 from tests import chance
 from tests.unit.inference.sides import BETA, public_side
 

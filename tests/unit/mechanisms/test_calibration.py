@@ -21,11 +21,10 @@ from hdpstats.mechanisms.registry import named
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.accountant import MechanismName, total
 from hdpstats.privacy.determinant import coupled_loss
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm
+from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Relation
 from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel
-from hdpstats.records.point import unstack
+from hdpstats.records.query import unstack
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.schema import Schema
 

@@ -6,7 +6,7 @@ import pytest
 from hdpstats._base.loops import rehearsing
 from hdpstats.mechanisms.base import SiteFacts, costly_table, follow_up_of
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from tests.privacy.test_gradient_sensitivity import SCHEMA, hazard_model, make_query, regression_model
 
 

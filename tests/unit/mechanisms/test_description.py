@@ -15,7 +15,7 @@ from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.mechanisms.registry import columns_of, family_of, name_of, query_from_json, release_from_json
 from hdpstats.noise import BoxNoise
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import chance, known_noise
 

@@ -16,8 +16,8 @@ from hdpstats.mechanisms.evaluation.query import EvaluationQuery
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName
-from hdpstats.privacy.relation import Relation
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

@@ -14,10 +14,10 @@ from hdpstats.mechanisms.clipped_newton import site as gradient
 from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.mechanisms.score_sums import grid_sum
-from hdpstats.noise.ball import BallNoise
+from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.accountant import MechanismName
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from tests import chance, rounds

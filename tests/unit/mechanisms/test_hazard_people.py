@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdpstats.mechanisms.person_loss.hazard import HazardPeople
-from hdpstats.records.point import unstack
+from hdpstats.records.query import unstack
 from tests.unit.solvers.capped_problems import capped, in_time_order, people_of
 
 

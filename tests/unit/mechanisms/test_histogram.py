@@ -15,7 +15,7 @@ from hdpstats.mechanisms.histogram import site as histogram
 from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_CELLS
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS

@@ -29,7 +29,7 @@ from hdpstats.mechanisms.public_hessian.site import calibrate
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.model import RegressionModel
 
 RNG = np.random.default_rng(1)

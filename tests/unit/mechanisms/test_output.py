@@ -16,7 +16,7 @@ from hdpstats.mechanisms.person_loss.regression import RegressionPeople, Regress
 from hdpstats.noise import BallNoise, RoundedNormal
 from hdpstats.privacy.accountant import MechanismName, as_pair, total
 from hdpstats.privacy.gaussian import delta_of
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.solvers import accelerated
 from hdpstats.solvers.refine import refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of

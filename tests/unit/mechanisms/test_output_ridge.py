@@ -11,7 +11,7 @@ from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from tests.unit.mechanisms.test_public_side import query_for, side
 
 DELTA = Fraction(1, 10**6)

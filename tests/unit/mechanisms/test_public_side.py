@@ -22,7 +22,7 @@ from hdpstats.mechanisms.objective.request import (
 )
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.fit import public_rows, whitened_public
 from hdpstats.records.geometry import Source
 from hdpstats.records.model import RegressionModel

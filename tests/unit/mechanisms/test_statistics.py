@@ -17,7 +17,7 @@ from hdpstats.mechanisms.statistics import site as statistics
 from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery
 from hdpstats.noise import BoxNoise
 from hdpstats.privacy.accountant import total
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import chance
 from tests.support import CORNERS

@@ -18,7 +18,7 @@ from hdpstats.mechanisms.subsample.query import SubsampleQuery
 from hdpstats.mechanisms.subsample.site import optimal_blocks, starts_of_blocks, units_of_blocks
 from hdpstats.noise import BoxNoise
 from hdpstats.privacy.accountant import total
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import chance
 

@@ -13,7 +13,7 @@ from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.mechanisms.statistics.query import UNITS
 from hdpstats.mechanisms.subsample import site as subsample
 from hdpstats.mechanisms.subsample.query import SubsampleQuery
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.coerce import marks
 from hdpstats.schema.table import PrivateTable
 from hdpstats.sites.forms import Facts

@@ -16,7 +16,7 @@ from hdpstats.audit import observe
 from hdpstats.models.evaluation import _groups
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.public.follow_up import FollowUp, concordance, kaplan_meier
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.spells import spells
 from tests.support import CORNERS, seen_of_ledger
 

@@ -11,7 +11,7 @@ from scipy.special import expit
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.records.geometry import whiten
-from hdpstats.records.point import unstack
+from hdpstats.records.query import unstack
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, people, study_of
 
 PRIVATE = people(RECORDS)

@@ -8,7 +8,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.models.site_records import LEAST_SHARE, MOST_SHARE, left_for_fit, share_of_count
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from tests.support import FORMULA, PUBLIC_ROWS, SCHEMA, people
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

@@ -9,8 +9,8 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.registry import person_loss_of
-from hdpstats.privacy.relation import Relation
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.spells import in_strata, person_period, spells_of
 from hdpstats.schema.table import AdmittedTable, PrivateTable
 

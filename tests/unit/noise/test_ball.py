@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise import BallNoise, ball
-from hdpstats.noise.ball import _halve, _Leaf, _Node
-from hdpstats.noise.bernoulli import bernoulli_exp_roots, root_sum_bounds
+from hdpstats.noise import BallNoise, knorm
+from hdpstats.noise.discrete import bernoulli_exp_roots, root_sum_bounds
+from hdpstats.noise.knorm import _halve, _Leaf, _Node
 
 Terms = Sequence[tuple[Fraction, int]]
 
@@ -46,7 +46,7 @@ def test_every_coin_gets_the_exponent_of_the_proof(
         tosses.append((estimate, magnitude, terms))
         return bernoulli_exp_roots(estimate, magnitude, terms)
 
-    monkeypatch.setattr(ball, "bernoulli_exp_roots", recording)
+    monkeypatch.setattr(knorm, "bernoulli_exp_roots", recording)
     noise = BallNoise(dimension=dimension, rate=rate)
     merges = {(node.rate, -node.first.rate, -node.second.rate) for node in nodes(noise._root)}
     for _ in range(40):

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import pytest
 
-from hdpstats.noise import bernoulli as coins
-from hdpstats.noise.bernoulli import root_sum_bounds
+from hdpstats.noise import discrete as coins
+from hdpstats.noise.discrete import root_sum_bounds
 from tests import chance
 
 TOSSES = 20_000

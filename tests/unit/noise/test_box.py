@@ -8,8 +8,8 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import BoxNoise
+from hdpstats.noise.discrete import geometric
 from hdpstats.noise.distributions import box_variance
-from hdpstats.noise.geometric import geometric
 from tests import chance
 
 

@@ -7,9 +7,9 @@ import mpmath
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise import CylinderNoise, TwoSidedGeometric, cylinder
-from hdpstats.noise.bernoulli import bernoulli_exp_roots, root_sum_bounds
-from hdpstats.noise.cylinder import _propose
+from hdpstats.noise import CylinderNoise, TwoSidedGeometric, knorm
+from hdpstats.noise.discrete import bernoulli_exp_roots, root_sum_bounds
+from hdpstats.noise.knorm import _propose
 
 DECLARED = {
     "dimension": 4,
@@ -47,7 +47,7 @@ def test_every_coin_gets_the_exponent_of_the_proof(
         tosses.append((estimate, magnitude, terms))
         return bernoulli_exp_roots(estimate, magnitude, terms)
 
-    monkeypatch.setattr(cylinder, "bernoulli_exp_roots", recording)
+    monkeypatch.setattr(knorm, "bernoulli_exp_roots", recording)
     noise = CylinderNoise(**{**DECLARED, "dimension": dimension, "radius": radius})
     per_t, per_v = noise.rate * noise.grid_axis, noise.rate * noise.grid_ball / radius
     plan = _propose(dimension, per_t, per_v)
@@ -65,7 +65,7 @@ def test_every_coin_gets_the_exponent_of_the_proof(
 
 def test_integers_and_doubles_of_a_coin_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[float, float, Sequence[tuple[Fraction, int]]]] = []
-    monkeypatch.setattr(cylinder, "bernoulli_exp_roots", lambda *coin: told.append(coin) or True)
+    monkeypatch.setattr(knorm, "bernoulli_exp_roots", lambda *coin: told.append(coin) or True)
     noise = CylinderNoise(**DECLARED)
     for _ in range(200):
         noise.draw()

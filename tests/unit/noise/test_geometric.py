@@ -13,8 +13,8 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import TwoSidedGeometric
+from hdpstats.noise.discrete import geometric
 from hdpstats.noise.entropy import bits
-from hdpstats.noise.geometric import geometric
 from tests import chance
 
 DRAWS = 15000

@@ -6,7 +6,7 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from hdpstats.noise.bernoulli import exp_bounds, root_bounds, root_sum_bounds
+from hdpstats.noise.discrete import exp_bounds, root_bounds, root_sum_bounds
 
 
 @pytest.mark.parametrize("precision", [64, 192, 448])

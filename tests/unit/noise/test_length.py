@@ -10,8 +10,8 @@ import pytest
 
 from hdpstats._base.loops import rehearsing
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, entropy
-from hdpstats.noise.length import WHOLE, spare
-from hdpstats.noise.permute_and_flip import permute_and_flip
+from hdpstats.noise.discrete import permute_and_flip
+from hdpstats.noise.entropy import WHOLE, spare
 from hdpstats.noise.tilted import PROPOSALS, TiltedNormal
 from tests import chance
 
@@ -102,7 +102,7 @@ def test_the_number_of_coins_of_a_choice_does_not_depend_on_the_costs(
         coins.append(numerator)
         return numerator == 0
 
-    monkeypatch.setattr("hdpstats.noise.permute_and_flip.bernoulli_exp", spy)
+    monkeypatch.setattr("hdpstats.noise.discrete.bernoulli_exp", spy)
     for costs in ([0] * 20, [10**9] * 19 + [0], list(range(20))):
         coins.clear()
         assert costs[permute_and_flip(costs, Fraction(1))] == 0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise.permute_and_flip import permute_and_flip
+from hdpstats.noise.discrete import permute_and_flip
 from tests import chance
 
 COSTS, RATE = (3, 0, 1, 7), Fraction(2, 5)

@@ -15,7 +15,7 @@ from hdpstats.formulas.baseline import spline
 from hdpstats.papers import eight_interval_trial
 from hdpstats.papers import nguyen_hui as paper
 from hdpstats.papers.nguyen_hui.sampling import batch_gradient
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema import datasets
 
 A200 = spline(TimeGrid(tuple(range(1, 201))))

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from hdpstats.privacy.accountant import Guarantee, over_sites
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 
 
 def promise(epsilon, delta, most_rows=1):

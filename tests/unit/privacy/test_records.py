@@ -11,8 +11,7 @@ from hdpstats.privacy.accountant import Guarantee, MechanismName, PrivacyEvent, 
 from hdpstats.privacy.budget import Budget, Spend, decimal, release_epsilon
 from hdpstats.privacy.charging import Balance
 from hdpstats.privacy.gaussian import epsilon_of, mu_of
-from hdpstats.privacy.relation import Relation
-from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Sensitivity
+from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Relation, Sensitivity
 from hdpstats.records.codec import from_dict, to_dict
 
 EVENTS = (

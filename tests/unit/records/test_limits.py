@@ -23,13 +23,12 @@ from hdpstats.mechanisms.hybrid_weights.site import landscape_of
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
 from hdpstats.mechanisms.subsample.query import SubsampleQuery
-from hdpstats.noise.ball import LARGEST_DIMENSION
-from hdpstats.privacy.relation import Relation
+from hdpstats.noise.knorm import LARGEST_DIMENSION
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import limits
 from hdpstats.records.geometry import from_box
-from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
+from hdpstats.records.model import HazardCap, HazardModel, RegressionModel, TimeGrid
 from hdpstats.records.points import PointColumn, PointSpace
-from hdpstats.records.timegrid import TimeGrid
 from hdpstats.schema.public import PublicTable
 
 COMMON: dict[str, Any] = {"epsilon": Fraction(1), "schema_sha256": "0" * 64, "public_sha256": None}

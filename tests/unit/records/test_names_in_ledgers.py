@@ -34,9 +34,8 @@ from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.geometry import Geometry, Source
-from hdpstats.records.model import HazardCap, HazardModel, MultinomialModel, RegressionModel
+from hdpstats.records.model import HazardCap, HazardModel, MultinomialModel, RegressionModel, TimeGrid
 from hdpstats.records.points import PointColumn, PointSpace
-from hdpstats.records.timegrid import TimeGrid
 
 ASKED = {"epsilon": Fraction(1, 3), "schema_sha256": "a" * 64, "public_sha256": "b" * 64, "replicate": 2}
 AHEAD = (Spend(Fraction(2, 7)),)

@@ -14,9 +14,8 @@ from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source, from_box
-from hdpstats.records.model import HazardCap, HazardModel, RegressionModel
+from hdpstats.records.model import HazardCap, HazardModel, RegressionModel, TimeGrid
 from hdpstats.records.query import LedgerEntry
-from hdpstats.records.timegrid import TimeGrid
 
 MODEL = RegressionModel(
     formula="y ~ x",

@@ -8,12 +8,11 @@ import pytest
 
 from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.privacy.accountant import Guarantee, MechanismName, PrivacyEvent
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.geometry import Geometry, Source
-from hdpstats.records.model import RegressionModel
+from hdpstats.records.model import RegressionModel, TimeGrid
 from hdpstats.records.query import LedgerEntry
-from hdpstats.records.timegrid import TimeGrid
 from hdpstats.results import HazardFacts, ModelFacts, Released, Result
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 
 IN_R = ["(Intercept)", "age", "size20-50", "size>50", "log1p(nodes)"]
 

@@ -9,7 +9,7 @@ import pytest
 from hdpstats._base.errors import ArgumentError
 from hdpstats.mechanisms.count.query import CountRelease
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results import Result
 

@@ -10,7 +10,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import SiteError
 from hdpstats.privacy.accountant import Guarantee, over_data_sets
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.results import Result
 from hdpstats.results.aggregated import Aggregate
 from r_bridge.handles import aggregate as aggregate_for_r

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from hdpstats import __version__
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.results import Result
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.results import HazardFacts, ModelFacts
 
 HAZARD = HazardFacts(

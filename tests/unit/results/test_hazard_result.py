@@ -7,7 +7,7 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.display.page import STYLE
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.facts import HazardFacts
 

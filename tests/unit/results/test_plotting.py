@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.results.difference_plots import plot_differences
+from hdpstats.results.plots import plot_differences
 
 
 def axes():

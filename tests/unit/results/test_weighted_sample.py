@@ -16,7 +16,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
-from hdpstats.results.difference_plots import plot_balance
+from hdpstats.results.plots import plot_balance
 from hdpstats.results.weighted_tables import balance, sample_report
 from tests.support import RECORDS, SCHEMA, people, study_of
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.invented import FollowUpColumns, costly_frame
 from hdpstats.schema.schema import Schema

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.spells import person_period
 
 CUTS = [10.0, 20.0, 30.0]

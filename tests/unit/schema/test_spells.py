@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Duration
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -11,8 +11,7 @@ import hdpstats.api as hdp
 from hdpstats.audit import observe
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.records.geometry import from_box
-from hdpstats.records.model import HazardCap, HazardModel
-from hdpstats.records.timegrid import TimeGrid
+from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from tests.support import CORNERS, seen_of_ledger
 
 SCHEMA = hdp.Schema(

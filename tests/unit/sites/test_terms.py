@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.privacy.relation import Relation
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.sites.site import MOST_PEOPLE, MOST_ROWS_OF_A_PERSON, SiteTerms
 
 SCHEMA = hdp.Schema(

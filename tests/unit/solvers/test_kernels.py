@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import BY_NAME, LogisticLoss
-from hdpstats.losses.expit import logistic_residual
+from hdpstats.losses.logistic import logistic_residual
 from hdpstats.sites.site import MOST_PEOPLE
 from hdpstats.solvers import LinearObjective, kernels
 from hdpstats.solvers.objective import ROUGH, RowBounds

@@ -1,11 +1,11 @@
-"""Exact coins: Bernoulli(p) for rational p, for p = exp(-x) with rational x, and with irrational x >= 0.
+"""Exact draws of single numbers: coins, the discrete Laplace distribution, and a private choice among candidates.
 
-A coin for an irrational p compares a uniform real U in [0, 1), known so far to n binary digits, with p. A
-certified floating-point interval around p decides all but about 2^-40 of the comparisons. The others reveal
-*more digits of the same U* and enclose p in integer arithmetic of growing precision until the interval of U
-lies on one side of p. Digits already seen are never drawn anew, so the coin shows heads with probability
-exactly p, and it ends with probability one after an expected constant number of steps. No value of the
-exponent raises.
+**Coins.** Bernoulli(p) for rational p, for p = exp(-x) with rational x, and with irrational x >= 0. A coin for an
+irrational p compares a uniform real U in [0, 1), known so far to n binary digits, with p. A certified floating-point
+interval around p decides all but about 2^-40 of the comparisons. The others reveal *more digits of the same U* and
+enclose p in integer arithmetic of growing precision until the interval of U lies on one side of p. Digits already seen
+are never drawn anew, so the coin shows heads with probability exactly p, and it ends with probability one after an
+expected constant number of steps. No value of the exponent raises.
 
 **Certified bounds** of square roots and of exp(-x) are computed in integer arithmetic, to any precision: a number x is
 enclosed at precision p by integers l <= 2^p x <= h, and every step rounds outwards.
@@ -14,17 +14,45 @@ enclosed at precision p by integers l <= 2^p x <= h, and every step rounds outwa
 exp(-u), and more than ``k`` terms of the rest with probability at most 1/k!: 42 and 21 are exceeded with probabilities
 below 2^-60. More than 192 digits of U are revealed with a probability below 2^-100.
 
+**The discrete Laplace (two-sided geometric) distribution.** The number of coins grows with |z|, so the time of a single
+draw discloses something about the noise (Jin et al. 2022): no analyst may measure the time of a single release. How
+long a draw may take is in `hdpstats.noise.entropy`.
+
+**Permute-and-flip**, a private choice among candidates. Candidates come in a random order, and each is taken with
+probability exp(-rate gap), its gap being how much more it costs than the cheapest; the first one taken is the choice.
+The cheapest is taken when its turn comes, so there is one. The coins of those whose turn comes later change nothing;
+they are thrown as well, so that the number of coins does not disclose at which turn the choice was made. The
+distribution is that of the candidate with the least noisy cost, where independent exponential noise of this rate is
+subtracted from each cost (Ding, Kifer, Sayed, Steinke, Wang, Xiao and Zhang 2021).
+
+Given the noise of all others, candidate i is the choice with probability min(1, exp(-rate t)), t being
+its cost less the least noisy cost of the others. Where a person changes any *difference* of two costs by at most R, t
+changes by at most R, and the probability by a factor of at most exp(rate R): with rate epsilon / R the choice is
+epsilon-DP. A common change of all costs cancels.
+
+Its expected cost is never above that of the exponential mechanism with the same guarantee (McKenna and Sheldon 2020).
+
 References
 ----------
-C. L. Canonne, G. Kamath, T. Steinke (2020), The discrete Gaussian for differential privacy, Algorithm 1.
+C. L. Canonne, G. Kamath, T. Steinke (2020), The discrete Gaussian for differential privacy, Algorithms 1 and 2.
+A. Ghosh, T. Roughgarden, M. Sundararajan (2012), Universally utility-maximizing privacy mechanisms.
+J. Jin, E. McMurtry, B. Rubinstein, O. Ohrimenko (2022), Are we there yet? Timing and floating-point attacks
+    on differential privacy systems.
+McKenna and Sheldon (2020), Permute-and-flip: a new mechanism for differentially private selection.
+Ding, Kifer, Sayed, Steinke, Wang, Xiao and Zhang (2021), The permute-and-flip mechanism is identical to
+    report-noisy-max with exponential noise.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from typing import final
 
-from hdpstats.noise.entropy import below, bits
+from hdpstats._base.errors import ArgumentError
+from hdpstats.noise.entropy import below, bits, spare
+from hdpstats.noise.lattice import positive_rational
 
 
 def root_bounds(number: int, precision: int) -> tuple[int, int]:
@@ -186,3 +214,107 @@ def decide_exactly(digits: int, known: int, bounds: Bounds) -> bool:
             return True
         if digits >= tails:
             return False
+
+
+def geometric(numerator: int, denominator: int) -> int:
+    """Draw y >= 0 with P[y] ∝ exp(-y numerator/denominator), both at least 1. Integer arithmetic only.
+
+    With t the denominator, u uniform below t is kept with probability exp(-u/t) and v counts heads of coins for exp(-1)
+    until tails, so u + t v is geometric: P[x] ∝ exp(-x/t). Its quotient by the numerator s has P[y] ∝ exp(-y s/t). A
+    u is kept with probability at least 1 - exp(-1).
+    """
+    while True:
+        offset = below(denominator)
+        if bernoulli_exp(offset, denominator):
+            break
+    units = 0
+    while bernoulli_exp_one():
+        units += 1
+    return (offset + denominator * units) // numerator
+
+
+def discrete_laplace(numerator: int, denominator: int) -> int:
+    """Draw z with P[z] ∝ exp(-|z| numerator/denominator), both at least 1. Integer arithmetic only.
+
+    A geometric number with a random sign, the second zero rejected. A pair is kept with probability at least 1/2.
+    """
+    while True:
+        magnitude = geometric(numerator, denominator)
+        negative = bits(1)
+        if magnitude or not negative:
+            return -magnitude if negative else magnitude
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TwoSidedGeometric:
+    """Integer noise with P[z] = tanh(rate/2) exp(-rate |z|), exact for a rational rate > 0.
+
+    Adding it to an integer query that one person moves by at most Δ is (rate Δ)-differentially private, pure:
+    the probabilities of any output differ by a factor of at most exp(rate Δ).
+
+    Attributes
+    ----------
+    rate
+        Privacy loss (nats) per unit of the query; converted to a `Fraction`, exactly.
+
+    Raises
+    ------
+    ArgumentError
+        If the rate is not in [2^-256, 2^256].
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> noise = TwoSidedGeometric(rate=Fraction(1, 2))
+    >>> isinstance(noise.draw(), int)
+    True
+    >>> round(noise.variance, 3)
+    7.835
+    """
+
+    rate: Fraction
+
+    def __post_init__(self) -> None:
+        """Convert the rate to a fraction and refuse rates that are none."""
+        object.__setattr__(self, "rate", positive_rational(self.rate, name="rate"))
+
+    def draw(self) -> int:
+        """Return one draw."""
+        return discrete_laplace(self.rate.numerator, self.rate.denominator)
+
+    def draws(self, count: int) -> list[int]:
+        """Return independent draws."""
+        return [self.draw() for _ in range(count + spare(count))][:count]
+
+    @property
+    def variance(self) -> float:
+        """2 exp(-rate) / (1 - exp(-rate))^2, in squared units of the query."""
+        rate = float(self.rate)
+        return 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2
+
+
+def permute_and_flip(costs: Sequence[int], rate: Fraction) -> int:
+    """Return the place of the chosen cost: integer arithmetic and the operating system's entropy only.
+
+    Parameters
+    ----------
+    costs
+        One integer for each candidate; the less the better.
+    rate
+        Privacy loss (nats) per unit of a difference of costs, rational.
+
+    Examples
+    --------
+    >>> permute_and_flip([10**9, 0, 10**9], Fraction(1))
+    1
+    """
+    if not costs:
+        raise ArgumentError("costs must name at least one candidate", argument="costs")
+    loss = positive_rational(rate, name="rate")
+    least, waiting, taken = min(costs), list(range(len(costs))), []
+    while waiting:
+        place = waiting.pop(below(len(waiting)))
+        if bernoulli_exp((costs[place] - least) * loss.numerator, loss.denominator):
+            taken.append(place)
+    return taken[0]
