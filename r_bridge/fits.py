@@ -20,7 +20,7 @@ from r_bridge.arguments import (
     per_site,
     whole,
 )
-from r_bridge.terms import in_python, in_r, plan_in_r
+from r_bridge.handles import in_python, in_r, plan_in_r
 
 MODELS: Final[dict[str, Callable[..., Any]]] = {name: getattr(hdpf, name) for name in hdpf.__all__ if name != "survfit"}
 

@@ -23,12 +23,12 @@ import rpy2.rinterface as ri
 
 import hdpstats.api as hdp
 from hdpstats.api import ArgumentError, HdpError
-from r_bridge import designs, effects, figures, fits, handles, interrupts, results, studies
+from r_bridge import effects, figures, fits, handles, interrupts, results, studies
 from r_bridge.arguments import check, converted, single_values
 from r_bridge.from_r import from_r
 from r_bridge.guard import RError, condition_class
+from r_bridge.handles import r_names
 from r_bridge.messages import in_r
-from r_bridge.terms import r_names
 from r_bridge.to_r import to_r
 
 _FOR_USERS = (HdpError, RError, OSError, ImportError)
@@ -47,7 +47,7 @@ def _public(module: ModuleType) -> dict[str, Callable[..., Any]]:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **_public(studies),
-    **_public(designs),
+    **_public(results),
     **_public(effects),
     **_public(figures),
     **fits.FUNCTIONS,

@@ -9,12 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from hdpstats.formulas.coding import dummy_coded
 from hdpstats.formulas.compiler import compile_terms, covariates_of
 from hdpstats.formulas.expressions import Factor, Variable
 from hdpstats.formulas.lexer import tokenize
 from hdpstats.formulas.parser import ParsedFormula, Term, parse, parse_survival, read_algebra
-from hdpstats.formulas.readings import Category, boxes_of, is_comparison, reading_of
+from hdpstats.formulas.readings import Category, boxes_of, dummy_coded, is_comparison, reading_of
 from hdpstats.schema.columns import Binary
 from hdpstats.schema.schema import Schema
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from hdpstats.formulas.bases import expand
-from hdpstats.formulas.coding import coded_levels, dummy_coded
 from hdpstats.formulas.design import Design, DesignColumn, Level
 from hdpstats.formulas.expressions import (
     Expression,
@@ -35,7 +34,17 @@ from hdpstats.formulas.parser import (
     plain_outcome,
     survival_outcome,
 )
-from hdpstats.formulas.readings import BINARY_LEVELS, Category, Reading, boxes_of, code_of, declared, reading_of
+from hdpstats.formulas.readings import (
+    BINARY_LEVELS,
+    Category,
+    Reading,
+    boxes_of,
+    code_of,
+    coded_levels,
+    declared,
+    dummy_coded,
+    reading_of,
+)
 from hdpstats.formulas.refusals import refusal
 from hdpstats.schema.columns import Binary, Categorical, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema

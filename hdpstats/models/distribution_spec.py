@@ -19,10 +19,9 @@ from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
 from hdpstats.mechanisms.registry import entry_of
 from hdpstats.mechanisms.statistics.estimate import inside, likelihood, projected
 from hdpstats.mechanisms.statistics.site import family_of
-from hdpstats.models.contributions import Contribution, Contributions
 from hdpstats.models.model_spec import ModelSpec, checked_study
 from hdpstats.models.points import Prediction
-from hdpstats.models.private_result import private_result
+from hdpstats.models.private_result import Contribution, Contributions, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.records.estimate import Estimate

@@ -28,8 +28,7 @@ from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
 from hdpstats.mechanisms.hybrid_weights.query import UNITS, CurveRelease, DistanceQuery
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
 from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
-from hdpstats.models.weight_calibration import calibrated, described
-from hdpstats.models.weighted import both_sides
+from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.privacy.accountant import guarantee
 from hdpstats.privacy.budget import release_epsilon
 from hdpstats.records.several import charged_events

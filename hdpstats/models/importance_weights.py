@@ -24,8 +24,7 @@ from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.output.query import OutputRelease
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.site_records import left_for_fit
-from hdpstats.models.weight_calibration import calibrated, described
-from hdpstats.models.weighted import both_sides
+from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.accountant import guarantee, total
 from hdpstats.privacy.budget import release_delta, release_epsilon

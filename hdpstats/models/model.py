@@ -14,11 +14,9 @@ from hdpstats._base.validation import truth
 from hdpstats.display import Report, named_values
 from hdpstats.models.fit_methods import methods_of, predict, recommended
 from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.plan import Plan
+from hdpstats.models.plan import CANDIDATES, Plan, Wanted, checked_wanted, expected_of, smallest_epsilons
 from hdpstats.models.points import Prediction
-from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of
-from hdpstats.models.reuse import recorded_fit
-from hdpstats.models.wanted import CANDIDATES, Wanted, checked_wanted, expected_of, smallest_epsilons
+from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of, recorded_fit
 from hdpstats.models.weighted import fit_weighted
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate

@@ -1,4 +1,8 @@
-"""What a model must say about itself so that fitting, planning and reading are the same for all of them."""
+"""What a model must say about itself so that fitting, planning and reading are the same for all of them.
+
+`may_count` tells outcomes that may be counts: quantiles of tied outcomes are steps, which smooth quantile regression
+has not.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -19,10 +23,12 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.objective.request import Recommended
 from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
+from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import QueryModel
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
+from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
@@ -316,3 +322,27 @@ def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -
             argument=argument,
         )
     return name
+
+
+MOST_COUNTS = 200.0
+"""The largest upper bound of an outcome that is taken for a count."""
+
+TIES = (
+    "{outcome} may be a count, as it is declared from 0 to a whole number: quantiles of tied outcomes are steps in the "
+    "covariates, and what is estimated is a smoothed one whose intervals need not cover them. hdpf.poisson has a model "
+    "of counts; {outcome} ~ 1 covers the quantile itself."
+)
+
+
+def may_count(study: Study, outcome: str) -> bool:
+    """Return whether an outcome is declared as a count might be, of 0 and 1 or from 0 to a whole number.
+
+    Public outcomes that hardly ever agree say that it is none.
+    """
+    column, public = study.schema[outcome], study.public
+    if public is not None and outcome in public.names and not is_tied(public.raw([outcome]).numeric[outcome]):
+        return False
+    if column.kind == "binary":
+        return True
+    low, high = (column.lower, column.upper) if isinstance(column, NumericColumn) else (1.0, 1.0)
+    return column.kind == "continuous" and low == 0.0 and high == int(high) and high <= MOST_COUNTS

@@ -33,9 +33,8 @@ from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.output.query import OutputPerturbation, OutputQuery
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.models.contributions import Contribution, Contributions
 from hdpstats.models.model_spec import LossSpec
-from hdpstats.models.private_result import private_result
+from hdpstats.models.private_result import Contribution, Contributions, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution

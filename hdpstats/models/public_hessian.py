@@ -1,4 +1,9 @@
-"""Logistic regressions by Newton steps with a public Hessian: rounds, predictions, results."""
+"""Logistic regressions by Newton steps with a public Hessian: rounds, predictions, results.
+
+A prediction has the rounds of a fit as they would go (`expected_path`). At every place each site's sum is taken to be
+the public people's mean score there, times the site's number of people. The distribution of the noise is that of the
+fit, so that `hdpstats.mechanisms.public_hessian.estimate` gives from such rounds the errors that a fit would report.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -6,22 +11,24 @@ from functools import partial
 
 import numpy as np
 
+from hdpstats._base.typing import FloatArray
 from hdpstats.inference.sandwich import PredictedErrors, penalised
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.public_hessian import request as public_hessian
 from hdpstats.mechanisms.public_hessian.estimate import Path
 from hdpstats.mechanisms.public_hessian.estimate import estimates as hessian_estimates
-from hdpstats.mechanisms.public_hessian.prediction import expected_path
 from hdpstats.mechanisms.public_hessian.query import PublicHessian, PublicHessianQuery, PublicHessianRelease
+from hdpstats.mechanisms.public_hessian.request import Newton, Queries, Releases, advance, place_of
+from hdpstats.mechanisms.public_hessian.site import calibrate
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.models.contributions import ask_rounds
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.points import Prediction
-from hdpstats.models.private_result import private_result
+from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.rounds import refusal, rounds_of_sites
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.fit import WhitenedPublic, public_rows
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import RegressionModel
@@ -125,4 +132,32 @@ def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: in
         schema_sha256=spec.study.schema.sha256,
         public_sha256=table.sha256,
         replicate=replicate,
+    )
+
+
+def expected_path(state: Newton, *, relation: Relation) -> Path:
+    """Return the rounds of a fit to people like the public ones, none of whose sums has noise in it."""
+    asked: list[Queries] = []
+    answered: list[Releases] = []
+    while not isinstance(place := advance(state, asked, answered), np.ndarray):
+        mean = state.public.gradient(place_of(place)) / state.public.number
+        asked.append(place)
+        answered.append(
+            {
+                name: _expected(query, state.sites[name].records, mean, relation=relation)
+                for name, query in place.items()
+            }
+        )
+    return Path(asked=asked, answered=answered, end=place)
+
+
+def _expected(query: PublicHessianQuery, records: int, mean: FloatArray, *, relation: Relation) -> PublicHessianRelease:
+    """Return what a site of so many people would release, but for the noise, which is described only."""
+    calibration = calibrate(query, relation=relation)
+    return PublicHessianRelease(
+        total=tuple((records * mean).tolist()),
+        noise_sd=calibration.noise_sd,
+        grid=float(calibration.grid),
+        records=records,
+        events=(calibration.event,),
     )

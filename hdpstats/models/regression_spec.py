@@ -23,9 +23,9 @@ from hdpstats.mechanisms.objective.request import Recommended, RegressionPrice, 
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
-from hdpstats.models.counted_outcomes import TIES, may_count
 from hdpstats.models.model_spec import (
     FIXED,
+    TIES,
     LossSpec,
     case_weights,
     check_cluster,
@@ -33,6 +33,7 @@ from hdpstats.models.model_spec import (
     checked_row_norm,
     checked_study,
     declared_column,
+    may_count,
     of_model,
     offset_column,
     offsets,

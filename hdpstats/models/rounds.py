@@ -36,18 +36,17 @@ from hdpstats.mechanisms.clipped_newton.request import (
 )
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.models.contributions import ask_rounds
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.multinomial_spec import MultinomialSpec
 from hdpstats.models.points import Prediction
-from hdpstats.models.private_result import private_result
+from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.censoring import followed_as_public, followed_to_horizon
 from hdpstats.public.fit import WhitenedPublic
+from hdpstats.public.follow_up import followed_as_public, followed_to_horizon
 from hdpstats.public.hazard import HazardSide
 from hdpstats.public.moments import PublicFit, rakeable
 from hdpstats.public.multinomial import MultinomialSide

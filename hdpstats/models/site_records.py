@@ -14,8 +14,7 @@ from typing import final
 from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.cohort import OwnDescription, SiteDescription, own_description
-from hdpstats.models.given_description import described_sites
+from hdpstats.models.cohort import OwnDescription, SiteDescription, described_sites, own_description
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.noise.discrete import TwoSidedGeometric

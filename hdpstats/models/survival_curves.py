@@ -13,9 +13,9 @@ from hdpstats._base.validation import integer
 from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.mechanisms.description.site import levels_of, prepare
+from hdpstats.models.cohort import check_described_study
 from hdpstats.models.curves_plan import CurvesPlan, plan_curves
 from hdpstats.models.description import check_private, released
-from hdpstats.models.given_description import check_described_study
 from hdpstats.models.intervals import ends_of
 from hdpstats.models.model_spec import site_facts_of
 from hdpstats.models.request import epsilons_of, people_of

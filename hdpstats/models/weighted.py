@@ -3,9 +3,12 @@ r"""Models fitted to a weighted public sample: post-processing, with errors that
 The estimate solves :math:`\sum_i w_i s_i(\theta) = 0` with the scores :math:`s_i` of the public rows; its covariance is
 the sandwich :math:`A^{-1} \mathrm{cov}(\sum_i w_i s_i) A^{-T}`, whose middle the distribution of the weights gives
 (`hdpstats.inference.weighted_moments`).
+
+A description of the private people checks weights of public rows and calibrates them (`calibrated`), which is
+post-processing of both.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -13,7 +16,11 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.inference.calibrated_weights import CalibratedWeights
 from hdpstats.inference.weighted_moments import sum_covariance
+from hdpstats.mechanisms.description.blocks import numbers_of
+from hdpstats.mechanisms.description.moments import moments_of
+from hdpstats.models.cohort import MOST_NOISE, check_described_study
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets
 from hdpstats.models.regression_spec import RegressionSpec
@@ -21,11 +28,14 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.hazard_fit import spells_of_rows
 from hdpstats.public.hazard_likelihood import hazard_likelihood, spell_scores
 from hdpstats.public.likelihood import maximum_likelihood
+from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample
+from hdpstats.results.description import Description
+from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.sites import Site
+from hdpstats.sites import Site, Study
 from hdpstats.solvers import ridge_objective
 
 MOST_STEPS = 50
@@ -193,3 +203,68 @@ def both_sides(study: object) -> tuple[Site, PublicTable]:
     if study.relation is Relation.REPLACE_ONE and not study.site.records:
         raise ArgumentError("study must have private records to stand for; it has none", argument="study")
     return study.site, study.public
+
+
+def described(study: Study, columns: Sequence[str], description: object) -> CohortMoments | None:
+    """Return what a description says of the columns of weights, or refuse one that is of other people; None for None.
+
+    Raises
+    ------
+    ArgumentError
+        With the reason and what to do; nothing was charged.
+    """
+    if description is None:
+        return None
+    call = f"hdp.describe(study, {list(columns)}, complete=True, epsilon=...)"
+    if not isinstance(description, Description):
+        raise ArgumentError(f"description must be what {call} returned", argument="description")
+    check_described_study(study, description)
+    query = description.query
+    schema = study.schema
+    own, theirs = ({name for name in names if schema[name].leaves_out} for names in (columns, query.names))
+    if query.by is not None or query.weights is not None or not query.columns:
+        raise ArgumentError(
+            f"description must be of columns, without groups and weights: {call}", argument="description"
+        )
+    if own != theirs or (own and not query.complete):
+        raise ArgumentError(
+            f"description must be of the rows that are complete in the weighted columns: {call}", argument="description"
+        )
+    release = dict(description.releases)[next(iter(study.sites))]
+    return moments_of(numbers_of(query, [release], 0), variables=tuple(columns), sha256=release.sha256)
+
+
+def calibrated(sample: WeightedSample, known: CohortMoments | None) -> WeightedSample:
+    """Return a sample whose weights are calibrated to what was described of its columns; itself without any."""
+    moments = [] if known is None else [each for each in known.moments if each.what is not MomentKind.AT_RISK]
+    columns = [(each, _feature(sample, each)) for each in moments]
+    scaled = [(each, x, float(np.std(x))) for each, x in columns if np.std(x) > 0]
+    used = [(each, x, sd) for each, x, sd in scaled if each.noise_sd < MOST_NOISE * sd]
+    if known is None or not used:
+        return sample
+    distribution = CalibratedWeights(
+        base=sample.distribution,
+        features=np.column_stack([x / sd for _, x, sd in used]),
+        targets=np.array([each.value / sd for each, _, sd in used]),
+        noise_sd=np.array([each.noise_sd / sd for each, _, sd in used]),
+        people=max(known.people, 1.0),
+        seed=known.release_sha256,
+    )
+    names = ", ".join(dict.fromkeys(each.variable for each, _, _ in used))
+    note = (
+        f"Weights are calibrated to the described shares, means and squares of {names}; the guarantee is that of the "
+        "weights, and what the description cost is its own entry."
+    )
+    return replace(sample, distribution=distribution, facts=replace(sample.facts, notes=(*sample.facts.notes, note)))
+
+
+def _feature(sample: WeightedSample, moment: CohortMoment) -> FloatArray:
+    """Return what an average is of, for every row (n,)."""
+    column, cells = sample.schema[moment.variable], sample.rows[moment.variable]
+    if isinstance(column, Categorical):
+        return np.asarray(cells == column.levels[moment.level], dtype=np.float64)
+    numbers = cells.to_numpy(dtype=np.float64)
+    if moment.what is MomentKind.SHARE:
+        return numbers
+    clipped = np.clip(numbers, moment.lower, moment.upper)
+    return np.asarray(clipped if moment.what is MomentKind.MEAN else (clipped - moment.centre) ** 2)

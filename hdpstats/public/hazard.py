@@ -19,7 +19,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
 from hdpstats.public.absent import unknown_directions
-from hdpstats.public.censoring import followed_as_public
+from hdpstats.public.follow_up import followed_as_public
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.moments import (
     Moments,

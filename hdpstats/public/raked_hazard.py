@@ -20,8 +20,8 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.public.censoring import without_censoring
 from hdpstats.public.expected_cells import StackedFactors, expected_sums, mean_survival
+from hdpstats.public.follow_up import without_censoring
 from hdpstats.public.moments import Moments
 from hdpstats.public.raked_people import WhitenedPeople, rounded
 from hdpstats.solvers import CappedSpells

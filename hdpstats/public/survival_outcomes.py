@@ -1,7 +1,7 @@
 r"""Public spells with every outcome of follow-up: the event in each interval, or censoring after each.
 
 There are ``2 q`` outcomes. With ``K_c`` the probability that a person would be followed for exactly ``c`` intervals
-(`hdpstats.public.censoring`), ``G_s = K_s + ... + K_q`` and ``S_s`` survival,
+(`hdpstats.public.follow_up`), ``G_s = K_s + ... + K_q`` and ``S_s`` survival,
 
 .. math:: P(\text{event in } s) = G_s S_{s-1} p_s, \qquad P(\text{censored after } c) = K_c S_c.
 """
@@ -14,7 +14,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import LINKS
 from hdpstats.losses.hazard import LikelihoodTerms
-from hdpstats.public.censoring import without_censoring
+from hdpstats.public.follow_up import without_censoring
 from hdpstats.public.outcomes import OutcomeDistribution, Outcomes
 from hdpstats.solvers import CappedSpells
 

@@ -15,7 +15,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.description import observed, sensitivity, site
+from hdpstats.mechanisms.description import observed, site
 from hdpstats.mechanisms.description import people as mapping
 from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.query import UNITS, AtRisk, DescribedColumn, DescriptionQuery
@@ -151,7 +151,7 @@ def search():
 def test_no_person_moves_the_sums_farther_than_claimed_and_one_reaches_it(search, name, relation):
     """A rate for features that are not centred (2) or for a smaller constant would be found here."""
     found = search[name][relation][0]
-    claim = sensitivity.box_sensitivity(relation)
+    claim = site.box_sensitivity(relation)
     assert 0.95 * claim <= found <= claim
     assert found == claim
 
@@ -159,7 +159,7 @@ def test_no_person_moves_the_sums_farther_than_claimed_and_one_reaches_it(search
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", [name for name, query in QUERIES.items() if query.weights is None])
 def test_no_person_moves_the_sums_farther_in_the_euclidean_norm(search, name, relation):
-    found, claim = search[name][relation][1], math.sqrt(sensitivity.square_sensitivity(QUERIES[name], relation))
+    found, claim = search[name][relation][1], math.sqrt(site.square_sensitivity(QUERIES[name], relation))
     assert 0.95 * claim <= found <= claim
 
 
@@ -168,7 +168,7 @@ def test_the_square_of_a_number_is_bounded_closely(centre):
     x, y = np.meshgrid(*[np.linspace(0, 1, 801)] * 2)
     far = max(centre, 1 - centre)
     apart = (x - y) ** 2 + (((x - centre) ** 2 - (y - centre) ** 2) / far**2) ** 2
-    claim = float(sensitivity.number_square(centre))
+    claim = float(site.number_square(centre))
     assert apart.max() <= claim <= apart.max() + 0.012
 
 
@@ -176,7 +176,7 @@ def test_features_that_are_not_centred_would_move_twice_as_far():
     """The wrong constant: where a person changes the group, features in [0, 1] move two blocks by 1 each."""
     one, two = (blocks_of_persons(QUERY, persons().iloc[:256])[place] for place in (0, 255))
     shifted = [np.where(block.any(axis=1, keepdims=True), block + UNITS // 2, 0) for block in (one, two)]
-    assert np.abs(shifted[0] - shifted[1]).max(axis=1).sum() > 1.9 * sensitivity.box_sensitivity(Relation.REPLACE_ONE)
+    assert np.abs(shifted[0] - shifted[1]).max(axis=1).sum() > 1.9 * site.box_sensitivity(Relation.REPLACE_ONE)
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -189,7 +189,7 @@ def test_no_person_moves_the_counts_farther_than_claimed_and_one_reaches_it(name
         counts = np.array([each[part] for each in found])
         if counts.shape[1] == 0:
             continue
-        claim = sensitivity.cells_sensitivity(columns, relation) * scale
+        claim = site.cells_sensitivity(columns, relation) * scale
         if relation is Relation.ADD_OR_REMOVE_ONE:
             largest = np.abs(counts).sum(axis=1).max()
         else:
@@ -292,10 +292,10 @@ def test_the_noise_keeps_epsilon_at_the_claimed_sensitivities(search, name, rela
     assert len(answer.noise) == query.groups
     assert answer.noise[0].rate * int(search[name][relation][0]) == costs["box"]
     scale = UNITS if query.weights else 1
-    people = sensitivity.cells_sensitivity(len(query.with_cells), relation)
+    people = site.cells_sensitivity(len(query.with_cells), relation)
     for noise, part, moves in ((answer.cells, "cells", people), (answer.follow_up, "follow_up", people and 1)):
         if noise is not None:
-            count = moves if part == "cells" else sensitivity.cells_sensitivity(1, relation)
+            count = moves if part == "cells" else site.cells_sensitivity(1, relation)
             assert isinstance(noise, TwoSidedGeometric)
             assert noise.rate * count * scale == costs[part]
 
@@ -314,6 +314,6 @@ def test_gaussian_noise_keeps_epsilon_and_delta(search, relation):
     assert noise.grid == 1
     mu = search["by group"][relation][1] / float(noise.sd)
     assert 0.95 * math.sqrt(query.costs["box"]) < mu <= math.sqrt(query.costs["box"])
-    columns = sensitivity.cells_sensitivity(2, relation)
+    columns = site.cells_sensitivity(2, relation)
     assert columns / float(answer.cells.sd) ** 2 == pytest.approx(float(query.costs["cells"]))
     assert columns / answer.cells.sd**2 <= query.costs["cells"]

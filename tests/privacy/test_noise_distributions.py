@@ -141,7 +141,6 @@ def test_distributions_hold_when_integers_decide_every_coin(monkeypatch: pytest.
 
 def test_rejection_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knorm, "bernoulli_exp_roots", lambda *_: True)
-    monkeypatch.setattr(knorm, "bernoulli_exp_roots", lambda *_: True)
     disc = BallNoise(dimension=2, rate=Fraction(7, 10))
     assert not fits([disc.draw() for _ in range(2 * DRAWS)], ball_norm(disc.rate))
     assert not fits([CYLINDERS[2].draw() for _ in range(DRAWS)], cylinder_norm(CYLINDERS[2]))

@@ -11,7 +11,7 @@ from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.public import outcomes as listed
-from hdpstats.public.censoring import followed_as_public, followed_to_horizon
+from hdpstats.public.follow_up import followed_as_public, followed_to_horizon
 from hdpstats.public.regression_outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.solvers import CappedSpells

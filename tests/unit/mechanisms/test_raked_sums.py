@@ -10,7 +10,7 @@ from hdpstats.mechanisms.clipped_newton.expectations import expected
 from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.clipped_newton.raked import raked_site
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
-from hdpstats.public.censoring import without_censoring
+from hdpstats.public.follow_up import without_censoring
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.regression_outcomes import LevelOutcomes, ListedOutcomes
 from hdpstats.public.survival_outcomes import SurvivalOutcomes

@@ -181,7 +181,7 @@ def test_what_is_as_large_as_may_be_is_made_and_what_is_larger_is_refused(
 def test_a_size_that_takes_long_to_write_is_refused_by_its_number(
     monkeypatch: pytest.MonkeyPatch, made: Callable[[int], object]
 ) -> None:
-    for module in ("records.point", "records.several"):
+    for module in ("records.query", "records.several"):
         monkeypatch.setattr(f"hdpstats.{module}.MOST_COEFFICIENTS", 12)
     monkeypatch.setattr("hdpstats.records.points.MOST_COORDINATES", 12)
     made(12)
