@@ -27,7 +27,6 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import ByteCount, Capacity, body
@@ -38,6 +37,7 @@ from hdpstats.custodian.slots import Overruns, Rates, Slots
 from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.accountant import total
+from hdpstats.records import codec
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.invented import cells, shares
 from hdpstats.sites import LocalSite
@@ -261,7 +261,7 @@ def _handed_out(endpoint: str, query: Query, release: Release, analyst: str) -> 
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        fields = canonical.loads(text)
+        fields = codec.loads(text)
     except (ValueError, RecursionError):
         raise RequestRefused("malformed") from None
     if not isinstance(fields, dict):
@@ -305,7 +305,7 @@ async def _refuse(request: Request, error: Exception) -> Response:
             code, why = "failed", journal.cause(error)
     journal.write(analyst=getattr(request.state, "analyst", None), path=request.url.path[:100], refused=code, why=why)
     return Response(
-        canonical.dumps({"error": code} | numbers),
+        codec.dumps({"error": code} | numbers),
         status_code=CODES[code].status,
         media_type="application/json",
         headers={"cache-control": "no-store", "connection": "close"},

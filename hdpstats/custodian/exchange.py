@@ -12,8 +12,8 @@ from urllib.parse import unquote
 
 import h11
 
-from hdpstats._base import canonical
 from hdpstats.custodian import journal
+from hdpstats.records import codec
 from hdpstats.sites.forms import CODES, RequestRefused
 
 IDLE: Final = 60.0
@@ -207,7 +207,7 @@ class Exchange:
 
     async def _refuse(self, code: str) -> None:
         """Answer with a code and end, where the application has not answered and will not."""
-        content = canonical.dumps({"error": code}).encode()
+        content = codec.dumps({"error": code}).encode()
         fields = {"content-type": "application/json", "content-length": str(len(content)), "connection": "close"}
         response = h11.Response(status_code=CODES[code].status, headers=list(fields.items()))
         try:

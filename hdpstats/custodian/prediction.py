@@ -22,8 +22,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from hdpstats._base import canonical
 from hdpstats._base.validation import rational
+from hdpstats.records import codec
 from hdpstats.records.query import Query
 from hdpstats.sites.forms import RequestRefused
 
@@ -76,7 +76,7 @@ def shape_of(query: Query) -> str:
     others count as they are: a name there may be that of a column.
     """
     outlines = {name: _outline(name, value) for name, value in query.to_dict().items() if name not in IDLE}
-    return canonical.sha256([query.kind, outlines])
+    return codec.sha256([query.kind, outlines])
 
 
 def _outline(name: str, value: Any) -> Any:

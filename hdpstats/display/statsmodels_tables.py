@@ -13,7 +13,7 @@ from statsmodels.iolib.table import Cell, SimpleTable
 from statsmodels.iolib.tableformatting import fmt_base
 
 from hdpstats._base.errors import HdpError
-from hdpstats.display.page import key_values
+from hdpstats.display.report import key_values
 
 _LATEX = str.maketrans(
     {

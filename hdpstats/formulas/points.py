@@ -13,8 +13,7 @@ from hdpstats._base.errors import SchemaError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.records.points import LARGEST_REACH, PointColumn, PointSpace
 from hdpstats.schema.columns import Categorical, NumericColumn
-from hdpstats.schema.labels import check_names
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, check_names
 from hdpstats.schema.table import AdmittedTable
 
 _LEVEL = 2.0**-0.5

@@ -23,7 +23,6 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base import canonical
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.information import OverPublicPeople
@@ -37,6 +36,7 @@ from hdpstats.public.raking import (
     raked_variables,
     raking_at,
 )
+from hdpstats.records import codec
 from hdpstats.records.cohort import CohortMoment, CohortMoments
 
 SCALE = 0.5
@@ -291,7 +291,7 @@ def raked_information(
     variables = raked_variables(side.variables, known, case_weights=side.case_weights)
     posterior = cohort_posterior(variables)
     raking = raking_at(variables, posterior.mean)
-    rng = draws.generator(canonical.sha256(["raked", known.release_sha256]))
+    rng = draws.generator(codec.sha256(["raked", known.release_sha256]))
     count = min(AVERAGED, max(FEWEST, WORK // (side.people * side.cells)))
     base = np.full((count, side.people), 1.0 / side.people)
     averaged = tuple(_whitened_in_parts(side, raking, posterior.draw(rng, count), base=base))

@@ -8,23 +8,23 @@ Python, in R, today and tomorrow. These draws protect nobody; noise that does co
 import numpy as np
 from numpy.random import PCG64, Generator
 
-from hdpstats._base import canonical
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm
+from hdpstats.records import codec
 
 __all__ = ["Generator", "dirichlet", "generator", "nodes", "normal", "normals", "perturbation", "symmetric", "through"]
 
 
 def generator(*sha256: str) -> Generator:
     """Return the generator (PCG64) that belongs to a release, or to several in their order."""
-    seed = sha256[0] if len(sha256) == 1 else canonical.sha256(list(sha256))
+    seed = sha256[0] if len(sha256) == 1 else codec.sha256(list(sha256))
     return Generator(PCG64(int(seed, 16)))
 
 
 def nodes() -> Generator:
     """Return the generator whose numbers are nodes of an integral: the same ones whatever was released."""
-    return generator(canonical.sha256("nodes"))
+    return generator(codec.sha256("nodes"))
 
 
 def normal(rng: Generator, covariance: FloatArray, count: int) -> FloatArray:

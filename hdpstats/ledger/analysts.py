@@ -58,12 +58,12 @@ file.
 from dataclasses import asdict, dataclass, replace
 from typing import final
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, QuotaExceeded
 from hdpstats._base.validation import integer
 from hdpstats.ledger.records import in_words
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance
+from hdpstats.records import codec
 from hdpstats.records.codec import Record
 
 
@@ -154,7 +154,7 @@ class OwnPart:
     @classmethod
     def of(cls, account: str, analyst: str) -> "OwnPart":
         """Return that of an analyst who has asked nothing."""
-        return cls(head=canonical.sha256({"account": account, "analyst": analyst}))
+        return cls(head=codec.sha256({"account": account, "analyst": analyst}))
 
     def admits(self, size: int) -> bool:
         """Whether his quota allows one more charge of a request of some bytes."""
@@ -170,7 +170,7 @@ class OwnPart:
     def handed_out(self, charge: "OwnCharge", request_id: str, release: str) -> "OwnPart":
         """Return it after a release, named by its SHA-256, could be handed out."""
         link = {"before": self.head, "number": charge.number, "request": request_id, "release": release}
-        return replace(self, head=canonical.sha256(link))
+        return replace(self, head=codec.sha256(link))
 
 
 @final

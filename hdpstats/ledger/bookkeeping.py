@@ -13,7 +13,6 @@ from typing import Any, Self, final
 from sqlalchemy import Connection, bindparam, insert, select
 
 from hdpstats import __version__
-from hdpstats._base import canonical
 from hdpstats._base.errors import LedgerError, Superseded
 from hdpstats.ledger.analysts import Quota, over_quota, without_cap
 from hdpstats.ledger.chain import Chain, share_id
@@ -35,6 +34,7 @@ from hdpstats.ledger.records import (
 from hdpstats.ledger.store import ACCOUNT, ENTRY, Store, lock_ledger, read_accounts, read_entries
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance
+from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry
 
 _RELEASED = select(ENTRY).where(ENTRY.c.kind == "release", ENTRY.c.request_id == bindparam("request_id"))
@@ -128,7 +128,7 @@ class Transaction:
         )
         terms = asked.terms(same_people_as=first)
         self.connection.execute(insert(ACCOUNT).values(dataset=asked.dataset, opened_at=_now(), **terms))
-        identity, body = canonical.sha256({"open": asked.dataset}), canonical.dumps(opening.to_dict())
+        identity, body = codec.sha256({"open": asked.dataset}), codec.dumps(opening.to_dict())
         self.append("open", identity, asked.balance.total, body=body)
         if first is None and asked.balance.gaussian is not None:
             self._divide("", asked.balance.gaussian)
@@ -136,7 +136,7 @@ class Transaction:
     def _divide(self, analyst: str, part: Budget) -> None:
         """Set a part of an account, or of an analyst's cap, aside for Gaussian releases."""
         whole = {"divide": self.chain.names[self.dataset], **({"analyst": analyst} if analyst else {})}
-        self.append("divide", canonical.sha256({**whole, "after": self.chain.head}), part, analyst=analyst)
+        self.append("divide", codec.sha256({**whole, "after": self.chain.head}), part, analyst=analyst)
 
     def grant(self, analyst: str, cap: Budget) -> Balance:
         """Give an analyst a first or another cap, unless he has that cap already."""
@@ -151,12 +151,12 @@ class Transaction:
         before = self.chain.part(self.dataset, analyst).quota
         quota = before.replaced(limits)
         if quota != before:
-            self._allow("quota", analyst, body=canonical.dumps(quota.to_dict()))
+            self._allow("quota", analyst, body=codec.dumps(quota.to_dict()))
         return quota
 
     def _allow(self, kind: str, analyst: str, amount: Spend | Budget = NOTHING, **fields: str) -> None:
         """Write what an analyst may have from now on: a cap or a quota."""
-        identity = canonical.sha256({kind: self.dataset, "analyst": analyst, "after": self.chain.head})
+        identity = codec.sha256({kind: self.dataset, "analyst": analyst, "after": self.chain.head})
         self.append(kind, identity, amount, analyst=analyst, **fields)
 
     def _check_affordable(
@@ -232,7 +232,7 @@ class Transaction:
 
     def _share(self, charge: Charge, analyst: str, owed: int) -> None:
         """Charge an analyst's cap for so many charges of a request that were made to the total for somebody else."""
-        identity, body = share_id(charge.request_id, analyst), canonical.dumps({"request": charge.request_id})
+        identity, body = share_id(charge.request_id, analyst), codec.dumps({"request": charge.request_id})
         self.append("share", identity, charge.cost.times(owed), attempt=charge.attempt, body=body, analyst=analyst)
 
     def record(self, charge: Charge, release_json: str, analyst: str = "") -> StoredRelease:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Self, final
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
 from hdpstats.ledger.analysts import OwnCharge, OwnPart, Quota, capped
 from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry, Opening
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance, agreed
+from hdpstats.records import codec
 
 GENESIS = "0" * 64
 
@@ -32,12 +32,12 @@ def damaged(seq: int, reason: str) -> LedgerError:
 
 def share_id(request_id: str, analyst: str) -> str:
     """Return the identity of the fact that an analyst receives what was charged for somebody else."""
-    return canonical.sha256({"share": request_id, "analyst": analyst})
+    return codec.sha256({"share": request_id, "analyst": analyst})
 
 
 def digest(fields: dict[str, Any]) -> str:
     """Return the hash of an entry from its fields (``hash`` itself is left out)."""
-    return canonical.sha256({name: value for name, value in fields.items() if name != "hash"})
+    return codec.sha256({name: value for name, value in fields.items() if name != "hash"})
 
 
 def _is_intact(entry: Entry) -> bool:
@@ -163,7 +163,7 @@ class Chain:
                 cap = self.with_cap(entry.dataset, entry.analyst, _agreed(entry, amount))
                 self._settle(entry, entry.analyst, cap)
             case "quota" if entry.dataset in self.names and entry.analyst:
-                part, quota = self.part(entry.dataset, entry.analyst), Quota.from_dict(canonical.loads(entry.body))
+                part, quota = self.part(entry.dataset, entry.analyst), Quota.from_dict(codec.loads(entry.body))
                 self.parts[self.names[entry.dataset], entry.analyst] = replace(part, quota=quota)
             case "divide" if entry.dataset in self.names:
                 self._record_division(entry, _agreed(entry, amount))
@@ -177,7 +177,7 @@ class Chain:
                 raise damaged(entry.seq, f"an entry {entry.kind!r} cannot stand here")
 
     def _record_name(self, entry: Entry, total: Budget) -> None:
-        opening = Opening.from_dict(canonical.loads(entry.body))
+        opening = Opening.from_dict(codec.loads(entry.body))
         account = Account(
             dataset=entry.dataset,
             relation=opening.relation,
@@ -246,7 +246,7 @@ class Chain:
         self.heads.add(part.head)
 
     def _record_share(self, entry: Entry, amount: Spend) -> None:
-        charge = self.charges[canonical.loads(entry.body)["request"]]
+        charge = self.charges[codec.loads(entry.body)["request"]]
         owed = charge.attempt - self.charged_to(charge.request_id, entry.analyst)
         if owed <= 0:
             raise damaged(entry.seq, "its request was charged to its analyst before")
@@ -257,7 +257,7 @@ class Chain:
         self._receive(entry, charge.request_id, amount, charged=charge.attempt)
 
     def _record_charge(self, entry: Entry, amount: Spend) -> None:
-        if canonical.sha256(canonical.loads(entry.body)) != entry.request_id:
+        if codec.sha256(codec.loads(entry.body)) != entry.request_id:
             raise damaged(entry.seq, "its request is another than its identity says")
         if amount == NOTHING:
             raise damaged(entry.seq, "its cost is nothing")
@@ -288,7 +288,7 @@ class Chain:
         charge = self.charges[entry.request_id]
         if entry.attempt != charge.attempt:
             raise damaged(entry.seq, "its charge is not the latest one of its request")
-        self.released[entry.request_id] = canonical.sha256(entry.body)
+        self.released[entry.request_id] = codec.sha256(entry.body)
         if charge.analyst:
             key = (self.names[entry.dataset], charge.analyst)
             part = self.parts[key]

@@ -10,15 +10,15 @@ from typing import Any
 import pandas as pd
 
 from hdpstats import __version__
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
 from hdpstats.display import grid, meter, notes
-from hdpstats.display.page import Kind
+from hdpstats.display.report import Kind
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Budget, Spend, decimal
 from hdpstats.privacy.charging import Balance
+from hdpstats.records import codec
 
 _TYPES = {
     "entry": "int64",
@@ -52,9 +52,9 @@ def outlined(entry: Entry) -> Entry:
         return replace(entry, body="{}")
     if entry.kind != "charge":
         return entry
-    query = canonical.loads(entry.body).get("query")
+    query = codec.loads(entry.body).get("query")
     shown = {"kind": _word(query, "kind"), "model": {"formula": _word(query, "model", "formula")}}
-    return replace(entry, body=canonical.dumps({"query": shown}))
+    return replace(entry, body=codec.dumps({"query": shown}))
 
 
 def _charged(entries: Sequence[Entry], analyst: str) -> Iterator[tuple[Entry, Entry]]:
@@ -64,7 +64,7 @@ def _charged(entries: Sequence[Entry], analyst: str) -> Iterator[tuple[Entry, En
         if entry.kind == "charge" and analyst in ("", entry.analyst):
             yield entry, entry
         elif entry.kind == "share" and analyst == entry.analyst:
-            yield entry, charges[canonical.loads(entry.body)["request"]]
+            yield entry, charges[codec.loads(entry.body)["request"]]
 
 
 def history_frame(entries: Sequence[Entry], *, analyst: str = "") -> pd.DataFrame:
@@ -72,7 +72,7 @@ def history_frame(entries: Sequence[Entry], *, analyst: str = "") -> pd.DataFram
     released = {(entry.request_id, entry.attempt) for entry in entries if entry.kind == "release"}
     rows = []
     for number, (entry, charge) in enumerate(_charged(entries, analyst), start=1):
-        query = canonical.loads(charge.body).get("query")
+        query = codec.loads(charge.body).get("query")
         row = {
             "entry": number if analyst else entry.seq,
             "at": pd.Timestamp(entry.at),
@@ -149,7 +149,7 @@ def _as_json(dataset: str, chain: Chain, entries: Sequence[Entry]) -> str:
         "head": chain.head,
         "entries": [asdict(entry) for entry in entries],
     }
-    return canonical.dumps(document) + "\n"
+    return codec.dumps(document) + "\n"
 
 
 def write_export(path: Path, *, dataset: str, chain: Chain, entries: Sequence[Entry]) -> None:

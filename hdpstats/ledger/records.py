@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats._base.validation import integer, text
 from hdpstats.privacy.budget import Budget, Spend, decimal
 from hdpstats.privacy.charging import Balance, Floor
+from hdpstats.records import codec
 from hdpstats.records.codec import Record
 from hdpstats.records.query import LedgerEntry
 
@@ -116,8 +116,8 @@ class Request:
         """Validate the fields, write the query in canonical form, and derive the identity."""
         public = self.public_sha256
         try:
-            query = canonical.loads(self.query_json)
-            query_json = canonical.dumps(query)
+            query = codec.loads(self.query_json)
+            query_json = codec.dumps(query)
         except (TypeError, ValueError, RecursionError):
             raise ArgumentError("query_json must be the JSON text of a query", argument="query_json") from None
         fields = {
@@ -129,7 +129,7 @@ class Request:
             "replicate": integer(self.replicate, name="replicate", lower=1, upper=10**9),
         }
         identity = {**fields, "query": query}
-        derived = {"query_json": query_json, "body": canonical.dumps(identity), "id": canonical.sha256(identity)}
+        derived = {"query_json": query_json, "body": codec.dumps(identity), "id": codec.sha256(identity)}
         for name, value in {**fields, **derived}.items():
             object.__setattr__(self, name, value)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast, final
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
 from hdpstats._base.validation import integer
 from hdpstats.mechanisms.base import DistributionMethod, Prepared, SiteFacts
@@ -53,6 +52,7 @@ from hdpstats.mechanisms.subsample import query as subsample
 from hdpstats.mechanisms.subsample import request as subsample_request
 from hdpstats.mechanisms.subsample import site as subsample_site
 from hdpstats.mechanisms.subsample.query import SubsampleAggregate
+from hdpstats.records import codec
 from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.records.query import MechanismOptions, Query, Release
@@ -363,7 +363,7 @@ def release_from_json(text: str) -> Release:
 def _read(base: Any, text: str) -> Any:
     what = f"this is not a {base.__name__.lower()} that hdpstats knows"
     try:
-        return from_dict(base, canonical.loads(text))
+        return from_dict(base, codec.loads(text))
     except ArgumentError as error:
         raise SiteError(f"{what}: {error}") from None
     except ValueError:

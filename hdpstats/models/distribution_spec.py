@@ -7,7 +7,6 @@ from typing import Any, final
 
 import numpy as np
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, FormulaError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
@@ -24,6 +23,7 @@ from hdpstats.models.points import Prediction
 from hdpstats.models.private_result import Contribution, Contributions, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
+from hdpstats.records import codec
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import QueryModel
 from hdpstats.records.query import MechanismOptions, Query, of_kind
@@ -289,7 +289,7 @@ def _as_expected(
         for query, site in zip(queries, sites.values(), strict=True)
     ]
     known = [(site.records, site.records_sd) for site in sites.values()]
-    sha256 = canonical.sha256([each.sha256 for each in releases])
+    sha256 = codec.sha256([each.sha256 for each in releases])
     found = method.read(model.family, queries, releases, people=known, ranges=model.ranges, sha256=sha256)
     return found.private_only.sampling, found.private_only.privacy
 
@@ -301,7 +301,7 @@ def read_distribution(
     method, given = method_of(mechanism), answers.given.values()
     releases = [each.release for each in given]
     people = [(each.people.records, each.people.records_sd) for each in given]
-    sha256 = releases[0].sha256 if len(releases) == 1 else canonical.sha256([each.sha256 for each in releases])
+    sha256 = releases[0].sha256 if len(releases) == 1 else codec.sha256([each.sha256 for each in releases])
     queries = [each.query for each in given]
     found = method.read(model.family, queries, releases, people=people, ranges=model.ranges, sha256=sha256)
     facts = model.facts(method.words(releases), records=sum(number for number, _ in people))

@@ -36,8 +36,8 @@ from hdpstats.results.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.columns import Binary, Categorical
-from hdpstats.schema.labels import check_names
 from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import check_names
 from hdpstats.sites import Study
 
 SELECT = ("none", "distance", "loss", "curve")

@@ -9,7 +9,7 @@ from hdpstats.losses import options
 from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays
 from hdpstats.models.model import Model
 from hdpstats.models.multinomial_spec import open_multinomial
-from hdpstats.models.regression_spec import open_regression
+from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.sites import Study
 
 
@@ -64,7 +64,7 @@ class MEstimator(Model):
                 argument="loss",
             )
         formula, study = from_arrays(endog, exog, endog_bounds=endog_bounds, exog_bounds=exog_bounds, **arrays)
-        self._open(formula, study, loss, row_norm=row_norm)
+        self._spec = open_regression(formula, study, loss, name="MEstimator", row_norm=row_norm)
 
     @classmethod
     def from_formula(
@@ -87,16 +87,11 @@ class MEstimator(Model):
         >>> MEstimator.from_formula("nodes ~ age", study, loss=hdp.losses.Poisson())
         <MEstimator: nodes ~ age, Poisson>
         """
-        model = cls.__new__(cls)
-        model._open(formula, data, loss, weights=weights, offset=offset, row_norm=row_norm)
-        return model
-
-    def _open(self, formula: str, data: object, loss: options.LossOption, **columns: object) -> None:
-        self._loss = type(loss).__name__
+        columns = {"weights": weights, "offset": offset, "row_norm": row_norm}
         if isinstance(loss, options.Multinomial):
-            self._spec = open_multinomial(formula, data, name="MEstimator", **columns)
-        else:
-            self._spec = open_regression(formula, data, loss, name="MEstimator", **columns)
+            return cls._of(open_multinomial(formula, data, name="MEstimator", **columns))
+        return cls._of(open_regression(formula, data, loss, name="MEstimator", **columns))
 
     def __repr__(self) -> str:
-        return f"<MEstimator: {self._spec.formula}, {self._loss}>"
+        loss = self._spec.option if isinstance(self._spec, RegressionSpec) else options.Multinomial()
+        return f"<MEstimator: {self._spec.formula}, {type(loss).__name__}>"

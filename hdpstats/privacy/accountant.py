@@ -47,6 +47,15 @@ class MechanismName(StrEnum):
     GAUSSIAN_DESCRIPTION = "Gaussian noise on sums of centred features of groups"
     GAUSSIAN_HISTOGRAM = "Gaussian noise on the cells of a histogram"
 
+    @property
+    def words(self) -> str:
+        """The mechanism as it is shown.
+
+        >>> MechanismName.OBJECTIVE_DETERMINANT.words
+        'objective perturbation (K-norm noise, determinant counted in epsilon)'
+        """
+        return self.value.replace("determinant paid for", "determinant counted in epsilon")
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,7 +103,7 @@ class PrivacyEvent:
         return f"epsilon = {decimal(self.epsilon)}" + (f", delta = {decimal(self.delta)}" if self.delta else "")
 
     def __str__(self) -> str:
-        return f"{self.ran.value}, {self.price}"
+        return f"{self.ran.words}, {self.price}"
 
 
 @final

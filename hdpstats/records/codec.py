@@ -1,4 +1,4 @@
-"""JSON values of records, made and read back from the types of their fields.
+"""JSON values of records, made and read back from the types of their fields; canonical JSON and its hash.
 
 ======================================  =====================================================================
 type of a field                         JSON value
@@ -19,8 +19,13 @@ a class with ``to_dict``, ``from_dict`` what these make of it
 Reading is strict: a key that is missing or that no field has, another type, a number that is not finite, and text that
 a record refuses are errors. It takes time and memory in proportion to the text, whatever the text is. Values are
 validated where records are made, in ``__post_init__``. What is derived from types is derived once.
+
+**Canonical JSON** (`dumps`, `sha256`) has one spelling per value, so that a hash of it names the value. Floats are
+written with their shortest exact decimal form, keys are sorted, NaN and infinities are refused.
 """
 
+import hashlib
+import json
 import math
 import types
 from abc import ABC
@@ -35,6 +40,39 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import check_size, rational
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, Fraction):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} has no canonical JSON form")
+
+
+def dumps(value: object) -> str:
+    """Return the canonical JSON text of a value made of dicts, lists, numbers, strings and fractions."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, default=_encode)
+
+
+def loads(text: str) -> Any:
+    """Read JSON text; ValueError for NaN and infinities, and for what is nested too deeply."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not a JSON number")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deeply") from None
+
+
+def sha256(value: object) -> str:
+    """Return the SHA-256 (64 hex digits) of the canonical JSON of a value."""
+    return hashlib.sha256(dumps(value).encode()).hexdigest()
+
 
 NAN_IS_NULL: Final = "NaN is null"
 """Marks a float that may be NaN: ``Annotated[float, NAN_IS_NULL]``."""

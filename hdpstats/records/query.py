@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, final
 
 import numpy as np
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import check_size
 from hdpstats.privacy.accountant import PrivacyEvent
 from hdpstats.privacy.budget import Spend
+from hdpstats.records import codec
 from hdpstats.records.codec import LEFT_OUT, Record, to_dict
 from hdpstats.records.limits import LARGEST_AMOUNT, MOST_COEFFICIENTS, MOST_WITH_HESSIAN, Ahead, check_ahead
 from hdpstats.records.model import AnyModel
@@ -45,7 +45,7 @@ class Query(Record, ABC):
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
-        return canonical.dumps(self.to_dict())
+        return codec.dumps(self.to_dict())
 
 
 class MechanismOptions(ABC):  # noqa: B024  (what they share is that `fit` takes them)
@@ -150,12 +150,12 @@ class Release(Record, ABC):
 
     def to_json(self) -> str:
         """Return the canonical JSON text."""
-        return canonical.dumps(self.to_dict())
+        return codec.dumps(self.to_dict())
 
     @property
     def sha256(self) -> str:
         """The SHA-256 of the release: the seed of everything that is later drawn from it."""
-        return canonical.sha256(self.to_dict())
+        return codec.sha256(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the release as JSON values, without its entry; as a part of another record it keeps its entry."""

@@ -13,7 +13,6 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
@@ -31,6 +30,7 @@ from hdpstats.inference.across_sites import (
     spread_variance,
 )
 from hdpstats.inference.combination import shares
+from hdpstats.records import codec
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import SitesRelease, answers_in
@@ -306,7 +306,7 @@ def _estimated(top: Group, *, methods: Sequence[str | None], across: bool) -> di
 
 def _seed(estimates: Sequence[Estimate]) -> str:
     numbers = [[*each.values, *each.bse] for each in estimates]
-    return canonical.sha256([[float(each) for each in row] for row in numbers])
+    return codec.sha256([[float(each) for each in row] for row in numbers])
 
 
 def _squares(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported, columns, named_values
@@ -15,6 +14,7 @@ from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
 from hdpstats.mechanisms.description.estimate import read
 from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
 from hdpstats.privacy.accountant import Guarantee
+from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results import disclosure
 from hdpstats.results.description_tables import (
@@ -219,7 +219,7 @@ class Description(Reported, Saved):
             kurtosis = {} if self.public is None else dict(self.public.kurtosis)
             chosen = [release.sha256 for name, release in self.releases if site in (None, name)]
             numbers = self._numbers(site, draws=1000)
-            found = read(numbers, seed=canonical.sha256(["sampling", *chosen]), kurtosis=kurtosis, alpha=alpha)
+            found = read(numbers, seed=codec.sha256(["sampling", *chosen]), kurtosis=kurtosis, alpha=alpha)
             self._read[key] = tidy_frame(found, self.query, self.schema)
         return self._read[key]
 

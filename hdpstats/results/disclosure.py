@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hdpstats import __version__
-from hdpstats._base import canonical
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records import codec
 from hdpstats.records.codec import to_dict
 from hdpstats.records.query import Query, Release
 from hdpstats.records.several import SitesRelease, answers_in, charged_events
@@ -170,7 +170,7 @@ def _record(
 
 
 def _sha256(query: Query) -> str:
-    return canonical.sha256(canonical.loads(query.to_json()))
+    return codec.sha256(codec.loads(query.to_json()))
 
 
 def _variant(guarantee: Guarantee | None) -> str:

@@ -10,6 +10,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.losses import LINKS, MEANS
 from hdpstats.records.codec import LEFT_OUT, Record
+from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import TimeGrid
 
 
@@ -200,3 +201,21 @@ class SampleFacts(Record):
     notes: tuple[str, ...] = ()
     records_sd: Annotated[float | None, LEFT_OUT] = None
     complete_rows: Annotated[bool | None, LEFT_OUT] = None
+
+
+def covariates(facts: ModelFacts, estimate: Estimate) -> list[int]:
+    """Return the places of the terms that are no baseline of a hazard model; all of them for other models."""
+    return [place for place, is_baseline in enumerate(_baseline(facts, estimate)) if not is_baseline]
+
+
+def readable_order(facts: ModelFacts, estimate: Estimate) -> list[int]:
+    """Return the places of all terms, the covariates of every cause before the baselines."""
+    return sorted(range(len(estimate.terms)), key=_baseline(facts, estimate).__getitem__)
+
+
+def _baseline(facts: ModelFacts, estimate: Estimate) -> list[bool]:
+    """Return which terms are of a baseline: the first of each cause."""
+    if facts.hazard is None:
+        return [False] * len(estimate.terms)
+    own = len(estimate.terms) // len(facts.hazard.causes)
+    return [place % own < len(facts.hazard.baseline_names) for place in range(len(estimate.terms))]

@@ -19,9 +19,8 @@ from hdpstats.formulas.response import categorical_design
 from hdpstats.losses import ExponentialTimes, multinomial
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
-from hdpstats.schema.labels import check_frame
 from hdpstats.schema.public import PublicTable
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, check_frame
 from hdpstats.schema.spells import stratum_of
 
 

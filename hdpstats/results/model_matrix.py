@@ -24,9 +24,8 @@ from hdpstats.results.result import Result
 from hdpstats.results.summary import rows_of
 from hdpstats.schema.columns import Binary, Categorical, Continuous
 from hdpstats.schema.columns import Column as Declared
-from hdpstats.schema.labels import check_frame
 from hdpstats.schema.public import PublicTable
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, check_frame
 
 _LINKS: Final = {"logistic": "logit", "multinomial": "logit", "poisson": "log", "exponential": "log"}
 _OWN_LINK: Final = re.compile(r"own \((\w+) link\)")

@@ -25,8 +25,8 @@ from hdpstats.public.raking import Averages, PublicVariables, raked_variables, r
 from hdpstats.results.description import Description
 from hdpstats.results.fitted import Fitted, design_of, own_terms, read_rows
 from hdpstats.results.weighted_sample import WeightedSample
-from hdpstats.schema.labels import check_frame
 from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import check_frame
 
 PUBLIC = "public"
 

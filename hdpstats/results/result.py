@@ -16,6 +16,7 @@ from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import comparison, disclosure, plots, refused, tables
 from hdpstats.results.averaged import Averaged
 from hdpstats.results.disagreement import Disagreement
+from hdpstats.results.facts import covariates
 from hdpstats.results.methods_text import methods_text
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.prediction import Predictor
@@ -311,9 +312,7 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         label = self.facts.exponentiated if exponentiate else "coefficient"
         return plots.plot_coefficients(
             parts_of(self) or [self.estimate],
-            tables.covariates(self.facts, self.estimate)
-            if terms is None
-            else [tables.place_of(self.estimate, term) for term in terms],
+            [tables.place_of(self.estimate, term) for term in terms or ()] or covariates(self.facts, self.estimate),
             label=f"{label}, of numbers per standard deviation" if standard else label,
             exponentiate=exponentiate,
             names=labels,

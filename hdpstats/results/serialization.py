@@ -8,8 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats.records import codec
 from hdpstats.records.codec import from_dict, to_dict
 
 
@@ -50,7 +50,7 @@ class Saved:
         """
         text = _text_of(path_or_text)
         try:
-            document = canonical.loads(text)
+            document = codec.loads(text)
             found = document.pop("format")
             record = from_dict(cls, cls._completed(document)) if found == cls._format else None
         except (HdpError, KeyError, TypeError, ValueError, AttributeError, RecursionError):

@@ -26,7 +26,7 @@ from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import answers_in
-from hdpstats.results.facts import ModelFacts
+from hdpstats.results.facts import ModelFacts, covariates, readable_order
 from hdpstats.results.sites import (
     Counts,
     Released,
@@ -38,7 +38,6 @@ from hdpstats.results.sites import (
     sites_block,
     stored_rows,
 )
-from hdpstats.results.tables import covariates, readable_order
 
 if TYPE_CHECKING:
     from hdpstats.results.result import Result
@@ -146,7 +145,7 @@ def guarantee_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple
         ("Relation:", f"{guarantee.relation.value}: {guarantee.neighbours}"),
         ("Protected unit:", guarantee.protected),
     ]
-    events = Counter(f"{event.price}: {event.ran.value}" for each in releases for event in each.events)
+    events = Counter(f"{event.price}: {event.ran.words}" for each in releases for event in each.events)
     texts = list(events.elements()) if guarantee.sites == 1 else [_times(text, k) for text, k in events.items()]
     rows += [("Mechanisms:" if k == 0 else "", text) for k, text in enumerate(texts)]
     places = [(each.entry, total(each.events)) for each in releases if each.entry is not None]

@@ -18,8 +18,8 @@ from hdpstats.records.model import TimeGrid
 from hdpstats.results.curves import CurveWithLimits, HazardCurves
 from hdpstats.results.facts import HazardFacts, ModelFacts
 from hdpstats.results.fitted import DesignRows, Fitted, check_identified, read_rows
-from hdpstats.schema.labels import check_frame
 from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import check_frame
 
 TIMES: Final = 12
 """The most times at which Brier scores are computed."""

@@ -10,7 +10,7 @@ from hdpstats.losses import LINKS
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.disagreement import Disagreement
-from hdpstats.results.facts import ModelFacts
+from hdpstats.results.facts import ModelFacts, covariates
 
 
 def normal_quantile(alpha: float) -> float:
@@ -120,24 +120,6 @@ def place_of(estimate: Estimate, term: str | None) -> int:
     if term is None:
         return next((place for place, name in enumerate(terms) if name != "Intercept"), 0)
     return terms.index(choice(term, name="term", options=terms))
-
-
-def covariates(facts: ModelFacts, estimate: Estimate) -> list[int]:
-    """Return the places of the terms that are no baseline of a hazard model; all of them for other models."""
-    return [place for place, is_baseline in enumerate(_baseline(facts, estimate)) if not is_baseline]
-
-
-def readable_order(facts: ModelFacts, estimate: Estimate) -> list[int]:
-    """Return the places of all terms, the covariates of every cause before the baselines."""
-    return sorted(range(len(estimate.terms)), key=_baseline(facts, estimate).__getitem__)
-
-
-def _baseline(facts: ModelFacts, estimate: Estimate) -> list[bool]:
-    """Return which terms are of a baseline: the first of each cause."""
-    if facts.hazard is None:
-        return [False] * len(estimate.terms)
-    own = len(estimate.terms) // len(facts.hazard.causes)
-    return [place % own < len(facts.hazard.baseline_names) for place in range(len(estimate.terms))]
 
 
 def maketables(estimate: Estimate) -> pd.DataFrame:

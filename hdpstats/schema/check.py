@@ -23,8 +23,7 @@ from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.schema import coerce
 from hdpstats.schema.advice import Findings, Spelling, advice, shown
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
-from hdpstats.schema.labels import check_frame, check_unique, locate, select_unit
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, check_frame, check_unique, locate, select_unit
 
 _TITLE = "Check of private rows against their schema: for the custodian only"
 _HEADERS = ("kind", "type in file", "empty", "not of kind", "below", "above")

@@ -7,10 +7,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.canonical import Json
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import real, truth
+from hdpstats.records.codec import Json
 from hdpstats.schema import coerce
 
 LARGEST_BOUND = 1e12

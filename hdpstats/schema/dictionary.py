@@ -27,9 +27,9 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from hdpstats._base.canonical import Json
 from hdpstats._base.errors import HdpError, SchemaError
 from hdpstats._base.typing import FloatArray
+from hdpstats.records.codec import Json
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Column, Continuous
 

@@ -30,12 +30,11 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, forgets_rows
+from hdpstats.records import codec
 from hdpstats.schema.columns import Column
-from hdpstats.schema.labels import check_names
 from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, check_names
 from hdpstats.schema.table import AdmittedTable, PrivateRows, admitted, mapped
 
 BATCH = 2**17
@@ -183,7 +182,7 @@ class ParquetTable(PrivateRows):
             for name in sorted(self._schema):
                 pieces: list[Any] = here.admit([name]).map(partial(_array, kind, name))
                 if pieces[0] is not None:
-                    found.update(canonical.dumps([name, str(pieces[0].dtype), self._rows]).encode())
+                    found.update(codec.dumps([name, str(pieces[0].dtype), self._rows]).encode())
                     for piece in pieces:
                         found.update(np.ascontiguousarray(piece).data)
         return found.hexdigest()

@@ -10,13 +10,12 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.records import codec
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
-from hdpstats.schema.labels import check_frame, check_names, check_unique, locate, select_unit
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, check_frame, check_names, check_unique, locate, select_unit
 from hdpstats.schema.table import AdmittedTable
 
 _MISSING = -1
@@ -82,8 +81,8 @@ def _hash(
         if name in numbers:
             kind, content = "numbers", numbers[name].astype("<f8").tobytes()
         else:
-            kind, content = "texts", canonical.dumps(texts[name]).encode()
-        digest.update(canonical.dumps([name, kind, len(content)]).encode())
+            kind, content = "texts", codec.dumps(texts[name]).encode()
+        digest.update(codec.dumps([name, kind, len(content)]).encode())
         digest.update(content)
     if persons is not None:
         digest.update(b"persons" + persons.astype("<i8").tobytes())

@@ -12,14 +12,13 @@ from typing import Any, NoReturn, SupportsIndex, TypeVar, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.records import codec
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Column, Duration, NumericColumn
-from hdpstats.schema.labels import check_frame, check_names, select, select_unit
 from hdpstats.schema.partitions import InMemory, Parts
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, check_frame, check_names, select, select_unit
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -322,7 +321,7 @@ class PrivateTable(PrivateRows):
         found = hmac.new(key, self._schema.sha256.encode(), "sha256")
         for arrays in (table.numeric, table.codes, table.missing, table.beyond, people):
             for name in sorted(arrays):
-                found.update(canonical.dumps([name, str(arrays[name].dtype), self._rows]).encode())
+                found.update(codec.dumps([name, str(arrays[name].dtype), self._rows]).encode())
                 found.update(np.ascontiguousarray(arrays[name]).data)
         return found.hexdigest()
 

@@ -9,10 +9,10 @@ from typing import Any, Self, final
 
 import pandas as pd
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
 from hdpstats._base.validation import integer, real, text
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
+from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -117,7 +117,7 @@ def _word(token: Token) -> str:
 
 def _object(content: str) -> dict[str, Any] | None:
     try:
-        fields = canonical.loads(content)
+        fields = codec.loads(content)
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
@@ -302,7 +302,7 @@ class RemoteSite(Site):
         self._check_public(table)
         if table.sha256 in self._public:
             return
-        self._client.ask("PUT", "/v1/public", canonical.dumps(public_to_dict(table)))
+        self._client.ask("PUT", "/v1/public", codec.dumps(public_to_dict(table)))
         self._public = dict([*self._public.items(), (table.sha256, table)][-MOST_PUBLIC:])
 
     def answer(self, query: Query) -> Release:

@@ -14,8 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from hdpstats._base import canonical
 from hdpstats.ledger import Request
+from hdpstats.records import codec
 from tests.waiting import until
 
 SETTINGS = {
@@ -125,7 +125,7 @@ def request_for():
             version=version,
             schema_sha256="ab" * 32,
             public_sha256=None,
-            query_json=canonical.dumps({"kind": "objective", "model": {"formula": "y ~ age"}}),
+            query_json=codec.dumps({"kind": "objective", "model": {"formula": "y ~ age"}}),
             terms="replace_one, one row per person",
             replicate=number,
         )

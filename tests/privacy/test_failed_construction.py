@@ -193,7 +193,7 @@ def test_an_error_that_nobody_foresaw_tells_its_type_and_place_only(monkeypatch)
         except KeyError as error:
             raise ValueError(f"cannot copy {cells.iloc[0]}: {SECRET}") from error
 
-    monkeypatch.setattr("hdpstats.schema.labels._copy", fails)
+    monkeypatch.setattr("hdpstats.schema.schema._copy", fails)
     error = failure(lambda: hdp.Study(private=rows(), schema=SCHEMA, budget=BUDGET))
     assert type(error) is hdp.HdpError
     assert "ValueError" in str(error)

@@ -12,7 +12,6 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base import canonical
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.cohort import cohort_posterior, notes_on, raked_information
@@ -21,6 +20,7 @@ from hdpstats.public.moments import PublicSide, rakeable
 from hdpstats.public.outcomes import Outcomes
 from hdpstats.public.raked_outcomes import raked_outcomes, some_sets
 from hdpstats.public.raking import raked_variables, raking_at
+from hdpstats.records import codec
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.geometry import Geometry
 
@@ -77,7 +77,7 @@ class RakedSite:
             return np.asarray(means - means.mean(axis=0))
         found, size, ours = [], self.drawn.people // self.sets, self.outcomes.coarse()
         edges = np.linspace(0, self.sets, PLACES + 1).astype(np.int64).tolist()
-        normal = draws.generator(canonical.sha256(["places", len(theta)])).standard_normal((PLACES, len(theta)))
+        normal = draws.generator(codec.sha256(["places", len(theta)])).standard_normal((PLACES, len(theta)))
         normal[PLACES // 2 :] = -normal[: PLACES // 2]
         for start, stop, place in zip(edges[:-1], edges[1:], theta + normal @ root.T, strict=True):
             some = some_sets(self.drawn, slice(start, stop), size=size)
@@ -103,9 +103,9 @@ def raked_site(
     raking, n = raking_at(posterior.variables, posterior.mean), side.people
     coarse = outcomes.coarse()
     sets = int(np.clip(NUMBERS // (n * coarse.size * coarse.dimension), FEWEST_DRAWS, DRAWS))
-    shared = draws.generator(canonical.sha256(["public people", n]))
+    shared = draws.generator(codec.sha256(["public people", n]))
     base = draws.dirichlet(shared, n, sets, groups=side.invented)
-    rng = draws.generator(canonical.sha256(["raked sums", known.release_sha256]))
+    rng = draws.generator(codec.sha256(["raked sums", known.release_sha256]))
     at, drawn = (
         raked_outcomes(listed, people, geometry, case_weights=side.case_weights, starts=starts)
         for listed, people in (

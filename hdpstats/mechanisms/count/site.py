@@ -29,8 +29,8 @@ from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.schema.labels import check_names
 from hdpstats.schema.partitions import Parts
+from hdpstats.schema.schema import check_names
 from hdpstats.schema.table import AdmittedTable
 
 

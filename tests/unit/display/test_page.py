@@ -5,7 +5,7 @@ import re
 import pytest
 
 from hdpstats.display import grid, key_values, meter, notes, page, section
-from hdpstats.display.page import STYLE
+from hdpstats.display.report import STYLE
 
 NASTY = "<script>alert('x')</script> & \"y\""
 COLOUR = re.compile(

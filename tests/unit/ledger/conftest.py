@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from hdpstats._base import canonical
 from hdpstats.ledger import Ledger, Request
 from hdpstats.ledger.chain import digest
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Spend
+from hdpstats.records import codec
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def request_for():
             version=version,
             schema_sha256="ab" * 32,
             public_sha256=None,
-            query_json=canonical.dumps(query),
+            query_json=codec.dumps(query),
             terms=terms,
             replicate=number,
         )

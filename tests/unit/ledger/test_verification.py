@@ -2,11 +2,11 @@ from dataclasses import asdict, fields
 
 import pytest
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.ledger.chain import Chain, digest
 from hdpstats.ledger.records import Entry
+from hdpstats.records import codec
 
 
 def test_an_intact_file_verifies(filled):
@@ -192,6 +192,6 @@ def test_overwritten_pages_are_refused(filled):
 
 def test_the_hash_of_an_entry_is_the_sha256_of_its_canonical_json():
     entry = {"epsilon": "1/10", "seq": 1, "body": "é"}
-    assert digest({**entry, "hash": "left out"}) == canonical.sha256(entry)
-    assert canonical.dumps(entry) == '{"body":"\\u00e9","epsilon":"1/10","seq":1}'
+    assert digest({**entry, "hash": "left out"}) == codec.sha256(entry)
+    assert codec.dumps(entry) == '{"body":"\\u00e9","epsilon":"1/10","seq":1}'
     assert Chain().head == "0" * 64

@@ -108,7 +108,7 @@ def test_results_survive_json_and_say_what_they_are(name: str) -> None:
     assert model.fit(2.0).release.theta == result.release.theta
     again = hdp.Result.from_json(result.to_json())
     assert again.to_json() == result.to_json()
-    assert "determinant paid for" in str(result.summary())
+    assert "determinant counted in epsilon" in str(result.summary())
     frame = rows(5, 2)
     found, back = (each.predict(frame, ci=True) for each in (result, again))
     pd.testing.assert_frame_equal(found, back)

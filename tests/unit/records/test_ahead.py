@@ -4,13 +4,13 @@ from fractions import Fraction
 
 import pytest
 
-from hdpstats._base import canonical
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.hybrid_weights.query import LossSelectionQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.charging import square_of
+from hdpstats.records import codec
 from hdpstats.records.codec import to_dict
 from hdpstats.records.limits import MOST_AHEAD
 
@@ -47,10 +47,10 @@ REFUSED = {
 def test_amounts_that_no_fit_needs_are_refused_when_made_and_when_read(ahead):
     with pytest.raises(MechanismError, match="ahead"):
         count(*ahead)
-    written = canonical.loads(count().to_json())
+    written = codec.loads(count().to_json())
     written["ahead"] = [to_dict(each) for each in ahead]
     with pytest.raises(MechanismError, match="ahead"):
-        query_from_json(canonical.dumps(written))
+        query_from_json(codec.dumps(written))
 
 
 @pytest.mark.parametrize(
