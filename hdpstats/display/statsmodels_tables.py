@@ -5,11 +5,12 @@ Loading statsmodels takes long, so that this module is imported where a table is
 
 import html
 import textwrap
+from itertools import repeat
 from os import PathLike
 from typing import Any, final
 
 from statsmodels.iolib.summary import Summary
-from statsmodels.iolib.table import Cell, SimpleTable
+from statsmodels.iolib.table import Cell, SimpleTable, get_output_format
 from statsmodels.iolib.tableformatting import fmt_base
 
 from hdpstats._base.errors import HdpError
@@ -46,8 +47,20 @@ class EscapedCell(Cell):  # type: ignore[misc]  # statsmodels is not typed
         return str(plain.format(width, output_format, **(fmt | {"replacements": {}})))
 
 
+class TextTable(SimpleTable):  # type: ignore[misc]  # statsmodels is not typed
+    """A table of texts; as text each column is as wide as its longest cell, or as it is asked to be."""
+
+    def _get_colwidths(self, output_format: str, **fmt: Any) -> list[int]:
+        """Return the widths of columns, in statsmodels' place, which formats each cell to measure it."""
+        if get_output_format(output_format) != "txt":
+            return list(super()._get_colwidths(output_format, **fmt))
+        asked = {**self.output_formats["txt"], **fmt}["colwidths"] or repeat(0)
+        columns = ([len(str(cell.data)) for cell in cells] for cells in zip(*self, strict=True))
+        return [max(width, *lengths) for width, lengths in zip(asked, columns, strict=False)]
+
+
 @final
-class Pairs(SimpleTable):  # type: ignore[misc]  # statsmodels is not typed
+class Pairs(TextTable):
     """Names and values; a row without a name goes on with the value above."""
 
     def as_html(self, **_: Any) -> str:

@@ -91,12 +91,10 @@ def table(
     age 0.5000
     ==========
     """
-    from statsmodels.iolib.table import SimpleTable
-
-    from hdpstats.display.statsmodels_tables import EscapedCell, layout
+    from hdpstats.display.statsmodels_tables import EscapedCell, TextTable, layout
 
     cells = [f'<td style="text-align: {_SIDES[align]}">%s</td>' for align in aligns]
-    return SimpleTable(
+    return TextTable(
         [list(row) for row in rows],
         headers,
         stubs,

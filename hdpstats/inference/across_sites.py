@@ -265,25 +265,32 @@ def heterogeneity(
     T : (p, D) float64
         From whitened coefficients to those that are tabulated.
     """
-    overall = _tested(estimates, np.linalg.inv(np.array(variances)), errors)
+    precisions = np.linalg.inv(np.array(variances))
+    found, by_chance = _statistic(estimates[:, None, :], precisions), _statistic(errors, precisions)
+    overall = _tested(found, by_chance, df=(len(estimates) - 1) * estimates.shape[1])
     b, drawn = estimates @ T.T, errors @ T.T
-    precisions = 1.0 / np.array([np.diag(T @ each @ T.T) for each in variances])
+    weights = 1.0 / np.array([np.diag(T @ each @ T.T) for each in variances])
     by_term = tuple(
-        _tested(b[:, [t]], precisions[:, [t], None], np.ascontiguousarray(drawn[:, :, [t]])) for t in range(len(T))
+        _tested(_spread(b[:, [t]], weights[:, [t]]), _spread(drawn[:, :, t], weights[:, [t]]), df=len(estimates) - 1)
+        for t in range(len(T))
     )
     return Heterogeneity(overall=overall, by_term=by_term)
 
 
-def _tested(estimates: FloatArray, precisions: FloatArray, errors: FloatArray) -> CochranQ:
-    """Return Q of (k, D) with precisions (k, D, D), and how often errors (k, B, D) alone give as much."""
-    found = float(_statistic(estimates[:, None, :], precisions)[0])
-    by_chance = _statistic(errors, precisions)
-    k, B, D = errors.shape
-    return CochranQ(statistic=found, df=(k - 1) * D, pvalue=float((1 + np.count_nonzero(by_chance >= found)) / (B + 1)))
+def _tested(found: FloatArray, by_chance: FloatArray, *, df: int) -> CochranQ:
+    """Return Q (1,), and how often that of errors alone (B,) is as much."""
+    exceeded = 1 + np.count_nonzero(by_chance >= found[0])
+    return CochranQ(statistic=float(found[0]), df=df, pvalue=float(exceeded / (len(by_chance) + 1)))
 
 
 def _statistic(values: FloatArray, precisions: FloatArray) -> FloatArray:
-    """Return Q (B,) of values (k, B, D)."""
-    weighted = np.einsum("kde,kbe->kbd", precisions, values)
+    """Return Q (B,) of values (k, B, D) with precisions (k, D, D)."""
+    weighted = values @ np.swapaxes(precisions, 1, 2)
     mean = np.linalg.solve(precisions.sum(axis=0), weighted.sum(axis=0).T).T
     return np.asarray(np.einsum("kbd,kbd->b", weighted, values - mean))
+
+
+def _spread(values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return Q (B,) of one coefficient, from values (k, B) with precisions (k, 1)."""
+    mean = (weights * values).sum(axis=0) / weights.sum()
+    return np.asarray((weights * (values - mean) ** 2).sum(axis=0))

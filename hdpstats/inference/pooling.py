@@ -38,6 +38,7 @@ elaborate distributions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import final
 
 import numpy as np
@@ -273,23 +274,37 @@ def _squares(pulls: FloatArray, precision: FloatArray, *, widths: IntArray, unit
     half-Student (Wand, Ormerod, Padoan and Frühwirth 2011). Random numbers enter as factors: draws are smooth functions
     of the differences.
     """
-    rng, D = draws.nodes(), len(precision)
+    D = len(precision)
     first = np.cumsum(widths) - widths
-    own = np.diag(precision)[:, None]
+    own, others = np.diag(precision)[:, None], precision - np.diag(np.diag(precision))
     common = (unit * np.geomspace(*STARTS, CHAINS)) ** 2
     start = np.linalg.solve(precision + (STARTS[1] * unit) ** -2.0 * np.eye(D), pulls)
     delta = np.broadcast_to(start, (D, CHAINS)).copy()
-    for step in range(SWEEPS + 1):
+    for step, (gammas, gamma, last, standard) in enumerate(_nodes(tuple(widths.tolist()))):
         lengths = np.add.reduceat(delta**2, first, axis=0)
-        gammas = rng.standard_gamma((DEGREES + widths[:, None]) / 2.0, (len(widths), CHAINS))
         shares = gammas / (0.5 * (DEGREES + lengths / common))
-        gamma = rng.standard_gamma((DEGREES + 1.0) / 2.0, CHAINS)
         rate = DEGREES * gamma / (DEGREES / common + (SCALE * unit) ** -2.0) + 0.5 * np.sum(shares * lengths, axis=0)
-        common = rate / rng.standard_gamma((DEGREES + D) / 2.0, CHAINS)
+        common = rate / last
         if step == SWEEPS:
             break
-        sharpness = own + np.repeat(shares / common, widths, axis=0)
-        noise = rng.standard_normal((D, CHAINS)) / np.sqrt(sharpness)
+        spread = 1.0 / (own + np.repeat(shares / common, widths, axis=0))
+        noise = standard * np.sqrt(spread)
         for j in range(D):
-            delta[j] = (pulls[j] - precision[j] @ delta + own[j] * delta[j]) / sharpness[j] + noise[j]
+            delta[j] = (pulls[j] - others[j] @ delta) * spread[j] + noise[j]
     return np.asarray(np.repeat(common / shares, widths, axis=0))
+
+
+@lru_cache(maxsize=4)
+def _nodes(widths: tuple[int, ...]) -> tuple[tuple[FloatArray, FloatArray, FloatArray, FloatArray], ...]:
+    """Return the random numbers of each sweep, the same for all differences: Gamma variables and normal ones."""
+    rng, D = draws.nodes(), sum(widths)
+    shapes = (DEGREES + np.array(widths)[:, None]) / 2.0
+    return tuple(
+        (
+            rng.standard_gamma(shapes, (len(widths), CHAINS)),
+            rng.standard_gamma((DEGREES + 1.0) / 2.0, CHAINS),
+            rng.standard_gamma((DEGREES + D) / 2.0, CHAINS),
+            rng.standard_normal((D, CHAINS)) if step < SWEEPS else np.empty(0),
+        )
+        for step in range(SWEEPS + 1)
+    )

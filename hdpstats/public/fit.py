@@ -42,6 +42,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
 from hdpstats.solvers.multinomial_objective import MultinomialObjective
+from hdpstats.solvers.newton import AMPLE, newton
 
 FEWEST_ROWS = 40
 """Public rows needed for a public geometry; fewer give way to the schema's box."""
@@ -52,6 +53,9 @@ PRIOR_SPREADS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
 INTERCEPT_SPREAD = 3.0
 WIDE_SPREAD = 10.0
 """Of the intercept under a likelihood, and under other losses, whose outcomes have a scale of about 1."""
+
+CLOSE = 1e-8
+"""The evidence of a likelihood's mode is known to this while spreads are compared; the best mode is then completed."""
 
 WEAK = 1e-4
 """Ridge of the fit that finds ``phi``, relative to the number of rows times their largest curvature."""
@@ -219,9 +223,8 @@ def whitened_public(
     fit = None
     if rows.y is not None:
         real = np.ones(len(rows.X), dtype=bool) if rows.groups is None else rows.groups == 0
-        seen = ridge_objective(
-            loss, whitened.X[real], rows.y[real], weights=rows.weights[real], offset=rows.offset[real]
-        )
+        columns = np.asfortranarray(whitened.X[real])  # by columns, as compiled loops take them
+        seen = ridge_objective(loss, columns, rows.y[real], weights=rows.weights[real], offset=rows.offset[real])
         make = _robust_fit if loss.robust else likelihood_fit
         fit = make(seen, replace(seen, loss=bread or loss), first=int(design.intercept))
         fit = spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
@@ -254,16 +257,26 @@ class _Mode(Generic[_Objective]):
     evidence: float
 
 
-def _mode(rows: _Objective, *, ridge: FloatArray, phi: float, start: FloatArray) -> _Mode[_Objective]:
-    """Return the posterior mode under a normal prior with precisions ``ridge / phi`` (D,), the loss divided by phi."""
+def _mode(
+    rows: _Objective, *, ridge: FloatArray, phi: float, start: FloatArray, close: float | None = None
+) -> _Mode[_Objective]:
+    """Return the posterior mode under a normal prior with precisions ``ridge / phi`` (D,), the loss divided by phi.
+
+    With ``close`` the objective is there about so much above its minimum.
+    """
     objective = replace(rows, ridge=ridge)
-    theta = minimise(objective, start=start).theta
+    if close is None:
+        theta = minimise(objective, start=start).theta
+    else:
+        theta = newton(objective, start=start, budget=AMPLE, tolerance=close)
     hessian = objective.hessian(theta)
     curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
     return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
 
 
-def _best(rows: _Objective, *, first: int, unit: float, wide: float, phi: float) -> _Mode[_Objective]:
+def _best(
+    rows: _Objective, *, first: int, unit: float, wide: float, phi: float, close: float | None = None
+) -> _Mode[_Objective]:
     """Return the mode under the spread of largest evidence, in units of ``unit``; the first ones are intercepts."""
 
     def modes() -> Iterator[_Mode[_Objective]]:
@@ -271,11 +284,13 @@ def _best(rows: _Objective, *, first: int, unit: float, wide: float, phi: float)
         for spread in PRIOR_SPREADS:
             ridge = np.full(rows.X.shape[1], phi * (spread * unit) ** -2.0)
             ridge[:first] = phi * wide**-2.0
-            mode = _mode(rows, ridge=np.tile(ridge, len(rows.ridge) // len(ridge)), phi=phi, start=start)
+            ridge = np.tile(ridge, len(rows.ridge) // len(ridge))
+            mode = _mode(rows, ridge=ridge, phi=phi, start=start, close=close)
             start = mode.theta
             yield mode
 
-    return max(modes(), key=lambda mode: mode.evidence)
+    best = max(modes(), key=lambda mode: mode.evidence)
+    return best if close is None else _mode(rows, ridge=best.objective.ridge, phi=phi, start=best.theta)
 
 
 def likelihood_fit(rows: _Objective, bread: _Objective, *, first: int) -> PublicFit:
@@ -283,7 +298,7 @@ def likelihood_fit(rows: _Objective, bread: _Objective, *, first: int) -> Public
 
     ``rows`` have no ridge; ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts.
     """
-    best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0)
+    best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
     meat = replace(bread, ridge=best.objective.ridge, weights=rows.weights**2).hessian(best.theta)
     inverse = np.asarray(np.linalg.inv(best.hessian), dtype=np.float64)
     information = best.hessian - np.diag(best.objective.ridge)

@@ -41,7 +41,7 @@ class ErrorDistribution:
         kept = ErrorDraws.of(draws)
         tail = 1.0 / (len(draws) + 1.0)
         levels = np.concatenate([np.linspace(0.0, 0.95, 96), 1.0 - np.geomspace(0.05, tail, 60)[1:]])
-        return cls(levels=levels, quantiles=np.quantile(np.abs(kept.exact), levels, axis=0), draws=kept)
+        return cls(levels=levels, quantiles=_quantiles(np.abs(kept.exact), levels), draws=kept)
 
     @property
     def floor(self) -> float:
@@ -81,6 +81,17 @@ class ErrorDistribution:
         """Return ``P(|error_j| >= size_j)`` (p,), at least the probability beyond the outermost quantile."""
         below = [np.interp(s, column, self.levels) for s, column in zip(size, self.quantiles.T, strict=True)]
         return 1.0 - np.array(below)
+
+
+def _quantiles(sample: FloatArray, levels: FloatArray) -> FloatArray:
+    """Return ``np.quantile(sample, levels, axis=0)``, which for many levels is found fastest by sorting."""
+    if not np.isfinite(sample).all():
+        return np.asarray(np.quantile(sample, levels, axis=0))
+    ordered = np.sort(sample.T)
+    place = levels * (len(sample) - 1)
+    low = np.minimum(place.astype(np.int64), max(len(sample) - 2, 0))
+    above = ordered[:, np.minimum(low + 1, len(sample) - 1)] - ordered[:, low]
+    return np.asarray((ordered[:, low] + (place - low) * above).T)
 
 
 @final
