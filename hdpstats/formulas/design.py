@@ -194,9 +194,9 @@ def _columns(design: Design, table: AdmittedTable, evaluate: Evaluate) -> Iterat
     left = Counter(column.expressions for column in design.columns)
     products: dict[tuple[Expression, ...], FloatArray | float] = {}
     for column in design.columns:
-        (first, *more) = column.expressions or (None,)
-        if isinstance(first, Variable) and not more and not column.levels:
-            yield numeric[first.name]
+        name = plain_column(column)
+        if name is not None:
+            yield numeric[name]
             continue
         if column.expressions not in products:
             products[column.expressions] = _product(evaluate(each, numeric) for each in column.expressions)
@@ -204,6 +204,12 @@ def _columns(design: Design, table: AdmittedTable, evaluate: Evaluate) -> Iterat
         kept = left[column.expressions]
         values = products[column.expressions] if kept else products.pop(column.expressions)
         yield np.where(_holds(column.levels, table), values, 0.0) if column.levels else values
+
+
+def plain_column(column: DesignColumn) -> str | None:
+    """Return the column of the schema that a column of the design is, None where it is made of columns."""
+    (first, *more) = column.expressions or (None,)
+    return first.name if isinstance(first, Variable) and not more and not column.levels else None
 
 
 def _product(factors: Iterable[FloatArray | float]) -> FloatArray | float:

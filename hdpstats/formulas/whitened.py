@@ -8,12 +8,13 @@ that row alone: the sums over columns run in their order in every lane of a vect
 import numpy as np
 
 from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
+from hdpstats._base.lanes import products
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import Design
 from hdpstats.records.geometry import LARGEST, Geometry, Rows, mallows_weights, whiten
 from hdpstats.schema.table import AdmittedTable
 
-PIECE = 256
+PIECE = 128
 """Rows that are whitened at a time."""
 
 
@@ -36,7 +37,7 @@ def whitened_rows(design: Design, geometry: Geometry, table: AdmittedTable) -> R
 def whiten_columns(columns: FloatArray, m: FloatArray, A: FloatArray, square: FloatArray) -> None:
     """Replace columns (d, n) by whitened ones, and add their squares (n,)."""
     d = len(columns)
-    centred, z = np.empty((d, PIECE)), np.empty(PIECE)
+    centred, z = np.zeros((d, PIECE)), np.empty((d, PIECE))
     for start in range(0, len(square), PIECE):
         rows = min(PIECE, len(square) - start)
         squares = square[start : start + rows]
@@ -44,23 +45,11 @@ def whiten_columns(columns: FloatArray, m: FloatArray, A: FloatArray, square: Fl
             column, to, location = columns[j, start : start + rows], centred[j], m[j]
             for i in range(rows):
                 to[i] = column[i] - location
+        if d > 0:
+            products(A, centred, z)
         for k in range(d):
+            column, own = columns[k, start : start + rows], z[k]
             for i in range(rows):
-                z[i] = 0.0
-            j = 0
-            while j + 4 <= d:
-                a0, a1, a2, a3 = A[k, j], A[k, j + 1], A[k, j + 2], A[k, j + 3]
-                c0, c1, c2, c3 = centred[j], centred[j + 1], centred[j + 2], centred[j + 3]
-                for i in range(rows):
-                    z[i] = (((z[i] + a0 * c0[i]) + a1 * c1[i]) + a2 * c2[i]) + a3 * c3[i]
-                j += 4
-            while j < d:
-                a0, c0 = A[k, j], centred[j]
-                for i in range(rows):
-                    z[i] += a0 * c0[i]
-                j += 1
-            column = columns[k, start : start + rows]
-            for i in range(rows):
-                value = min(max(z[i], -LARGEST), LARGEST)
+                value = min(max(own[i], -LARGEST), LARGEST)
                 column[i] = value
                 squares[i] += value * value

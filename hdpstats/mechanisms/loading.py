@@ -14,6 +14,8 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.whitened import whiten_columns
 from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.description.units import number_in_units, square_in_units
+from hdpstats.mechanisms.person_loss.one_pass import read_nothing
+from hdpstats.schema.clipping import clip_numbers
 from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
 
 
@@ -51,3 +53,5 @@ def _run() -> None:
     absent = np.zeros(SMALLEST_COMPILED, dtype=np.bool_)
     number_in_units(numbers, absent, numbers, bounds=(0.0, 1.0))
     square_in_units(numbers, absent, numbers, bounds=(0.0, 1.0), centre=0.0, far=1.0)
+    clip_numbers(fixed, 0.0, 1.0, 0.0, False, numbers)
+    read_nothing(fixed).loss_gradient(np.zeros(1))

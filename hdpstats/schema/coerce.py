@@ -9,6 +9,9 @@ Only cells whose type is exactly a builtin, numpy, ``decimal`` or ``fractions`` 
 object is missing, and none of its methods is called (types are recognised by identity, which no class can
 override).
 
+Cells are those of a pandas series, or of an Arrow array as Parquet files are read into: in one chunk, and with no copy
+of doubles none of which is null.
+
 Arrow, which holds columns of tables from Parquet, does not check that text is valid UTF-8 when it reads a file, and
 raises when such a cell becomes a Python string; it also raises for dates that Python cannot hold. Either would disclose
 a single cell. So text is read as bytes and decoded here, and types that hold neither numbers nor text are not read at
@@ -24,7 +27,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.extensions import ExtensionArray
 
 from hdpstats._base.typing import FloatArray, IntArray
 
@@ -124,30 +126,32 @@ def text(cell: object) -> str | None:
         return None
 
 
-def _dense(cells: "pd.Series[Any]") -> "pd.Series[Any]":
-    if not isinstance(cells.dtype, pd.SparseDtype):
+def _dense(cells: Any) -> Any:
+    if not isinstance(cells, pd.Series) or not isinstance(cells.dtype, pd.SparseDtype):
         return cells
     dense = cells.to_numpy()
     return pd.Series(dense, dtype=dense.dtype)  # the type is stated: pandas would infer it from the cells
 
 
-def _is_arrow(cells: "pd.Series[Any]") -> bool:
+def _is_arrow(cells: Any) -> bool:
+    if not isinstance(cells, pd.Series):
+        return True
     kind = cells.dtype
     return isinstance(kind, pd.ArrowDtype) or (isinstance(kind, pd.StringDtype) and kind.storage != "python")
 
 
-def _distinct(cells: "pd.Series[Any]") -> tuple[Sequence[object], IntArray]:
+def _distinct(cells: Any) -> tuple[Sequence[object], IntArray]:
     """Return cells as Python objects, and for each row the position of its cell among them (-1: missing).
 
     Columns of dates and other types that hold neither numbers nor text are not read at all.
     """
+    if _is_arrow(cells):
+        return _arrow_distinct(_arrow_column(cells))
     values = cells.array
     if isinstance(values, pd.Categorical):
         categories = values.categories
         distinct, positions = _distinct(pd.Series(categories, dtype=categories.dtype))
         return distinct, np.append(positions, -1)[values.codes]
-    if _is_arrow(cells):
-        return _arrow_distinct(values)
     if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in _NUMERIC:
         levels, inverse = np.unique(cells.to_numpy(), return_inverse=True)
         return levels.tolist(), inverse.astype(np.int64)
@@ -157,16 +161,25 @@ def _distinct(cells: "pd.Series[Any]") -> tuple[Sequence[object], IntArray]:
     return [], np.full(len(cells), -1, dtype=np.int64)
 
 
-def _typed_numbers(cells: "pd.Series[Any]") -> FloatArray | None:
+def _typed_numbers(cells: Any) -> FloatArray | None:
+    if _is_arrow(cells):
+        return _arrow_numbers(_arrow_column(cells))
     if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in _NUMERIC:
         return np.array(cells.to_numpy(), dtype=np.float64)
     if isinstance(cells.array, _MASKED):
         return np.array(cells.to_numpy(dtype=np.float64, na_value=np.nan))
-    return _arrow_numbers(cells.array) if _is_arrow(cells) else None
+    return None
 
 
-def numbers(cells: "pd.Series[Any]") -> FloatArray:
-    """Return the number in each cell as float64, NaN where there is none (see `number`)."""
+def numbers(cells: Any) -> FloatArray:
+    """Return the number in each cell as float64, NaN where there is none (see `number`).
+
+    Of an Arrow array of doubles it is a view, which is not to be written to.
+    """
+    if _is_arrow(cells):
+        cells = _arrow_column(cells)
+        if str(cells.type) == "double":
+            return np.asarray(cells.to_numpy(zero_copy_only=False))
     cells = _dense(cells)
     with np.errstate(all="ignore"):
         found = _typed_numbers(cells)
@@ -177,21 +190,19 @@ def numbers(cells: "pd.Series[Any]") -> FloatArray:
     return np.array([*read, math.nan], dtype=np.float64)[positions]
 
 
-def _texts(cells: "pd.Series[Any]") -> tuple[list[str | None], IntArray]:
+def _texts(cells: Any) -> tuple[list[str | None], IntArray]:
     distinct, positions = _distinct(_dense(cells))
     with np.errstate(all="ignore"):
         return [*(text(cell) for cell in distinct), None], positions
 
 
-def texts(cells: "pd.Series[Any]") -> list[str | None]:
+def texts(cells: Any) -> list[str | None]:
     """Return the text of each cell, None where there is none (see `text`)."""
     read, positions = _texts(cells)
     return [read[position] for position in positions]
 
 
-def codes(
-    cells: "pd.Series[Any]", *, levels: Sequence[str], other: str | None = None, blank: str | None = None
-) -> IntArray:
+def codes(cells: Any, *, levels: Sequence[str], other: str | None = None, blank: str | None = None) -> IntArray:
     """Return the position of each cell's text among the levels, and -1 where it has none among them.
 
     A text that is not there takes the place of the level ``other``, where there is one; a cell without a text, or with
@@ -248,33 +259,41 @@ def _mark(name: str, key: bytes) -> int:
     return int.from_bytes(digest, "big") >> 2
 
 
-def _arrow_column(values: ExtensionArray) -> Any:
+def _arrow_column(cells: Any) -> Any:
+    """Return the cells of a series or an Arrow array as one Arrow array."""
     import pyarrow as pa
 
-    column = pa.array(values)
-    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    column = pa.array(cells.array) if isinstance(cells, pd.Series) else cells
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    return pa.array([], column.type) if column.num_chunks == 0 else pa.concat_arrays(column.chunks)
 
 
-def _decode(cell: bytes) -> str | None:
+def _decode(cell: bytes | None) -> str | None:
     try:
-        return cell.decode()
+        return None if cell is None else cell.decode()
     except UnicodeDecodeError:
         return None
 
 
-def _arrow_numbers(values: ExtensionArray) -> FloatArray | None:
+def _arrow_numbers(column: Any) -> FloatArray | None:
     """Return the numbers of a column of integers, floats or truth values (NaN: null), else None."""
     import pyarrow as pa
 
-    column = _arrow_column(values)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     kind = column.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         return None
     floats = column.cast(pa.float64(), safe=False)
-    return np.array(floats.to_numpy(zero_copy_only=False), dtype=np.float64)
+    return np.asarray(floats.to_numpy(zero_copy_only=False), dtype=np.float64)
 
 
-def _arrow_distinct(values: ExtensionArray) -> tuple[list[object], IntArray]:
+def _arrow_distinct(column: Any) -> tuple[list[object], IntArray]:
     """Return cells as Python objects, and for each row the position of its cell among them (-1: missing).
 
     Text that is no valid UTF-8 becomes None, and every cell of a type that is neither text nor number is
@@ -282,14 +301,13 @@ def _arrow_distinct(values: ExtensionArray) -> tuple[list[object], IntArray]:
     """
     import pyarrow as pa
 
-    column = _arrow_column(values)
     kind = column.type
+    if pa.types.is_dictionary(kind):
+        distinct, places = _arrow_distinct(column.dictionary)
+        return distinct, np.append(places, -1)[_positions(column.indices)]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        encoded = column.cast(pa.large_binary())
-        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-        encoded = encoded.dictionary_encode()
-        cells: list[object] = [_decode(cell) for cell in encoded.dictionary.to_pylist()]
-        return cells, encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        encoded = column.cast(pa.large_binary()).dictionary_encode()
+        return [_decode(cell) for cell in encoded.dictionary.to_pylist()], _positions(encoded.indices)
     readable = (
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
@@ -297,5 +315,10 @@ def _arrow_distinct(values: ExtensionArray) -> tuple[list[object], IntArray]:
         or pa.types.is_decimal(kind)
     )
     if not readable:
-        return [], np.full(len(values), -1, dtype=np.int64)
-    return column.to_pylist(), np.arange(len(values), dtype=np.int64)
+        return [], np.full(len(column), -1, dtype=np.int64)
+    return column.to_pylist(), np.arange(len(column), dtype=np.int64)
+
+
+def _positions(indices: Any) -> IntArray:
+    """Return places in a dictionary, -1 where there is none."""
+    return np.asarray(indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False))

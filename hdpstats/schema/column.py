@@ -82,9 +82,12 @@ class NumericColumn(Column):
         The bounds.
     missing : float or None
         The number that fills a missing cell in; None where its row is left out.
+    two_valued : bool
+        Whether the bounds, 0 and 1, are its only numbers.
     """
 
     __slots__ = ()
+    two_valued: ClassVar[bool] = False
     lower: float
     upper: float
     missing: float | None
@@ -102,6 +105,10 @@ class NumericColumn(Column):
     def numbers(self, cells: "pd.Series[Any]") -> FloatArray:
         """Return the number in each cell, not clipped, and NaN where there is none of this kind."""
         return coerce.numbers(cells)
+
+    def stored(self, cells: Any) -> FloatArray:
+        """Return the doubles in the cells of a file, which are not to be written to; `numbers` are made of each."""
+        return self.numbers(cells)
 
     def _admitted(self, numbers: FloatArray) -> Cells:
         absent = np.isnan(numbers)

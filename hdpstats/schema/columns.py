@@ -123,6 +123,7 @@ class Binary(NumericColumn):
     """
 
     kind: ClassVar[str] = "binary"
+    two_valued: ClassVar[bool] = True
     labels: tuple[str, str] | None
     missing: float | None
     complete: bool
@@ -141,6 +142,10 @@ class Binary(NumericColumn):
             return np.where((values == 0.0) | (values == 1.0), values, np.nan)
         found = coerce.codes(cells, levels=self.labels)
         return np.where(found < 0, np.nan, found.astype(np.float64))
+
+    def stored(self, cells: Any) -> FloatArray:
+        """Return the doubles in the cells of a file, also where they are neither 0 nor 1."""
+        return coerce.numbers(cells) if self.labels is None else self.numbers(cells)
 
 
 @final

@@ -9,10 +9,10 @@ by row group, as often as it passes over the rows, and keeps none of them.
 Cells are mapped by `hdpstats.schema.coerce`, cell by cell, as those of a data frame are: the same numbers to the last
 bit, whatever types the files store them in, and also where the files differ in that.
 
-**What is left to whoever holds the files.** They must not change while a site has them: each pass compares their size
-and the time of their last change with those at opening, and a computation on other files fails after its charge, with
-no words about them. How long a pass takes depends on what is stored (a column of texts is longer to read than one of
-numbers); see ``vignettes/decisions`` 0058.
+**What is left to whoever holds the files.** They must not change while a site has them, nor be linked or moved: each
+pass compares their size, times and entry in the file system with those at opening, and a computation on other files
+fails after its charge, with no words about them. How long a pass takes depends on what is stored (a column of texts is
+longer to read than one of numbers); see ``vignettes/decisions`` 0058.
 
 **People with several rows** (``unit=``) are refused here: all rows of a person must be mapped together, and nothing
 says in which partitions they are.
@@ -28,14 +28,14 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
-import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, forgets_rows
 from hdpstats.records import codec
 from hdpstats.schema.columns import Column
 from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process
 from hdpstats.schema.schema import Schema, check_names
-from hdpstats.schema.table import AdmittedTable, PrivateRows, admitted, mapped
+from hdpstats.schema.stored import columns_of
+from hdpstats.schema.table import AdmittedTable, PrivateRows
 
 BATCH = 2**17
 """Rows that are mapped at a time."""
@@ -52,12 +52,20 @@ ABSENT = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
-    """Where rows are: a row group of a file, None for a file without any; and the file as it was when it was opened."""
+    """Where rows are: a row group of a file, None for a file without any; and `_state` of the file at opening."""
 
     path: str
     group: int | None
-    size: int
-    changed: int
+    state: tuple[int, ...]
+
+
+def _state(path: str | Path) -> tuple[int, ...]:
+    """Return what tells a file from another one that took its name: size, times, and the number of its entry.
+
+    The device is not among them: another machine numbers it otherwise.
+    """
+    kept = stat(path)
+    return kept.st_size, kept.st_mtime_ns, kept.st_ctime_ns, kept.st_ino
 
 
 @final
@@ -108,11 +116,11 @@ class ParquetTable(PrivateRows):
 
         Examples
         --------
-        >>> import tempfile
+        >>> import pandas, tempfile
         >>> from hdpstats.schema.columns import Continuous
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     for number, ages in enumerate(([35, 120], [None, 61.5])):
-        ...         pd.DataFrame({"age": ages}).to_parquet(Path(folder, f"{number}.parquet"))
+        ...         pandas.DataFrame({"age": ages}).to_parquet(Path(folder, f"{number}.parquet"))
         ...     table = ParquetTable.open(files_of(folder, name="private"), Schema(age=Continuous(20, 90)))
         ...     rows = table.admit(["age"])
         ...     print(rows.rows, rows.map(lambda part: part.numeric["age"].tolist()))
@@ -251,7 +259,7 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
     except ImportError:
         raise ArgumentError(ABSENT, argument=name) from None
     try:
-        kept = stat(path)
+        kept, state = stat(path), _state(path)
         with parquet.ParquetFile(path) as file:
             labels, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
     except (ValueError, OSError, ArrowException):
@@ -269,7 +277,7 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
     if kept.st_ino:  # a hard link is another path; some file systems number no files
         identity.add((kept.st_dev, kept.st_ino))
     return (
-        [RowGroup(path=resolved, group=group, size=kept.st_size, changed=kept.st_mtime_ns) for group in found],
+        [RowGroup(path=resolved, group=group, state=state) for group in found],
         rows,
         identity,
     )
@@ -279,8 +287,7 @@ def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[Admitte
     """Read a row group, `BATCH` rows at a time; at least one table, and all rows that its footer states."""
     from pyarrow import parquet
 
-    kept = stat(source.path)
-    if (kept.st_size, kept.st_mtime_ns) != (source.size, source.changed):
+    if _state(source.path) != source.state:
         raise OSError("the file has changed since it was opened")
     with parquet.ParquetFile(source.path, pre_buffer=False, buffer_size=BUFFER) as file:
         rows = 0 if source.group is None else file.metadata.row_group(source.group).num_rows
@@ -297,12 +304,5 @@ def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[Admitte
 
 def _admitted(columns: Mapping[str, Column], batch: Any) -> AdmittedTable:
     """Map columns of a batch of Arrow arrays; each cell by itself."""
-    import pyarrow as pa
-
     labels = batch.schema.names
-    cells = {name: batch.column(labels.index(name)) for name in columns}
-    chunked = {
-        name: each if isinstance(each, pa.ChunkedArray) else pa.chunked_array([each]) for name, each in cells.items()
-    }
-    series = {name: pd.Series(pd.arrays.ArrowExtensionArray(each)) for name, each in chunked.items()}
-    return admitted({name: mapped(series[name], column) for name, column in columns.items()}, rows=batch.num_rows)
+    return columns_of(columns, lambda name: batch.column(labels.index(name)), rows=batch.num_rows)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NoReturn, SupportsIndex, TypeVar, final
+from typing import TYPE_CHECKING, Any, NoReturn, SupportsIndex, TypeVar, final
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,9 @@ from hdpstats.schema import coerce
 from hdpstats.schema.columns import Column, Duration, NumericColumn
 from hdpstats.schema.partitions import InMemory, Parts
 from hdpstats.schema.schema import Schema, check_frame, check_names, select, select_unit
+
+if TYPE_CHECKING:
+    from hdpstats.schema.stored import Stored
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -48,6 +51,8 @@ class AdmittedTable(Parts["AdmittedTable"]):
         Whose row it is, from 0, and -1 where the cell names nobody; None where every row is a person.
     marks : int64 array, optional
         A keyed hash of the text that names the row's person, and -1 where it names nobody; None where no key was given.
+    stored : mapping of str to Stored
+        Numeric columns before their map, for loops that map cells on their way: `hdpstats.schema.stored`.
     """
 
     numeric: Mapping[str, FloatArray]
@@ -57,6 +62,7 @@ class AdmittedTable(Parts["AdmittedTable"]):
     beyond: Mapping[str, BoolArray] = field(default_factory=dict)
     persons: IntArray | None = None
     marks: IntArray | None = None
+    stored: "Mapping[str, Stored]" = field(default_factory=dict)
 
     @property
     def complete(self) -> BoolArray:
@@ -134,15 +140,18 @@ def mapped(cells: "pd.Series[Any]", column: Column) -> _Mapped:
     )
 
 
-def admitted(columns: Mapping[str, _Mapped], *, rows: int, **people: IntArray | None) -> AdmittedTable:
-    """Return mapped columns as a table; ``people`` are the ``persons`` and ``marks`` of its rows."""
+def admitted(
+    columns: Mapping[str, _Mapped], *, rows: int, persons: IntArray | None = None, marks: IntArray | None = None
+) -> AdmittedTable:
+    """Return mapped columns as a table, with the persons and marks of its rows."""
     return AdmittedTable(
         numeric=MappingProxyType({name: each.mapped for name, each in columns.items() if each.numeric}),
         codes=MappingProxyType({name: each.mapped for name, each in columns.items() if not each.numeric}),
         rows=rows,
         missing=MappingProxyType({name: each.missing for name, each in columns.items()}),
         beyond=MappingProxyType({name: each.beyond for name, each in columns.items() if each.beyond is not None}),
-        **people,
+        persons=persons,
+        marks=marks,
     )
 
 

@@ -57,7 +57,8 @@ def added_over_pieces(rows: int, of_piece: Callable[[slice], IntArray]) -> IntAr
     def added(some: list[slice]) -> IntArray:
         return np.asarray(np.sum([of_piece(piece) for piece in some], axis=0, dtype=np.int64))
 
-    threads = min(numba.get_num_threads(), rows // SMALLEST_THREAD)
+    most = rows // SMALLEST_THREAD
+    threads = min(numba.get_num_threads(), most) if most >= 2 else 1  # asking numba starts its threads
     if threads < 2:
         return added(pieces)
     shares = [(copy_context(), pieces[k::threads]) for k in range(threads)]
@@ -175,7 +176,7 @@ def _logistic_sum(
     scale: float,
     total: IntArray,
 ) -> None:
-    d, numbers = len(columns), np.empty(BLOCK)
+    d, numbers, scores = len(columns), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(0, len(y), BLOCK):
         last = min(first + BLOCK, len(y))
         own, low, high = numbers[: last - first], start + first, start + last
@@ -197,9 +198,9 @@ def _logistic_sum(
         known, weight = offset[first:last], weights[first:last]
         for i in range(len(own)):
             own[i] += known[i]
-        residuals(own, y[first:last], own)
+        residuals(own, y[first:last], scores[: len(own)])  # another array: in place the loop has no vectors
         for i in range(len(own)):
-            own[i] = (weight[i] * own[i]) * scale
+            own[i] = (weight[i] * scores[i]) * scale
         for j in range(d):
             column, added = columns[j, low:high], np.int64(0)
             for i in range(len(own)):

@@ -212,13 +212,18 @@ def test_what_needs_all_rows_at_once_is_refused_before_a_charge_where_they_are_t
     assert study.site.ledger.spent.epsilon == 1
 
 
-@pytest.mark.parametrize("harm", ["touch", "cut", "rows"])
+@pytest.mark.parametrize("harm", ["touch", "cut", "exchange", "rows"])
 def test_a_file_that_changed_fails_after_its_charge_without_a_word_about_it(tmp_path, harm):
     folder = written(tmp_path / "rows", [0, 300, ROWS])
     study = hdp.Study(private=folder, schema=SCHEMA, budget=hdp.Budget(epsilon=5))
     file = folder / "1.parquet"
     if harm == "touch":
         os.utime(file, ns=(1, 1))
+    elif harm == "exchange":
+        kept, other = file.stat(), tmp_path / "other"
+        other.write_bytes(file.read_bytes())
+        os.utime(other, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+        other.replace(file)
     elif harm == "cut":
         kept = file.stat()
         file.write_bytes(b"\0" * kept.st_size)

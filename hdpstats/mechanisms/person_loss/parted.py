@@ -13,7 +13,7 @@ Neither the ridge nor the perturbation leaves this process: a worker is sent coe
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol, TypeVar, final
+from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
 from mpmath import MPContext, mpf
@@ -38,13 +38,24 @@ class BoundedPeople(Protocol):
         """Return the sum of losses."""
 
 
+class ReadOnce(Protocol):
+    """Rows of a partition that give gradients as their `BoundedObjective` does, in one pass over stored cells."""
+
+    def loss_gradient(self, theta: FloatArray) -> IntArray:
+        """Return the gradient (D,) of the sum of losses on the grid of all rows."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class PartedPeople(People):
-    """The people of all partitions; ``bounds`` are those of a row, with the number of all rows."""
+    """The people of all partitions; ``bounds`` are those of a row, with the number of all rows.
+
+    ``read_once`` gives the same gradients in less time; None where nothing does.
+    """
 
     parts: Parts[People]
     bounds: RowBounds
+    read_once: Parts[ReadOnce] | None = None
 
     @property
     def count(self) -> int:
@@ -54,7 +65,9 @@ class PartedPeople(People):
     def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> "PartedObjective":
         """Return the penalised, perturbed sum of losses."""
         parts = self.parts.each(partial(_losses_of, self.bounds, len(centre)))
-        return PartedObjective(parts=parts, bounds=self.bounds, ridge=ridge, centre=centre, linear=linear)
+        return PartedObjective(
+            parts=parts, bounds=self.bounds, read_once=self.read_once, ridge=ridge, centre=centre, linear=linear
+        )
 
     def scores(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of each person's weighted loss (people, D)."""
@@ -86,6 +99,7 @@ class PartedObjective(SumObjective):
 
     parts: Parts[BoundedObjective]
     bounds: RowBounds
+    read_once: Parts[ReadOnce] | None = None
 
     def __post_init__(self) -> None:
         """Choose the grid of all rows, which the objective of each partition chooses too."""
@@ -98,7 +112,8 @@ class PartedObjective(SumObjective):
 
     def loss_gradient(self, theta: FloatArray) -> IntArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
-        return self.parts.total(partial(_gradient, theta))
+        rows: Parts[Any] = self.parts if self.read_once is None else self.read_once
+        return rows.total(partial(_gradient, theta))
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""
@@ -155,7 +170,7 @@ def _mass(part: BoundedObjective) -> float:
     return part.mass
 
 
-def _gradient(theta: FloatArray, part: BoundedObjective) -> IntArray:
+def _gradient(theta: FloatArray, part: ReadOnce) -> IntArray:
     return part.loss_gradient(theta)
 
 
@@ -175,7 +190,21 @@ def _sizes(size: float, part: BoundedObjective) -> float:
     return part.exact_sizes(size)
 
 
-def of_all(rows: Parts[T], people: Callable[[T], People], bounds: RowBounds) -> People:
-    """Return the people of private rows: those of the one table in memory, or of all partitions."""
+def of_all(
+    rows: Parts[T],
+    people: Callable[[T], People],
+    bounds: RowBounds,
+    *,
+    read_once: Callable[[RowBounds, T], ReadOnce] | None = None,
+) -> People:
+    """Return the people of private rows: those of the one table in memory, or of all partitions.
+
+    ``read_once``, from the bounds with the number of all rows and from a partition, gives gradients in less time.
+    """
     parted = replace(bounds, rows=rows.rows)
-    return rows.as_one(people, lambda parts: PartedPeople(parts=parts, bounds=parted))
+
+    def of_parts(parts: Parts[People]) -> People:
+        once = None if read_once is None else rows.each(partial(read_once, parted))
+        return PartedPeople(parts=parts, bounds=parted, read_once=once)
+
+    return rows.as_one(people, of_parts)

@@ -18,7 +18,7 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.response import Response, design_of, made, response_of
 from hdpstats.formulas.whitened import whitened_rows
-from hdpstats.losses import BY_NAME, PredictorLoss
+from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.person_loss.base import (
     ROUNDING,
     People,
@@ -27,6 +27,7 @@ from hdpstats.mechanisms.person_loss.base import (
     declared_bound,
     numbers_of,
 )
+from hdpstats.mechanisms.person_loss.one_pass import StoredRows, stored_rows
 from hdpstats.mechanisms.person_loss.parted import of_all
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import coupled_noise_epsilon, rank_one_jacobian, uncoupled_rate
@@ -204,7 +205,20 @@ class RegressionPersonLoss(RowLoss):
 
     def people_of(self, rows: Parts[AdmittedTable]) -> People:
         """Return the private people of all partitions."""
-        return of_all(rows, self.people, self._bounds)
+        read_once = self._stored if isinstance(self.loss, LogisticLoss) else None
+        return of_all(rows, self.people, self._bounds, read_once=read_once)
+
+    def _stored(self, bounds: RowBounds, table: AdmittedTable) -> StoredRows:
+        """Return the rows of a partition, of which the scores are summed while they are read."""
+        return stored_rows(
+            self.read,
+            self.model.geometry,
+            table,
+            y=self.response.of(table),
+            weights=numbers_of(table, self.model.weights, otherwise=1.0),
+            offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
+            bits=integer_bits(max(bounds.rows, table.rows), bounds.summand),
+        )
 
     def people(self, table: AdmittedTable) -> RegressionPeople:
         """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""

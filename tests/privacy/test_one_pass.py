@@ -1,0 +1,126 @@
+"""Rows that are read once give the integers of rows in memory, each row by itself, wherever it stands."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import hdpstats.api as hdp
+from hdpstats._base.lanes import LANES, products
+from hdpstats.formulas import compile_design
+from hdpstats.mechanisms.person_loss.one_pass import TILE
+from hdpstats.mechanisms.person_loss.regression import regression_person_loss
+from hdpstats.records.model import RegressionModel
+from hdpstats.schema import coerce
+from hdpstats.schema.stored import columns_of
+from hdpstats.schema.table import PrivateTable
+
+SCHEMA = hdp.Schema(
+    y=hdp.Binary(),
+    x=hdp.Continuous(-3, 3),
+    filled=hdp.Continuous(0, 4, missing=1),
+    two=hdp.Binary(),
+    both=hdp.Binary(missing=1),
+    named=hdp.Binary(labels=("no", "yes")),
+    k=hdp.Categorical(["a", "b"]),
+    w=hdp.Weight(max=2),
+    o=hdp.Offset(-1, 1),
+    time=hdp.Duration(horizon=5),
+)
+ODD = (0.0, -0.0, 1.0, -np.inf, np.inf, np.nan, 1e300, 5e-324, 0.5, 3.0, -3.0, 4.0)
+ROWS = 5 * TILE + 3
+
+
+def cells() -> pa.Table:
+    """Return rows that have every odd number in every column of doubles, at many places."""
+    rng = np.random.default_rng(4)
+    numbers = {
+        name: np.where(rng.random(ROWS) < 0.5, rng.choice(ODD, ROWS), rng.normal(0, 2, ROWS))
+        for name in ("x", "filled", "w", "o", "time")
+    }
+    binary = {name: rng.choice([0.0, 1.0, -0.0, np.nan, 0.5], ROWS) for name in ("y", "two", "both")}
+    texts = {"named": rng.choice(["yes", "no", "?"], ROWS), "k": rng.choice(["a", "b", ""], ROWS)}
+    return pa.table(numbers | binary | texts)
+
+
+def stored(table: pa.Table):
+    return columns_of(dict(SCHEMA), lambda name: table.column(name).combine_chunks(), rows=len(table))
+
+
+def test_columns_of_a_file_are_mapped_as_those_of_a_frame() -> None:
+    table = cells()
+    found = stored(table)
+    expected = PrivateTable.from_frame(table.to_pandas(), SCHEMA).admit(SCHEMA)
+    for arrays in ("numeric", "codes", "missing", "beyond"):
+        assert set(getattr(found, arrays)) == set(getattr(expected, arrays))
+        for name, values in getattr(expected, arrays).items():
+            own = getattr(found, arrays)[name]
+            assert own.dtype == values.dtype
+            assert own.tobytes() == values.tobytes(), (arrays, name)
+    assert found.complete.tobytes() == expected.complete.tobytes()
+
+
+@pytest.fixture(
+    scope="module", params=["x + filled + two + both", "x + filled + two", "x * k + named", "0 + x + two", "1"]
+)
+def loss(request):
+    formula = f"y ~ {request.param}"
+    geometry = compile_design(formula, SCHEMA).box()
+    if "both" in formula:  # a whitening with all its entries, and weights below 1
+        root = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0] * 3.0
+        geometry = replace(geometry, whitening=tuple(map(tuple, root.tolist())), radius=1.0, leverage=3.0)
+    model = RegressionModel(formula=formula, loss="logistic", geometry=geometry, weights="w", offset="o")
+    return regression_person_loss(model, SCHEMA)
+
+
+def integers(loss, table, theta):
+    """Return the gradient of rows that are read once, and of rows in memory, on the grid of a million rows."""
+    bounds = replace(loss._bounds, rows=1_000_000)
+    zeros = np.zeros(len(theta))
+    people = loss.people(table).objective(ridge=zeros, centre=zeros, linear=zeros)
+    return loss._stored(bounds, table).loss_gradient(theta), replace(people, bounds=bounds).loss_gradient(theta)
+
+
+@pytest.mark.parametrize("rows", [0, 1, TILE - 1, TILE, TILE + 1, ROWS])
+def test_scores_of_rows_that_are_read_once_are_those_of_rows_in_memory(loss, rows: int) -> None:
+    table = stored(cells().slice(0, rows))
+    for size in (0.3, 40.0):
+        theta = size * np.cos(np.arange(loss.dimension))
+        once, in_memory = integers(loss, table, theta)
+        np.testing.assert_array_equal(once, in_memory)
+        assert rows < ROWS or np.any(once)
+
+
+def test_the_score_of_a_row_is_the_same_at_every_place(loss) -> None:
+    theta = 0.7 * np.cos(np.arange(loss.dimension))
+    table = cells()
+    for row in range(12):
+        own = table.slice(row, 1)
+        alone = integers(loss, stored(own), theta)[0]
+        for before in (0, 1, LANES - 1, TILE - 1, TILE + 5):
+            others = pa.concat_tables([table.slice(40, before), own, table.slice(300, 9)])
+            without = pa.concat_tables([table.slice(40, before), table.slice(300, 9)])
+            moved = integers(loss, stored(others), theta)[0] - integers(loss, stored(without), theta)[0]
+            np.testing.assert_array_equal(moved, alone)
+
+
+@pytest.mark.parametrize(("k", "d"), [(1, 1), (4, 4), (5, 5), (11, 7), (20, 20)])
+def test_products_in_lanes_are_sums_in_the_order_of_columns(k: int, d: int) -> None:
+    rng = np.random.default_rng(k)
+    matrix, columns = rng.normal(size=(k, d)), rng.normal(size=(d, 3 * LANES)) * 10.0 ** rng.integers(-9, 9, (d, 1))
+    found, expected = np.empty((k, 3 * LANES)), np.zeros((k, 3 * LANES))
+    products(matrix, columns, found)
+    for j in range(d):
+        expected += matrix[:, j, None] * columns[j]
+    assert found.tobytes() == expected.tobytes()
+
+
+def test_a_dictionary_of_texts_is_read_by_its_entries() -> None:
+    texts = pa.array(["b", None, "a", "b", "?"])
+    kind = SCHEMA["k"]
+    for array in (texts, texts.dictionary_encode(), pa.chunked_array([texts.dictionary_encode()])):
+        series = pd.Series(pd.arrays.ArrowExtensionArray(pa.chunked_array([texts])))
+        assert coerce.codes(array, levels=kind.levels).tolist() == coerce.codes(series, levels=kind.levels).tolist()
+        assert kind.admit(array).values.tolist() == [1, 0, 0, 1, 0]
