@@ -1,5 +1,4 @@
 import json
-import subprocess
 import sys
 from fractions import Fraction
 
@@ -9,6 +8,7 @@ from hdpstats import __version__
 from hdpstats.cli import main
 from hdpstats.ledger import Ledger, Request
 from hdpstats.privacy.budget import Budget, Spend
+from tests import forked
 
 
 def fill(path, dataset):
@@ -178,7 +178,7 @@ def test_wrong_usage_exits_with_two(words, capsys):
 def test_the_command_line_runs_as_a_process(path):
     def process(*words):
         command = [sys.executable, "-m", "hdpstats.cli", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return forked.run(command)
 
     shown = process("ledger", "show", path)
     assert (shown.returncode, shown.stderr) == (0, "")

@@ -193,7 +193,7 @@ def test_objective_noise_read_back_from_the_gradient_has_the_papers_distribution
     """b is minus the gradient at the minimiser: of length Gamma(D, t / epsilon'), with the ridge of the algorithm."""
     epsilon = 1.0
     draws = paper.objective_perturbation(
-        small, epsilon=epsilon, regularisation=regularisation, seed=2, draws=300, corrected=corrected
+        small, epsilon=epsilon, regularisation=regularisation, seed=2, draws=150, corrected=corrected
     )
     reach = np.sum(small.data.A**2, axis=1) + 1
     ridge = small.people * regularisation
@@ -282,9 +282,9 @@ def test_the_corrected_chain_has_the_targets_spread_and_the_printed_drift_too_li
     epsilon = 20.0
     centre = paper.fit(small).theta
     expected = np.diag(paper.target_covariance(small, epsilon=epsilon))
-    arguments = {"seed": 6, "steps": 40_000, "step_size": 3e-4, "decay": 0.0, "batch": 300, "start": centre, "keep": 5}
+    arguments = {"seed": 6, "steps": 16_000, "step_size": 3e-4, "decay": 0.0, "batch": 300, "start": centre, "keep": 5}
     half, whole = (
-        np.mean(paper.psgld(small, epsilon=epsilon, corrected=corrected, **arguments)[800:].var(axis=0) / expected)
+        np.mean(paper.psgld(small, epsilon=epsilon, corrected=corrected, **arguments)[400:].var(axis=0) / expected)
         for corrected in (True, False)
     )
     assert 0.75 < half < 1.4

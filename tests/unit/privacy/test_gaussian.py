@@ -24,11 +24,13 @@ from hdpstats.privacy.gaussian import (
 
 MILLIONTH = Fraction(1, 10**6)
 TENTH = Fraction(1, 10)
+PRECISION = 128
+"""Binary digits of what is compared to 25 decimal ones."""
 
 
 def quadrature(epsilon, mu):
     """The definition: the integral of (p - e^epsilon q)_+ for p = N(mu, 1), q = N(0, 1); p > e^epsilon q from a on."""
-    with mpmath.workprec(200):
+    with mpmath.workprec(PRECISION):
         epsilon, mu = mpmath.mpf(epsilon.numerator) / epsilon.denominator, mpmath.mpf(mu.numerator) / mu.denominator
         a = epsilon / mu + mu / 2
 
@@ -42,7 +44,7 @@ def quadrature(epsilon, mu):
 
 
 def as_mpf(value):
-    with mpmath.workprec(200):
+    with mpmath.workprec(PRECISION):
         return mpmath.mpf(value.numerator) / value.denominator
 
 
@@ -62,7 +64,7 @@ def as_mpf(value):
 def test_delta_is_the_integral_rounded_up(epsilon, mu):
     epsilon, mu = Fraction(epsilon), Fraction(mu)
     bound, exact = delta_of(epsilon, mu), quadrature(epsilon, mu)
-    with mpmath.workprec(200):
+    with mpmath.workprec(PRECISION):
         assert exact <= as_mpf(bound) <= exact * (1 + mpmath.mpf(2) ** -60)
 
 
@@ -128,7 +130,7 @@ def test_calibrations_of_objective_perturbation():
 
 def chi_quadrature(left, g, rank):
     """E (1 - exp(left - g²/2 - g X))_+ for X ~ chi with ``rank`` degrees of freedom, by numerical integration."""
-    with mpmath.workprec(200):
+    with mpmath.workprec(PRECISION):
         scale = mpmath.mpf(2) ** (mpmath.mpf(rank) / 2 - 1) * mpmath.gamma(mpmath.mpf(rank) / 2)
         a = max(mpmath.mpf(0), left / g - g / 2)
 
@@ -143,7 +145,7 @@ def chi_quadrature(left, g, rank):
 def test_the_elementary_form_is_the_integral_rounded_up(rank, left, multiplier):
     left, g = Fraction(left), Fraction(multiplier)
     bound = objective_delta(left + TENTH, jacobian=TENTH, multiplier=g, rank=rank)
-    with mpmath.workprec(200):
+    with mpmath.workprec(PRECISION):
         exact = chi_quadrature(as_mpf(left), as_mpf(g), rank)
         assert exact * (1 - mpmath.mpf(10) ** -25) <= as_mpf(bound) <= exact * (1 + mpmath.mpf(10) ** -15)
 
