@@ -180,7 +180,7 @@ def test_threads_give_the_values_of_one_thread():
 # perturbation. It has density nu(b(theta)) b'(theta), b(theta) = -ridge (theta - centre) - sum of the gradients. A
 # centre far to the left lets a record x = 1, y = 1 pull with all its force.
 
-GRID = np.linspace(-60, 60, 600_001)
+GRID = np.linspace(-60, 60, 120_001)
 FAR = -8.0
 
 
