@@ -42,11 +42,17 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(params=SETTINGS)
-def fit(request, tmp_path):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the ledgers are."""
+    return tmp_path_factory.mktemp("ledgers")
+
+
+@pytest.fixture(params=SETTINGS, scope="module")
+def fit(request, folder):
     """Return ledger, model and result of a fit to marked rows."""
     public, columns, options = SETTINGS[request.param]
-    ledger = hdp.Ledger(tmp_path / "trial.db", dataset="trial", epsilon=10)
+    ledger = hdp.Ledger(folder / f"trial {request.param}.db", dataset="trial", epsilon=10)
     study = hdp.Study(private=marked(), public=public, schema=SCHEMA, ledger=ledger)
     model = hdpf.logit(FORMULA, data=study, **columns)
     return ledger, model, model.fit(epsilon=2.0, **options)
@@ -82,8 +88,8 @@ def test_no_private_value_is_in_any_text(fit, tmp_path):
         assert not any(canary in text for canary in CANARIES)
 
 
-def test_no_private_value_is_in_the_file_of_the_ledger(fit, tmp_path):
-    files = [path for path in tmp_path.iterdir() if path.name.startswith("trial.db")]
+def test_no_private_value_is_in_the_file_of_the_ledger(fit, folder):
+    files = [path for path in folder.iterdir() if path.name.startswith("trial ")]
     assert files
     for path in files:
         content = path.read_bytes()
