@@ -1,6 +1,8 @@
-"""One round of a mechanism that releases noisy sums of scores, from people who are known to the test."""
+"""Rounds of a mechanism that releases noisy sums of scores, from people who are known to the test."""
 
 from collections.abc import Callable
+
+import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.person_loss.base import People
@@ -9,15 +11,17 @@ from hdpstats.records.several import RoundQuery, RoundRelease
 from hdpstats.schema.partitions import InMemory
 
 
-def noisy_sum(
+def noisy_sums(
     query: RoundQuery,
     calibration: SumCalibration,
     people: People,
     *,
     scores: Callable[..., FloatArray],
     release: type[RoundRelease],
-) -> tuple[float, ...]:
-    """Return the sum that a round releases; ``scores`` are those of a query and people, as at a site."""
+    count: int = 1,
+) -> FloatArray:
+    """Return the sums (count, D) that rounds release; ``scores`` are those of a query and people, as at a site."""
+    found = scores(query, people)
     prepared = PreparedSum(
         needs=(),
         events=(calibration.event,),
@@ -25,6 +29,6 @@ def noisy_sum(
         calibration=calibration,
         records=1,
         release=release,
-        scores=lambda _: scores(query, people),
+        scores=lambda _: found,
     )
-    return prepared.compute(InMemory(people, rows=1)).total
+    return np.array([prepared.compute(InMemory(people, rows=1)).total for _ in range(count)])

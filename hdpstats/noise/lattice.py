@@ -55,9 +55,16 @@ def lift(integers: Sequence[int], grid: Fraction) -> FloatArray:
     >>> lift([3, -1], Fraction(1, 4)).tolist()
     [0.75, -0.25]
     """
-    largest = Fraction(sys.float_info.max)
-    points = (min(max(integer * grid, -largest), largest) for integer in integers)
-    return np.array([float(point) for point in points], dtype=np.float64)
+    top, bottom = grid.numerator, grid.denominator
+    return np.array([_nearest(integer * top, bottom) for integer in integers], dtype=np.float64)
+
+
+def _nearest(top: int, bottom: int) -> float:
+    """Return the double nearest to top / bottom, as Python divides integers; beyond the range the largest one."""
+    try:
+        return top / bottom
+    except OverflowError:
+        return sys.float_info.max if top > 0 else -sys.float_info.max
 
 
 def exact(value: float) -> Fraction:

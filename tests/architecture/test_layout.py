@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import hdpstats
+from tests.architecture.syntax import nodes_of
 
 ROOT = Path(hdpstats.__file__).parents[1]
 MODULES = sorted(path for package in ("hdpstats", "r_bridge") for path in (ROOT / package).rglob("*.py"))
@@ -27,7 +28,7 @@ NO_MECHANISM = {"person_loss"}
 
 def class_names(source):
     """Return the names of the classes that a module defines, wherever in it."""
-    return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    return [node.name for node in nodes_of(source) if isinstance(node, ast.ClassDef)]
 
 
 def repeated(sources):

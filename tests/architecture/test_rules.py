@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import hdpstats
+from tests.architecture.syntax import dotted, nodes_of
 
 PACKAGE = Path(hdpstats.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -15,10 +16,10 @@ BANNED_IMPORTS = {"pickle", "marshal", "shelve", "dill", "cloudpickle", "random"
 RANDOM = {"numpy.random"}
 
 
-def imports(tree):
+def imports(nodes):
     """Return the full names that a module imports."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -26,9 +27,9 @@ def imports(tree):
     return names
 
 
-def attributes(tree):
+def attributes(nodes):
     """Return dotted names such as ``np.random.default_rng``."""
-    return {ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return {dotted(node) for node in nodes if isinstance(node, ast.Attribute)}
 
 
 def within(name, banned):
@@ -37,16 +38,16 @@ def within(name, banned):
 
 def breaches(source, *, draws=False):
     """Return what a module's source does that no module may do."""
-    tree = ast.parse(source)
-    found = ["assert" for node in ast.walk(tree) if isinstance(node, ast.Assert)]
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    nodes = nodes_of(source)
+    found = ["assert" for node in nodes if isinstance(node, ast.Assert)]
+    calls = [node.func for node in nodes if isinstance(node, ast.Call)]
     found += [call.id for call in calls if isinstance(call, ast.Name) and call.id in BANNED_CALLS]
-    found += [name for name in imports(tree) if within(name, BANNED_IMPORTS)]
-    found += [name for name in attributes(tree) if name.endswith((".read_pickle", ".to_pickle", ".rvs"))]
-    found += [node.module or "." for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
+    found += [name for name in imports(nodes) if within(name, BANNED_IMPORTS)]
+    found += [name for name in attributes(nodes) if name.endswith((".read_pickle", ".to_pickle", ".rvs"))]
+    found += [node.module or "." for node in nodes if isinstance(node, ast.ImportFrom) and node.level]
     if not draws:
-        found += [name for name in imports(tree) if within(name, RANDOM)]
-        found += [name for name in attributes(tree) if name.startswith(("np.random", "numpy.random"))]
+        found += [name for name in imports(nodes) if within(name, RANDOM)]
+        found += [name for name in attributes(nodes) if name.startswith(("np.random", "numpy.random"))]
     return found
 
 

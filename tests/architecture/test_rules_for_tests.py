@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import hdpstats
+from tests.architecture.syntax import dotted, nodes_of
 
 TESTS = Path(__file__).parents[1]
 PACKAGES = [Path(hdpstats.__file__).parent, TESTS.parent / "r_bridge"]
@@ -18,16 +19,16 @@ SEEDED = GENERATORS | {"Generator", "Philox", "BitGenerator"}
 READERS = ("os.urandom", "os.getrandom", "secrets.", "SystemRandom", "random.SystemRandom", "getrandom", "urandom")
 
 
-def calls(tree):
+def calls(nodes):
     """Return the calls of a module with their dotted names."""
-    return [(ast.unparse(node.func), node) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [(dotted(node.func), node) for node in nodes if isinstance(node, ast.Call)]
 
 
 def readers_of_entropy(source):
     """Return what reads the operating system's generator, or is imported to do so."""
-    tree = ast.parse(source)
-    found = [name for name, _ in calls(tree) if name.startswith(READERS)]
-    for node in ast.walk(tree):
+    nodes = nodes_of(source)
+    found = [name for name, _ in calls(nodes) if name.startswith(READERS)]
+    for node in nodes:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names if alias.name == "secrets"]
         elif isinstance(node, ast.ImportFrom) and node.module in ("os", "secrets", "random"):
@@ -40,10 +41,10 @@ def readers_of_entropy(source):
 
 def unseeded(source):
     """Return draws that nobody can repeat: generators without a seed, and the global ones of Python and numpy."""
-    found, tree = [], ast.parse(source)
-    imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    found, nodes = [], nodes_of(source)
+    imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     of_all = re.compile(r"((np|numpy)\.random|random)\.\w+" if "random" in imported else r"(np|numpy)\.random\.\w+")
-    for name, call in calls(tree):
+    for name, call in calls(nodes):
         last, given = name.rpartition(".")[2], call.args or call.keywords
         none = [each for each in (*call.args, *(k.value for k in call.keywords)) if ast.unparse(each) == "None"]
         if last in GENERATORS and (not given or none):
@@ -60,9 +61,9 @@ def test_draws_in_tests_have_a_seed():
     assert {str(path.relative_to(TESTS)): each for path, each in found.items() if each} == {}
 
 
-def scripts(tree):
+def scripts(nodes):
     """Return the Python code that a module holds as texts, for processes of its own or cells of a notebook."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"[=(]", node.value):
             with contextlib.suppress(SyntaxError, ValueError):
                 ast.parse(node.value)
@@ -71,10 +72,10 @@ def scripts(tree):
 
 def clocked(source, *, waits=False):
     """Return sleeps, timeouts below 30 seconds, and comparisons of what a clock says; in scripts as well."""
-    tree = ast.parse(source)
-    found = [each for script in scripts(tree) for each in clocked(script, waits=waits)]
-    paces = {id(node) for loop in ast.walk(tree) if isinstance(loop, ast.While) for node in ast.walk(loop.test)}
-    for name, call in calls(tree):
+    nodes = nodes_of(source)
+    found = [each for script in scripts(nodes) for each in clocked(script, waits=waits)]
+    paces = {id(node) for loop in nodes if isinstance(loop, ast.While) for node in ast.walk(loop.test)}
+    for name, call in calls(nodes):
         if id(call) in paces:
             continue  # `while not stop.wait(0.2)` sets a pace, no limit
         if name in ("time.sleep", "sleep") and not waits:
@@ -87,7 +88,7 @@ def clocked(source, *, waits=False):
             for each in limits
             if isinstance(each, ast.Constant) and type(each.value) in (int, float) and 0 < each.value < LEAST
         ]
-    for node in ast.walk(tree):
+    for node in nodes if CLOCK.search(source) else ():
         if isinstance(node, ast.Compare) and not waits and CLOCKS.search(ast.unparse(node)):
             found.append(f"{ast.unparse(node)}: a limit of time; put it in tests/benchmarks")
     return found
@@ -96,6 +97,7 @@ def clocked(source, *, waits=False):
 NOT_TIMED = ("benchmarks", "statistical")
 TIMED = [path for path in FILES if path.relative_to(TESTS).parts[0] not in NOT_TIMED and path != Path(__file__)]
 CLOCKS = re.compile(r"\b(time\.(monotonic|perf_counter|time|process_time)|perf_counter|monotonic)\(\)")
+CLOCK = re.compile(r"monotonic|perf_counter|process_time|time\.time")
 LEAST = 30
 WAITS = "waiting.py"
 """The helper that waits."""
@@ -155,7 +157,10 @@ def test_nothing_outside_leads_to_other_entropy():
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("os.")
     } == {"os.getpid", "os.urandom"}
-    assert not {"open", "getattr", "setattr", "__import__", "exec", "eval"} & {name for name, _ in calls(tree)}
+    names = {name for name, _ in calls(ast.walk(tree))}
+    assert not {"open", "getattr", "setattr", "__import__", "exec", "eval"} & names
+        name for name, _ in calls(ast.walk(tree))
+    }
     for package in PACKAGES:
         for path in package.rglob("*.py"):
             assert "system_bytes" not in path.read_text(encoding="utf-8") or path == ENTROPY

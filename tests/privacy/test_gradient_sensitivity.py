@@ -306,7 +306,7 @@ def test_nobody_s_vector_depends_on_who_else_is_there_in_wide_tables(link: str) 
         assert np.array_equal(alone, scores[kept])
 
 
-noisy_sum = partial(rounds.noisy_sum, scores=gradient.clipped_scores, release=ClippedNewtonRelease)
+noisy_sums = partial(rounds.noisy_sums, scores=gradient.clipped_scores, release=ClippedNewtonRelease)
 
 
 def bound(query: ClippedNewtonQuery, *, factor: int = 1) -> float:
@@ -322,7 +322,7 @@ def bound(query: ClippedNewtonQuery, *, factor: int = 1) -> float:
         def scores(self, theta: np.ndarray) -> np.ndarray:
             return np.array([[self.sign * 9.0, 0.0, 0.0]])
 
-    outputs = [np.array([noisy_sum(query, calibration, One(sign)) for _ in range(15_000)]) for sign in (1, -1)]
+    outputs = [noisy_sums(query, calibration, One(sign), count=15_000) for sign in (1, -1)]
     first, second = np.array([2.5, 0.0, 0.0]), np.array([-2.5, 0.0, 0.0])
     return epsilon_lower_bound(*(score_between(each, first, second) for each in outputs), alpha=1e-9)
 

@@ -4,7 +4,6 @@ The package maps, standardises, cuts, scores and adds; the search compares the i
 the sensitivity that the noise was calibrated to.
 """
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -135,14 +134,11 @@ def test_the_worst_neighbours_attain_the_sensitivity(relation):
     size = np.linalg.norm(theta)
     across = np.linalg.svd(theta[None, :])[2][1:]
     best, claim = 0.0, claimed(query, relation)
-    sums = []
-    for x in np.linspace(-1.0, 1.0, 401):
-        for sign in (1.0, -1.0):
-            u = -2.5 * (x * theta / size + sign * math.sqrt(1.0 - x * x) * across[0])
-            # The rows as the site sees them after cutting, with the first coordinate as the intercept's.
-            people = replace(people_of(extreme_rows(query.theta, 2), query), X=np.vstack([u, u]), y=np.ones(2))
-            sums.append(people.scores(theta)[0])
-    rows = np.array(sums)
+    x, sign = np.repeat(np.linspace(-1.0, 1.0, 401), 2)[:, None], np.tile([1.0, -1.0], 401)[:, None]
+    # The rows as the site sees them after cutting, with the first coordinate as the intercept's.
+    X = -2.5 * (x * theta / size + sign * np.sqrt(1.0 - x * x) * across[0])
+    people = replace(people_of(extreme_rows(query.theta, len(X)), query), X=X, y=np.ones(len(X)))
+    rows = replace(people, weights=np.ones(len(X)), offset=np.zeros(len(X))).scores(theta)
     if relation is Relation.REPLACE_ONE:
         best = float(np.linalg.norm(rows[0::2] - rows[1::2], axis=1).max())
     else:
@@ -196,7 +192,7 @@ def test_nobody_s_score_depends_on_who_else_is_there():
         assert np.array_equal(some.scores(np.array(query.theta)), whole[list(kept)])
 
 
-noisy_sum = partial(rounds.noisy_sum, scores=score.finite_scores, release=PublicHessianRelease)
+noisy_sums = partial(rounds.noisy_sums, scores=score.finite_scores, release=PublicHessianRelease)
 
 
 def bound(query, *, factor=Fraction(1)):
@@ -213,7 +209,7 @@ def bound(query, *, factor=Fraction(1)):
     for place in (i, j):
         one = replace(people, X=people.X[[place]], y=people.y[[place]], weights=np.ones(1), offset=np.zeros(1))
         broken = replace(calibration, noise=noise)
-        outputs.append(np.array([noisy_sum(query, broken, one) for _ in range(16_000)]))
+        outputs.append(noisy_sums(query, broken, one, count=16_000))
     return epsilon_lower_bound(*(score_between(each, rows[i], rows[j]) for each in outputs), alpha=1e-9)
 
 

@@ -24,7 +24,7 @@ from tests import chance, rounds
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)
 
-noisy_sum = partial(rounds.noisy_sum, scores=gradient.clipped_scores, release=ClippedNewtonRelease)
+noisy_sums = partial(rounds.noisy_sums, scores=gradient.clipped_scores, release=ClippedNewtonRelease)
 
 
 def make_query(*, clip=Fraction(2.7), delta=DELTA, share=Fraction(1, 4), slopes=2):
@@ -142,7 +142,7 @@ def test_a_round_is_the_sum_of_clipped_scores_plus_lattice_noise_of_the_announce
     query, people = make_query(), make_people()
     calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE)
     exact = gradient.clipped(people.scores(np.array(query.theta)), float(query.clip)).sum(axis=0)
-    drawn = np.array([noisy_sum(query, calibration, people) for _ in range(400)])
+    drawn = noisy_sums(query, calibration, people, count=400)
     assert np.all(drawn / float(calibration.grid) == np.rint(drawn / float(calibration.grid)))
     errors = (drawn - exact) / calibration.noise_sd
     # 1200 standard normal numbers: exact tails, a false alarm of 1e-9. Noise 1.5 times too small or too large, or a sum
@@ -157,7 +157,7 @@ def test_scores_are_those_of_the_query_s_coefficients():
     # Fails if a round were evaluated at zero or with an unclipped sum.
     query, people = make_query(clip=Fraction(2.0**-20)), make_people()
     calibration = gradient.calibrate(query, relation=Relation.REPLACE_ONE)
-    found = np.array(noisy_sum(query, calibration, people))
+    (found,) = noisy_sums(query, calibration, people)
     assert np.all(np.abs(found) < 50 * 2.0**-20 + 20 * calibration.noise_sd)
     seen = []
 
@@ -166,5 +166,5 @@ def test_scores_are_those_of_the_query_s_coefficients():
             seen.append(theta)
             return np.zeros((1, 3))
 
-    noisy_sum(query, calibration, Spy())
+    noisy_sums(query, calibration, Spy())
     assert seen[0].tolist() == list(query.theta)
