@@ -30,14 +30,14 @@ each principal direction of :math:`C_j`: where errors are large scores flatten, 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.information import Information, ScoreNoise
-from hdpstats.inference.pooling import Pooling, pool
+from hdpstats.inference.pooling import Pooling, pool, pooled_point
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.query import PointQuery, PointRelease
@@ -138,6 +138,12 @@ class Combined:
     pooled: FloatArray
     pooling: Pooling | None
 
+    @property
+    def covariance(self) -> FloatArray:
+        """The covariance (D, D) of ``u``."""
+        pairs = zip(self.shares, self.variances, strict=True)
+        return np.asarray(sum(share @ each @ share.T for share, each in pairs))
+
 
 def shares(covariances: Sequence[FloatArray] | FloatArray) -> FloatArray:
     """Return the weights ``W`` (k, p, p) of estimates with covariances (k, p, p): they add up to the identity.
@@ -170,10 +176,15 @@ def weighted(shares: Sequence[FloatArray] | FloatArray, values: Sequence[FloatAr
 
 def combine_points(sites: Sequence[InformedPoint], fit: PublicFit | None) -> Combined:
     """Unshrink, combine and pool, three times where there is a public fit, each time with new moments."""
-    found = _at(sites, fit, _start(sites))
-    for _ in range(STEPS - 1 if fit is not None else 0):
-        found = _at(sites, fit, found.pooled)
-    return found
+    point = _start(sites)
+    if fit is None:
+        return _at(sites, point)
+    for _ in range(STEPS - 1):
+        found = _at(sites, point)
+        point = pooled_point(found.private, found.covariance, fit)
+    found = _at(sites, point)
+    pooling = pool(found.private, found.covariance, fit)
+    return replace(found, pooled=pooling.point, pooling=pooling)
 
 
 def _start(sites: Sequence[InformedPoint]) -> FloatArray:
@@ -183,8 +194,8 @@ def _start(sites: Sequence[InformedPoint]) -> FloatArray:
     return weighted(shares(variances), [each.part.theta for each in sites])
 
 
-def _at(sites: Sequence[InformedPoint], fit: PublicFit | None, point: FloatArray) -> Combined:
-    """Return the estimates with moments at a point (D,)."""
+def _at(sites: Sequence[InformedPoint], point: FloatArray) -> Combined:
+    """Return the estimates with moments at a point (D,), not pooled."""
     at = tuple(each.information.at(point) for each in sites)
     unshrunk = tuple(each.part.unshrunk(moments.H) for each, moments in zip(sites, at, strict=True))
     if len(sites) > 1:
@@ -192,19 +203,8 @@ def _at(sites: Sequence[InformedPoint], fit: PublicFit | None, point: FloatArray
         unshrunk = tuple(u - each for u, each in zip(unshrunk, biases, strict=True))
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
     W = shares(variances)
-    u, pooling = weighted(W, unshrunk), None
-    if fit is not None:
-        own = np.asarray(sum(share @ each @ share.T for share, each in zip(W, variances, strict=True)))
-        pooling = pool(u, own, fit)
-    return Combined(
-        at=at,
-        unshrunk=unshrunk,
-        variances=variances,
-        shares=W,
-        private=u,
-        pooled=u if pooling is None else pooling.point,
-        pooling=pooling,
-    )
+    u = weighted(W, unshrunk)
+    return Combined(at=at, unshrunk=unshrunk, variances=variances, shares=W, private=u, pooled=u, pooling=None)
 
 
 def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:

@@ -169,6 +169,14 @@ def pool(private: FloatArray, covariance: FloatArray, fit: PublicFit, *, roots: 
     )
 
 
+def pooled_point(private: FloatArray, covariance: FloatArray, fit: PublicFit) -> FloatArray:
+    """Return the point of `pool` alone, in less time."""
+    difference = (private - fit.theta)[:, None]
+    roots = _roots(difference, covariance + fit.covariance, fit)
+    whole = fit.covariance + roots @ np.swapaxes(roots, 1, 2) + covariance
+    return np.asarray(private - covariance @ np.linalg.solve(whole, difference).mean(axis=0)[:, 0])
+
+
 def disagreement(
     private: FloatArray, errors: FloatArray, *, pooling: Pooling, seeds: Sequence[str], T: FloatArray
 ) -> Heterogeneity:

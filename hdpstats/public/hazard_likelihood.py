@@ -102,13 +102,12 @@ def _warn_of_separation(fit: HazardFit) -> None:
 
 def _is_certain(data: HazardData, fit: HazardFit, link: str) -> bool:
     """Return whether there is a maximum near where the iteration ended."""
-    e, known = data.A.shape[1], LINKS[link]
-    here = Likelihood(data, known).at(fit.theta)
+    e, known, here = data.A.shape[1], LINKS[link], fit.reached
     try:
         inverse: FloatArray = np.asarray(np.linalg.inv(here.hessian))
     except np.linalg.LinAlgError:
         return False
-    along_a, along_eta = data.A @ fit.theta[:e], data.Z @ fit.theta[e:] + data.offset
+    along_a, along_eta = data.A @ here.theta[:e], data.Z @ here.theta[e:] + data.offset
     ends = np.array([np.min(along_a) + np.min(along_eta), np.max(along_a) + np.max(along_eta)])
     longest = np.max(lengths(data.A, inverse[:e, :e])) + np.max(lengths(data.Z, inverse[e:, e:]), initial=0.0)
     decrement = float(lengths(here.gradient[None, :], inverse)[0])

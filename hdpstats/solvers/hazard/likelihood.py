@@ -101,8 +101,8 @@ class HazardFit:
     ----------
     theta : (e + p,) float64
         ``alpha``, then ``beta``.
-    information : (e + p, e + p) float64
-        Observed information of the likelihood at ``theta``, without the ridge.
+    reached : Derivatives
+        What was computed last, at the point from which the last step led to ``theta``.
     log_likelihood : float
         ``log L``, weighted, without the ridge.
     converged : bool
@@ -111,9 +111,14 @@ class HazardFit:
     """
 
     theta: FloatArray
-    information: FloatArray
+    reached: "Derivatives"
     log_likelihood: float
     converged: bool
+
+    @property
+    def information(self) -> FloatArray:
+        """Observed information of the likelihood (e + p, e + p), without the ridge."""
+        return self.reached.hessian
 
     @property
     def deviance(self) -> float:
@@ -347,7 +352,7 @@ def fit_hazard(
         value = here.value - float(here.gradient @ step) + 0.5 * float(step @ here.hessian @ step)
     return HazardFit(
         theta=here.theta - step,
-        information=here.hessian,
+        reached=here,
         log_likelihood=-value,
         converged=effect < SMALL_STEP,
     )
