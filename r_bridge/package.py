@@ -58,19 +58,31 @@ def install(library: str | None = None, *, vignettes: bool = True) -> Path:
     target = Path(library).expanduser().resolve() if library else _user_library()
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        source = Path(place) / SOURCE.name
-        shutil.copytree(SOURCE, source)
-        (source / "inst").mkdir(exist_ok=True)
-        (source / "inst" / "python.txt").write_text(f"{sys.executable}\n", encoding="utf-8")
-        if vignettes and can_build():
-            done = _r("CMD", "build", str(source), folder=place)
-            if done.returncode:
-                raise HdpError(f"R could not build the vignettes; --no-vignettes leaves them out:\n{done.stderr}")
-            source = next(Path(place).glob("*.tar.gz"))
+        source = build(Path(place), vignettes=vignettes and can_build())
         done = _r("CMD", "INSTALL", "--no-test-load", f"--library={target}", str(source))
     if done.returncode:
         raise HdpError(f"R could not install the package into {target}:\n{done.stderr}")
     return target
+
+
+def build(place: Path, *, vignettes: bool = True) -> Path:
+    """Copy the source into a folder, with the path of this Python; with vignettes, return an archive that holds them.
+
+    Raises
+    ------
+    HdpError
+        If R cannot build the vignettes; with R's message.
+    """
+    source = place / SOURCE.name
+    shutil.copytree(SOURCE, source)
+    (source / "inst").mkdir(exist_ok=True)
+    (source / "inst" / "python.txt").write_text(f"{sys.executable}\n", encoding="utf-8")
+    if not vignettes:
+        return source
+    done = _r("CMD", "build", str(source), folder=str(place))
+    if done.returncode:
+        raise HdpError(f"R could not build the vignettes; --no-vignettes leaves them out:\n{done.stderr}")
+    return next(place.glob("*.tar.gz"))
 
 
 def can_build() -> bool:

@@ -8,6 +8,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain, takewhile
 from pathlib import Path
 
 import jupytext
@@ -17,6 +18,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, expect, sync_playwright
 
 from r_bridge.kernel import install
+from tests import forked
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +31,13 @@ SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},  # cells out of sight are on the page, too
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
+SERVER = """
+from jupyterlab.labapp import main
+from tests import forked
+with forked.kernels():
+    main()
+"""
+INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets where matplotlib is not imported yet
 SECONDS = 120
 ERROR = "[data-mime-type='application/vnd.jupyter.error']"
 DONE = """error => {
@@ -83,10 +92,10 @@ def laboratory(folder: Path) -> Iterator[tuple[str, str]]:
         "--LabApp.extension_manager=readonly", "--ServerApp.terminals_enabled=False",
     )  # fmt: skip
     log = folder.parent / "server.log"
-    with log.open("w", encoding="utf-8") as written:
+    with log.open("w", encoding="utf-8") as written, forked.kernels():
         server = subprocess.Popen(
-            [sys.executable, "-m", "jupyterlab", *options],
-            env=os.environ | places | {"PYTHONPATH": str(ROOT)},
+            [sys.executable, "-c", SERVER, *options],
+            env=os.environ | places | {"PYTHONPATH": str(ROOT), "MPLBACKEND": INLINE},
             stdout=written,
             stderr=subprocess.STDOUT,
         )
@@ -177,22 +186,33 @@ def least_person_loss(page: Page) -> float:
 
 
 NOTEBOOKS = {
-    "vignettes/from-coxph.R": ("## Curves", "log1p(nodes)", 1),
-    "vignettes/r-and-python.py": ("## Write here, read there", "stage[T.2]", 1),
-    "tests/jupyter/several_sites.py": (None, "hormon", 2),
+    "in-r": ({"vignettes/from-coxph.R": "## Curves"}, {"log1p(nodes)"}, 1),
+    "in-python": (
+        {"tests/jupyter/several_sites.py": None, "vignettes/r-and-python.py": "## Write here, read there"},
+        {"stage[T.2]", "hormon"},
+        3,
+    ),
 }
-"""By notebook: the heading before which it is cut, a coefficient that has a row of a table, and the number of plots.
+"""By name: notebooks that are run as one, with the heading before which each is cut, coefficients that have a row of a
+table, and the number of plots.
 
 Behind these headings nothing of another kind is shown; `tests/vignettes` runs the notebooks to their ends.
 """
 
 
-def beginning(notebook: nbformat.NotebookNode, heading: str | None) -> nbformat.NotebookNode:
-    """Return a notebook as far as a heading."""
-    if heading is not None:
-        places = [place for place, cell in enumerate(notebook.cells) if f"\n{heading}\n" in f"\n{cell.source}\n"]
-        del notebook.cells[places[0] :]
-    return notebook
+def beginning(notebook: nbformat.NotebookNode, heading: str | None) -> list[nbformat.NotebookNode]:
+    """Return the cells of a notebook as far as a heading."""
+    if heading is None:
+        return notebook.cells
+    return list(takewhile(lambda cell: f"\n{heading}\n" not in f"\n{cell.source}\n", notebook.cells))
+
+
+def joined(parts: dict[str, str | None]) -> nbformat.NotebookNode:
+    """Return one notebook of the beginnings of several in one language."""
+    notebooks = [jupytext.read(ROOT / part) for part in parts]
+    cells = [beginning(notebook, heading) for notebook, heading in zip(notebooks, parts.values(), strict=True)]
+    notebooks[0].cells = list(chain.from_iterable(cells))
+    return notebooks[0]
 
 
 @pytest.mark.vignette
@@ -203,21 +223,25 @@ def test_notebooks_run_in_a_browser_and_are_legible_in_both_themes(
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "kernels" / "share" / "jupyter"))
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    for notebook, (heading, *_) in NOTEBOOKS.items():
-        jupytext.write(beginning(jupytext.read(ROOT / notebook), heading), folder / f"{Path(notebook).stem}.ipynb")
+    for name, (parts, *_) in NOTEBOOKS.items():
+        jupytext.write(joined(parts), folder / f"{name}.ipynb")
     with laboratory(folder) as (address, token), browser(tmp_path / "profile") as opened:
-        for notebook, (_, term, plots) in NOTEBOOKS.items():
-            with notebook_page(opened, address, token, f"{Path(notebook).stem}.ipynb") as page:
+        for name, (_, terms, plots) in NOTEBOOKS.items():
+            with notebook_page(opened, address, token, f"{name}.ipynb") as page:
                 run_all(page)
-                rows = coefficient_rows(page, term).all_inner_texts()
-                assert any(len(re.findall(r"(?<=\s)-?\d+\.\d+", row)) >= 3 for row in rows), rows
+                for term in terms:
+                    rows = coefficient_rows(page, term).all_inner_texts()
+                    assert any(len(re.findall(r"(?<=\s)-?\d+\.\d+", row)) >= 3 for row in rows), rows
                 drawn = [plot.evaluate(COLOURS) for plot in page.locator(PLOTS).all()]
                 assert len(drawn) >= plots
                 assert min(drawn) > 50, drawn
                 for theme, light in (("Light", "true"), ("Dark", "false")):
                     choose_theme(page, f"JupyterLab {theme}", light)
-                    coefficient_rows(page, term).last.scroll_into_view_if_needed()
+                    coefficient_rows(page, min(terms)).last.scroll_into_view_if_needed()
                     page.screenshot(path=tmp_path / f"{theme}.png")
                     assert least_person_loss(page) >= 4.5
-    left = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"]) if process.info["cmdline"]]
-    assert [line for line in left if any(str(tmp_path) in word for word in line)] == []
+    processes = [process.info for process in psutil.process_iter(["cmdline", "cwd"])]
+    found = [
+        [*(each["cmdline"] or ()), each["cwd"] or ""] for each in processes
+    ]  # kernels are forked: they have a folder
+    assert [words for words in found if any(str(tmp_path) in word for word in words)] == []

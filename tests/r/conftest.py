@@ -1,11 +1,15 @@
 """R in this process, and a library for R in others, for tests of the bridge."""
 
+import fcntl
+
 import pytest
 
 import r_bridge
+from r_bridge import package
 from r_bridge.__main__ import main
 from r_bridge.guard import guarded
 from r_bridge.session import helper
+from tests.r.hosts import Session
 
 
 @pytest.fixture(scope="session")
@@ -25,8 +29,43 @@ def evaluate(_functions):
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory):
+def once(tmp_path_factory, request):
+    """A function that makes a folder once, by a function of the folder, for all processes that run tests."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if hasattr(request.config, "workerinput") else base
+
+    def made(name, make):
+        place = shared / name
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (done := shared / f"{name}.done").exists():
+                place.mkdir()
+                make(place)
+                done.touch()
+        return place
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def library(once):
     """A fresh library with the package, as ``python -m r_bridge install`` makes it: no variable names Python."""
-    place = tmp_path_factory.mktemp("library")
-    assert main(["install", "--no-vignettes", "--lib", str(place)]) == 0
-    return place
+
+    def install(place):
+        assert main(["install", "--no-vignettes", "--lib", str(place)]) == 0
+
+    return once("library of R", install)
+
+
+@pytest.fixture(scope="session")
+def archive(once):
+    """The source package as ``python -m r_bridge install`` builds it, which runs the vignettes."""
+    return next(once("package of R", package.build).glob("hdpstats_*.tar.gz"))
+
+
+@pytest.fixture(scope="session")
+def plain_r(library):
+    """One plain R for many scripts."""
+    session = Session(library)
+    yield session
+    session.close()

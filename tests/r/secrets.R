@@ -1,6 +1,6 @@
 # Private rows full of secrets, and every way to make a mistake with them; what is said about it goes to the console,
 # what remains into .RData. Secrets: JANEDOE (ASCII and not, in values, levels, names of rows), 7734511.25, a day.
-# Before it stands `every`: which of the kinds of rows are read, all or every so many.
+# Before it stand `every` and `first`: which of the kinds of rows are read, all or every so many from a first one.
 library(hdpstats)
 
 texts <- local({
@@ -52,7 +52,7 @@ said <- function(code) {
   })
 }
 
-for (kind in names(private)[seq(1, length(private), by = every)]) {
+for (kind in names(private)[seq(first, length(private), by = every)]) {
   rows_now <- private[[kind]]
   study <- said(dp_study(private = rows_now, schema = schema, ledger = dp_ledger_open("ledger.db", dataset = kind, epsilon = 100)))
   if (!inherits(study, "dp_study")) next

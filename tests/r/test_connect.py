@@ -8,7 +8,6 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from tests.custodian.institution import Institution
 from tests.custodian.people import PUBLIC, SCHEMA, people
-from tests.r.test_r_package import script
 
 CODE = """
 library(hdpstats)
@@ -61,7 +60,7 @@ def hospitals(tmp_path):
         institution.close()
 
 
-def test_a_study_of_remote_sites_in_r_is_the_one_of_python(hospitals, library, tmp_path):
+def test_a_study_of_remote_sites_in_r_is_the_one_of_python(hospitals, plain_r, tmp_path):
     institution, running = hospitals
     told = {
         "urls": {name: each.url for name, each in running.items()},
@@ -71,7 +70,9 @@ def test_a_study_of_remote_sites_in_r_is_the_one_of_python(hospitals, library, t
     }
     (tmp_path / "told.json").write_text(json.dumps(told))
     PUBLIC.to_csv(tmp_path / "public.csv", index=False)
-    printed = script(tmp_path, CODE, library)
+    done = plain_r.run(CODE, folder=tmp_path)
+    printed = (done.stdout + done.stderr).decode()
+    assert done.returncode == 0, printed
     lines = printed.splitlines()
     assert f"<remote site: {running['Oslo'].url}, data set 'trial', 7 declared columns;" in printed
     assert "facts: 300 ann TRUE " in lines

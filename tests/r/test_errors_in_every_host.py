@@ -235,9 +235,14 @@ def words(expected: object, folder: Path, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_a_mistake_is_a_classed_condition_with_pythons_message_in_words_of_r(host, library, tmp_path, monkeypatch):
+def test_a_mistake_is_a_classed_condition_with_pythons_message_in_words_of_r(
+    host, library, plain_r, tmp_path, monkeypatch
+):
     code = told({name: code for name, (code, _, _) in MISTAKES.items()})
-    done = run(host, code, folder=tmp_path, library=library)
+    if host == "Rscript":
+        done = plain_r.run(code, folder=tmp_path)
+    else:
+        done = run(host, code, folder=tmp_path, library=library)
     printed = done.stdout.decode()
     assert done.returncode == 0, printed + done.stderr.decode()
     found = {name: rest for _, name, *rest in (line.split("\t") for line in printed.splitlines() if "\t" in line)}
@@ -273,8 +278,8 @@ cat(class(e), "|", conditionMessage(e), "\\n")
 """
 
 
-def test_an_error_of_r_in_a_callback_is_a_python_exception_in_plain_r_too(library, tmp_path):
-    done = run("Rscript", CALLBACK, folder=tmp_path, library=library)
+def test_an_error_of_r_in_a_callback_is_a_python_exception_in_plain_r_too(plain_r, tmp_path):
+    done = plain_r.run(CALLBACK, folder=tmp_path)
     assert done.returncode == 0, done.stderr.decode()
     first, second = done.stdout.decode().splitlines()
     assert first == "('mine', 'error', 'condition')|no fit "

@@ -13,13 +13,15 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from r_bridge import from_r
 from r_bridge.package import SOURCE
 from tests import forked
+from tests.r.hosts import Session
 
 DOCUMENTED = re.compile(r"^export\((.*)\)$", re.MULTILINE)
 
 
-def plain_r(*arguments: str, folder: Path, seconds: int = 900, **environment: str) -> str:
+def program(*arguments: str, folder: Path, seconds: int = 900, **environment: str) -> str:
     """Run R as a user would, in a folder, without anybody's profile; return what it printed."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("HDPSTATS", "RETICULATE", "R_"))}
     done = subprocess.run(
@@ -36,28 +38,10 @@ def plain_r(*arguments: str, folder: Path, seconds: int = 900, **environment: st
     return printed
 
 
-def script(folder: Path, code: str, library: Path, *, seconds: int = 300, **environment: str) -> str:
-    """Run R code with a library of its own, by a plain Rscript."""
-    file = folder / "script.R"
-    file.write_text(code, encoding="utf-8")
-    return plain_r(
-        "Rscript", "--vanilla", str(file), folder=folder, seconds=seconds, R_LIBS=str(library), **environment
-    )
-
-
-@pytest.fixture(scope="module")
-def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the source package; building it runs the vignettes."""
-    place = tmp_path_factory.mktemp("build")
-    shutil.copytree(SOURCE, place / "hdpstats")
-    plain_r("R", "CMD", "build", "hdpstats", folder=place, HDPSTATS_PYTHON=sys.executable)
-    return next(place.glob("hdpstats_*.tar.gz"))
-
-
-def test_check_finds_nothing(tarball: Path, tmp_path: Path) -> None:
+def test_check_finds_nothing(archive: Path, tmp_path: Path) -> None:
     options = ("--no-manual", "--run-donttest", "--no-build-vignettes", "--no-vignettes")  # the build has run them
-    printed = plain_r(
-        "R", "CMD", "check", *options, str(tarball), folder=tmp_path,
+    printed = program(
+        "R", "CMD", "check", *options, str(archive), folder=tmp_path,
         HDPSTATS_PYTHON=sys.executable, _R_CHECK_CRAN_INCOMING_="false",
     )  # fmt: skip
     status = re.findall(r"^Status: (.*)$", printed, re.MULTILINE)
@@ -85,13 +69,16 @@ for (page in list.files(source_of("man"), full.names = TRUE)) {
 
 def test_without_python_tests_and_examples_skip_politely(library: Path, tmp_path: Path) -> None:
     code = WITHOUT_PYTHON % json.dumps(str(SOURCE))
-    printed = script(tmp_path, code, library, HDPSTATS_PYTHON="/nowhere/python")
+    file = tmp_path / "without.R"
+    file.write_text(code, encoding="utf-8")
+    changes = {"R_LIBS": str(library), "HDPSTATS_PYTHON": "/nowhere/python"}
+    printed = program("Rscript", "--vanilla", str(file), folder=tmp_path, **changes)
     assert re.search(r"failed: 0 0 skipped: [1-9]\d passed: [1-9]", printed), printed
     assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))
 
 
-def test_vignettes_show_what_they_say(tarball: Path, tmp_path: Path) -> None:
-    shutil.unpack_archive(tarball, tmp_path)
+def test_vignettes_show_what_they_say(archive: Path, tmp_path: Path) -> None:
+    shutil.unpack_archive(archive, tmp_path)
     start = (tmp_path / "hdpstats/inst/doc/start-here.html").read_text(encoding="utf-8")
     survival = (tmp_path / "hdpstats/inst/doc/survival.html").read_text(encoding="utf-8")
     assert start.count("[1] TRUE") == 4  # equal to glm: coefficients (twice), standard errors; the same after JSON
@@ -166,7 +153,7 @@ cat("schema:", schema$json, "\\n")
 """
 
 
-def test_r_and_python_read_the_same_numbers(library: Path, tmp_path: Path) -> None:
+def test_r_and_python_read_the_same_numbers(plain_r: Session, tmp_path: Path) -> None:
     columns = {
         "age": hdp.Continuous(20, 90, complete=True),
         "size": hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
@@ -189,7 +176,9 @@ def test_r_and_python_read_the_same_numbers(library: Path, tmp_path: Path) -> No
     hdpf.logit("event3 ~ age + nodes", data=hospitals).fit(epsilon=epsilon).to_json(tmp_path / "several of Python.json")
     distribution = hdpf.distribution("nodes ~ 1", data=hospitals, family="poisson")
     distribution.fit(epsilon=epsilon).to_json(tmp_path / "distribution of Python.json")
-    lines = dict(line.split(":", 1) for line in script(tmp_path, NUMBERS, library).splitlines() if ":" in line)
+    done = plain_r.run(NUMBERS, folder=tmp_path)
+    assert done.returncode == 0, done.stderr.decode()
+    lines = dict(line.split(":", 1) for line in done.stdout.decode().splitlines() if ":" in line)
     for name in ("logit of Python", "hazard of Python", "logit of R", "hazard of R"):
         result = hdp.Result.from_json(tmp_path / f"{name}.json")
         said, predicted = _read(lines[name]), _predicted(result, gbsg.iloc[:5])
@@ -225,28 +214,30 @@ def _predicted(result: hdp.Result, rows: pd.DataFrame) -> list[float]:
     return [float(value) for column in columns for value in column]
 
 
-def test_garbage_of_reticulate_is_not_collected_while_python_waits_for_r(library: Path, tmp_path: Path) -> None:
-    printed = script(
-        tmp_path,
-        """
-        library(hdpstats)
-        invisible(dp_available())
-        sys <- reticulate::import("sys")
-        flush <- sys$stdout$flush
-        rm(flush)
-        invisible(gctorture2(300L))
-        x <- dp_load_gbsg()
-        for (i in 1:3) y <- dp_continuous(1, 2)
-        invisible(gctorture2(0L))
-        cat(dim(x), "rows arrived\\n")
-        """,
-        library,
-    )
-    assert "686 11 rows arrived" in printed
+GARBAGE = """
+library(hdpstats)
+invisible(dp_available())
+sys <- reticulate::import("sys")
+flush <- sys$stdout$flush
+rm(flush)
+invisible(gctorture2(300L))
+x <- dp_load_gbsg()
+for (i in 1:3) y <- dp_continuous(1, 2)
+invisible(gctorture2(0L))
+cat(dim(x), "rows arrived\\n")
+"""
 
 
-OF_R_ALONE = ("compare", "generics", "names")
-"""Tests of what R does with a fit that it has, the same in any host; `test_check_finds_nothing` runs them."""
+def test_garbage_of_reticulate_is_not_collected_while_python_waits_for_r(plain_r: Session, tmp_path: Path) -> None:
+    done = plain_r.run(GARBAGE, folder=tmp_path)
+    assert b"686 11 rows arrived" in done.stdout, done.stderr.decode()
+
+
+OF_THE_HOST = ("declare", "errors", "ledger", "public", "tables")
+"""Tests of what may differ between hosts: the way to Python and back, its errors and warnings, frames, files, methods.
+
+`test_check_finds_nothing` runs these and all others in plain R.
+"""
 
 
 def test_the_same_tests_pass_in_the_r_inside_python(tmp_path: Path) -> None:
@@ -255,7 +246,7 @@ def test_the_same_tests_pass_in_the_r_inside_python(tmp_path: Path) -> None:
         "r_bridge.attach_functions()\n"
         "r_bridge.call('''function(folder) {\n"
         "  found <- as.data.frame(testthat::test_dir(folder, env = new.env(parent = asNamespace(\"hdpstats\")),"
-        f" load_package = \"none\", filter = \"{'|'.join(OF_R_ALONE)}\", invert = TRUE,"
+        f" load_package = \"none\", filter = \"{'|'.join(OF_THE_HOST)}\","
         " reporter = \"silent\", stop_on_failure = FALSE))\n"
         "  bad <- found[found$failed > 0 | found$error, ]\n"
         "  if (nrow(bad)) stop(paste(bad$file, bad$test, collapse = \"; \"))\n"
@@ -265,3 +256,26 @@ def test_the_same_tests_pass_in_the_r_inside_python(tmp_path: Path) -> None:
     done = forked.run([sys.executable, "-c", code], cwd=tmp_path, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(re.findall(r"(\d+) expectations met", done.stdout)[0]) > 100
+
+
+METHODS = """
+source <- %s
+methods <- as.data.frame(parseNamespaceFile(basename(source), dirname(source))$S3methods)
+names(methods) <- c("generic", "class", "method", "package")
+unnamed <- is.na(methods$method)
+methods$method[unnamed] <- paste(methods$generic, methods$class, sep = ".")[unnamed]
+methods$package[is.na(methods$package)] <- "hdpstats"
+methods <- methods[vapply(methods$package, requireNamespace, NA, quietly = TRUE), ]
+registered <- function(generic, class, method, package) {
+  identical(getS3method(generic, class, TRUE, envir = asNamespace(package)), get(method, asNamespace("hdpstats")))
+}
+found <- do.call(mapply, c(list(registered, USE.NAMES = FALSE), methods))
+paste(c(sum(found), methods$method[!found]), collapse = " ")
+"""
+
+
+def test_every_method_is_registered_in_the_r_inside_python(evaluate) -> None:
+    """Also those for generics of packages that are loaded after the functions were attached."""
+    number, *absent = from_r(evaluate(METHODS % json.dumps(str(SOURCE)))).split()
+    assert int(number) > 100
+    assert absent == []

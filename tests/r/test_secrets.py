@@ -32,9 +32,9 @@ def secrets_in(data: bytes) -> list[bytes]:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_no_mistake_shows_private_rows(host, library, tmp_path):
-    # Both hosts within Python read rows in the same way: all kinds of rows in one of them, some in the other.
-    every = 3 if host == "r_bridge.call" else 1
-    code = f"every <- {every}\n" + (Path(__file__).parent / "secrets.R").read_text(encoding="utf-8")
+    # Rows cross to Python in the same way in every host: all kinds of them in one host, some in each other.
+    every, first = {"Rscript": (1, 1), "r_bridge run": (3, 1), "r_bridge.call": (3, 2)}[host]
+    code = f"every <- {every}; first <- {first}\n" + (Path(__file__).parent / "secrets.R").read_text(encoding="utf-8")
     done = run(host, code, folder=tmp_path, library=library)
     assert done.stdout.endswith(b"the end\n"), done.stderr.decode(errors="replace")
     (tmp_path / "script.R").unlink()

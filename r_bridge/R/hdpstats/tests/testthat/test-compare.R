@@ -1,9 +1,7 @@
-public_study <- function() dp_study(public = dp_load_gbsg(), schema = declared())
-
 test_that("a public fit is glm, term by term", {
   need_python()
   fit <- dp_fit_public(event3 ~ age + factor(size) + log1p(nodes), data = public_study())
-  frame <- dp_load_gbsg()
+  frame <- gbsg()
   reference <- glm(event3 ~ age + size + log1p(nodes), family = binomial, data = frame, epsilon = 1e-14)
   found <- dp_compare(fit, reference)
   expect_s3_class(found, "dp_comparison", exact = TRUE)
@@ -23,7 +21,7 @@ test_that("a hazard and a Cox model are compared in the covariates", {
   need_python()
   skip_if_not_installed("survival")
   fit <- dp_fit_public(Surv(time, event) ~ age + size + hormon, data = public_study(), link = "cloglog")
-  frame <- within(dp_load_gbsg(), { event <- event * (time <= 1826); time <- pmin(time, 1826) })
+  frame <- within(gbsg(), { event <- event * (time <= 1826); time <- pmin(time, 1826) })
   found <- dp_compare(fit, survival::coxph(survival::Surv(time, event) ~ age + factor(size) + hormon, data = frame))
   expect_equal(found$table$term, c("age", "size20-50", "size>50", "hormon"))
   expect_equal(found$result_only, paste0("baseline[", 1:3, "]"))
@@ -53,7 +51,7 @@ test_that("tables in broom's shape and other results are references", {
 test_that("coefficients that glm() does not estimate are NA", {
   need_python()
   fit <- dp_fit_public(event3 ~ age + hormon, data = public_study())
-  frame <- transform(dp_load_gbsg(), hormon = 2 * age)
+  frame <- transform(gbsg(), hormon = 2 * age)
   found <- dp_compare(fit, glm(event3 ~ age + hormon, family = binomial, data = frame))
   expect_equal(is.na(found$table$reference.estimate), c(FALSE, FALSE, TRUE))
   expect_equal(is.na(found$table$reference.std.error), c(FALSE, FALSE, TRUE))

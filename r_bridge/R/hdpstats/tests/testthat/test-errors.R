@@ -27,7 +27,7 @@ test_that("what is wrong is a classed condition with Python's message", {
   expect_error(dp_hazard(Surv(time, event) ~ age, data = study, epsilon = NULL), "epsilon", class = "dp_argument_error")
   expect_error(dp_logit(event3 ~ age, data = NULL, epsilon = 1), "needs data", class = "dp_argument_error")
   expect_error(dp_logit(event3 ~ age, epsilon = 1), "study", class = "dp_argument_error")
-  expect_error(dp_logit(event3 ~ age, data = dp_load_gbsg(), epsilon = 1), "study", class = "dp_argument_error")
+  expect_error(dp_logit(event3 ~ age, data = gbsg(), epsilon = 1), "study", class = "dp_argument_error")
   expect_error(dp_logit(event3 ~ age, data = study, epsilon = -1), class = "dp_argument_error")
   expect_error(dp_logit(event3 ~ age, data = study, epsilon = 1, mechanism = "magic"), class = "dp_mechanism_error")
   listed <- data.frame(age = I(list(1, 2)), event3 = 0:1)
@@ -42,7 +42,7 @@ test_that("what is wrong is a classed condition with Python's message", {
 
 test_that("what would need private rows is refused, not NULL", {
   need_python()
-  fit <- dp_logit(event3 ~ age, data = breast_cancer(), epsilon = 1)
+  fit <- private_fit()
   for (ask in list(residuals, fitted, logLik, deviance, AIC, BIC)) {
     expect_error(ask(fit), "Instead:", class = "dp_argument_error")
   }
@@ -71,7 +71,7 @@ test_that("neither a condition nor a saved result holds data", {
 
 test_that("methods refuse what they do not take", {
   need_python()
-  study <- dp_study(public = dp_load_gbsg(), schema = declared())
+  study <- public_study()
   fit <- dp_fit_public(event3 ~ age, study)
   hazard <- dp_fit_public(Surv(time, event) ~ age, study, intervals = 5)
   expect_error(predict(fit, data.frame(age = 50), nonsense = 1), "no argument 'nonsense'; it takes newdata", class = "dp_argument_error")
@@ -119,7 +119,7 @@ test_that("a dump of frames holds no row", {
 
 test_that("a formula in a file is read, not run", {
   need_python()
-  fit <- dp_logit(event3 ~ age, data = breast_cancer(), epsilon = 1)
+  fit <- private_fit()
   fit$formula <- "stop('it ran')"
   expect_error(formula(fit), "no formula", class = "dp_argument_error")
 })
@@ -134,10 +134,10 @@ test_that("handles of an ended session say so", {
 test_that("messages speak R", {
   need_python()
   schema <- dp_schema(age = dp_continuous(20, 90, complete = TRUE), event3 = dp_binary())
-  study <- dp_study(public = dp_load_gbsg(), schema = schema)
+  study <- dp_study(public = gbsg(), schema = schema)
   mistakes <- expression(
-    dp_study(private = dp_load_gbsg(), schema = schema), dp_study(private = dp_load_gbsg(), schema = schema, budget = 3),
-    dp_study(private = dp_load_gbsg(), schema = 3L), dp_logit(event3 ~ age, study, 1), dp_logit(event3 ~ age, study, c(1, 2)),
+    dp_study(private = gbsg(), schema = schema), dp_study(private = gbsg(), schema = schema, budget = 3),
+    dp_study(private = gbsg(), schema = 3L), dp_logit(event3 ~ age, study, 1), dp_logit(event3 ~ age, study, c(1, 2)),
     dp_continuous(c(a = 3L), 3L), dp_logit(event3 ~ age, study, 1, mechanism = 3L), dp_budget(-1L), dp_schema_from_public(3),
     dp_fit_public(event3 ~ age, study, weights = 3L), dp_distribution(age ~ event3, study, 1, family = "normal"),
     dp_importance_weights(study, ~ age, 1), dp_schema(age = 3)
@@ -152,7 +152,7 @@ test_that("messages speak R", {
 
 test_that("columns by bare names are understood, and expressions over rows refused", {
   need_python()
-  rows <- transform(dp_load_gbsg(), w = rep(1:2, 343))
+  rows <- transform(gbsg(), w = rep(1:2, 343))
   schema <- dp_schema(age = dp_continuous(20, 90, complete = TRUE), event3 = dp_binary(), w = dp_weight(2, complete = TRUE))
   study <- dp_study(public = rows, schema = schema)
   by_text <- dp_fit_public(event3 ~ age, study, weights = "w")

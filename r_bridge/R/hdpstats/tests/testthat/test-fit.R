@@ -56,14 +56,14 @@ test_that("a hazard predicts survival", {
 
 test_that("rows without names are numbered as in R", {
   need_python()
-  study <- dp_study(public = dp_load_gbsg(), schema = declared())
+  study <- public_study()
   fit <- dp_fit_public(Surv(time, event) ~ age, data = study, intervals = 5)
-  expect_equal(dp_predict_survival(fit, dp_load_gbsg(), times = 365)$row, seq_len(686))
+  expect_equal(dp_predict_survival(fit, gbsg(), times = 365)$row, seq_len(686))
 })
 
 test_that("predictions are on the scale of predict.glm", {
   need_python()
-  rows <- dp_load_gbsg()
+  rows <- gbsg()
   study <- dp_study(public = rows, schema = declared())
   fit <- dp_fit_public(event3 ~ age + log1p(nodes), data = study)
   by_glm <- glm(event3 ~ age + log1p(nodes), family = binomial, data = rows)
@@ -83,7 +83,7 @@ test_that("predictions are on the scale of predict.glm", {
 test_that("public hazards equal glm's on person-period rows, and are near Cox's", {
   need_python()
   skip_if_not_installed("survival")
-  rows <- transform(dp_load_gbsg(), event = event * (time <= 1826), time = pmin(time, 1826))
+  rows <- transform(gbsg(), event = event * (time <= 1826), time = pmin(time, 1826))
   cuts <- 182.6 * 1:10
   study <- dp_study(public = rows, schema = declared())
   fit <- dp_fit_public(Surv(time, event) ~ age + log1p(nodes) + hormon, data = study, intervals = cuts,

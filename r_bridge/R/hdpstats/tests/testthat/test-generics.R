@@ -53,7 +53,7 @@ test_that("what needs no fit still works, for free", {
   fit <- dp_logit(event3 ~ age + hormon, data = study, epsilon = 1)
   expect_equal(unname(unclass(lmtest::coeftest(fit, df = Inf))[, 1:2]), unname(cbind(coef(fit), fit$bse)))
   confint(fit)
-  predict(fit, newdata = dp_load_gbsg())
+  predict(fit, newdata = gbsg())
   update(formula(fit), . ~ . - age)
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 1)
 })
@@ -83,13 +83,13 @@ free <- list(
   linearHypothesis = function(fit) car::linearHypothesis(fit, "hormon = age"),
   regTermTest = function(fit) survey::regTermTest(fit, ~ hormon, df = Inf),
   emmeans = function(fit) emmeans::emmeans(fit, ~ hormon, at = list(hormon = 0:1)),
-  qdrg = function(fit) emmeans::emmeans(emmeans::qdrg(~ age + hormon, dp_load_gbsg(), coef = coef(fit), vcov = vcov(fit)), ~ hormon),
+  qdrg = function(fit) emmeans::emmeans(emmeans::qdrg(~ age + hormon, gbsg(), coef = coef(fit), vcov = vcov(fit)), ~ hormon),
   parameters = function(fit) parameters::model_parameters(fit),
   coeftest = function(fit) lmtest::coeftest(fit),
   `model.frame and model.matrix` = function(fit) list(model.frame(fit), model.matrix(fit)),
   summary = function(fit) capture.output(print(summary(fit))),
   tidy = function(fit) generics::tidy(fit, conf.int = TRUE),
-  augment = function(fit) generics::augment(fit, newdata = dp_load_gbsg()),
+  augment = function(fit) generics::augment(fit, newdata = gbsg()),
   xtable = function(fit) xtable::xtable(fit),
   repr = function(fit) repr::repr_html(fit)
 )

@@ -2,7 +2,7 @@ test_that("the account counts, refuses and remembers", {
   need_python()
   file <- withr::local_tempfile(fileext = ".db")
   ledger <- dp_ledger_open(file, dataset = "rotterdam", epsilon = 2)
-  study <- dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = declared(), ledger = ledger)
+  study <- dp_study(private = rotterdam(), public = gbsg(), schema = declared(), ledger = ledger)
   fit <- dp_logit(event3 ~ age, data = study, epsilon = 1.5, describe = FALSE)
   account <- dp_ledger(study)
   expect_equal(account$remaining, c(epsilon = 0.5, delta = 0))

@@ -18,7 +18,7 @@ test_that("a linear regression has the methods of lm", {
 test_that("public rows alone give lm, and the classical estimates of other losses", {
   need_python()
   study <- breast_cancer()
-  women <- dp_load_gbsg()
+  women <- gbsg()
   theirs <- stats::lm(age ~ grade3 + nodes, women)
   mine <- dp_fit_public(age ~ grade3 + nodes, study, model = "linear")
   expect_equal(unname(coef(mine)), unname(stats::coef(theirs)), tolerance = 1e-9)
@@ -58,7 +58,7 @@ test_that("what is no loss is refused before anything is charged", {
 test_that("counts and categories have functions of their own", {
   need_python()
   study <- breast_cancer(20)
-  women <- dp_load_gbsg()
+  women <- gbsg()
   counts <- dp_poisson(nodes ~ age + grade3, study, epsilon = 2)
   expect_s3_class(counts, c("dp_mestimator", "dp_result"), exact = TRUE)
   expect_equal(deparse(counts$call[[1L]]), "dp_poisson")

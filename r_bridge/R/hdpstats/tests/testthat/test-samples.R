@@ -6,7 +6,7 @@ test_that("a sample is the public rows, a weight, and what is known of them", {
   expect_s3_class(sample, "dp_weighted_sample", exact = TRUE)
   rows <- as.data.frame(sample)
   expect_s3_class(rows, "data.frame", exact = TRUE)
-  expect_equal(rows$age, dp_load_gbsg()$age)
+  expect_equal(rows$age, gbsg()$age)
   expect_equal(levels(rows$size), c("<=20", "20-50", ">50"))
   expect_identical(weights(sample), rows$weight)
   expect_equal(sum(rows$weight), 2982)
@@ -90,7 +90,7 @@ test_that("the table of shifts is what the plot shows", {
   sample <- counted()
   table <- dp_sample_balance(sample)
   expect_equal(table$feature, c("size = <=20", "size = 20-50", "size = >50", "grade3", "hormon"))
-  expect_equal(table$public[4:5], colMeans(dp_load_gbsg()[c("grade3", "hormon")]), ignore_attr = TRUE)
+  expect_equal(table$public[4:5], colMeans(gbsg()[c("grade3", "hormon")]), ignore_attr = TRUE)
   expect_equal(table$private[4], dp_sample_mean(sample, "grade3")$estimate)
   path <- withr::local_tempfile(fileext = ".png")
   for (which in c("weights", "balance")) {
@@ -129,7 +129,7 @@ test_that("what has no weights or no answer is refused, and the values of a colu
   need_python()
   study <- breast_cancer(1)
   refused <- function(code, class, words) expect_error(code, words, class = class)
-  refused(dp_hybrid_weights(dp_load_gbsg(), "size", 1), "dp_argument_error", "study must be a study")
+  refused(dp_hybrid_weights(gbsg(), "size", 1), "dp_argument_error", "study must be a study")
   refused(dp_hybrid_weights(study, "size"), "dp_argument_error", "epsilon must be given")
   refused(dp_importance_weights(study, ~ size), "dp_argument_error", "epsilon must be given")
   refused(dp_hybrid_weights(study, "sizes", 1), "dp_schema_error", "not declared")
@@ -138,7 +138,7 @@ test_that("what has no weights or no answer is refused, and the values of a colu
   refused(dp_hybrid_weights(study, "size", 1, sahre = 0.2), "dp_argument_error", "no argument 'sahre'")
   refused(dp_importance_weights(study, event ~ age, 1), "dp_formula_error", "no outcome")
   refused(dp_hybrid_weights(study, "size", 3), "dp_insufficient_budget", "Nothing was charged")
-  for (values in list(dp_load_rotterdam()$size, dp_load_rotterdam()$age)) {
+  for (values in list(rotterdam()$size, rotterdam()$age)) {
     message <- conditionMessage(caught(dp_hybrid_weights(study, values, 1)))
     expect_equal(message, "columns must be names of the schema's columns, each once")
   }

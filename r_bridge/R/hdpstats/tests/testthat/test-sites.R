@@ -1,6 +1,6 @@
 hospitals <- function(...) {
-  women <- split(dp_load_rotterdam(), rep(c("Oslo", "Bergen", "Turku"), length.out = 2982))
-  dp_study(private = women, public = dp_load_gbsg(), schema = declared(), ...)
+  women <- once("hospitals", split(rotterdam(), rep(c("Oslo", "Bergen", "Turku"), length.out = 2982)))
+  dp_study(private = women, public = gbsg(), schema = declared(), ...)
 }
 
 test_that("every site has its own epsilon, noise, account and estimate", {
@@ -42,7 +42,7 @@ test_that("sites that disagree about epsilon, people or rows are refused before 
   }
   expect_equal(vapply(dp_ledger(study), function(each) each$spent[["epsilon"]], 0), c(Bergen = 0, Oslo = 0, Turku = 0))
   expect_equal(nrow(as.data.frame(dp_ledger(study))), 0L)
-  rows <- dp_load_rotterdam()
+  rows <- rotterdam()
   opened <- function(private, ...) dp_study(private = private, schema = declared(), budget = dp_budget(1), ...)
   expect_error(opened(list(A = rows, B = rows)), "'A' and 'B' have the same rows", class = "dp_argument_error")
   expect_error(opened(list(A = rows, B = rows[1:9, ]), public = rows), "other records than private", class = "dp_argument_error")
@@ -58,13 +58,13 @@ test_that("sites that disagree about epsilon, people or rows are refused before 
 
 test_that("declared numbers of people may differ, and sites in a list are numbered", {
   need_python()
-  women <- dp_load_rotterdam()
-  study <- dp_study(list(North = women[1:2000, ], South = women[2001:2982, ]), dp_load_gbsg(), declared(), budget = dp_budget(5),
+  women <- rotterdam()
+  study <- dp_study(list(North = women[1:2000, ], South = women[2001:2982, ]), gbsg(), declared(), budget = dp_budget(5),
                     relation = "add_or_remove_one", n_max = c(South = 2000, North = 4000), deadline = 60, quorum = 2)
   fit <- dp_logit(event3 ~ age, study, epsilon = 1)
   expect_true(all(dp_sites(fit)$records <= c(4000, 2000)))
   expect_match(fit$guarantee, "1-differential privacy")
-  listed <- dp_study(list(women[1:2000, ], women[2001:2982, ]), dp_load_gbsg(), declared(), budget = dp_budget(5))
+  listed <- dp_study(list(women[1:2000, ], women[2001:2982, ]), gbsg(), declared(), budget = dp_budget(5))
   expect_equal(dp_sites(dp_logit(event3 ~ age, listed, epsilon = 1))$site, c("site 1", "site 2"))
 })
 
@@ -138,7 +138,7 @@ test_that("families are fitted to one site and to several", {
   study <- hospitals(budget = dp_budget(10))
   fit <- dp_distribution(nodes ~ 1, study, epsilon = c(Oslo = 1, Bergen = 2, Turku = 3), family = "poisson")
   expect_s3_class(fit, c("dp_distribution", "dp_result"), exact = TRUE)
-  expect_equal(unname(coef(fit)), mean(pmin(dp_load_rotterdam()$nodes, 40)), tolerance = 0.1)
+  expect_equal(unname(coef(fit)), mean(pmin(rotterdam()$nodes, 40)), tolerance = 0.1)
   expect_equal(dp_sites(fit)$epsilon, c(2, 1, 3))
   normal <- dp_distribution(age ~ 1, dp_at(study, "Oslo"), 1, family = "normal", ranges = list(mean = c(30, 80), sd = c(1, 40)))
   expect_named(coef(normal), c("mean", "sd"))
@@ -158,5 +158,5 @@ test_that("families are fitted to one site and to several", {
     expect_s3_class(refused, "dp_argument_error")
     expect_no_match(conditionMessage(refused), "61")
   }
-  expect_equal(coef(dp_fit_public(nodes ~ 1, study, model = "distribution", family = "poisson"))[["mean"]], mean(dp_load_gbsg()$nodes))
+  expect_equal(coef(dp_fit_public(nodes ~ 1, study, model = "distribution", family = "poisson"))[["mean"]], mean(gbsg()$nodes))
 })

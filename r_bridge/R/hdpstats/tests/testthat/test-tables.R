@@ -1,6 +1,6 @@
 test_that("tables have broom's names", {
   need_python()
-  fit <- dp_logit(event3 ~ age + hormon, data = breast_cancer(), epsilon = 1)
+  fit <- private_fit()
   table <- dp_tidy(fit)
   expect_named(table, c("term", "estimate", "std.error", "statistic", "p.value"))
   expect_equal(table$estimate, unname(coef(fit)))
@@ -28,7 +28,7 @@ test_that("the three estimates are side by side", {
 
 test_that("results outlive the session: text alone is enough", {
   need_python()
-  fit <- dp_logit(event3 ~ age + hormon, data = breast_cancer(), epsilon = 1)
+  fit <- private_fit()
   file <- withr::local_tempfile(fileext = ".json")
   dp_write_result(fit, file)
   again <- dp_read_result(file)
@@ -50,7 +50,7 @@ test_that("results outlive the session: text alone is enough", {
 
 test_that("the privacy record is JSON for output checkers", {
   need_python()
-  fit <- dp_logit(event3 ~ age, data = breast_cancer(), epsilon = 1)
+  fit <- private_fit()
   expect_match(dp_disclosure(fit), "not_protected", fixed = TRUE)
 })
 
