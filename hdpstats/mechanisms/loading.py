@@ -13,7 +13,7 @@ from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.whitened import whiten_columns
 from hdpstats.losses.logistic import logistic_residual
-from hdpstats.mechanisms.description.units import number_in_units, square_in_units
+from hdpstats.mechanisms.description.people import number_in_units, square_in_units
 from hdpstats.mechanisms.person_loss.one_pass import read_nothing
 from hdpstats.schema.clipping import clip_numbers
 from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products

@@ -27,7 +27,7 @@ from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.results.description import Description
-from hdpstats.results.public_cohort import NO_SEED
+from hdpstats.results.description_tables import NO_SEED
 from hdpstats.sites import Study
 
 LEAST_AVERAGES, MOST_AVERAGES = Fraction(1, 50), Fraction(3, 20)

@@ -23,7 +23,7 @@ from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.results.description import Description
-from hdpstats.results.public_cohort import public_cohort
+from hdpstats.results.description_tables import public_cohort
 from hdpstats.schema.columns import Binary, Categorical, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study

@@ -14,8 +14,7 @@ from hdpstats.mechanisms.description.expected import expected_numbers, public_pe
 from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.models.model_spec import site_facts_of
-from hdpstats.results.description_tables import tidy_frame
-from hdpstats.results.public_cohort import NO_SEED, public_cohort
+from hdpstats.results.description_tables import NO_SEED, public_cohort, tidy_frame
 from hdpstats.sites import Study
 
 AT_PUBLIC = "Predicted from public rows: private people are taken to be distributed as they are."

@@ -8,7 +8,7 @@ would be asked another question about the same model, in another geometry. So be
 1. The formulas of models that the asker has releases of are compared with the one at hand
    (`hdpstats.formulas.same_space`).
 2. A fit with the columns of such a formula, and everything else as asked, is tried on sites that hand out what is
-   recorded and compute nothing (`hdpstats.sites.recorded`). It either has all of its answers, each the release of the
+   recorded and compute nothing (`hdpstats.sites.asking`). It either has all of its answers, each the release of the
    same query, or there was no such fit.
 3. If there was, the fit at hand is refused, unless it was charged itself. Where its own release is recorded too, that
    is returned as ever; where it was interrupted after a charge, it goes on under that charge. ``reuse=True`` returns
@@ -34,7 +34,7 @@ from hdpstats.records.query import MechanismOptions
 from hdpstats.results import Result
 from hdpstats.results.description import Description
 from hdpstats.sites import Study
-from hdpstats.sites.recorded import RecordedSite, recorded_sites
+from hdpstats.sites.asking import RecordedSite, recorded_sites
 
 ONLY = "site"
 """What a site is called where it does not matter which one it is."""

@@ -16,8 +16,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.inference.calibrated_weights import CalibratedWeights
-from hdpstats.inference.weighted_moments import sum_covariance
+from hdpstats.inference.weighted_moments import CalibratedWeights, sum_covariance
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.models.cohort import MOST_NOISE, check_described_study

@@ -23,7 +23,7 @@ from hdpstats.records.model import TimeGrid
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.spells import in_strata, spells_of
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.hazard import HazardData, Likelihood, fit_hazard
+from hdpstats.solvers.hazard_likelihood import HazardData, Likelihood, fit_hazard
 
 EVENNESS = 0.01
 """Eigenvalues of the baseline's second moments are kept above this share of the largest."""

@@ -16,7 +16,7 @@ from hdpstats.public.existence import Existence, SignedRows, existence, has_maxi
 from hdpstats.public.hazard_fit import PublicSpells
 from hdpstats.public.likelihood import ALIASED_IN_GLM, identified, orthogonal, unidentified
 from hdpstats.records.estimate import Estimate
-from hdpstats.solvers.hazard import HazardData, HazardFit, Likelihood, fit_hazard
+from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, Likelihood, fit_hazard
 
 NUMBERS = 2**20
 """Numbers of terms that are held at a time, however many spells there are."""

@@ -1,19 +1,32 @@
-"""The numbers of survival curves as tables: by time, by share, and as means."""
+"""Survival curves as tables, by time, by share and as means; and the report that they show of themselves.
+
+`compare` puts a model's survival, averaged over people, beside the curves of the people themselves.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import real
+from hdpstats.display import Block, Report, columns, named_values, p_value
 from hdpstats.results.description_tables import frame_of
 from hdpstats.results.group_curves import GroupCurve
+from hdpstats.results.population import population
+from hdpstats.results.result import Result
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
+from hdpstats.results.survival import hazard_facts
 from hdpstats.results.tables import normal_quantile
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from hdpstats.results.survival_curves import SurvivalCurves
 
 TIDY: Final = ("group", "cause", "time", "estimate", "std_error", "conf_low", "conf_high", "at_risk", "events")
 EVENT_FREE: Final = "(event-free)"
@@ -190,3 +203,144 @@ def _listed(values: float | Iterable[float]) -> list[float]:
     if isinstance(values, str | bytes):
         raise ArgumentError(f"times and shares must be numbers, not {values!r}", argument="times")
     return list(values) if isinstance(values, Iterable) else [values]
+
+
+SUPPRESSED = "N/A: too few people for the noise, so that the number would say nothing."
+COMPLETE = "Curves are of people who are complete in {columns} too, as the description is."
+STATED = (
+    "Curves are stated at the ends of {intervals} public intervals; limits hold at each end by itself and count "
+    "sampling and privacy noise. In between nothing was counted."
+)
+COUNTS = "Counts have noise of standard deviation {sd:.1f} each; people are noisy numbers."
+EXACT = "Kaplan-Meier estimates of public rows, followed to {end:g}, without noise."
+
+
+def report(curves: "SurvivalCurves", alpha: float) -> Report:
+    """Return the report of curves."""
+    private = curves.guarantee is not None
+    blocks = [named_values(_head(curves)), _groups(curves, alpha)]
+    if len(curves.groups) > 1:
+        blocks.append(_comparison(curves, alpha))
+    if curves.guarantee is not None:
+        rows = guarantee_rows(curves.guarantee, [each for _, each in curves.releases])
+        blocks.append(named_values(rows, title="Privacy"))
+    return Report(
+        title="Survival curves, differentially private" if private else "Survival curves of public rows",
+        heading="Survival curves",
+        blocks=blocks,
+        notes=_notes(curves),
+        badges=guarantee_badges(curves.guarantee),
+        ending=guarantee_details(curves.guarantee),
+    )
+
+
+def time(value: float) -> str:
+    """Return a time as text.
+
+    >>> time(365.25), time(float("inf")), time(float("nan"))
+    ('365.2', 'not reached', 'N/A')
+    """
+    if np.isnan(value):
+        return "N/A"
+    return "not reached" if np.isinf(value) else f"{value:.4g}"
+
+
+def _head(curves: "SurvivalCurves") -> list[tuple[str, str]]:
+    rows = [("Formula:", curves.formula)]
+    rows += [("Time in:", curves.unit_of_time)] if curves.unit_of_time else []
+    rows += [("Weights:", curves.weights)] if curves.weights else []
+    rows += [("Times:", "at the ends of intervals")] if curves.recorded == "at_ends" else []
+    rows += [("Complete in:", ", ".join(curves.complete_in))] if curves.complete_in else []
+    rows += [("Sites:", ", ".join(curves.sites))] if len(curves.sites) > 1 else []
+    return rows + [("No answer:", f"{site}: {reason}") for site, reason in curves.missing]
+
+
+def _groups(curves: "SurvivalCurves", alpha: float) -> Block:
+    median, mean = curves.median(alpha), curves.restricted_mean(alpha=alpha)
+    events = [curve.events(curves.times).sum() for curve in curves.curves()]
+    rows = []
+    for of_median, of_mean, happened in zip(median.to_dict("records"), mean.to_dict("records"), events, strict=True):
+        limits = [f"[{time(each['conf_low'])}, {time(each['conf_high'])}]" for each in (of_median, of_mean)]
+        known = bool(np.isfinite(of_median["people"]))
+        counts = [f"{of_median['people']:.0f}", f"{happened:.0f}"] if known else ["N/A", "N/A"]
+        rows.append([*counts, time(of_median["estimate"]), limits[0], time(of_mean["estimate"]), limits[1]])
+    names = [str(label) if label is not None else "all" for label in curves.groups]
+    level, end = f"{1.0 - alpha:.0%} limits", f"mean to {mean['time'].iloc[0]:g}"
+    return columns(["people", "events", "median", level, end, level], names, rows, title="By group")
+
+
+def _comparison(curves: "SurvivalCurves", alpha: float) -> Block:
+    apart = curves.restricted_mean(alpha=alpha, differences=True)
+    rows = [
+        [time(each["estimate"]), f"[{time(each['conf_low'])}, {time(each['conf_high'])}]", _p(each["p_value"])]
+        for each in apart.to_dict("records")
+    ]
+    names = [f"mean: {name}" for name in apart["contrast"]]
+    known = sum(curve.known for curve in curves.curves()) > 1
+    test = curves.logrank_test() if known else None
+    rows.append(["", "", "N/A"] if test is None else [f"{test.statistic:.2f} on {test.df} df", "", _p(test.p_value)])
+    return columns(["", f"{1.0 - alpha:.0%} limits", "p"], [*names, _name_of_test(curves)], rows, title="Comparison")
+
+
+def _name_of_test(curves: "SurvivalCurves") -> str:
+    return f"log-rank by {' and '.join(curves.strata)}" if curves.strata else "log-rank"
+
+
+def _p(value: float) -> str:
+    return "N/A" if np.isnan(value) else p_value(value)
+
+
+def _notes(curves: "SurvivalCurves") -> list[str]:
+    if curves.guarantee is None:
+        return [EXACT.format(end=curves.asked.ends[-1])]
+    sd = float(np.sqrt(sum(release.follow_up_sd**2 for _, release in curves.releases)))
+    notes = [STATED.format(intervals=len(curves.asked.ends)), COUNTS.format(sd=sd)]
+    notes += [COMPLETE.format(columns=", ".join(curves.complete_in))] if curves.complete_in else []
+    return notes if all(curve.known for curve in curves.curves()) else [*notes, SUPPRESSED]
+
+
+NUMBERS = ("time", "estimate", "model", "difference", "std_error", "conf_low", "conf_high")
+
+
+def compare(curves: "SurvivalCurves", result: object, over: object, *, alpha: float) -> pd.DataFrame:
+    """Return the comparison; see `hdpstats.results.SurvivalCurves.compare`."""
+    if not isinstance(result, Result):
+        raise ArgumentError(f"result must be that of a hazard model, not {type(result).__name__}", argument="result")
+    horizon, z = hazard_facts(result.facts).grid.horizon, normal_quantile(alpha)
+    people = population(result, result.public_rows, over)
+    frame, weights = people.frame.reset_index(drop=True), people.weights
+    lacking = [name for name in curves.grouping if name not in frame]
+    if lacking:
+        raise ArgumentError(f"over must have the curves' groups as columns: {', '.join(lacking)}", argument="over")
+    times = curves.times[curves.times <= horizon]
+    if not len(times):
+        raise ArgumentError("the model's last interval ends before the first end of the curves", argument="result")
+    group, predicted = _same_groups(curves, frame), _predicted(result, frame, times)
+    rows: list[tuple[Any, ...]] = []
+    for place, (label, curve) in enumerate(zip(curves.groups, curves.curves(), strict=True)):
+        own = (group == place) & np.isfinite(predicted).all(axis=1) & (weights > 0.0)
+        model = weights[own] @ predicted[own] / weights[own].sum() if own.any() else np.full(len(times), np.nan)
+        band = curve.survival(times, z)
+        apart = band.value - model
+        numbers = (times, band.value, model, apart, band.std_error, apart - z * band.std_error)
+        rows += [(label, *each) for each in zip(*numbers, apart + z * band.std_error, strict=True)]
+    return frame_of(rows, texts=("group",), numbers=NUMBERS)
+
+
+def _same_groups(curves: "SurvivalCurves", frame: pd.DataFrame) -> IntArray:
+    """Return the group of each row; -1 where it lacks a cell."""
+    place = np.zeros(len(frame), dtype=np.int64)
+    if not curves.grouping:
+        return place
+    table = PublicTable.from_frame(frame, Schema({name: curves.schema[name] for name in curves.grouping}))
+    known = table.complete(curves.grouping)
+    for name in curves.grouping:
+        codes = table.codes[name] if name in table.codes else np.nan_to_num(table.numbers[name]).astype(np.int64)
+        place = place * len(curves.levels(name)) + codes
+    return np.where(known, place, -1)
+
+
+def _predicted(result: Result, frame: pd.DataFrame, times: FloatArray) -> FloatArray:
+    """Return predicted survival (n, T)."""
+    found = result.predict_survival(frame, times.tolist(), ci=False)
+    return found["survival"].to_numpy(dtype=float).reshape(len(frame), len(times))

@@ -19,6 +19,7 @@ from hdpstats.records.query import LedgerEntry
 from hdpstats.results import disclosure
 from hdpstats.results.description_tables import (
     TIDY,
+    PublicCohort,
     differences,
     first_table,
     follow_up_frame,
@@ -28,7 +29,6 @@ from hdpstats.results.description_tables import (
     tidy_frame,
 )
 from hdpstats.results.plots import plot_differences
-from hdpstats.results.public_cohort import PublicCohort
 from hdpstats.results.serialization import Saved
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
 from hdpstats.results.tables import normal_quantile

@@ -24,7 +24,7 @@ from hdpstats.inference.survival_bands import (
     survival_between,
 )
 from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.mechanisms.description.spans import causes_of
+from hdpstats.mechanisms.description.people import causes_of
 from hdpstats.public.follow_up import FollowUp, risk_sets
 from hdpstats.public.log_rank import Score, exact_score
 from hdpstats.public.risk_sets import RiskSets, first_below

@@ -17,7 +17,7 @@ from hdpstats.mechanisms.description.follow_up import is_known, life_tables
 from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records.query import LedgerEntry
-from hdpstats.results import curves_report, disclosure, log_rank_test
+from hdpstats.results import curve_tables, disclosure, log_rank_test
 from hdpstats.results.curve_tables import CurveTables
 from hdpstats.results.description_tables import group_labels, labels_of
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
@@ -214,7 +214,7 @@ class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
             Columns group, time, estimate (of the curve), model, difference, std_error (of the curve: the model's error
             is not counted), conf_low, conf_high (of the difference).
         """
-        return curves_report.compare(self, result, over, alpha=alpha)
+        return curve_tables.compare(self, result, over, alpha=alpha)
 
     def levels(self, name: str) -> tuple[str, ...]:
         """Return the labels of a grouping column's levels."""
@@ -225,7 +225,7 @@ class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
         return disclosure.curves_disclosure(self)
 
     def _report(self, alpha: float = 0.05) -> Report:
-        return curves_report.report(self, alpha)
+        return curve_tables.report(self, alpha)
 
     def __repr__(self) -> str:
         cost = "public rows" if self.guarantee is None else str(self.guarantee)

@@ -11,8 +11,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats.display import Report, Reported
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.calibrated_weights import CalibratedWeights
-from hdpstats.inference.weighted_moments import WeightDistribution
+from hdpstats.inference.weighted_moments import CalibratedWeights, WeightDistribution
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.privacy.accountant import Guarantee

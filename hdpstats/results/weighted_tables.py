@@ -12,8 +12,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import Block, Report, columns, meter, named_values, number, percent, section
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.calibrated_weights import CalibratedWeights
-from hdpstats.inference.weighted_moments import WeightDistribution
+from hdpstats.inference.weighted_moments import CalibratedWeights, WeightDistribution
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number
 from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical

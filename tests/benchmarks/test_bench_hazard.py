@@ -7,7 +7,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from benchmarks.spells import drawn
 from benchmarks.workers.hdpstats_hazard import prepare
 from hdpstats.losses import LINKS
-from hdpstats.solvers.hazard import Likelihood, fit_hazard
+from hdpstats.solvers.hazard_likelihood import Likelihood, fit_hazard
 from tests.unit.solvers.hazards import use
 
 

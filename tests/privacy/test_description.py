@@ -15,8 +15,8 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.description import observed, site
 from hdpstats.mechanisms.description import people as mapping
+from hdpstats.mechanisms.description import site
 from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.query import UNITS, AtRisk, DescribedColumn, DescriptionQuery
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
@@ -96,7 +96,7 @@ def integers(query, frame, unit=None):
     """Return sums by group, cells and follow-up without noise."""
     people = mapping.people_of(query, table_of(frame, unit).admit(query.names))
     sums = mapping.sums_of(query, people).reshape(query.groups, query.dimension)
-    return sums, mapping.cells_of(query, people), observed.follow_up_of(query, people)
+    return sums, mapping.cells_of(query, people), people.follow_up_of(query, people)
 
 
 def persons(count=1000, seed=1):

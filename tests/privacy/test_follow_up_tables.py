@@ -15,7 +15,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.description import observed, people, site
+from hdpstats.mechanisms.description import people, site
 from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.query import UNITS, DescriptionQuery
 from hdpstats.noise import RoundedNormal, TwoSidedGeometric
@@ -64,7 +64,7 @@ def persons(count, seed):
 def table(query, frame, unit=None):
     """Return the counts without noise."""
     admitted = PrivateTable.from_frame(frame, SCHEMA, unit=unit).admit(query.names)
-    return observed.follow_up_of(query, people.people_of(query, admitted))
+    return people.follow_up_of(query, people.people_of(query, admitted))
 
 
 @cache
@@ -72,7 +72,7 @@ def tables_of_persons(name, count=250):
     """Return the counts of each person alone: people are mapped together, and counted one by one."""
     query, frame = QUERIES[name], persons(count, seed=1)
     mapped = people.people_of(query, PrivateTable.from_frame(frame, SCHEMA).admit(query.names))
-    return np.array([observed.follow_up_of(query, alone(mapped, [row])) for row in range(count)])
+    return np.array([people.follow_up_of(query, alone(mapped, [row])) for row in range(count)])
 
 
 def alone(mapped, rows):

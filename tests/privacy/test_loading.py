@@ -12,12 +12,12 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import whitened
 from hdpstats.losses import logistic
 from hdpstats.mechanisms import loading
-from hdpstats.mechanisms.description import units
+from hdpstats.mechanisms.description import people
 from hdpstats.solvers import kernels
 
 SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
 LOOPS = {
-    units: ("_places", "_squares"),
+    people: ("_places", "_squares"),
     whitened: ("whiten_columns",),
     logistic: ("residuals",),
     kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products"),

@@ -11,7 +11,7 @@ import pytest
 from hdpstats.formulas.baseline import dummies, spline
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.datasets import load_flchain, load_gbsg, load_nwtco, load_rotterdam
-from hdpstats.solvers.hazard import HazardData, HazardFit, Likelihood, fit_hazard
+from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, Likelihood, fit_hazard
 from tests.unit.solvers.hazards import use
 
 REFERENCE = json.loads((Path(__file__).parent / "hazard.json").read_text(encoding="utf-8"))

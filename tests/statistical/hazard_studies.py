@@ -11,7 +11,7 @@ import hdpstats.api as hdp
 from hdpstats._base.loops import progress
 from hdpstats.papers import unit_ball_trial
 from hdpstats.papers.nguyen_hui import Patients, objective_perturbation, output_perturbation
-from hdpstats.solvers.hazard import HazardData, fit_hazard
+from hdpstats.solvers.hazard_likelihood import HazardData, fit_hazard
 from tests.statistical.hazard_designs import DESIGNS, HazardDesign, Scene
 
 RIDGES = np.geomspace(1e-4, 10.0, 11)

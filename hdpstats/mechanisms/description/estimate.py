@@ -21,7 +21,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers, GroupSums
-from hdpstats.mechanisms.description.errors import sd_noise, share_noise
+from hdpstats.mechanisms.description.expected import sd_noise, share_noise
 from hdpstats.mechanisms.description.quartiles import PROBABILITIES, Quartile, quantiles
 from hdpstats.mechanisms.description.query import DescribedColumn
 from hdpstats.mechanisms.histogram.estimate import project

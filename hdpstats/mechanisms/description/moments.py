@@ -2,7 +2,7 @@ r"""From a description to averages of variables over the people of a fit: post-p
 
 With ``O`` people who count and a centred sum ``T`` an average is :math:`p = 1/2 + T / O`, in parts of its range. Its
 noise has the variance :math:`\sigma^2 (1 + v (p - 1/2)^2) / O^2`, ``v`` being the variance of the noise in ``O`` in
-units of :math:`\sigma^2` (`hdpstats.mechanisms.description.errors`).
+units of :math:`\sigma^2` (`hdpstats.mechanisms.description.expected`).
 
 Of people at risk, cells of follow-up tell the share as one less those who left before, or as those who left or stayed
 after, whichever is a sum of fewer cells.
@@ -17,7 +17,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, GroupSums
 from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.mechanisms.description.errors import share_noise
+from hdpstats.mechanisms.description.expected import share_noise
 from hdpstats.mechanisms.description.query import AtRisk, DescribedColumn
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 

@@ -1,19 +1,180 @@
 """From a person's rows to integers: total maps, person by person, and exact sums of what they give.
 
 What is summed and counted, and how far one person moves it, is in `hdpstats.mechanisms.description.site`.
+
+**Features** are whole numbers: what a person adds to a sum, computed of that person alone, to the last bit. A number
+``x`` of a column with the bounds ``l`` and ``u`` has the place ``p = (x - l) / (u - l)``, cut to [0, 1], with the
+feature ``p - 1/2``, and the square ``((p - c) / far)^2``, cut to [0, 1], with the feature of that less 1/2. Times a
+weight in [0, 1], and 0 where the cell is missing, they are at most 1/2 in size, and are rounded to multiples of 2^-20.
+
+From `SMALLEST_COMPILED` people on a compiled loop does the operations of numpy, in their order: the same integers.
+
+**Follow-up.** Several rows of a person become one span (`spans_of`), and people are counted by group and public
+interval (`follow_up_of`).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
+from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
-from hdpstats.mechanisms.description.spans import spans_of
-from hdpstats.mechanisms.description.units import in_units, number_in_units, square_in_units
 from hdpstats.schema.table import AdmittedTable
+
+
+def in_units(values: FloatArray) -> IntArray:
+    """Return features (n,) between -1/2 and 1/2 as whole numbers of 2^-20."""
+    return np.asarray(np.floor(np.clip(values, -0.5, 0.5) * UNITS + 0.5), dtype=np.int64)
+
+
+def number_in_units(
+    value: FloatArray, missing: BoolArray, weights: FloatArray, *, bounds: tuple[float, float]
+) -> IntArray:
+    """Return the features of places (n,) of numbers between bounds, in units."""
+    lower, upper = map(float, bounds)
+    if len(value) < SMALLEST_COMPILED:
+        place = np.clip((value - lower) / (upper - lower), 0.0, 1.0)
+        return in_units(weights * np.where(missing, 0.0, place - 0.5))
+    units = np.empty(len(value), dtype=np.int64)
+    _places(*_plain(value, missing, weights), lower, upper - lower, units)
+    return units
+
+
+def square_in_units(
+    value: FloatArray,
+    missing: BoolArray,
+    weights: FloatArray,
+    *,
+    bounds: tuple[float, float],
+    centre: float,
+    far: float,
+) -> IntArray:
+    """Return the features of squared distances (n,) of places from a centre, in units."""
+    lower, upper = map(float, bounds)
+    if len(value) < SMALLEST_COMPILED:
+        place = np.clip((value - lower) / (upper - lower), 0.0, 1.0)
+        square = np.clip(((place - float(centre)) / float(far)) ** 2, 0.0, 1.0)
+        return in_units(weights * np.where(missing, 0.0, square - 0.5))
+    units = np.empty(len(value), dtype=np.int64)
+    _squares(*_plain(value, missing, weights), lower, upper - lower, float(centre), float(far), units)
+    return units
+
+
+def _plain(value: FloatArray, missing: BoolArray, weights: FloatArray) -> tuple[FloatArray, BoolArray, FloatArray]:
+    """Return arrays of the one type that loops are compiled for."""
+    return (
+        np.require(value, np.float64, ["C", "W"]),
+        np.require(missing, np.bool_, ["C", "W"]),
+        np.require(weights, np.float64, ["C", "W"]),
+    )
+
+
+@compiled
+def _unit(feature: float, missing: bool, weight: float) -> Any:
+    left = weight * (0.0 if missing else feature)
+    left = min(max(left, -0.5), 0.5)
+    return bits_of(np.floor(left * UNITS + 0.5) + ROUNDER) - ROUNDER_BITS
+
+
+@compiled
+def _places(
+    value: FloatArray, missing: BoolArray, weights: FloatArray, lower: float, width: float, units: IntArray
+) -> None:
+    for i in range(len(units)):
+        place = min(max((value[i] - lower) / width, 0.0), 1.0)
+        units[i] = _unit(place - 0.5, missing[i], weights[i])
+
+
+@compiled
+def _squares(
+    value: FloatArray,
+    missing: BoolArray,
+    weights: FloatArray,
+    lower: float,
+    width: float,
+    centre: float,
+    far: float,
+    units: IntArray,
+) -> None:
+    for i in range(len(units)):
+        place = min(max((value[i] - lower) / width, 0.0), 1.0)
+        distance = (place - centre) / far
+        units[i] = _unit(min(max(distance * distance, 0.0), 1.0) - 0.5, missing[i], weights[i])
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class Spans:
+    """One span of follow-up per person, in the order of persons; everything here is private.
+
+    Attributes
+    ----------
+    start, stop : (n,) float64
+        When it begins and ends.
+    event : (n,) int64
+        What ended it: 0 for nothing, k for an event of cause k.
+    beyond : (n,) bool
+        Whether it reaches beyond the horizon.
+    absent : (n,) bool
+        Who has no row that says anything.
+    """
+
+    start: FloatArray
+    stop: FloatArray
+    event: IntArray
+    beyond: BoolArray
+    absent: BoolArray
+
+    def __repr__(self) -> str:
+        return "<spans>"
+
+
+def causes_of(codes: IntArray, level: int | None) -> IntArray:
+    """Return the cause of each end of follow-up, 0 for none: the code itself, or 1 where one level is the event."""
+    return codes if level is None else (codes == level).astype(np.int64)
+
+
+def spans_of(table: AdmittedTable, *, start: str, time: str, event: str, level: int | None = None) -> Spans:
+    """Return the span of each person who has a row, ordered as `people_of` orders them.
+
+    A row counts if it has start, stop and event and stops after it starts. A span begins with the earliest start. It
+    ends with the earliest event (of two at one time, that of the smaller code), else with the latest stop; an event
+    beyond the horizon is none. Where one ``level`` is the event, others are none. Gaps between rows count as
+    followed. A person's span depends on that person's rows alone.
+    """
+    persons = np.zeros(0, dtype=np.int64) if table.persons is None else table.persons
+    begin, end = table.numeric[start], table.numeric[time]
+    happened: Any = table.numeric[event] if event in table.numeric else table.codes[event]
+    late = table.beyond[time]
+    code = np.where(late, 0, causes_of(np.asarray(happened).astype(np.int64), level))
+    named, whose = np.unique(persons[persons >= 0], return_inverse=True)
+    n = len(named)
+    place = np.full(len(persons), n, dtype=np.int64)
+    place[persons >= 0] = whose
+    lacking = table.missing[start] | table.missing[time] | table.missing[event]
+    place = np.where(lacking | (begin >= end), n, place)
+
+    first, last, ended = np.full(n + 1, np.inf), np.full(n + 1, -np.inf), np.full(n + 1, np.inf)
+    stays = np.zeros(n + 1, dtype=np.bool_)
+    np.minimum.at(first, place, begin)
+    np.maximum.at(last, place, end)
+    np.logical_or.at(stays, place, late)
+    np.minimum.at(ended, np.where(code > 0, place, n), end)
+    at_end = (code > 0) & (place < n) & (end == ended[place])
+    cause = np.full(n + 1, np.iinfo(np.int64).max)
+    np.minimum.at(cause, np.where(at_end, place, n), np.where(at_end, code, 0))
+    failed = np.isfinite(ended[:-1])
+    absent = ~np.isfinite(first[:-1])
+    return Spans(
+        start=np.where(absent, 0.0, first[:-1]),
+        stop=np.where(absent, 0.0, np.where(failed, ended[:-1], last[:-1])),
+        event=np.where(failed, cause[:-1] if level is None else level, 0 if level is None else -1),
+        beyond=stays[:-1] & ~failed,
+        absent=absent,
+    )
 
 
 @final
@@ -155,3 +316,34 @@ def totals(place: IntArray, amounts: IntArray, size: int) -> IntArray:
         first = int(np.where(place == 0, amounts, 0).sum())
         return np.array([first, int(amounts.sum()) - first])
     return np.asarray(np.bincount(place, weights=amounts, minlength=size)).astype(np.int64)
+
+
+def follow_up_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
+    """Return the counts of the cells of follow-up, group by group; of a group interval by interval.
+
+    An interval has a cell for each cause and one for censorings; "stayed on" follows, then with a start a cell per
+    interval for people who begin in it, and "incomplete" after all groups. Who begins at time 0 is in no cell of
+    beginnings. Who is censored at the end of the last interval was at risk until then, and stayed on. Who begins at
+    that end or later, or ends no later than at the beginning, is incomplete.
+    """
+    asked = query.follow_up
+    if asked is None:
+        return np.zeros(0, dtype=np.int64)
+    intervals, width = len(asked.ends), asked.causes + 1
+    ends = np.array(asked.ends)
+    time, event = people.cells[asked.time], causes_of(people.cells[asked.event].astype(np.int64), asked.level)
+    interval = np.searchsorted(ends, time, side="left")
+    happened = np.where(event > 0, event - 1, asked.causes)
+    stayed = (interval >= intervals) | people.beyond | ((time == ends[-1]) & (event == 0))
+    cell = np.where(stayed, intervals * width, np.minimum(interval, intervals - 1) * width + happened)
+    lacking = people.missing[asked.time] | people.missing[asked.event] | (people.group == query.groups)
+    begins = np.zeros(len(cell), dtype=np.int64)
+    if asked.start is not None:
+        start = people.cells[asked.start]
+        begins = np.where(start > 0.0, np.searchsorted(ends, start, side="left") + 1, 0)
+        lacking |= people.missing[asked.start] | (start >= time) | (start >= ends[-1])
+    amounts, incomplete = in_counts(query, people), query.groups * asked.cells
+    counts = totals(np.where(lacking, incomplete, people.group * asked.cells + cell), amounts, query.follow_up_cells)
+    entering = ~lacking & (begins > 0)
+    entry = people.group * asked.cells + asked.exits + begins - 1
+    return counts + totals(np.where(entering, entry, incomplete), amounts * entering, query.follow_up_cells)

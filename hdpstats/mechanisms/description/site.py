@@ -22,7 +22,7 @@ Each feature is rounded to an integer number of :math:`2^{-20}`, at most :math:`
 exactly and in any order. The map from a person to integers is total and depends on that person's rows alone. Of a
 person with several rows (a unit) it is the first row that is complete in all columns of the query, else the first one;
 rows that name nobody are nobody's. Where follow-up has a beginning, the rows of a person are joined to one span
-(`hdpstats.mechanisms.description.spans`).
+(`hdpstats.mechanisms.description.people`).
 
 **Sensitivity of sums.** In the norm :math:`\|T\| = \sum_g \max_j |T_{gj}|`, with ``d`` sums in a group: 1 under
 replace-one and 1/2 under add-or-remove-one, in units of :math:`2^{20}`. *Proof.* Adding or removing a person adds or
@@ -78,8 +78,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.description.observed import follow_up_of
-from hdpstats.mechanisms.description.people import cells_of, people_of, sums_of
+from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.noise.distributions import box_variance

@@ -26,7 +26,7 @@ from hdpstats.formulas.baseline import spline
 from hdpstats.inference.draws import Generator
 from hdpstats.papers.trials import MOST_DRAWS, ball_noise, positive, seeded
 from hdpstats.records.model import MOST_INTERVALS, TimeGrid
-from hdpstats.solvers.hazard import HazardData, HazardFit, fit_hazard
+from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, fit_hazard
 
 MOST_KNOTS: Final = 20
 

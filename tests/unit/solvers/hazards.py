@@ -4,8 +4,7 @@ import numpy as np
 from scipy.special import expit, log_expit, log_ndtr
 from scipy.stats import norm
 
-from hdpstats.solvers.hazard import HazardData, Likelihood
-from hdpstats.solvers.hazard.likelihood import LARGEST_TABLE, table_size
+from hdpstats.solvers.hazard_likelihood import LARGEST_TABLE, HazardData, Likelihood, table_size
 
 
 def use(monkeypatch, method: str) -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.solvers.hazard import HazardData, HazardFit, fit_hazard
+from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, fit_hazard
 from tests.unit.solvers.hazards import expanded_derivatives, expanded_fit, spells, use
 
 LINKS = ("logit", "cloglog", "probit")

@@ -5,8 +5,9 @@ import pytest
 
 from hdpstats._base.compiled import compiled
 from hdpstats.losses import LINKS
-from hdpstats.solvers.hazard import HazardData, Likelihood, fit_hazard, kernels, likelihood
-from hdpstats.solvers.hazard.kernels import CellKernel, CumulativeHazards, TabulatedKernel
+from hdpstats.solvers import hazard_kernels, hazard_likelihood
+from hdpstats.solvers.hazard_kernels import CellKernel, CumulativeHazards, TabulatedKernel
+from hdpstats.solvers.hazard_likelihood import HazardData, Likelihood, fit_hazard
 from tests.unit.solvers.hazards import expanded_derivatives, spells, use
 
 KERNELS = [
@@ -81,7 +82,7 @@ def test_a_sample_starts_the_fit_and_does_not_change_it(link: str, monkeypatch: 
     )
     sampled = fit_hazard(data, link)
     with_sample = passes.count(24_000)
-    monkeypatch.setattr(likelihood, "SMALLEST_SAMPLE", 10**9)
+    monkeypatch.setattr(hazard_likelihood, "SMALLEST_SAMPLE", 10**9)
     whole = fit_hazard(data, link)
     assert with_sample < passes.count(24_000) - with_sample
     assert np.max(np.abs(sampled.theta - whole.theta)) < 1e-12
@@ -138,7 +139,7 @@ def test_the_table_would_show_fewer_nodes(monkeypatch: pytest.MonkeyPatch) -> No
     # What makes the comparisons above able to fail: with wider cells the error is visible.
     data = spells(27)
     theta = np.array([-1.0, 0.4, -0.2, 0.3, -0.1])
-    monkeypatch.setattr(kernels, "WIDTH", 6.0)
+    monkeypatch.setattr(hazard_kernels, "WIDTH", 6.0)
     found = with_kernel(monkeypatch, data, "logit", TabulatedKernel)
     here = found.at(theta)
     _, gradient, _ = expanded_derivatives(data, "logit", theta)

@@ -9,7 +9,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.validation import choice
 from hdpstats.losses import LINKS, HazardLink
-from hdpstats.solvers.hazard.kernels import (
+from hdpstats.solvers.hazard_kernels import (
     NEVER,
     CellKernel,
     CumulativeHazards,
