@@ -96,8 +96,8 @@ Read = Callable[[Any], Any]
 
 @final
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """Marks a field that functions of its own write and read: ``Annotated[pd.DataFrame, Stored(write, read)]``."""
+class WrittenBy:
+    """Marks a field that functions of its own write and read: ``Annotated[pd.DataFrame, WrittenBy(write, read)]``."""
 
     write: Write
     read: Read
@@ -242,7 +242,7 @@ def _choice(members: Mapping[str, Any]) -> Read:
 
 
 def _marked(annotation: Any, mark: object) -> tuple[Write, Read]:
-    if isinstance(mark, Stored):
+    if isinstance(mark, WrittenBy):
         return mark.write, lambda value: _made(mark.read, [value], {})
     write, read = _of_type(annotation)
     if mark == NAN_IS_NULL:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 
-from hdpstats.records.codec import Stored
+from hdpstats.records.codec import WrittenBy
 
 
 def frame_to_dict(frame: pd.DataFrame) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def frame_from_dict(entries: Any) -> pd.DataFrame:
     return pd.DataFrame(read, index=pd.RangeIndex(rows))
 
 
-Frame = Annotated[pd.DataFrame, Stored(frame_to_dict, frame_from_dict)]
+Frame = Annotated[pd.DataFrame, WrittenBy(frame_to_dict, frame_from_dict)]
 """A data frame as a field of a record."""
 
 

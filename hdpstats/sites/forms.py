@@ -27,7 +27,7 @@ from hdpstats._base.errors import (
 )
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Spend
-from hdpstats.records.codec import Record, Stored
+from hdpstats.records.codec import Record, WrittenBy
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -140,7 +140,7 @@ class AnalystAccount(Record):
 
     spent: Spend
     remaining: Spend | None
-    history: Annotated[pd.DataFrame, Stored(_columns, _history)]
+    history: Annotated[pd.DataFrame, WrittenBy(_columns, _history)]
 
     @classmethod
     def of(cls, analyst: str, ledger: Ledger) -> Self:

@@ -49,7 +49,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference.draws import Generator, dirichlet, generator, normal, perturbation
 from hdpstats.inference.weighted_moments import WeightDistribution
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.records.codec import Record, Stored
+from hdpstats.records.codec import Record, WrittenBy
 
 BATCH = 2**24
 """Numbers drawn at a time."""
@@ -67,7 +67,7 @@ def _repeated(entries: dict[str, Any]) -> FloatArray:
     return np.ascontiguousarray(distinct[np.array(entries["row"], dtype=np.int64)])
 
 
-Rows = Annotated[FloatArray, Stored(_distinct, _repeated)]
+Rows = Annotated[FloatArray, WrittenBy(_distinct, _repeated)]
 
 
 @final
