@@ -15,6 +15,7 @@ import pytest
 from _pytest.doctest import DoctestModule
 
 from hdpstats.noise import entropy
+from tests import few_draws as seldom
 from tests import known_noise, scratch, seeded
 
 SEED = "hdpstats"
@@ -137,6 +138,13 @@ def kernel_entropy(monkeypatch):
     """Let one test read the operating system's entropy as users do."""
     if seeded.INSTALLED:
         monkeypatch.setattr(entropy, "system_bytes", seeded.INSTALLED[-1].replaced)
+
+
+@pytest.fixture(scope="module")
+def few_draws():
+    """Draw standard errors seldom, in a module of tests that look at something else."""
+    with seldom.drawn():
+        yield
 
 
 @pytest.fixture

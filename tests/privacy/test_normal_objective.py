@@ -125,7 +125,7 @@ def worst_regression(query: ObjectiveQuery, relation: Relation) -> float:
                 pairs = [(one, rows((x, 1.0 - y, 1.0))), (one, rows((-x, y, 1.0)))]
             for pair in pairs:
                 both = [together([(others, 1.0), (each, 1.0)], 1) for each in pair]
-                found.append(delta_between(Loss(), sd, query, *both, epsilon, steps=6001))
+                found.append(delta_between(Loss(), sd, query, *both, epsilon, steps=3001))
     return max(found) / float(query.delta)
 
 
@@ -146,7 +146,7 @@ def worst_replacement() -> float:
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
     sd, epsilon = calibrated(query, person_loss, REPLACE)
     pair = [rows((1.0, slope, 1.0, 1.0), dimension=2) for slope in (6.0, -6.0)]
-    return delta_between(Loss(), sd, query, *pair, epsilon, steps=501) / float(query.delta)
+    return delta_between(Loss(), sd, query, *pair, epsilon, steps=201) / float(query.delta)
 
 
 def test_no_replacement_exceeds_the_delta() -> None:
@@ -198,7 +198,7 @@ def worst_hazard(relation: Relation, *, total: float = 2.0, radius: float = 2.0,
         pair = (one, other) if number % 2 else (other, one)
         shared = [(people[int(rng.integers(40))], float(rng.choice([3.0, 40.0])))] if number % 3 else []
         sets = [together([*shared, (each, 1.0)], 2) for each in pair]
-        found.append(delta_between(Parts(), sd, query, *sets, epsilon, steps=401))
+        found.append(delta_between(Parts(), sd, query, *sets, epsilon, steps=161))
     return max(found) / float(DELTA)
 
 

@@ -126,7 +126,7 @@ def worst(query: ObjectiveQuery, mechanism: PerturbedObjective) -> float:
     near, far = 2.0 * query.model.geometry.radius, 30.0 * query.model.geometry.radius
     intercept = query.model.geometry.intercept
     places = [(0, near), (1, near), (1, far), (2, far)]
-    found = [worst_neighbours(mechanism, others=k, reach=r, intercept=intercept) for k, r in places]
+    found = [worst_neighbours(mechanism, others=k, reach=r, intercept=intercept, polish=16) for k, r in places]
     for pair in found:
         assert pair.loss == float(privacy_loss(mechanism, pair))
     return max(pair.loss for pair in found)

@@ -14,6 +14,8 @@ from hdpstats.mechanisms.subsample.site import optimal_blocks
 from hdpstats.noise import BoxNoise
 from tests import known_noise
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SCHEMA = hdp.Schema(
     stay=hdp.Continuous(0, 20, complete=True),
     visits=hdp.Continuous(0, 25, complete=True),

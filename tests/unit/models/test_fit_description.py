@@ -11,6 +11,8 @@ from hdpstats.records.cohort import MomentKind
 from hdpstats.results import Result
 from tests import known_noise
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SCHEMA = hdp.Schema(
     age=hdp.Continuous(20, 90),
     size=hdp.Categorical(["s", "m", "l"]),

@@ -16,6 +16,8 @@ from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.several import RoundsQuery, RoundsRelease
 from hdpstats.sites import local
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 TRIAL = eight_interval_trial(3200, seed=5)
 PUBLIC, PRIVATE = TRIAL.frame.iloc[:200], TRIAL.frame.iloc[200:]
 DELTA = 1e-6

@@ -14,6 +14,8 @@ from hdpstats.records.several import RoundsQuery, RoundsRelease, SitesQuery, Sit
 from tests import chance
 from tests.support import FORMULA, SCHEMA, people
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 mpl.use("agg")
 
 PUBLIC = people(300, seed=99)

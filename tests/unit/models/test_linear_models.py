@@ -25,7 +25,7 @@ SCHEMA = hdp.Schema(
     w=hdp.Weight(2, complete=True),
 )
 LARGE = 1e6
-pytestmark = pytest.mark.filterwarnings("ignore:y may be a count")
+pytestmark = [pytest.mark.filterwarnings("ignore:y may be a count"), pytest.mark.usefixtures("few_draws")]
 
 
 def rows(n: int, seed: int) -> pd.DataFrame:

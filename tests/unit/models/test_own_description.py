@@ -18,6 +18,8 @@ from hdpstats.sites.local import LocalSite
 from tests import known_noise
 from tests.unit.models.test_fit_description import COMPLETE, FORMULA, HAZARD, PRIVATE, PUBLIC, SCHEMA, study_of
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 ADDED = {"relation": "add_or_remove_one", "n_max": 4000}
 
 

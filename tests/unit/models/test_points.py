@@ -14,6 +14,8 @@ from hdpstats.privacy.accountant import MechanismName
 from tests.support import CORNERS, people, replaced
 from tests.support import SCHEMA as CELLS
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SCHEMA = hdp.Schema(
     a=hdp.Continuous(-4, 4, complete=True),
     b=hdp.Continuous(-4, 4, complete=True),

@@ -10,6 +10,8 @@ from hdpstats.formulas import compile_design
 from hdpstats.schema.public import PublicTable
 from tests.support import people
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 SCHEMA = hdp.Schema(
     y=hdp.Binary(complete=True),
     x=hdp.Continuous(-3, 3, complete=True),

@@ -11,6 +11,8 @@ from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.records.several import SitesQuery, SitesRelease
 from tests.support import FORMULA, SCHEMA, people
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 PUBLIC = people(300, seed=99)
 SIZES = {"A": 3000, "B": 1500, "C": 300}
 BUDGET = hdp.Budget(epsilon=20, delta=1e-4)

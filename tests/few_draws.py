@@ -1,0 +1,26 @@
+"""Standard errors that are drawn seldom, for tests that look at what is released and not at how exact they are."""
+
+import contextlib
+from unittest import mock
+
+from hdpstats.inference import cohort, sandwich
+from hdpstats.mechanisms.clipped_newton import estimate as clipped_newton
+from hdpstats.mechanisms.clipped_newton import raked
+from hdpstats.mechanisms.public_hessian import estimate as public_hessian
+
+FEW = {
+    sandwich: {"DRAWS": 500},
+    cohort: {"AVERAGED": 12},
+    clipped_newton: {"DRAWS": 500},
+    raked: {"DRAWS": 40},
+    public_hessian: {"DRAWS": 250},
+}
+
+
+@contextlib.contextmanager
+def drawn():
+    """Let standard errors be made of few draws."""
+    with contextlib.ExitStack() as stack:
+        for module, numbers in FEW.items():
+            stack.enter_context(mock.patch.multiple(module, **numbers))
+        yield
