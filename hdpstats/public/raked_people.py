@@ -11,6 +11,7 @@ import numpy as np
 
 from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.whitened import whiten_columns
 from hdpstats.public.raking import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 
@@ -69,14 +70,12 @@ class WhitenedPeople:
 def whitened_people(geometry: Geometry, people: RakedPeople) -> WhitenedPeople:
     """Return raked people in a geometry."""
     first, (m, A) = int(geometry.intercept), geometry.arrays()
-    columns = np.moveaxis(people.X, 2, 0)
-    whitened = np.ones((geometry.dimension, *columns.shape[1:]))
-    z = whitened[first:]
-    np.matmul(A, (columns[first:] - m[:, None, None]).reshape(len(m), -1), out=z.reshape(len(m), -1))
+    whitened, square = np.array(np.moveaxis(people.X, 2, 0), order="C"), np.zeros(people.weights.shape)
+    whiten_columns(whitened[first:].reshape(len(m), -1), m, A, square.reshape(-1))
     return WhitenedPeople(
         raked=people,
         X=np.moveaxis(whitened, 0, 2),
-        mallows=mallows_weights(np.sum(z * z, axis=0), geometry),
+        mallows=mallows_weights(square, geometry),
         slopes=slice(first, None),
     )
 
@@ -106,28 +105,39 @@ def weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
 
 @compiled_reordered
 def _add_lower(columns: FloatArray, weights: FloatArray, out: FloatArray) -> None:
-    """Add products of columns (D, B, n), two at a time, to the lower triangles."""
+    """Add products of columns (D, B, n) to the lower triangles, two columns times two at a time.
+
+    Where their number is odd the last one stands for the one that lacks: its products are written twice, not added.
+    """
     D, B, n = columns.shape
-    lanes = np.empty(LANES)
+    weighted = np.empty((D, LANES))
     for b in range(B):
         for start in range(0, n, LANES):
             end = min(start + LANES, n)
-            weighted = lanes[: end - start]
+            rows = end - start
             for k in range(len(weights)):
                 of_rows = weights[k, b, start:end]
                 for i in range(D):
-                    own = columns[i, b, start:end]
-                    for row in range(len(weighted)):
-                        weighted[row] = own[row] * of_rows[row]
+                    own, to = columns[i, b, start:end], weighted[i]
+                    for row in range(rows):
+                        to[row] = own[row] * of_rows[row]
+                for i in range(0, D, 2):
+                    after = min(i + 1, D - 1)
+                    first, second = weighted[i], weighted[after]
                     for j in range(0, i + 1, 2):
-                        left, right = columns[j, b, start:end], columns[min(j + 1, i), b, start:end]
-                        first, second = 0.0, 0.0
-                        for row in range(len(weighted)):
-                            first += weighted[row] * left[row]
-                            second += weighted[row] * right[row]
-                        out[k, b, i, j] += first
-                        if j < i:
-                            out[k, b, i, j + 1] += second
+                        beside = min(j + 1, D - 1)
+                        left, right = columns[j, b, start:end], columns[beside, b, start:end]
+                        ll, lr, rl, rr = 0.0, 0.0, 0.0, 0.0
+                        for row in range(rows):
+                            ll += first[row] * left[row]
+                            lr += first[row] * right[row]
+                            rl += second[row] * left[row]
+                            rr += second[row] * right[row]
+                        total = out[k, b]
+                        ll, lr = total[i, j] + ll, total[i, beside] + lr
+                        rl, rr = total[after, j] + rl, total[after, beside] + rr
+                        total[i, j], total[i, beside] = ll, lr
+                        total[after, j], total[after, beside] = rl, rr
 
 
 def weighted_sums(X: FloatArray, w: FloatArray) -> FloatArray:

@@ -24,6 +24,7 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import compiled
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas import Design
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
@@ -204,9 +205,9 @@ class RakedVariables:
         first = weights @ x
         own = np.maximum(weights @ x**2 - first**2, 1e-3)
         stretch = np.sqrt(variances / own)
-        moved = (stretch * self.scale).T[:, :, None] * np.ascontiguousarray(x.T)[:, None, :]
-        moved += ((means - stretch * first) * self.scale + self.centre).T[:, :, None]
-        return np.clip(moved, *(self.bounds * self.scale + self.centre)[:, :, None, None], out=moved)
+        moved, level = np.empty((x.shape[1], *weights.shape)), (means - stretch * first) * self.scale + self.centre
+        _move(np.ascontiguousarray(x.T), stretch * self.scale, level, self.bounds * self.scale + self.centre, moved)
+        return moved
 
     def people(self, weights: FloatArray, numbers: FloatArray, at_risk: FloatArray) -> RakedPeople:
         """Return people of weights (B, n), numbers (kc, B, n) in the schema's unit and shares at risk (B, J)."""
@@ -219,6 +220,18 @@ class RakedVariables:
             at_risk=np.minimum.accumulate(np.clip(at_risk, 0.0, 1.0), axis=1),
             times=np.array([each.time for each in self.at_risk]),
         )
+
+
+@compiled
+def _move(columns: FloatArray, slope: FloatArray, level: FloatArray, bounds: FloatArray, out: FloatArray) -> None:
+    """Write columns (k, n) times slopes plus levels (B, k), cut to bounds (2, k), to ``out`` (k, B, n)."""
+    for j in range(len(columns)):
+        low, high = bounds[0, j], bounds[1, j]
+        for b in range(len(slope)):
+            a, c, to = slope[b, j], level[b, j], out[j, b]
+            for i in range(len(to)):
+                value = columns[j, i] * a + c
+                to[i] = low if value < low else (high if value > high else value)
 
 
 @final
