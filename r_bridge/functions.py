@@ -23,7 +23,7 @@ import rpy2.rinterface as ri
 
 import hdpstats.api as hdp
 from hdpstats.api import ArgumentError, HdpError
-from r_bridge import effects, figures, fits, handles, interrupts, results, studies
+from r_bridge import effects, fits, handles, interrupts, results, studies
 from r_bridge.arguments import check, converted, single_values
 from r_bridge.from_r import from_r
 from r_bridge.guard import RError, condition_class
@@ -49,9 +49,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **_public(studies),
     **_public(results),
     **_public(effects),
-    **_public(figures),
     **fits.FUNCTIONS,
-    **_public(results),
     **results.METHODS,
     "aggregate": handles.aggregate,
     "budget": hdp.Budget,

@@ -33,13 +33,12 @@ import numpy as np
 
 from hdpstats._base.errors import FormulaError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.affine import exactly
 from hdpstats.formulas.bases import expand, with_knots
 from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.expressions import Piecewise, Splines, bounds_of
 from hdpstats.formulas.lexer import tokenize
-from hdpstats.formulas.monomials import Atom, Columns, Monomial, Polynomial, TooLargeError
+from hdpstats.formulas.monomials import Atom, Columns, Monomial, Polynomial, TooLargeError, exactly
 from hdpstats.formulas.operations import Interval
 from hdpstats.formulas.parser import ParsedFormula, read_right_side
 from hdpstats.formulas.right_sides import right_sides

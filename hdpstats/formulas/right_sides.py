@@ -9,8 +9,7 @@ from fractions import Fraction
 from itertools import groupby
 from math import prod
 
-from hdpstats.formulas.affine import exactly
-from hdpstats.formulas.monomials import Atom, Monomial, Polynomial
+from hdpstats.formulas.monomials import Atom, Monomial, Polynomial, exactly
 from hdpstats.formulas.operations import LARGEST_EXPONENT
 
 _Key = tuple[tuple[str, ...], tuple[str, ...]]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.losses import MEANS, multinomial
-from hdpstats.results import hazard_plots, survival
+from hdpstats.results import survival, survival_plots
 from hdpstats.results.curves import CurveWithLimits, crossing
 from hdpstats.results.fitted import Fitted, check_identified, design_of, read_rows
 from hdpstats.results.standardised import slope
@@ -175,7 +175,7 @@ class Predictor(Fitted):
         risk stand below the axis; ``time_unit`` is as in `SurvivalCurves.plot`. Errors: `predict_survival`,
         `plot_coefficients`.
         """
-        return hazard_plots.plot_survival(
+        return survival_plots.plot_survival(
             self, frame, labels=labels, ci=ci, at_risk=at_risk, time_unit=time_unit, ax=ax
         )
 
@@ -192,7 +192,7 @@ class Predictor(Fitted):
         ``at`` is one public row; by default the curves are at the covariates of `plot_survival`. ``time_unit`` and
         errors are as there.
         """
-        return hazard_plots.plot_hazard(self, at, ci=ci, time_unit=time_unit, ax=ax)
+        return survival_plots.plot_hazard(self, at, ci=ci, time_unit=time_unit, ax=ax)
 
 
 def _predicted(fit: Fitted, frame: pd.DataFrame, *, ci: bool, alpha: float) -> "pd.Series[float] | pd.DataFrame":
