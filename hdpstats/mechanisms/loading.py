@@ -13,9 +13,10 @@ from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.whitened import whiten_columns
 from hdpstats.losses.logistic import logistic_residual
+from hdpstats.mechanisms.description.one_pass import add_stored
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units
 from hdpstats.mechanisms.person_loss.one_pass import read_nothing
-from hdpstats.schema.clipping import clip_numbers
+from hdpstats.schema.clipping import clip_numbers, mark_missing
 from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
 
 
@@ -53,5 +54,7 @@ def _run() -> None:
     absent = np.zeros(SMALLEST_COMPILED, dtype=np.bool_)
     number_in_units(numbers, absent, numbers, bounds=(0.0, 1.0))
     square_in_units(numbers, absent, numbers, bounds=(0.0, 1.0), centre=0.0, far=1.0)
+    mark_missing(fixed, False, absent)
+    add_stored(fixed, np.zeros(7), False, False, numbers, np.zeros(2, dtype=np.int64))
     clip_numbers(fixed, 0.0, 1.0, 0.0, False, numbers)
     read_nothing(fixed).loss_gradient(np.zeros(1))

@@ -1,7 +1,7 @@
 """The map of doubles to declared bounds, in one pass."""
 
 from hdpstats._base.compiled import compiled
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray
 
 
 @compiled
@@ -11,6 +11,17 @@ def clip_numbers(
     """Write numbers within bounds, ``fill`` where there is none; the bounds are the only numbers with two values."""
     for i in range(len(values)):
         values[i] = within(numbers[i], lower, upper, fill, two_valued)
+
+
+@compiled
+def mark_missing(numbers: FloatArray, two_valued: bool, lacking: BoolArray) -> None:
+    """Mark the rows whose cell holds no number of its column."""
+    if two_valued:
+        for i in range(len(lacking)):
+            lacking[i] |= is_none(numbers[i], True)
+    else:
+        for i in range(len(lacking)):
+            lacking[i] |= is_none(numbers[i], False)
 
 
 @compiled

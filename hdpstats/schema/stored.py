@@ -52,10 +52,16 @@ class Stored:
     @cached_property
     def missing(self) -> BoolArray:
         """Which cells are missing (n,)."""
-        numbers = self.numbers
-        if not self.left_out:
-            return np.zeros(len(numbers), dtype=np.bool_)
-        return ~((numbers == 0.0) | (numbers == 1.0)) if self.column.two_valued else np.isnan(numbers)
+        lacking = np.zeros(len(self.numbers), dtype=np.bool_)
+        self.mark_missing(lacking)
+        return lacking
+
+    def mark_missing(self, lacking: BoolArray) -> None:
+        """Mark the rows (n,) whose cell is missing."""
+        from hdpstats.schema.clipping import mark_missing
+
+        if self.left_out:
+            mark_missing(self.numbers, self.column.two_valued, lacking)
 
 
 def columns_of(columns: Mapping[str, Column], cells: Callable[[str], Any], *, rows: int) -> AdmittedTable:

@@ -68,8 +68,11 @@ class AdmittedTable(Parts["AdmittedTable"]):
     def complete(self) -> BoolArray:
         """Which rows (n,) have no missing cell in any of these columns: only they count."""
         lacking = np.zeros(self.rows, dtype=np.bool_)
-        for missing in self.missing.values():
-            lacking |= missing
+        for name in self.missing:
+            if name in self.stored:
+                self.stored[name].mark_missing(lacking)
+            else:
+                lacking |= self.missing[name]
         return ~lacking
 
     def map(self, find: Callable[["AdmittedTable"], _U]) -> list[_U]:

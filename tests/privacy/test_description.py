@@ -96,7 +96,7 @@ def integers(query, frame, unit=None):
     """Return sums by group, cells and follow-up without noise."""
     people = mapping.people_of(query, table_of(frame, unit).admit(query.names))
     sums = mapping.sums_of(query, people).reshape(query.groups, query.dimension)
-    return sums, mapping.cells_of(query, people), people.follow_up_of(query, people)
+    return sums, mapping.cells_of(query, people), mapping.follow_up_of(query, people)
 
 
 def persons(count=1000, seed=1):

@@ -12,12 +12,18 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import whitened
 from hdpstats.losses import logistic
 from hdpstats.mechanisms import loading
+from hdpstats.mechanisms.description import one_pass as in_one_pass
 from hdpstats.mechanisms.description import people
+from hdpstats.mechanisms.person_loss import one_pass
+from hdpstats.schema import clipping
 from hdpstats.solvers import kernels
 
 SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
 LOOPS = {
     people: ("_places", "_squares"),
+    in_one_pass: ("add_stored",),
+    one_pass: ("add_scores",),
+    clipping: ("clip_numbers", "mark_missing"),
     whitened: ("whiten_columns",),
     logistic: ("residuals",),
     kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products"),
@@ -48,7 +54,7 @@ def test_code_that_cannot_be_loaded_tells_nothing_of_the_number_of_rows(monkeypa
     hdpf.logit("y ~ x", data=public).fit(epsilon=1)  # the number of rows is public, and numpy is enough
 
 
-def test_what_is_loaded_is_what_an_answer_runs(monkeypatch) -> None:
+def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
     seen: dict[str, set[tuple[object, ...]]] = {}
     for module, names in LOOPS.items():
         for name in names:
@@ -59,7 +65,10 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch) -> None:
                 loop(*given)
 
             monkeypatch.setattr(module, name, spy)
-    monkeypatch.setattr(loading, "whiten_columns", whitened.whiten_columns)
+    for module in (whitened, in_one_pass, clipping):
+        for name in LOOPS[module]:
+            if hasattr(loading, name):
+                monkeypatch.setattr(loading, name, getattr(module, name))
     loading.load.cache_clear()
     loading.load()
     loaded, seen = seen, {}
@@ -69,5 +78,9 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch) -> None:
     assert set(seen) - described == {"whiten_columns", "_logistic_sum", "_products", "_rounded_products"}
     hdpf.poisson("x ~ y", data=private).fit(epsilon=1)
     hdp.describe(private, ["x"], epsilon=1)
+    people(2 * SMALLEST_COMPILED).to_parquet(tmp_path / "0.parquet")
+    in_files = hdp.Study(private=tmp_path, schema=SCHEMA, budget=hdp.Budget(epsilon=9))
+    hdpf.logit("y ~ x", data=in_files).fit(epsilon=1)
+    hdp.describe(in_files, ["x"], epsilon=1)
     assert set(seen) == set(loaded) - {"residuals"}  # of people's own scores
     assert all(types <= loaded[name] for name, types in seen.items())

@@ -10,6 +10,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.lanes import LANES, products
 from hdpstats.formulas import compile_design
+from hdpstats.mechanisms.description.people import number_in_units, square_in_units, sums_of_stored
 from hdpstats.mechanisms.person_loss.one_pass import TILE
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.records.model import RegressionModel
@@ -104,6 +105,24 @@ def test_the_score_of_a_row_is_the_same_at_every_place(loss) -> None:
             without = pa.concat_tables([table.slice(40, before), table.slice(300, 9)])
             moved = integers(loss, stored(others), theta)[0] - integers(loss, stored(without), theta)[0]
             np.testing.assert_array_equal(moved, alone)
+
+
+@pytest.mark.parametrize("far", [0.5, 0.7])
+@pytest.mark.parametrize("name", ["x", "filled", "two", "both", "time"])
+def test_sums_of_a_column_as_it_is_stored_are_those_of_its_values(name: str, far: float) -> None:
+    table = stored(cells())
+    weights = np.random.default_rng(2).choice([0.0, 0.3, 1.0], ROWS)
+    column, terms = SCHEMA[name], {"bounds": (-1.5, column_end(name)), "centre": 1 - far, "far": far}
+    found = sums_of_stored(table.stored[name], weights, **terms)
+    people = table.numeric[name], table.missing[name], weights
+    number = number_in_units(*people, bounds=terms["bounds"])
+    assert found == (number.sum(), square_in_units(*people, **terms).sum())
+    assert column.missing is not None or table.missing[name].any()
+
+
+def column_end(name: str) -> float:
+    """Return an end of what is described, inside the bounds of some columns."""
+    return {"x": 2.25, "time": 5.0}.get(name, 0.9)
 
 
 @pytest.mark.parametrize(("k", "d"), [(1, 1), (4, 4), (5, 5), (11, 7), (20, 20)])

@@ -13,15 +13,18 @@ From `SMALLEST_COMPILED` people on a compiled loop does the operations of numpy,
 interval (`follow_up_of`).
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, final
+from collections import ChainMap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast, final
 
 import numpy as np
 
 from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.mechanisms.description.one_pass import sums_of_stored
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
+from hdpstats.schema.stored import Stored
 from hdpstats.schema.table import AdmittedTable
 
 
@@ -194,13 +197,16 @@ class DescribedPeople:
         From 0 to 1.
     beyond : bool array (n,)
         Who was followed up beyond the horizon.
+    stored : mapping of str to Stored
+        Numeric columns of a file before their map, where a person is a row.
     """
 
-    cells: dict[str, FloatArray | IntArray]
-    missing: dict[str, BoolArray]
+    cells: Mapping[str, FloatArray | IntArray]
+    missing: Mapping[str, BoolArray]
     group: IntArray
     weights: FloatArray
     beyond: BoolArray
+    stored: Mapping[str, Stored] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "<people>"
@@ -208,67 +214,79 @@ class DescribedPeople:
 
 def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
     """Return the row of each person that is described, and what it counts for: a total map, person by person."""
-    complete = np.ones(table.rows, dtype=np.bool_)
-    for name in query.names:
-        complete &= ~table.missing[name]
-    rows = _first_rows(table, complete)
-    values = {name: (table.numeric if name in table.numeric else table.codes)[name][rows] for name in query.names}
-    missing = {name: table.missing[name][rows] for name in query.names}
-    group = np.zeros(len(rows), dtype=np.int64)
+    asked = query.follow_up
+    values: Mapping[str, FloatArray | IntArray] = ChainMap(cast("Any", table.numeric), cast("Any", table.codes))
+    missing, complete = table.missing, table.complete
+    beyond = np.zeros(table.rows, dtype=np.bool_) if asked is None else table.beyond[asked.time]
+    if table.persons is not None:
+        rows = _first_rows(table.persons, complete)
+        values = {name: values[name][rows] for name in query.names}
+        missing = {name: missing[name][rows] for name in query.names}
+        complete, beyond = complete[rows], beyond[rows]
+    group = np.zeros(len(complete), dtype=np.int64)
     for name, levels in zip(query.grouping, query.levels_of_groups, strict=True):
         group = group * levels + values[name].astype(np.int64)
-    out = np.zeros(len(rows), dtype=np.bool_)
+    out = np.zeros(len(complete), dtype=np.bool_)
     for name in (*query.extra, *query.grouping):
         out |= missing[name]
     if query.complete:
-        out |= ~complete[rows]
-    weights = np.ones(len(rows))
+        out |= ~complete
+    weights = np.ones(len(complete))
     if query.weights is not None:
         weights = np.clip(values[query.weights] / query.largest_weight, 0.0, 1.0)
-    asked = query.follow_up
-    beyond = np.zeros(len(rows), dtype=np.bool_) if asked is None else table.beyond[asked.time][rows]
     if asked is not None and asked.start is not None and table.persons is not None:
         joined = spans_of(table, start=asked.start, time=asked.time, event=asked.event, level=asked.level)
-        values |= {asked.start: joined.start, asked.time: joined.stop, asked.event: joined.event}
-        missing |= dict.fromkeys(asked.names, joined.absent)
+        values = {**values, asked.start: joined.start, asked.time: joined.stop, asked.event: joined.event}
+        missing = {**missing, **dict.fromkeys(asked.names, joined.absent)}
         beyond = joined.beyond
     return DescribedPeople(
-        cells=values, missing=missing, group=np.where(out, query.groups, group), weights=weights, beyond=beyond
+        cells=values,
+        missing=missing,
+        group=np.where(out, query.groups, group),
+        weights=weights,
+        beyond=beyond,
+        stored=table.stored if table.persons is None else {},
     )
 
 
-def _first_rows(table: AdmittedTable, complete: BoolArray) -> IntArray:
+def _first_rows(persons: IntArray, complete: BoolArray) -> IntArray:
     """Return one row of each person: the first complete one, else the first; rows that name nobody are left out."""
-    if table.persons is None:
-        return np.arange(table.rows)
-    order = np.lexsort((np.arange(table.rows), ~complete, table.persons))
-    persons = table.persons[order]
-    first = np.diff(persons, prepend=-1) > 0
+    order = np.lexsort((np.arange(len(persons)), ~complete, persons))
+    first = np.diff(persons[order], prepend=-1) > 0
     return np.asarray(order[first])
 
 
 def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
     """Return the features of the people (n,) in units, one after the other, in the order of a block."""
-    weights = people.weights
-    if query.leading:
-        yield in_units(weights / 2)
-    if query.leading == 2:
-        yield in_units(weights**2 / 2)
+    yield from _of_people(query, people)
     for column in query.columns:
-        missing, value = people.missing[column.name], people.cells[column.name]
-        if column.counts_missing(complete=query.complete):
-            yield in_units(weights * np.where(missing, 0.5, -0.5))
-        yield from _of_value(column, value, missing, weights)
+        yield from _of_missing(query, column, people)
+        yield from _of_value(column, people)
+    yield from _of_times(query, people)
+
+
+def _of_people(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
+    if query.leading:
+        yield in_units(people.weights / 2)
+    if query.leading == 2:
+        yield in_units(people.weights**2 / 2)
+
+
+def _of_missing(query: DescriptionQuery, column: DescribedColumn, people: DescribedPeople) -> Iterator[IntArray]:
+    if column.counts_missing(complete=query.complete):
+        yield in_units(people.weights * np.where(people.missing[column.name], 0.5, -0.5))
+
+
+def _of_times(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
     if query.at_risk is not None:
         followed, missing = people.cells[query.at_risk.time], people.missing[query.at_risk.time]
         for time in query.at_risk.after:
-            yield in_units(weights * np.where(missing, 0.0, np.where(followed > time, 0.5, -0.5)))
+            yield in_units(people.weights * np.where(missing, 0.0, np.where(followed > time, 0.5, -0.5)))
 
 
-def _of_value(
-    column: DescribedColumn, value: FloatArray | IntArray, missing: BoolArray, weights: FloatArray
-) -> Iterator[IntArray]:
+def _of_value(column: DescribedColumn, people: DescribedPeople) -> Iterator[IntArray]:
     """Return the centred, weighted features (n,) of values in units, 0 where a cell is missing."""
+    missing, value, weights = people.missing[column.name], people.cells[column.name], people.weights
     if column.levels:
         for level in range(column.levels - 1):
             yield in_units(weights * np.where(missing, 0.0, np.where(value == level, 0.5, -0.5)))
@@ -281,11 +299,29 @@ def _of_value(
 
 def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     """Return the sums of all features in units, group by group: exact, in any order."""
-    sums = np.zeros((query.groups, query.dimension), dtype=np.int64)
-    if query.dimension:
-        for place, feature in enumerate(features_of(query, people)):
-            sums[:, place] = totals(people.group, feature, query.groups + 1)[:-1]
-    return sums.ravel()
+
+    def added(features: Iterator[IntArray]) -> list[IntArray]:
+        return [totals(people.group, feature, query.groups + 1)[:-1] for feature in features]
+
+    if not query.dimension:
+        return np.zeros(0, dtype=np.int64)
+    counted = np.where(people.group == 0, people.weights, 0.0) if query.groups == 1 and people.stored else None
+    sums = added(_of_people(query, people))
+    for column in query.columns:
+        sums += added(_of_missing(query, column, people))
+        if counted is not None and column.name in people.stored and not column.levels:
+            sums += _sums_of_stored(column, people.stored[column.name], counted)
+        else:
+            sums += added(_of_value(column, people))
+    sums += added(_of_times(query, people))
+    return np.stack(sums, axis=1).ravel()
+
+
+def _sums_of_stored(column: DescribedColumn, stored: Stored, weights: FloatArray) -> list[IntArray]:
+    """Return the sums of the features of a column of one group in one pass over its cells."""
+    bounds = (column.lower, column.upper)
+    sums = sums_of_stored(stored, weights, bounds=bounds, centre=column.centre, far=column.far)
+    return [np.array([each]) for each in (sums if column.squares is None else sums[:1])]
 
 
 def cells_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
