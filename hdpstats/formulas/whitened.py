@@ -25,11 +25,19 @@ def whitened_rows(design: Design, geometry: Geometry, table: AdmittedTable) -> R
     """
     if table.rows < SMALLEST_COMPILED:
         return whiten(geometry, design.matrix(table))
+    return _by_columns(geometry, design.by_columns(table))
+
+
+def whitened_matrix(geometry: Geometry, X: FloatArray) -> Rows:
+    """Return ``whiten(geometry, X)`` of design rows (n, D), to the last bit, kept as `whitened_rows` does."""
+    return whiten(geometry, X) if len(X) < SMALLEST_COMPILED else _by_columns(geometry, np.array(X.T, order="C"))
+
+
+def _by_columns(geometry: Geometry, columns: FloatArray) -> Rows:
+    """Return the rows whose columns (D, n) are replaced by whitened ones."""
     m, A = geometry.arrays()
-    first = int(geometry.intercept)
-    columns = design.by_columns(table)
-    square = np.zeros(table.rows)
-    whiten_columns(columns[first:], m, A, square)
+    square = np.zeros(columns.shape[1])
+    whiten_columns(columns[int(geometry.intercept) :], m, A, square)
     return Rows(X=columns.T, weights=mallows_weights(square, geometry))
 
 

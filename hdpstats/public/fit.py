@@ -19,6 +19,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.response import Response
+from hdpstats.formulas.whitened import whitened_matrix
 from hdpstats.losses import PredictorLoss
 from hdpstats.public.absent import completed, unknown_directions
 from hdpstats.public.moments import (
@@ -36,7 +37,7 @@ from hdpstats.public.moments import (
 )
 from hdpstats.public.raked_people import WhitenedPeople, whitened_people
 from hdpstats.public.raking import PublicVariables, RakedPeople
-from hdpstats.records.geometry import Geometry, mallows_weights, whiten
+from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -219,7 +220,7 @@ def whitened_public(
 ) -> WhitenedPublic:
     """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
     geometry = design.whitening(rows.X)
-    whitened = whiten(geometry, rows.X)
+    whitened = whitened_matrix(geometry, rows.X)
     fit = None
     if rows.y is not None:
         real = np.ones(len(rows.X), dtype=bool) if rows.groups is None else rows.groups == 0
