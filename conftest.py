@@ -28,6 +28,7 @@ hypothesis.settings.register_profile(
     derandomize=True,
     deadline=None,
     database=None,
+    max_examples=50,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.register_profile(

@@ -116,7 +116,7 @@ def test_draws_have_the_distribution(name: str) -> None:
         rows = people((1.0, 1.0), copies=40)
     query = replace(query, ridge=Fraction(60)) if name == "inside" else query
     constants = coarse(replace(query, proposals=10**6), steps=(3, 2))
-    drawn = [_place(sampling.run(query, constants, rows), constants) for _ in range(1200)]
+    drawn = [_place(sampling.run(query, constants, rows), constants) for _ in range(950)]
     distribution = chance.OutcomeDistribution(enumerated(query, constants, rows))
     hotter = replace(constants, temperature=constants.temperature * 2)
     chance.tells(distribution, drawn, chance.OutcomeDistribution(enumerated(query, hotter, rows)))
@@ -403,7 +403,7 @@ def test_many_coefficients_would_rarely_be_accepted() -> None:
 @pytest.mark.parametrize("model", [logit, hazard])
 def test_a_fit_by_sampling(model: object) -> None:
     """Releases are the lowest points themselves: no chance. The distribution of draws around them is tested above."""
-    made = study(500)
+    made = study(250)
     result = model(made).fit(epsilon=5.0, delta=1e-3, mechanism="exponential")
     assert result.facts.method == "exponential sampling, whitened by public rows"
     assert (result.guarantee.epsilon, result.guarantee.delta) == (5, Fraction(1, 1000))
