@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.covariance import ledoit_wolf as reference_shrinkage
 
+from hdpstats.formulas.whitened import whitened_matrix
 from hdpstats.records.geometry import Geometry, Source, from_box, from_public, ledoit_wolf, mallows_weights, whiten
 
 
@@ -28,6 +29,16 @@ def test_public_rows_become_round(d):
     z = whiten(public(X), X).X[:, 1:]
     assert np.abs(z.mean(axis=0)).max() < 1e-8
     assert np.abs(np.cov(z.T).reshape(d, d) - np.eye(d)).max() < 0.05
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+def test_public_rows_are_whitened_by_columns_to_the_same_bits(intercept):
+    X = design(700, 5, intercept=intercept)
+    geometry = public(X, intercept=intercept)
+    one, two = whiten(geometry, X), whitened_matrix(geometry, X)
+    assert np.array_equal(one.X, two.X)
+    assert np.array_equal(one.weights, two.weights)
+    assert two.X.T.flags.c_contiguous
 
 
 def test_rows_that_are_only_scaled_are_not_round():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdpstats.inference import draws
-from hdpstats.inference.pooling import DEGREES, SCALE, disagreement, expected_covariance, pool
+from hdpstats.inference.pooling import DEGREES, SCALE, disagreement, expected_covariance, pool, pooled_point
 from hdpstats.losses import LogisticLoss
 from hdpstats.public.fit import likelihood_fit
 from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column
@@ -119,6 +119,13 @@ def test_what_is_predicted_is_reported_where_people_are_alike():
     # more than where people are known to be alike, less than either source alone
     least = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(fit.covariance))
     assert np.all(np.diag(expected_covariance(private, fit)) > np.diag(least))
+
+
+def test_the_point_alone_is_that_of_pooling():
+    rng = np.random.default_rng(6)
+    root = rng.standard_normal((3, 3))
+    private, fit, u = 0.02 * root @ root.T, fit_of(np.diag([0.1, 0.2, 0.05])), rng.standard_normal(3)
+    assert pooled_point(u, private, fit) == pytest.approx(pool(u, private, fit).point, rel=1e-12)
 
 
 def test_scales_that_were_drawn_before_are_kept():

@@ -6,7 +6,7 @@ import pytest
 from hdpstats.public.raked_people import LANES, weighted_squares
 
 
-@pytest.mark.parametrize("columns", [1, 2, 5])
+@pytest.mark.parametrize("columns", [1, 2, 4, 5])
 def test_second_moments_are_sums_over_rows(columns):
     rng, n = np.random.default_rng(5), LANES + 7
     X, w = rng.standard_normal((2, n, columns)), rng.random((3, 2, n))
