@@ -169,23 +169,18 @@ def test_an_undeclared_column_changes_nothing_that_is_seen():
     assert watch(PRIVATE.assign(name=[object()] * RECORDS), "box") == ordinary("box")
 
 
-@pytest.fixture
-def admitted(monkeypatch):
-    """Return a function that gives the admitted cells of a fit, by column."""
-    kept = []
-    admit = PrivateTable.admit
+def admitted(model):
+    """Return the admitted cells of a fit, by column."""
+    kept, admit = [], PrivateTable.admit
 
     def keep(table, names, **options):
         kept.append(admit(table, names, **options))
         return kept[-1]
 
-    def read(model):
-        kept.clear()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(PrivateTable, "admit", keep)
         model.fit(epsilon=1.0)
-        return {**kept[-1].numeric, **kept[-1].codes}
-
-    monkeypatch.setattr(PrivateTable, "admit", keep)
-    return read
+    return {**kept[-1].numeric, **kept[-1].codes}
 
 
 def inferred(cells):
@@ -196,9 +191,15 @@ def inferred(cells):
         return cells
 
 
+@seeded.remembered
+def ordinary_cells():
+    """Return the cells that are admitted of the ordinary rows."""
+    return admitted(hdpf.logit(FORMULA, data=study_of(PRIVATE)))
+
+
 @pytest.mark.parametrize("corner", CORNERS)
-def test_one_cell_does_not_change_how_the_others_are_read(corner, admitted):
-    before = admitted(hdpf.logit(FORMULA, data=study_of(PRIVATE)))
+def test_one_cell_does_not_change_how_the_others_are_read(corner):
+    before = ordinary_cells()
     neighbour = replaced(PRIVATE, ["y", *COVARIATES], CORNERS[corner])
     others = np.arange(RECORDS) != 7
     for frame in (neighbour, neighbour.apply(inferred)):
@@ -211,10 +212,16 @@ def arrays(endog, exog):
     return hdp.Logit(endog, exog, exog_bounds=[(-3, 3)], budget=hdp.Budget(epsilon=1))
 
 
+@seeded.remembered
+def cells_of_ordinary_arrays():
+    """Return the cells that are admitted of the ordinary rows in arrays."""
+    return admitted(arrays(PRIVATE["y"].tolist(), PRIVATE["x"].tolist()))
+
+
 @pytest.mark.parametrize("corner", [corner for corner in CORNERS if corner != "evil"])  # numpy itself asks evil cells
-def test_one_cell_does_not_change_how_other_cells_of_arrays_are_read(corner, admitted):
+def test_one_cell_does_not_change_how_other_cells_of_arrays_are_read(corner):
     endog, exog = PRIVATE["y"].tolist(), PRIVATE["x"].tolist()
-    before = admitted(arrays(endog, exog))
+    before = cells_of_ordinary_arrays()
     hostile = [*exog[:-1], CORNERS[corner]], [*endog[:-1], CORNERS[corner]]
     for after in (admitted(arrays(endog, hostile[0])), admitted(arrays(hostile[1], exog))):
         for name in ("x1", "y"):
