@@ -217,7 +217,8 @@ def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) ->
     linear *= 7.0 / np.linalg.norm(linear)
     centre, ridge = np.array(query.centre), float(query.ridge)
     objective = people.objective(ridge=np.full(D, ridge), centre=centre, linear=linear)
-    truth = np.array([float(value) for value in refine(objective, start=centre, radius=Fraction(1, 10**12)).theta])
+    near = approach(objective, start=centre, near=effort.work.near)[0]
+    truth = np.array([float(value) for value in refine(objective, start=near, radius=Fraction(1, 10**12)).theta])
     size = float(np.linalg.norm(centre)) + math.sqrt(2.0 * effort.work.excess / ridge)
     assert people.count <= effort.count
     assert np.linalg.norm(truth) <= size
@@ -282,7 +283,8 @@ def test_without_newton_the_public_steps_reach_the_radius(name: str, monkeypatch
     effort = effort_of(query, person_loss, noise=0.0, records=12)
     centre = np.array(query.centre)
     objective = people.objective(ridge=np.full(D, float(query.ridge)), centre=centre, linear=np.zeros(D))
-    truth = refine(objective, start=centre, radius=Fraction(1, 10**20)).theta
+    near = approach(objective, start=centre, near=effort.work.near)[0]
+    truth = refine(objective, start=near, radius=Fraction(1, 10**20)).theta
 
     def failing(problem: object, *, start: np.ndarray, budget: object) -> Solution:
         return Solution(theta=start + math.nan, gradient_norm=math.inf, radius=math.inf)
