@@ -174,11 +174,16 @@ sizes = np.array([250, 1_000, 4_000, 16_000, 64_000])
 parties, epsilon, width = 5, 1.0, 1.5
 
 
-def of_blocks(records, repeats=400):
+def repeats(records):
+    """Return how often to simulate: less often where that takes long."""
+    return 400 if records <= 4_000 else 150
+
+
+def of_blocks(records):
     """Return the mean squared error of the averaged rates of blocks, times M N I, and the predicted one."""
     best = paper.best_blocks(parties=parties, records=records, epsilon=epsilon, width=width)
     terms = {"parties": parties, "records": records, "epsilon": epsilon, "blocks": int(min(best, records // 25))}
-    found = paper.repeat_dsaa(rate, **terms, repeats=repeats, seed=records)
+    found = paper.repeat_dsaa(rate, **terms, repeats=repeats(records), seed=records)
     predicted = paper.mse_blocks(**terms, width=width, information=1.0)
     return float(np.mean((found - 1.0) ** 2)) * parties * records, predicted * parties * records
 
@@ -186,7 +191,7 @@ def of_blocks(records, repeats=400):
 def of_statistics(records, epsilon):
     """Return the same for the log-odds of an event."""
     terms = {"parties": parties, "records": records, "epsilon": epsilon, "width": 1.0, "information": information}
-    found = error_of_statistics(epsilon, records=records, parties=parties)
+    found = error_of_statistics(epsilon, records=records, parties=parties, repeats=repeats(records))
     return found, paper.mse_statistics(**terms) * parties * records * information
 
 
@@ -397,7 +402,7 @@ plt.show()
 # wrong. With $M$ results, $(\hat\theta - \theta) / s$ follows Student's distribution with $M - 1$ degrees of freedom,
 # $s$ being computed from their spread (Hartung and Knapp; Sidik and Jonkman).
 #
-# Counts of visits with three times the variance of a Poisson distribution, at eight sites, forty times:
+# Counts of visits with three times the variance of a Poisson distribution, at eight sites, twenty-four times:
 
 # %%
 visits = hdp.Schema(visits=hdp.Continuous(0, 60, complete=True))
@@ -414,9 +419,9 @@ def intervals():
 
 
 found = pd.DataFrame(
-    {kind: limits[0].item() < 3.0 < limits[1].item() for kind, limits in intervals().items()} for _ in range(40)
+    {kind: limits[0].item() < 3.0 < limits[1].item() for kind, limits in intervals().items()} for _ in range(24)
 )
-print("intervals that hold the true mean, of 40:", found.sum().to_dict())
+print("intervals that hold the true mean, of 24:", found.sum().to_dict())
 print("across sites more often:", bool(found["across_sites"].sum() > found["model"].sum()))
 
 # %% [markdown]

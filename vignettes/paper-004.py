@@ -174,7 +174,7 @@ small_steps = {"corrected": True, "step_size": 1e-5, "decay": 0.0}
 
 def chain(epsilon, **version):
     """Return the MRE of the second half of a chain of Algorithm 4."""
-    path = paper.psgld(patients, epsilon=epsilon, seed=1, steps=6_000, keep=10, **version)
+    path = paper.psgld(patients, epsilon=epsilon, seed=1, steps=4_000, keep=10, **version)
     return mre(path[len(path) // 2 :])
 
 

@@ -142,6 +142,7 @@ class Running:
     settings: Path
     log: Path
     ledger: Path
+    first: str | None
 
     def kill(self):
         """End the process as a crash would."""
@@ -234,7 +235,7 @@ class Institution:
                 env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
             )
         place = yaml.safe_load(settings.read_text())["ledger"]["place"]
-        running = Running(process, "", 0, settings, log, settings.parent / place)
+        running = Running(process, "", 0, settings, log, settings.parent / place, first)
         self._stack.callback(running.stop)
         return running
 
@@ -244,7 +245,7 @@ class Institution:
         settings["listen"]["port"] = running.port
         running.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
         running.log.unlink()
-        return self.start(running.settings)
+        return self.start(running.settings, first=running.first)
 
     def wait(self, running):
         """Wait until a site listens, which its log says."""

@@ -11,6 +11,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings, application, journal
+from tests import forked
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
 
@@ -69,7 +70,7 @@ def test_the_analysts_process_never_holds_a_private_cell(institution, running):
         ca=str(institution.authority.path),
         cert=tuple(map(str, institution.ann_files)),
     )
-    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = forked.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     found = []
     with process:
         for _ in range(2):

@@ -10,15 +10,16 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from tests.custodian.institution import PATIENT, Institution
+from tests.custodian.institution import Institution
 from tests.custodian.people import PUBLIC, SCHEMA, people
+from tests.sites.held import files
 from tests.waiting import GENEROUS, until
 
-ROWS = {"A": 400, "B": 500, "C": 300, "D": 600, "E": 3_000}
+ROWS = {"A": 400, "B": 500, "C": 300, "D": 600, "E": 700}
 """People at each site."""
 
-SLOW = {"timing": PATIENT | {"grid": 0.1}}
-"""Settings of E: a tenth of a second from charge to release, long enough to be met at work."""
+WAITS = "from tests.sites import held\nheld.wait_before_computing({!r})"
+"""What E's process runs first."""
 
 
 @dataclass
@@ -28,6 +29,7 @@ class Hospitals:
     institution: Institution
     running: dict
     sites: dict
+    accounts: dict
 
     def study(self, **options):
         """Return a study of all five."""
@@ -35,7 +37,7 @@ class Hospitals:
 
     def spent(self):
         """Return the sums of what every ledger was charged."""
-        return {name: running.account().balance.charged for name, running in self.running.items()}
+        return {name: account.balance.charged for name, account in self.accounts.items()}
 
     def signal(self, name, number):
         """Send a signal to a site's process."""
@@ -61,12 +63,16 @@ class Hospitals:
             found = connection.execute("SELECT request_id FROM entry WHERE kind = ? ORDER BY seq", (kind,))
             return [request for (request,) in found]
 
-    def stop_between_charge_and_release(self, name):
-        """Stop a site's process as soon as it has charged a new request; say whether its release was still to come."""
-        before = len(self.entries(name, "charge"))
-        until(lambda: len(self.entries(name, "charge")) > before, "a question to the site", pause=0.002)
-        self.signal(name, signal.SIGSTOP)
-        return set(self.entries(name, "charge")) > set(self.entries(name, "release"))
+    @contextlib.contextmanager
+    def held_after_charging(self, name):
+        """Let a site wait once it has charged a request; yield what waits until it does."""
+        hold, held = files(self.running[name].settings.parent)
+        hold.touch()
+        try:
+            yield lambda: until(held.exists, "a request that the site has charged")
+        finally:
+            hold.unlink()
+            held.unlink(missing_ok=True)
 
 
 @pytest.fixture(scope="session")
@@ -74,16 +80,18 @@ def started(tmp_path_factory):
     """The five, started together."""
     institution = Institution(tmp_path_factory.mktemp("hospitals"))
     try:
-        running = {
-            name: institution.launch(
-                institution.write(name, people(rows, seed=10 + place), SCHEMA, **(SLOW if name == "E" else {}))
-            )
+        settings = {
+            name: institution.write(name, people(rows, seed=10 + place), SCHEMA)
             for place, (name, rows) in enumerate(ROWS.items())
+        }
+        running = {
+            name: institution.launch(path, first=WAITS.format(str(path.parent)) if name == "E" else None)
+            for name, path in settings.items()
         }
         for each in running.values():
             institution.wait(each)
         sites = {name: institution.connect(each) for name, each in running.items()}
-        yield Hospitals(institution, running, sites)
+        yield Hospitals(institution, running, sites, {name: each.account() for name, each in running.items()})
         for site in sites.values():
             site.close()
     finally:

@@ -1,7 +1,6 @@
 """Neither a site's process nor its asker's grows with the number of rounds."""
 
-import os
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,25 +10,23 @@ from hdpstats.schema.public import PublicTable
 from tests.custodian.institution import Institution
 from tests.custodian.people import PRIVATE, SCHEMA, people
 from tests.custodian.test_refusals import histogram
+from tests.sites import footprint
 
 ROWS = 1500
+ROUNDS = 40
 TABLES = 10
 """More than a site keeps, so that each is sent again in every turn."""
 
 
 @pytest.fixture
 def running(tmp_path):
-    """A site of its own, whose log goes nowhere near another test's."""
-    institution = Institution(tmp_path)
+    """A site of its own, whose log goes nowhere near another test's, and the file in which it tells its size."""
+    institution, place = Institution(tmp_path), tmp_path / "size"
+    first = f"from tests.sites import footprint\nfootprint.tell_when_asked({str(place)!r})"
     try:
-        yield institution, institution.start(institution.write("site", PRIVATE, SCHEMA))
+        yield institution, institution.start(institution.write("site", PRIVATE, SCHEMA), first=first), place
     finally:
         institution.close()
-
-
-def resident(process):
-    """Return the resident size of a process in bytes."""
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def growth(sizes):
@@ -38,12 +35,12 @@ def growth(sizes):
     return np.polyfit(np.arange(len(last)), last, 1)[0]
 
 
-def sizes_in(rounds, run, process):
-    """Return the sizes of a site's process and of this one after each of so many rounds."""
-    found = np.ones((2, rounds))  # all of it in memory before the first round
+def sizes_in(rounds, run, *measures):
+    """Return the sizes that are measured after each of so many rounds, a row for each measure."""
+    found = np.ones((len(measures), rounds))  # all of it in memory before the first round
     for number in range(rounds):
         run(number)
-        found[:, number] = resident(process), resident(os.getpid())
+        found[:, number] = [measure() for measure in measures]
     return found
 
 
@@ -65,8 +62,9 @@ def everything(site):
 
 def test_rounds_leave_nothing_behind(running):
     """A round's largest part, kept once in ten rounds, would be found."""
-    institution, process = running
+    institution, process, place = running
     with institution.connect(process) as site:
-        sizes = sizes_in(160, everything(site), process.process.pid)
-    assert growth(sizes[0]) < 10_000
-    assert growth(sizes[1]) < 10_000
+        of_site = partial(footprint.in_use_of, process.process.pid, place)
+        sizes = sizes_in(ROUNDS, everything(site), of_site, footprint.in_use)
+    assert growth(sizes[0]) < 5_000
+    assert growth(sizes[1]) < 5_000
