@@ -37,7 +37,13 @@ def read_algebra(tokens: Sequence[Token], others: Sequence[str] = ()) -> tuple[s
     FormulaError
         If the tokens are no formula, or could expand to more than 2000 products.
     """
-    return _Reader(tokens, others).read()
+    reader = _Reader(tokens, others)
+    if reader.cursor.peek() is END:
+        return "1", ()
+    text, _ = reader.sum(top=True)
+    if reader.cursor.peek() is not END:
+        raise reader.cursor.misplaced("write + between terms")
+    return text, tuple(reader.placeholders)
 
 
 @final
@@ -45,36 +51,28 @@ class _Reader:
     """A recursive-descent reader; each method returns a text and a bound on the number of its terms."""
 
     def __init__(self, tokens: Sequence[Token], others: Sequence[str]) -> None:
-        self._cursor = Cursor(tokens)
+        self.cursor = Cursor(tokens)
         self._others = others
-        self._placeholders: dict[Factor, int] = {}
+        self.placeholders: dict[Factor, int] = {}
 
-    def read(self) -> tuple[str, tuple[Factor, ...]]:
-        if self._cursor.peek() is END:
-            return "1", ()
-        text, _ = self._sum(top=True)
-        if self._cursor.peek() is not END:
-            raise self._cursor.misplaced("write + between terms")
-        return text, tuple(self._placeholders)
-
-    def _sum(self, *, top: bool) -> tuple[str, int]:
-        sign = self._cursor.take("+", "-") or "+"
-        if sign == "-" and self._cursor.peek().kind != "number":
+    def sum(self, *, top: bool) -> tuple[str, int]:
+        sign = self.cursor.take("+", "-") or "+"
+        if sign == "-" and self.cursor.peek().kind != "number":
             raise refusal("-", "there is no term to take away from", "write - after the terms")
         text, size = ("1", 1) if top else ("", 0)
         while sign:
-            if self._cursor.peek().kind == "number":
+            if self.cursor.peek().kind == "number":
                 sign, summand, more = self._intercept(sign, top=top)
             else:
                 summand, more = self._product()
             text = f"{text} {sign} {summand}" if text else summand
             size += more
-            sign = self._cursor.take("+", "-")
+            sign = self.cursor.take("+", "-")
         return text, size
 
     def _intercept(self, sign: str, *, top: bool) -> tuple[str, str, int]:
-        number = self._cursor.next().text
-        alone = self._cursor.peek() is END or self._cursor.peek().operator in ("+", "-")
+        number = self.cursor.next().text
+        alone = self.cursor.peek() is END or self.cursor.peek().operator in ("+", "-")
         if number not in ("0", "1") or not alone or not top:
             reason = "the only numbers between terms are 1 and 0, alone and outside parentheses, for the intercept"
             raise refusal(number, reason, "write arithmetic inside I( ), such as I(2 * x)")
@@ -84,7 +82,7 @@ class _Reader:
 
     def _product(self) -> tuple[str, int]:
         text, size = self._power()
-        while operator := self._cursor.take("*", "/", ":"):
+        while operator := self.cursor.take("*", "/", ":"):
             right, more = self._power()
             text = f"{text} {operator} {right}"
             size = size * more if operator == ":" else size + more + size * more
@@ -93,28 +91,28 @@ class _Reader:
 
     def _power(self) -> tuple[str, int]:
         text, size = self._atom()
-        if not self._cursor.take("^", "**"):
+        if not self.cursor.take("^", "**"):
             return text, size
-        exponent = read_exponent(self._cursor)
+        exponent = read_exponent(self.cursor)
         _check_size(size**exponent)
         return f"{text}**{exponent}", size**exponent
 
     def _atom(self) -> tuple[str, int]:
-        if self._cursor.take("("):
-            text, size = self._sum(top=False)
-            if not self._cursor.take(")"):
-                raise self._cursor.misplaced("write + between terms")
+        if self.cursor.take("("):
+            text, size = self.sum(top=False)
+            if not self.cursor.take(")"):
+                raise self.cursor.misplaced("write + between terms")
             return f"({text})", size
-        if self._cursor.peek().kind == "dot" and self._others:
-            self._cursor.next()
+        if self.cursor.peek().kind == "dot" and self._others:
+            self.cursor.next()
             factors = [Variable(name=name, source=quoted(name)) for name in self._others]
             return f"({' + '.join(map(self._placeholder, factors))})", len(factors)
-        if self._cursor.peek().kind != "name":
-            raise self._cursor.misplaced("write a column, a function of columns or parentheses there")
-        return self._placeholder(read_factor(self._cursor)), 1
+        if self.cursor.peek().kind != "name":
+            raise self.cursor.misplaced("write a column, a function of columns or parentheses there")
+        return self._placeholder(read_factor(self.cursor)), 1
 
     def _placeholder(self, factor: Factor) -> str:
-        return f"v{self._placeholders.setdefault(factor, len(self._placeholders))}"
+        return f"v{self.placeholders.setdefault(factor, len(self.placeholders))}"
 
 
 def _check_size(size: int) -> None:
