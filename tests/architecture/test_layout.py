@@ -4,7 +4,9 @@ Exceptions are listed by name. Whoever removes one deletes it from the list; not
 """
 
 import ast
+import io
 import re
+import tokenize
 from collections import defaultdict
 from pathlib import Path
 
@@ -17,10 +19,30 @@ ROOT = Path(hdpstats.__file__).parents[1]
 MODULES = sorted(path for package in ("hdpstats", "r_bridge") for path in (ROOT / package).rglob("*.py"))
 MECHANISMS = sorted(path.parent for path in (ROOT / "hdpstats" / "mechanisms").glob("*/__init__.py"))
 
+NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
 MOST_LINES = 400
 
 TOO_LONG: set[str] = set()
 """Modules that are too long, until they are split."""
+
+LEAST_LINES = 40
+"""Lines of code; docstrings, comments and blank lines are none."""
+
+SMALL = {
+    "_base/loops.py": "imported by all, without numba",
+    "_base/typing.py": "imported by all, without numba",
+    "custodian/journal.py": "a concept of its own",
+    "formula/api.py": "public names",
+    "formulas/whitened.py": "loaded where rows are read, with numba",
+    "inference/log_rank.py": "a concept of its own",
+    "kernel/__main__.py": "an entry point",
+    "losses/options.py": "public names",
+    "mechanisms/loading.py": "loaded where rows are read, with numba",
+    "models/distribution.py": "a class for users",
+    "schema/clipping.py": "loaded where rows are read, with numba",
+}
+"""Modules that are small, beside ``__init__`` and the queries of mechanisms, which know no solver; and why."""
 
 NO_MECHANISM = {"person_loss"}
 """Packages beside the mechanisms that hold what several of them share; they release nothing."""
@@ -40,6 +62,16 @@ def repeated(sources):
     return {name: modules for name, modules in places.items() if len(modules) > 1}
 
 
+def lines_of_code(source):
+    """Return the number of lines with code; docstrings count as none."""
+    texts = {"Module", "ClassDef", "FunctionDef", "AsyncFunctionDef"}
+    documented = [node.body for node in ast.walk(ast.parse(source)) if type(node).__name__ in texts]
+    docstrings = [body[0] for body in documented if body and isinstance(getattr(body[0], "value", None), ast.Constant)]
+    left_out = {line for each in docstrings for line in range(each.lineno, each.end_lineno + 1)}
+    shown = [token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in NO_CODE]
+    return len({line for token in shown for line in range(token.start[0], token.end[0] + 1)} - left_out)
+
+
 def named(docstring):
     """Return which of the two facts a mechanism's docstring names."""
     return [fact for fact in ("Guarantee:", "Source:") if fact in (docstring or "")]
@@ -56,6 +88,13 @@ def test_no_module_is_long():
     assert {module for module, lines in lengths.items() if lines > MOST_LINES} <= TOO_LONG
 
 
+def test_small_modules_have_a_reason():
+    others = [path for path in MODULES if path.name not in ("__init__.py", "query.py")]
+    small = [path for path in others if lines_of_code(path.read_text(encoding="utf-8")) < LEAST_LINES]
+    assert {"/".join(path.parts[-2:]) for path in small} <= set(SMALL)
+    assert {"/".join(path.parts[-2:]) for path in others} >= set(SMALL)
+
+
 def test_no_class_name_is_used_twice():
     found = repeated({str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in MODULES})
     assert not found, found
@@ -70,6 +109,7 @@ def test_a_mechanism_names_its_guarantee_and_its_source(path):
 def test_a_breach_of_the_layout_is_found():
     sources = {"a.py": "class A:\n    class B: pass", "b.py": "def f():\n    class B: pass", "c.py": "class C: pass"}
     assert repeated(sources) == {"B": ["a.py", "b.py"]}
+    assert lines_of_code('"""A."""\n\n# b\ndef f():\n    """C.\n\n    D."""\n    return (\n        1\n    )\n') == 4
     assert named("Noise.\n\nGuarantee: pure epsilon.") == ["Guarantee:"]
     assert named(None) == []
 
