@@ -57,6 +57,7 @@ T. Steinke, J. Ullman (2016), Between pure and approximate differential privacy 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
@@ -166,11 +167,7 @@ class BallNoise:
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""
-        return at_length(self.draw_with_square)[0]
-
-    def draw_with_square(self) -> tuple[tuple[int, ...], int]:
-        """Return one draw and its squared Euclidean norm, an integer: for proposals, which are short in rehearsals."""
-        return _draw(self._root)
+        return at_length(partial(_draw, self._root))[0]
 
 
 @final
@@ -293,7 +290,7 @@ class CylinderNoise:
             return (plan.draw(),)
         while True:
             t = plan.axis.draw()
-            v, v_square = plan.ball.draw_with_square()
+            v, v_square = _draw(plan.ball._root)  # once, in rehearsals as well: these repeat the whole draw
             face = plan.end if plan.t_weight * t * t >= plan.v_weight * v_square else plan.side
             if face.keeps(t, v_square):
                 return (t, *v)

@@ -9,7 +9,7 @@ import pytest
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import BallNoise, knorm
 from hdpstats.noise.discrete import bernoulli_exp_roots, root_sum_bounds
-from hdpstats.noise.knorm import _halve, _Leaf, _Node
+from hdpstats.noise.knorm import _draw, _halve, _Leaf, _Node
 
 Terms = Sequence[tuple[Fraction, int]]
 
@@ -66,7 +66,7 @@ def test_every_coin_gets_the_exponent_of_the_proof(
 @pytest.mark.parametrize("rate", [Fraction(1, 2**256), Fraction(1, 10**20), Fraction(1), Fraction(2**256)])
 def test_draws_are_integers_at_any_rate(dimension: int, rate: Fraction) -> None:
     noise = BallNoise(dimension=dimension, rate=rate)
-    z, square = noise.draw_with_square()
+    z, square = _draw(noise._root)
     assert len(z) == dimension
     assert all(type(coordinate) is int for coordinate in z)
     assert square == sum(coordinate**2 for coordinate in z)
