@@ -124,7 +124,7 @@ class _Descent:
                 break
             theta, gradient = candidate, moved
             least = min(least, float(np.linalg.norm(gradient)))
-            if np.linalg.norm(gradient) <= objective.gradient_error(theta):
+            if self._tolerance is None and np.linalg.norm(gradient) <= objective.gradient_error(theta):
                 break
         return theta
 
