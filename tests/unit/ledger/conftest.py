@@ -1,3 +1,4 @@
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import fields
@@ -12,7 +13,7 @@ from hdpstats.privacy.budget import Spend
 from hdpstats.records import codec
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def request_for():
     def make(number=1, *, dataset="trial", version=1, terms="replace_one, one row per person", **query):
         query = {"kind": "objective", "model": {"formula": "y ~ age"}, **query}
@@ -29,7 +30,7 @@ def request_for():
     return make
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cost():
     def make(epsilon, delta=0):
         return Spend(Fraction(str(epsilon)), Fraction(str(delta)))
@@ -42,14 +43,23 @@ def path(tmp_path):
     return tmp_path / "trial.db"
 
 
-@pytest.fixture
-def filled(path, request_for, cost):
-    """A file with two datasets: entries open, charge, release, charge, open, charge, release."""
+@pytest.fixture(scope="session")
+def filled_folder(tmp_path_factory, request_for, cost):
+    """Where the file is that `filled` copies."""
+    folder = tmp_path_factory.mktemp("filled")
+    path = folder / "trial.db"
     ledger = Ledger(path, dataset="trial", epsilon=3)
     ledger.persist(ledger.charge(request_for(1), cost("0.5")), '{"params":[1.5]}')
     ledger.charge(request_for(2), cost("0.25"))
     other = Ledger(path, dataset="other", epsilon=1)
     other.persist(other.charge(request_for(1, dataset="other"), cost("0.1")), '{"params":[2.5]}')
+    return folder
+
+
+@pytest.fixture
+def filled(path, filled_folder):
+    """A file with two datasets: entries open, charge, release, charge, open, charge, release."""
+    shutil.copytree(filled_folder, path.parent, dirs_exist_ok=True)
     return path
 
 
