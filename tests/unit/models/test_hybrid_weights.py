@@ -116,7 +116,7 @@ def test_noisy_weights_are_right_on_average_and_as_noisy_as_they_say():
     """
     private, public = discrete(3000, 0, [0.2, 0.5, 0.3]), discrete(500, 1, [0.6, 0.2, 0.2])
     study, found, noise = study_of(private, public, epsilon=10_000), [], []
-    for replicate in range(1, 201):
+    for replicate in range(1, 161):
         sample = hybrid_weights(study, ["g", "y"], epsilon=0.05, projection="none", replicate=replicate)
         cells = pd.DataFrame({"cell": sample.distribution.cell, "g": public.g, "y": public.y}).drop_duplicates("cell")
         exact = [int(((private.g == g) & (private.y == y)).sum()) for g, y in zip(cells.g, cells.y, strict=True)]
@@ -126,7 +126,7 @@ def test_noisy_weights_are_right_on_average_and_as_noisy_as_they_say():
         assert found[-1] == pytest.approx((noise[-1] + exact)[of_b].sum())
     rate, noise = float(sample.distribution.rate), np.array(noise)
     assert rate == 0.025
-    assert noise.shape == (200, 6)
+    assert noise.shape == (160, 6)
     assert chance.gamma_sum_fits(rate * np.abs(noise).sum(), noise.size)
     assert max(chance.miss_of_gamma_sum(noise.size, factor) for factor in (1.5, 1 / 1.5)) <= chance.ALARM
     assert chance.share_fits(int((noise > 0).sum()), noise.size, (0.5 * (1 - rate / 2), 0.5))
