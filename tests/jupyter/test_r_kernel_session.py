@@ -98,7 +98,7 @@ def test_history_is_in_memory_and_only_of_what_is_stored(fresh):
     assert found == [[1, 2, "cat('x')"]]
 
 
-@pytest.mark.parametrize("code", ["quit()", "q('yes')", "quit(save = 'yes', status = 3)"])
+@pytest.mark.parametrize("code", ["q('yes')", "quit(save = 'yes', status = 3)"])
 def test_quit_answers_the_cell_saves_nothing_and_ends_the_kernel(fresh, code):
     place = Path(fresh.run("cat(tempdir())").stream("stdout"))
     done = fresh.run(f"x <- 1; cat('before'); {code}; cat('after')")

@@ -1,6 +1,7 @@
 """R in this process, and a library for R in others, for tests of the bridge."""
 
 import fcntl
+from contextlib import contextmanager
 
 import pytest
 
@@ -28,6 +29,14 @@ def evaluate(_functions):
     return run
 
 
+@contextmanager
+def uncompiled():
+    """Let R install packages without byte code, which takes most of the time that it needs for one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("R_COMPILE_PKGS", "0")
+        yield
+
+
 @pytest.fixture(scope="session")
 def once(tmp_path_factory, request):
     """A function that makes a folder once, by a function of the folder, for all processes that run tests."""
@@ -52,7 +61,8 @@ def library(once):
     """A fresh library with the package, as ``python -m r_bridge install`` makes it: no variable names Python."""
 
     def install(place):
-        assert main(["install", "--no-vignettes", "--lib", str(place)]) == 0
+        with uncompiled():
+            assert main(["install", "--no-vignettes", "--lib", str(place)]) == 0
 
     return once("library of R", install)
 
@@ -60,7 +70,12 @@ def library(once):
 @pytest.fixture(scope="session")
 def archive(once):
     """The source package as ``python -m r_bridge install`` builds it, which runs the vignettes."""
-    return next(once("package of R", package.build).glob("hdpstats_*.tar.gz"))
+
+    def build(place):
+        with uncompiled():
+            package.build(place)
+
+    return next(once("package of R", build).glob("hdpstats_*.tar.gz"))
 
 
 @pytest.fixture(scope="session")

@@ -44,19 +44,21 @@ def run(host: str, code: str, *, folder: Path, library: Path, **changes: str) ->
 
 
 _LOOP = """
-orders <- file("stdin", "r")
-while (length(order <- readLines(orders, 1L))) {
-  status <- tryCatch({
-    setwd(order)
-    source("script.R", local = new.env(parent = globalenv()))
-    0
-  }, error = function(e) {
-    message("Error: ", conditionMessage(e))
-    1
-  })
-  cat("\\nended:", status, "\\n")
-  flush(stdout())
-}
+local({
+  orders <- file("stdin", "r")
+  while (length(order <- readLines(orders, 1L))) {
+    status <- tryCatch({
+      setwd(order)
+      source("script.R", local = new.env(parent = globalenv()))
+      0
+    }, error = function(e) {
+      message("Error: ", conditionMessage(e))
+      1
+    })
+    cat("\\nended:", status, "\\n")
+    flush(stdout())
+  }
+})
 """
 
 

@@ -27,12 +27,6 @@ def test_the_package_knows_its_python(library):
     assert (library / "hdpstats" / "python.txt").read_text().strip() == sys.executable
 
 
-def test_a_python_that_is_not_there_is_a_classed_condition(library, tmp_path):
-    code = "cat(class(tryCatch(hdpstats::dp_load_gbsg(), error = identity)))"
-    done = rscript(code, library=library, cwd=tmp_path, HDPSTATS_PYTHON="/no/such/python")
-    assert done.stdout == "dp_no_python dp_error error condition"
-
-
 def test_another_python_that_is_loaded_already_asks_for_a_new_session(library, tmp_path):
     code = (
         "reticulate::py_run_string('import sys; sys.modules[\"r_bridge\"] = None'); "  # as one without the package
@@ -42,12 +36,26 @@ def test_another_python_that_is_loaded_already_asks_for_a_new_session(library, t
     assert "restart R" in done.stdout, done.stdout + done.stderr
 
 
-def test_installing_installs_the_vignettes_that_help_pages_cite(archive, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(package, "build", lambda place, vignettes: archive if vignettes else None)  # it takes long
-    assert main(["install", "--lib", str(tmp_path / "library")]) == 0
+def test_an_archive_with_vignettes_is_what_is_installed_by_default(tmp_path, monkeypatch, capsys):
+    """`tests.r.test_r_package` builds one, and finds the vignettes where it was installed."""
+    asked = []
+
+    def build(place, *, vignettes):
+        asked.append(vignettes)
+        return place / "built.tar.gz"
+
+    def r(*arguments, **_):
+        asked.append(arguments)
+        return subprocess.CompletedProcess(arguments, 0, "TRUE", "")
+
+    monkeypatch.setattr(package, "build", build)
+    monkeypatch.setattr(package, "_r", r)
+    assert main(["install", "--lib", str(tmp_path)]) == 0
     assert "without vignettes" not in capsys.readouterr().out
-    built = {page.stem for page in (tmp_path / "library" / "hdpstats" / "doc").glob("*.html")}
-    assert built >= {page.stem for page in (package.SOURCE / "vignettes").glob("*.Rmd")}
+    assert True in asked
+    (installed,) = [each for each in asked if each is not True and "INSTALL" in each]
+    assert installed[-2] == f"--library={tmp_path}"
+    assert installed[-1].endswith("built.tar.gz")
 
 
 BUSY = """

@@ -1,22 +1,15 @@
 """``python -m r_bridge run``: an R script in the R inside Python, with an exit status."""
 
-import subprocess
 import sys
 
 import pytest
 
 from r_bridge.__main__ import main
+from tests import forked
 
 
 def run(script, *arguments, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "r_bridge", "run", str(script), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        cwd=cwd,
-        check=False,
-    )
+    return forked.run([sys.executable, "-m", "r_bridge", "run", str(script), *arguments], cwd=cwd)
 
 
 SCRIPT = """

@@ -39,38 +39,63 @@ def program(*arguments: str, folder: Path, seconds: int = 900, **environment: st
 
 
 def test_check_finds_nothing(archive: Path, tmp_path: Path) -> None:
-    options = ("--no-manual", "--run-donttest", "--no-build-vignettes", "--no-vignettes")  # the build has run them
+    """The vignettes have run when the archive was built; tests, and examples that need Python, run below."""
+    options = ("--no-manual", "--no-build-vignettes", "--no-vignettes", "--no-tests")
     printed = program(
         "R", "CMD", "check", *options, str(archive), folder=tmp_path,
-        HDPSTATS_PYTHON=sys.executable, _R_CHECK_CRAN_INCOMING_="false",
+        HDPSTATS_PYTHON=sys.executable, _R_CHECK_CRAN_INCOMING_="false", R_COMPILE_PKGS="0",
     )  # fmt: skip
     status = re.findall(r"^Status: (.*)$", printed, re.MULTILINE)
     assert status in (["OK"], ["1 NOTE"]), printed
-    results = (tmp_path / "hdpstats.Rcheck" / "tests" / "testthat.Rout").read_text(encoding="utf-8")
-    assert re.search(r"FAIL 0 \| WARN 0 \| SKIP 0 \| PASS [1-9]\d\d", results), results
-    examples = (tmp_path / "hdpstats.Rcheck" / "hdpstats-Ex.Rout").read_text(encoding="utf-8")
-    assert "1-differential privacy (pure)" in examples  # the examples ran, with Python
+    checked = tmp_path / "hdpstats.Rcheck"
+    assert (checked / "hdpstats-Ex.Rout").exists()
+    built = {page.stem for page in (checked / "hdpstats" / "doc").glob("*.html")}
+    assert built - {"index"} == {page.stem for page in (SOURCE / "vignettes").glob("*.Rmd")}  # which help pages cite
+
+
+def test_tests_pass_in_plain_r(plain_r: Session, tmp_path: Path) -> None:
+    """As ``R CMD check`` runs them: by the script beside them."""
+    folder = shutil.copytree(SOURCE / "tests", tmp_path / "tests")
+    done = plain_r.run((folder / "testthat.R").read_text(encoding="utf-8"), folder=folder)
+    printed = done.stdout.decode()
+    assert re.search(r"FAIL 0 \| WARN 0 \| SKIP 0 \| PASS [1-9]\d\d", printed), printed + done.stderr.decode()
+
+
+EXAMPLES = """
+library(hdpstats)
+pdf(NULL)
+local({
+  for (page in list.files(%s, full.names = TRUE)) {
+    tools::Rd2ex(page, "example.R", commentDonttest = FALSE)
+    source("example.R", local = globalenv(), print.eval = TRUE)
+    rm(list = ls(globalenv()), envir = globalenv())
+    cat("ran", basename(page), "\\n")
+  }
+})
+invisible(dev.off())
+"""
+
+
+def test_examples_of_help_pages_run(plain_r: Session, tmp_path: Path) -> None:
+    done = plain_r.run(EXAMPLES % json.dumps(str(SOURCE / "man")), folder=tmp_path)
+    printed = done.stdout.decode()
+    assert done.returncode == 0, printed + done.stderr.decode()
+    assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))
+    assert "1-differential privacy (pure)" in printed  # with Python
 
 
 WITHOUT_PYTHON = """
-source_of <- function(part) file.path(%s, part)
 found <- as.data.frame(testthat::test_dir(
-  source_of("tests/testthat"), package = "hdpstats", load_package = "installed", reporter = "silent"
+  %s, package = "hdpstats", load_package = "installed", reporter = "silent"
 ))
 cat("failed:", sum(found$failed), sum(found$error), "skipped:", sum(found$skipped), "passed:", sum(found$passed), "\\n")
-library(hdpstats)
-for (page in list.files(source_of("man"), full.names = TRUE)) {
-  tools::Rd2ex(page, "example.R", commentDonttest = FALSE)
-  source("example.R", local = new.env())
-  cat("ran", basename(page), "\\n")
-}
 """
 
 
 def test_without_python_tests_and_examples_skip_politely(library: Path, tmp_path: Path) -> None:
-    code = WITHOUT_PYTHON % json.dumps(str(SOURCE))
+    code = WITHOUT_PYTHON % json.dumps(str(SOURCE / "tests" / "testthat"))
     file = tmp_path / "without.R"
-    file.write_text(code, encoding="utf-8")
+    file.write_text(code + EXAMPLES % json.dumps(str(SOURCE / "man")), encoding="utf-8")
     changes = {"R_LIBS": str(library), "HDPSTATS_PYTHON": "/nowhere/python"}
     printed = program("Rscript", "--vanilla", str(file), folder=tmp_path, **changes)
     assert re.search(r"failed: 0 0 skipped: [1-9]\d passed: [1-9]", printed), printed
@@ -236,7 +261,7 @@ def test_garbage_of_reticulate_is_not_collected_while_python_waits_for_r(plain_r
 OF_THE_HOST = ("declare", "errors", "ledger", "public", "tables")
 """Tests of what may differ between hosts: the way to Python and back, its errors and warnings, frames, files, methods.
 
-`test_check_finds_nothing` runs these and all others in plain R.
+`test_tests_pass_in_plain_r` runs these and all others in plain R.
 """
 
 

@@ -12,6 +12,7 @@ import pytest
 import hdpstats.api as hdp
 import r_bridge
 from r_bridge import from_r
+from tests import forked
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +28,17 @@ def python(code, *, cwd, **environment):
         env={"OMP_NUM_THREADS": "1", **environment},
         check=False,
     )
+    return said(done)
+
+
+def forked_python(code, *, cwd, **environment):
+    """Do the same in a process that is forked and has not started R, for what no start of Python matters to."""
+    strict = f"import warnings\nwarnings.simplefilter('error')\n{code}"
+    return said(forked.run([sys.executable, "-c", strict], cwd=cwd, env={"OMP_NUM_THREADS": "1", **environment}))
+
+
+def said(done):
+    """Return what a program that ended well printed last."""
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -83,7 +95,7 @@ print(json.dumps([os.environ.get("LD_LIBRARY_PATH"), child.stderr]))
 
 @pytest.mark.parametrize("before", [{}, {"LD_LIBRARY_PATH": "/opt/nowhere"}])
 def test_a_python_started_from_a_session_meets_the_libraries_it_would_have_met(before, tmp_path):
-    found = python(LIBRARIES, cwd=tmp_path, PATH=os.environ["PATH"], **before)
+    found = forked_python(LIBRARIES, cwd=tmp_path, PATH=os.environ["PATH"], **before)
     assert found == [before.get("LD_LIBRARY_PATH"), ""]
 
 
@@ -165,7 +177,7 @@ print(json.dumps(found))
 
 def test_an_interrupt_stops_r_and_python_and_leaves_the_session_usable(tmp_path):
     """Nothing that is interrupted here would end by itself."""
-    found = python(INTERRUPTS.replace("ROOT", repr(str(ROOT))), cwd=tmp_path, PATH=os.environ["PATH"])
+    found = forked_python(INTERRUPTS.replace("ROOT", repr(str(ROOT))), cwd=tmp_path, PATH=os.environ["PATH"])
     assert {name: outcome for name, (outcome, _) in found.items()} == {
         "R sleeps": "stopped",
         "R loops": "stopped",
@@ -212,4 +224,4 @@ except KeyboardInterrupt:
 
 
 def test_an_interrupt_that_r_has_not_seen_before_it_waits_ends_the_wait(tmp_path):
-    assert python(BETWEEN, cwd=tmp_path, PATH=os.environ["PATH"]) == "stopped"
+    assert forked_python(BETWEEN, cwd=tmp_path, PATH=os.environ["PATH"]) == "stopped"

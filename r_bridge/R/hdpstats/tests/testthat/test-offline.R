@@ -41,11 +41,11 @@ test_that("without Python the error says what to install", {
     "Sys.setenv(HDPSTATS_PYTHON = '/nowhere/python')",
     "library(hdpstats)",
     "cat(dp_available(), '\\n')",
-    "tryCatch(dp_binary(), dp_no_python = function(e) cat(conditionMessage(e)))"
+    "tryCatch(dp_binary(), error = function(e) cat(class(e), conditionMessage(e)))"
   ), script)
   need_installed()
   skip_if_not_installed("reticulate")
   printed <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = TRUE, stderr = TRUE)
   expect_match(printed[1L], "FALSE")
-  expect_match(paste(printed, collapse = " "), "/nowhere/python.*pip install 'hdpstats\\[r\\]'")
+  expect_match(paste(printed, collapse = " "), "dp_no_python dp_error error condition.*/nowhere/python.*pip install 'hdpstats\\[r\\]'")
 })
