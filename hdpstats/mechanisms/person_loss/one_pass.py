@@ -21,7 +21,7 @@ from hdpstats.records.geometry import LARGEST, Geometry, Source
 from hdpstats.schema.clipping import is_none, within
 from hdpstats.schema.table import AdmittedTable
 
-TILE = 128
+TILE = 256
 """Rows that are handled at a time."""
 
 
@@ -159,13 +159,7 @@ def add_scores(
             products(A, centred, z)
         for i in range(rows):
             eta[i] = at_zero
-        for k in range(d):
-            column, coefficient = z[k], theta[first + k]
-            for i in range(rows):
-                value = min(max(column[i], -LARGEST), LARGEST)
-                column[i] = value
-                square[i] += value * value
-                eta[i] += value * coefficient
+        add_sizes(z, theta[first:], square[:rows], eta[:rows])
         for i in range(rows):
             eta[i] += offset[start + i]
         residuals(eta[:rows], y[start : start + rows], own[:rows])
@@ -177,6 +171,35 @@ def add_scores(
             total[0] += rounded_sum(ones[:rows], own[:rows])
         for k in range(d):
             total[first + k] += rounded_sum(z[k, :rows], own[:rows])
+
+
+@compiled
+def cut(number: float) -> float:
+    """Return a whitened number cut to what it may be."""
+    return min(max(number, -LARGEST), LARGEST)
+
+
+@compiled
+def add_sizes(z: FloatArray, theta: FloatArray, square: FloatArray, eta: FloatArray) -> None:
+    """Cut columns; add their squares and products with coefficients, one column after the other, to those of rows."""
+    k = 0
+    while k + 4 <= len(z):
+        c0, c1, c2, c3 = z[k], z[k + 1], z[k + 2], z[k + 3]
+        t0, t1, t2, t3 = theta[k], theta[k + 1], theta[k + 2], theta[k + 3]
+        for i in range(len(eta)):
+            v0, v1, v2, v3 = cut(c0[i]), cut(c1[i]), cut(c2[i]), cut(c3[i])
+            c0[i], c1[i], c2[i], c3[i] = v0, v1, v2, v3
+            square[i] = (((square[i] + v0 * v0) + v1 * v1) + v2 * v2) + v3 * v3
+            eta[i] = (((eta[i] + v0 * t0) + v1 * t1) + v2 * t2) + v3 * t3
+        k += 4
+    while k < len(z):
+        c0, t0 = z[k], theta[k]
+        for i in range(len(eta)):
+            v0 = cut(c0[i])
+            c0[i] = v0
+            square[i] += v0 * v0
+            eta[i] += v0 * t0
+        k += 1
 
 
 @compiled
@@ -207,9 +230,11 @@ def centre(
     if left_out and not two_valued and fill == lower and low <= lower and upper <= high:
         for i in range(len(to)):
             number = double_at(address, i)
-            counted[i] = counted[i] if number == number else 0.0
             above = number if number > lower else lower
             to[i] = ((above if above < upper else upper) + 0.0) - location
+        for i in range(len(to)):
+            if is_none(double_at(address, i), False):
+                counted[i] = 0.0
     else:
         for i in range(len(to)):
             number = double_at(address, i)
