@@ -302,5 +302,5 @@ paste(c(sum(found), methods$method[!found]), collapse = " ")
 def test_every_method_is_registered_in_the_r_inside_python(evaluate) -> None:
     """Also those for generics of packages that are loaded after the functions were attached."""
     number, *absent = from_r(evaluate(METHODS % json.dumps(str(SOURCE)))).split()
-    assert int(number) > 100
     assert absent == []
+    assert int(number) > 100
