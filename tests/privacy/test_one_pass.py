@@ -20,7 +20,7 @@ from hdpstats.schema.table import PrivateTable
 
 SCHEMA = hdp.Schema(
     y=hdp.Binary(),
-    x=hdp.Continuous(-3, 3),
+    x=hdp.Continuous(-3, 4),
     filled=hdp.Continuous(0, 4, missing=1),
     two=hdp.Binary(),
     both=hdp.Binary(missing=1),
