@@ -76,22 +76,22 @@ def test_a_schema_is_shown(notebook):
 
 def test_a_plan_is_shown_and_can_be_kept(notebook):
     reply = notebook.run('%hdp plan "event3 ~ age" --epsilon 0.1 1')
-    assert "epsilon = 0.1" in reply.shown[0]["text/html"]
-    assert notebook.run("%hdp plan event3 ~ age --epsilon 0.1 1 --data study --model logit").shown == reply.shown
+    assert "epsilon = 0.1" in reply.shown[-1]["text/html"]
+    assert notebook.run("%hdp plan event3 ~ age --epsilon 0.1 1 --data study --model logit").shown[-1] == reply.shown[-1]
     assert notebook.value('p = %hdp plan "event3 ~ age" --n 1000\np.records, len(p.verdicts)') == "(1000, 4)"
 
 
 def test_a_plan_with_a_delta(notebook):
     line = '%hdp plan "event3 ~ age" --epsilon 1 --delta 1e-6'
-    assert "mechanism clipped_newton" in notebook.run(f"{line} --mechanism clipped_newton").shown[0]["text/html"]
-    assert "mechanism objective" in notebook.run(f"{line} --mechanism objective").shown[0]["text/html"]
+    assert "mechanism clipped_newton" in notebook.run(f"{line} --mechanism clipped_newton").shown[-1]["text/html"]
+    assert "mechanism objective" in notebook.run(f"{line} --mechanism objective").shown[-1]["text/html"]
 
 
 def test_a_survival_formula_is_planned_as_a_hazard_model(notebook):
     line = '%hdp plan "Surv(time, event) ~ age" --epsilon 1 --intervals 4 --link cloglog'
-    assert "baseline[1]" in notebook.run(line).shown[0]["text/html"]
+    assert "baseline[1]" in notebook.run(line).shown[-1]["text/html"]
     line = '%hdp plan "Surv(time, event) ~ age" --epsilon 1 --intervals 25 50 100'
-    assert "baseline[1]" in notebook.run(line).shown[0]["text/html"]
+    assert "baseline[1]" in notebook.run(line).shown[-1]["text/html"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_several_candidates_are_named_and_none_is_chosen(notebook):
         text = refusal(notebook.run("%hdp ledger"))
         assert "ledger, other" in text
         assert "_hidden" not in text
-        assert "of 1 spent" in notebook.run("%hdp ledger other").shown[0]["text/html"]
+        assert "of 1 spent" in notebook.run("%hdp ledger other").shown[-1]["text/html"]
     finally:
         notebook.run("del other, _hidden")
 
@@ -155,7 +155,7 @@ def test_a_study_of_several_sites_shows_every_account_and_is_planned():
         assert made.run("%hdp ledger bergen").shown == [alone]
         assert "Ledger of dataset &#x27;Bergen&#x27;" in alone["text/html"]
         plan = made.run('%hdp plan "event3 ~ age" --epsilon 0.5 1 --data hospitals')
-        assert "200 private records" in plan.shown[0]["text/html"]
+        assert "200 private records" in plan.shown[-1]["text/html"]
         assert "several objects have a study: hospitals, one" in refusal(made.run('%hdp plan "event3 ~ age"'))
         made.run("another = hdp.Ledger(None, dataset='another', epsilon=1)")
         assert "several objects have a ledger: hospitals, another" in refusal(made.run("%hdp ledger"))
@@ -173,7 +173,7 @@ def test_a_study_of_several_sites_shows_every_account_and_is_planned():
             in fit.shown[-1]["text/html"]
         )
         assert made.value(code) == "[1.0, 0.5]"
-        after = made.run("%hdp ledger hospitals").shown[0]["text/html"]
+        after = made.run("%hdp ledger hospitals").shown[-1]["text/html"]
         assert "1 of 3 spent" in after
         assert "0.5 of 3 spent" in after
         assert "Bergen: 1 charge<" in after
