@@ -11,7 +11,7 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals, values
-from hdpstats.solvers.kernels import grid_sum, row_products
+from hdpstats.solvers.kernels import added_over_pieces, grid_sum, row_products
 from hdpstats.solvers.objective import UNIT, SumObjective, integer_bits
 
 
@@ -37,7 +37,10 @@ class MultinomialObjective(SumObjective):
 
     def predictor(self, theta: FloatArray) -> FloatArray:
         """Return the linear predictors (n, M), each row's from that row alone."""
-        return np.column_stack([row_products(self.X, part) for part in theta.reshape(self.others, -1)])
+        return self._predictor(theta, slice(None))
+
+    def _predictor(self, theta: FloatArray, rows: slice) -> FloatArray:
+        return np.stack([row_products(self.X, part, rows) for part in theta.reshape(self.others, -1)]).T
 
     def value(self, theta: FloatArray) -> float:
         """Return the objective to float accuracy."""
@@ -46,10 +49,12 @@ class MultinomialObjective(SumObjective):
 
     def loss_gradient(self, theta: FloatArray) -> IntArray:
         """Return the gradient (M D,) of the sum of losses on the grid."""
-        left = self.weights[:, None] * residuals(self.predictor(theta), self.y)
-        return np.concatenate(
-            [grid_sum(self.X, np.ascontiguousarray(column), bits=self.grid_bits) for column in left.T]
-        )
+
+        def of_piece(piece: slice) -> IntArray:
+            left = self.weights[piece, None] * residuals(self._predictor(theta, piece), self.y[piece])
+            return np.concatenate([grid_sum(self.X, column, piece, bits=self.grid_bits) for column in left.T])
+
+        return added_over_pieces(len(self.y), of_piece)
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (M D, M D), ridge included."""
@@ -58,7 +63,7 @@ class MultinomialObjective(SumObjective):
         for a in range(self.others):
             for b in range(a, self.others):
                 bent = self.weights * p[:, a] * ((a == b) - p[:, b])
-                block = self.X.T @ (bent[:, None] * self.X)
+                block = (self.X.T * bent) @ self.X
                 whole[a * D : (a + 1) * D, b * D : (b + 1) * D] += block
                 if a != b:
                     whole[b * D : (b + 1) * D, a * D : (a + 1) * D] += block

@@ -20,6 +20,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, whiten
 from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise
+from hdpstats.solvers.kernels import PIECE
 from hdpstats.solvers.multinomial_objective import MultinomialObjective
 from hdpstats.solvers.newton import certify
 
@@ -304,3 +305,20 @@ def test_what_does_not_fit_is_refused_before_anything_is_charged(make: object, m
     with pytest.raises(hdp.HdpError, match=match):
         make(data)
     assert data.ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("n", [511, 512, 2 * PIECE + 3])
+def test_sums_do_not_depend_on_how_rows_are_kept_or_where_they_stand(n: int) -> None:
+    rng, zero = np.random.default_rng(n), np.zeros(6)
+    X, y, weights = rng.standard_normal((n, 3)), rng.integers(0, 3, n), rng.uniform(0.0, 1.0, n)
+    by_rows = MultinomialObjective(others=2, X=X, y=y, weights=weights, ridge=zero, centre=zero, linear=zero)
+    kept, order = np.asfortranarray(X), rng.permutation(n)
+    moved = replace(by_rows, X=np.asfortranarray(X[order]), y=y[order], weights=weights[order])
+    theta = rng.standard_normal(6)
+    scores = MultinomialPeople(others=2, X=kept, y=y, weights=weights).scores(theta)
+    exact = np.rint(np.ldexp(scores, by_rows.grid_bits)).astype(np.int64).sum(axis=0)
+    alone = MultinomialPeople(others=2, X=X[-1:], y=y[-1:], weights=weights[-1:]).scores(theta)
+    np.testing.assert_array_equal(scores[-1:], alone)
+    for each in (by_rows, replace(by_rows, X=kept), moved):
+        np.testing.assert_array_equal(each.loss_gradient(theta), exact)
+    np.testing.assert_allclose(replace(by_rows, X=kept).hessian(theta), by_rows.hessian(theta), rtol=1e-12, atol=1e-9)

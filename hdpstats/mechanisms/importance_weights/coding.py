@@ -25,6 +25,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import Design, DesignColumn
+from hdpstats.formulas.whitened import whitened_matrix
 from hdpstats.mechanisms.importance_weights.query import ColumnBox
 from hdpstats.records.geometry import LARGEST, Geometry, Rows, at_radius, from_public, whiten
 
@@ -221,7 +222,7 @@ def coded_rows(coding: ColumnBox | Geometry, X: FloatArray) -> Rows:
     """Return coded public rows from the columns of the model (n, d)."""
     if isinstance(coding, ColumnBox):
         return boxed(coding, X)
-    return whiten(coding, np.column_stack([np.ones(len(X)), X]) if coding.intercept else X)
+    return whitened_matrix(coding, np.column_stack([np.ones(len(X)), X]) if coding.intercept else X)
 
 
 def prior_of(coding: ColumnBox | Geometry, box: ColumnBox) -> FloatArray:

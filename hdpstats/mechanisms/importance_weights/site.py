@@ -210,7 +210,7 @@ class DensityRatioPersonLoss(PersonLoss):
         share = self.records / max(1, len(self.public.X))
         return RegressionPeople(
             loss=LogisticLoss(),
-            X=np.concatenate([private.X, self.public.X]),
+            X=np.concatenate([private.X.T, self.public.X.T], axis=1).T,
             y=np.repeat([1.0, 0.0], [len(private.X), len(self.public.X)]),
             weights=np.concatenate([private.weights * table.complete, share * self.public.weights]),
             offset=np.zeros(len(private.X) + len(self.public.X)),
@@ -270,7 +270,7 @@ def kept(model: DensityRatioModel, design: Design) -> list[int]:
 
 def coded(model: DensityRatioModel, design: Design, table: AdmittedTable) -> Rows:
     """Return the coded rows of a table: a total map, each row from itself alone."""
-    return coded_rows(model.coding, design.matrix(table)[:, kept(model, design)])
+    return coded_rows(model.coding, design.by_columns(table)[kept(model, design)].T)
 
 
 def _check_relation(relation: Relation) -> None:

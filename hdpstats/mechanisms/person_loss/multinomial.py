@@ -17,6 +17,7 @@ import numpy as np
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.response import categorical_design
+from hdpstats.formulas.whitened import whitened_rows
 from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
 from hdpstats.mechanisms.person_loss.base import (
     ROUNDING,
@@ -29,7 +30,6 @@ from hdpstats.mechanisms.person_loss.base import (
 from hdpstats.noise.lattice import round_down, sqrt_up
 from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.records.geometry import whiten
 from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
@@ -61,12 +61,12 @@ class MultinomialPeople(People):
         )
 
     def _predictor(self, theta: FloatArray, part: slice) -> FloatArray:
-        return np.column_stack([row_products(self.X[part], each) for each in theta.reshape(self.others, -1)])
+        return np.stack([row_products(self.X, each, part) for each in theta.reshape(self.others, -1)]).T
 
     def scores(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of each person's weighted loss (n, M D)."""
         left = self.weights[:, None] * residuals(self._predictor(theta, slice(None)), self.y)
-        return np.asarray((left[:, :, None] * self.X[:, None, :]).reshape(len(self.y), -1))
+        return np.concatenate([self.X.T * column for column in left.T]).T
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return each person's weighted loss (n,)."""
@@ -148,7 +148,7 @@ class MultinomialPersonLoss(RowLoss):
 
     def people(self, table: AdmittedTable) -> MultinomialPeople:
         """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
-        rows = whiten(self.model.geometry, self.read.matrix(table))
+        rows = whitened_rows(self.read, self.model.geometry, table)
         return MultinomialPeople(
             others=self.model.others,
             X=rows.X,

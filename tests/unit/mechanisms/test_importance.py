@@ -14,7 +14,7 @@ from hdpstats.mechanisms.importance_weights.query import ColumnBox
 from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
-from hdpstats.records.geometry import Geometry
+from hdpstats.records.geometry import Geometry, from_public
 from hdpstats.schema.columns import Binary, Categorical, Continuous
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -172,3 +172,14 @@ def test_the_prior_of_whitened_coefficients_is_that_of_the_box_in_other_units():
         centred = X - X.mean(axis=0)
         spread.append(np.einsum("ij,jk,ik->i", centred, prior_of(coding, box), centred))
     assert spread[0] == pytest.approx(spread[1], rel=1e-6)
+
+
+@pytest.mark.parametrize("n", [511, 512, 1003])
+def test_a_coded_row_is_the_same_at_every_place(n: int) -> None:
+    X = np.random.default_rng(n).standard_normal((n, 2)) * 10.0
+    coding = from_public(X[:99], lower=[-50.0] * 2, upper=[50.0] * 2, intercept=False, radius=2.0)
+    rows = coded_rows(replace(coding, intercept=True), X)
+    for place in (0, n // 2, n - 1):
+        alone = coded_rows(replace(coding, intercept=True), X[place : place + 1])
+        np.testing.assert_array_equal(rows.X[place], alone.X[0])
+        assert rows.weights[place] == alone.weights[0]
