@@ -39,6 +39,7 @@ from typing import Protocol, final
 
 import numpy as np
 
+from hdpstats._base.compiled import compiled
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.solvers import searches
@@ -290,13 +291,26 @@ def farthest_first(points: FloatArray, count: int) -> tuple[IntArray, FloatArray
     """
     order, radius = np.empty(count, dtype=np.int64), np.empty(count)
     place = int(squared_distances(points, np.median(points, axis=0)).argmin())
-    left = np.full(len(points), np.inf)
+    coordinates, left, squared = np.ascontiguousarray(points.T), np.full(len(points), np.inf), np.empty(len(points))
     for number in range(count):
         order[number] = place
-        np.minimum(left, squared_distances(points, points[place]), out=left)
+        _approach(coordinates, place, left, squared)
         place = int(left.argmax())
         radius[number] = left[place]
     return order, np.sqrt(radius)
+
+
+@compiled
+def _approach(coordinates: FloatArray, place: int, left: FloatArray, squared: FloatArray) -> None:
+    """Lower ``left`` (m,) to the squared distances of points (p, m) from one of them; overwrite ``squared`` (m,)."""
+    squared[:] = 0.0
+    for j in range(len(coordinates)):
+        here = coordinates[j, place]
+        for i in range(len(squared)):
+            gap = coordinates[j, i] - here
+            squared[i] += gap * gap
+    for i in range(len(left)):
+        left[i] = min(left[i], squared[i])
 
 
 def halving_order(points: FloatArray) -> IntArray:

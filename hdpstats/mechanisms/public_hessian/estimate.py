@@ -115,11 +115,11 @@ def _errors(state: Newton, path: Path, groups: Mapping[str, Sequence[str]], plac
     for number, (asked, answered) in enumerate(zip(path.asked, path.answered, strict=True)):
         theta = place_of(asked)
         noise = {name: draws.perturbation(rng, sum_noise(release), count=CHUNK) for name, release in answered.items()}
-        before = error
-        error = _after(state, world, before, theta, noise, public=True)
+        before, curvature = error, _public_hessians(state.public.X, world.weights, theta)
+        error = _after(state, world, before, theta, curvature, noise, public=True)
         if number == state.rounds - 1:
             own = {
-                key: _after(state, world, before, theta, {name: noise[name] for name in names}, public=False)
+                key: _after(state, world, before, theta, curvature, {name: noise[name] for name in names}, public=False)
                 for key, names in groups.items()
             }
     return {None: error} | own
@@ -158,7 +158,7 @@ def _world(state: Newton, path: Path, rng: draws.Generator) -> _World:
     start = np.tile(-truth, (CHUNK, 1))
     if state.from_public:
         ridge = state.public_ridge
-        hessian = _hessians(X, weights, p * (1.0 - p)) + ridge * np.eye(len(truth))
+        hessian = _public_hessians(X, weights, truth) + ridge * np.eye(len(truth))
         start = -_solved(hessian, score + ridge * truth)
     return _World(weights=weights, score=score, people=people, scores=scores, truth=truth, start=start)
 
@@ -176,15 +176,18 @@ def _after(
     world: _World,
     error: _Error,
     theta: FloatArray,
+    curvature: FloatArray,
     noise: Mapping[str, FloatArray],
     *,
     public: bool,
 ) -> _Error:
-    """Return the error after a step from ``theta`` with the gradients of some sites, and of public people if so."""
+    """Return the error after a step from ``theta`` with the gradients of some sites, and of public people if so.
+
+    ``curvature`` (B, D, D) are the Hessians of the public people at ``theta``.
+    """
     X, n, ridge, names = state.public.X, state.public.number, state.ridge, tuple(noise)
     everybody = sum(state.sites[name].records for name in names) + n * public
-    p = expit(X @ theta)
-    matrix = everybody / n * _hessians(X, world.weights, p * (1.0 - p)) + ridge * np.eye(len(theta))
+    matrix = everybody / n * curvature + ridge * np.eye(len(theta))
     between = _mean_curvature(X @ theta, X @ world.truth)
     mean = X.T @ (between[:, None] * X) / n
     people = sum((world.people[name] for name in names), np.zeros(len(world.weights)))
@@ -200,6 +203,11 @@ def _after(
         sampling=error.sampling - _solved(matrix, pulled(error.sampling) + drawn),
         privacy=error.privacy - _solved(matrix, pulled(error.privacy) + total),
     )
+
+
+def _public_hessians(X: FloatArray, weights: FloatArray, theta: FloatArray) -> FloatArray:
+    p = expit(X @ theta)
+    return _hessians(X, weights, p * (1.0 - p))
 
 
 def _hessians(X: FloatArray, weights: FloatArray, curvature: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats.solvers.nearest import farthest_first, halving_order
+from hdpstats.solvers.nearest import farthest_first, halving_order, squared_distances
 
 
 def test_each_beginning_leaves_no_point_farther_than_it_says():
@@ -24,6 +24,16 @@ def test_all_points_are_taken_once_and_nothing_is_left():
     order, radius = farthest_first(points, 3)
     assert order.tolist() == [2, 0, 1]
     assert radius.tolist() == [0.5, 0.5, 0.0]
+
+
+@pytest.mark.parametrize("p", [0, 1, 3, 12])
+def test_distances_are_those_of_the_definition_to_the_last_bit_and_the_first_of_several_is_taken(p):
+    rng = np.random.default_rng(p)
+    for points in (rng.random((90, p)), rng.integers(0, 4, (90, p)) / 3):
+        order, radius = farthest_first(points, 90)
+        left = np.minimum.accumulate(squared_distances(points[:, None], points[order]), axis=1)
+        assert order[1:].tolist() == left.argmax(axis=0)[:-1].tolist()
+        assert radius.tolist() == np.sqrt(left.max(axis=0)).tolist()
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 17, 64])
