@@ -153,7 +153,7 @@ pd.Series(tuning, name="MRE").rename_axis("Lambda").to_frame().T.round(2)
 # starts at 0 as in the paper. Its MRE is taken over the second half of its steps.
 
 # %%
-epsilons = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4]
+epsilons = [0.1, 0.4, 1.6, 6.4]
 
 
 def perturbed(epsilon):
