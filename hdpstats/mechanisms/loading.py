@@ -16,6 +16,7 @@ from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.description.one_pass import add_stored
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units
 from hdpstats.mechanisms.person_loss.one_pass import read_nothing
+from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.schema.clipping import clip_numbers, mark_missing
 from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
 
@@ -48,6 +49,7 @@ def _run() -> None:
     row_products(columns.T, np.zeros(1))
     grid_sum(columns.T, numbers, bits=0)
     curvature_sum(columns.T, numbers, bits=0)
+    clipped(columns.T, 1.0)
     for outcome in (numbers, fixed):
         logistic_residual(numbers, outcome)
         logistic_sum(columns.T, outcome, numbers, numbers, np.zeros(1), bits=0)

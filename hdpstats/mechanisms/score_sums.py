@@ -14,6 +14,7 @@ from typing import Any, final
 
 import numpy as np
 
+from hdpstats._base.compiled import compiled
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.mechanisms.base import Prepared
@@ -26,6 +27,8 @@ from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.several import RoundQuery, RoundRelease
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers import kernels
+from hdpstats.solvers.kernels import BLOCK, by_column
 
 FINENESS = Fraction(1, 2**30)
 """Grid of the sum relative to the clip: leaves room for 2^31 people in 64-bit integers."""
@@ -120,7 +123,14 @@ def check_dimension(dimension: int, what: str) -> None:
 
 
 def clipped(scores: FloatArray, clip: float) -> FloatArray:
-    """Return each row (people, D) shortened to the length ``clip``; rows that are not finite become 0. A total map."""
+    """Return each row (people, D) shortened to the length ``clip``; rows that are not finite become 0. A total map.
+
+    Rows that are kept column by column stay so. A compiled loop does the operations of numpy, in their order.
+    """
+    if by_column(scores):
+        short = np.empty_like(scores.T)
+        _shorten(scores.T, clip, short)
+        return short.T
     finite = np.where(np.all(np.isfinite(scores), axis=1)[:, None], scores, 0.0)
     square = np.zeros(len(finite))
     with np.errstate(over="ignore"):
@@ -131,9 +141,31 @@ def clipped(scores: FloatArray, clip: float) -> FloatArray:
     return np.asarray(finite * factor[:, None])
 
 
+@compiled
+def _shorten(columns: FloatArray, clip: float, short: FloatArray) -> None:
+    count = columns.shape[1]
+    for first in range(0, count, BLOCK):
+        last = min(first + BLOCK, count)
+        square, strange = np.zeros(last - first), np.zeros(last - first)
+        for j in range(len(columns)):
+            column = columns[j, first:last]
+            for i in range(len(column)):
+                square[i] += column[i] * column[i]
+                strange[i] += column[i] * 0.0  # NaN from the first number on that is not finite, else 0
+        for i in range(len(square)):
+            square[i] = clip / max(math.sqrt(square[i]), clip)
+        for j in range(len(columns)):
+            column, out = columns[j, first:last], short[j, first:last]
+            for i in range(len(column)):
+                out[i] = column[i] * square[i] if strange[i] == 0.0 else 0.0
+
+
 def grid_sum(rows: FloatArray, *, grid: float) -> IntArray:
-    """Return the exact sum (D,) of rows, each number first rounded to a multiple of ``grid``, a power of two."""
-    return np.asarray(np.rint(rows / grid).astype(np.int64).sum(axis=0))
+    """Return the exact sum (D,) of rows, each number first rounded to a multiple of ``grid``, a power of two.
+
+    Numbers are at most 2^50 such multiples: those of scores are at most 2^31.
+    """
+    return kernels.grid_sum(rows, np.ones(len(rows)), bits=1 - math.frexp(grid)[1])
 
 
 def noisy(total: IntArray, noise: Sequence[int], *, grid: Fraction) -> tuple[float, ...]:

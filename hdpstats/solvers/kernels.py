@@ -71,7 +71,7 @@ def row_products(X: FloatArray, theta: FloatArray, rows: slice = ALL) -> FloatAr
     """Return ``X theta`` of some rows, each row's number depending on that row alone, which BLAS does not ensure."""
     start, end, _ = rows.indices(len(X))
     out = np.zeros(end - start)
-    if _by_column(X):
+    if by_column(X):
         _products(X.T, start, np.ascontiguousarray(theta, dtype=np.float64), out)
         return out
     for column, coefficient in zip(X[rows].T, theta, strict=True):
@@ -85,7 +85,7 @@ def grid_sum(X: FloatArray, residual: FloatArray, rows: slice = ALL, *, bits: in
     ``residual`` is that of these rows.
     """
     scaled, total = residual * math.ldexp(1.0, bits), np.zeros(X.shape[1], dtype=np.int64)
-    if _by_column(X):
+    if by_column(X):
         _score_sum(X.T, rows.indices(len(X))[0], scaled, total)
         return total
     some = X[rows]
@@ -107,7 +107,7 @@ def logistic_sum(
 ) -> IntArray:
     """Return `grid_sum` of the weighted logistic residuals at the coefficients ``theta`` of some rows of all arrays."""
     columns = y[rows], weights[rows], offset[rows]
-    if _by_column(X):
+    if by_column(X):
         total, scale = np.zeros(X.shape[1], dtype=np.int64), math.ldexp(1.0, bits)
         _logistic_sum(X.T, rows.indices(len(X))[0], *map(_plain, (*columns, theta)), scale, total)
         return total
@@ -121,7 +121,7 @@ def curvature_sum(X: FloatArray, curvature: FloatArray, rows: slice = ALL, *, bi
     Roots are rounded to multiples of 2^-bits; ``curvature`` is that of these rows.
     """
     scaled = np.sqrt(curvature) * math.ldexp(1.0, bits)
-    if _by_column(X):
+    if by_column(X):
         rounded = np.empty((X.shape[1], len(scaled)))
         _rounded_products(X.T, rows.indices(len(X))[0], scaled, rounded)
     else:
@@ -138,7 +138,7 @@ def root_bits(largest: float, *, rows: int) -> int:
     return in_all - max(math.frexp(largest)[1], -900)
 
 
-def _by_column(X: FloatArray) -> bool:
+def by_column(X: FloatArray) -> bool:
     """Whether rows are kept column by column, and are so many that compiled code is worth loading."""
     return len(X) >= SMALLEST_COMPILED and X.T.flags.c_contiguous and X.dtype == np.float64
 

@@ -11,7 +11,7 @@ from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import whitened
 from hdpstats.losses import logistic
-from hdpstats.mechanisms import loading
+from hdpstats.mechanisms import loading, score_sums
 from hdpstats.mechanisms.description import one_pass as in_one_pass
 from hdpstats.mechanisms.description import people
 from hdpstats.mechanisms.person_loss import one_pass
@@ -26,6 +26,7 @@ LOOPS = {
     clipping: ("clip_numbers", "mark_missing"),
     whitened: ("whiten_columns",),
     logistic: ("residuals",),
+    score_sums: ("_shorten",),
     kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products"),
 }
 
@@ -82,5 +83,6 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
     in_files = hdp.Study(private=tmp_path, schema=SCHEMA, budget=hdp.Budget(epsilon=9))
     hdpf.logit("y ~ x", data=in_files).fit(epsilon=1)
     hdp.describe(in_files, ["x"], epsilon=1)
+    score_sums.clipped(np.ones((2, 2 * SMALLEST_COMPILED)).T, 0.5)
     assert set(seen) == set(loaded) - {"residuals"}  # of people's own scores
     assert all(types <= loaded[name] for name, types in seen.items())

@@ -92,9 +92,9 @@ class HazardPeople(People):
         matrix product would depend on where in the table a person stands.
         """
         whole = self.spells
-        out = np.zeros((self.number, whole.causes * whole.block))
-        np.add.at(out, self.person, whole.weights[:, None] * whole.scores(theta))
-        return out
+        of_spells = whole.scores(theta).T
+        added = [np.bincount(self.person, weights=each * whole.weights, minlength=self.number) for each in of_spells]
+        return np.asarray(np.stack(added).T, dtype=np.float64)  # of nobody they are integers
 
     def _periods(self, theta: FloatArray, cause: int) -> Iterator[tuple[int, IntArray, CappedTerms, BoolArray]]:
         """Yield every interval (0-based) with the spells at risk in it, their losses and whether each ends in an event.

@@ -96,6 +96,19 @@ def test_short_scores_stay_and_long_ones_are_shortened():
     )
 
 
+@pytest.mark.parametrize("n", [512, 128 * 5 + 1])
+def test_scores_are_clipped_alike_however_they_are_kept_and_wherever_they_stand(n):
+    rng = np.random.default_rng(n)
+    scores = rng.standard_normal((n, 3)) * 10.0 ** rng.uniform(-3, 3, (n, 1))
+    extremes = [math.nan, math.inf, -math.inf, 1e300, -1.7e308, 5e-324, 0.0, -0.0]
+    scores[:: n // 16, 1] = np.resize(extremes, len(scores[:: n // 16]))
+    scores[-1] = [1.0, 2.0, math.nan]
+    found = gradient.clipped(np.asfortranarray(scores), 2.5)
+    np.testing.assert_array_equal(found, gradient.clipped(scores, 2.5))
+    np.testing.assert_array_equal(found, np.concatenate([gradient.clipped(row[None, :], 2.5) for row in scores]))
+    assert np.array_equal(grid_sum(found, grid=2.0**-29), np.rint(found * 2.0**29).sum(axis=0))
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300, -1.7e308])
 def test_a_score_that_is_not_finite_spoils_nobody_else_s(bad):
     # 1e300 is finite, but its square is not: 1 / infinity times it must be 0, and no NaN.
