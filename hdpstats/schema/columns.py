@@ -14,6 +14,7 @@ missing all the same is left out like any other, and no number says so.
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, ClassVar, final
@@ -374,6 +375,8 @@ KINDS: Mapping[str, Callable[..., Column]] = MappingProxyType(
 )
 """The kinds of column by name."""
 
+_signature = cache(inspect.signature)  # of those
+
 
 def column_of(entry: Mapping[str, object]) -> Column:
     """Read a declaration that `Column.to_dict` wrote or a custodian typed; unknown entries are refused.
@@ -392,7 +395,7 @@ def column_of(entry: Mapping[str, object]) -> Column:
         if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
             raise SchemaError(f"{argument} must be a list of texts; put each one in quotes")
     try:
-        inspect.signature(kind).bind(**arguments)
+        _signature(kind).bind(**arguments)
     except TypeError as error:
         raise SchemaError(f"a {name} column cannot be read: {error}") from None
     return kind(**arguments)

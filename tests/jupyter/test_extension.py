@@ -77,7 +77,8 @@ def test_a_schema_is_shown(notebook):
 def test_a_plan_is_shown_and_can_be_kept(notebook):
     reply = notebook.run('%hdp plan "event3 ~ age" --epsilon 0.1 1')
     assert "epsilon = 0.1" in reply.shown[-1]["text/html"]
-    assert notebook.run("%hdp plan event3 ~ age --epsilon 0.1 1 --data study --model logit").shown[-1] == reply.shown[-1]
+    again = notebook.run("%hdp plan event3 ~ age --epsilon 0.1 1 --data study --model logit")
+    assert again.shown[-1] == reply.shown[-1]
     assert notebook.value('p = %hdp plan "event3 ~ age" --n 1000\np.records, len(p.verdicts)') == "(1000, 4)"
 
 
