@@ -18,6 +18,7 @@ CASES = (
     ("logit", 1_000_000, 20, 0),
     ("hazard", 100_000, 5, 200),
 )
+MODELS = (100_000, 10)
 
 
 def row(case: tuple[str, int, int, int], own: dict[str, Any]) -> str:
@@ -39,10 +40,20 @@ def row(case: tuple[str, int, int, int], own: dict[str, Any]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
+def row_of_model(name: str, own: dict[str, Any]) -> str:
+    """Return a row of the table of other models."""
+    peer = own["peer"]
+    beside = (
+        ["", "", ""] if peer is None else [f"{peer:.3f}", f"{own['fit'] / peer:.2f}", f"{own['private'] / peer:.2f}"]
+    )
+    return "| " + " | ".join([name, f"{own['fit']:.3f}", f"{own['private']:.3f}", *beside]) + " |"
+
+
 def report(repeats: int) -> str:
     """Measure, and return the page that is printed and written."""
     module = "benchmarks.workers.private_passes"
     found = [(case, run(OWN_PYTHON, "-m", module, *map(str, case), str(repeats))) for case in CASES]
+    models = run(OWN_PYTHON, "-m", "benchmarks.workers.private_models", *map(str, MODELS), str(repeats))
     versions = found[0][1]["versions"]
     lines = [
         "# Computations over private rows",
@@ -57,6 +68,14 @@ def report(repeats: int) -> str:
         "| fit | whole | private | lbfgs | whole : lbfgs | private : lbfgs | memory | first |",
         "|---|---|---|---|---|---|---|---|",
         *(row(case, own) for case, own in found),
+        "",
+        f"Other models and mechanisms, {MODELS[0]} x {MODELS[1]}, delta = 1e-6 for clipped Newton steps, in a process",
+        "whose code is loaded. The peers are scikit-learn's estimators without a penalty: linear and Poisson",
+        "regressions, else logistic ones (for importance weights that of private against public rows).",
+        "",
+        "| fit | whole | private | peer | whole : peer | private : peer |",
+        "|---|---|---|---|---|---|",
+        *(row_of_model(name, own) for name, own in models.items()),
         "",
         f"Machine: {machine()}.",
         "",
