@@ -178,7 +178,7 @@ def coefficient_rows(page: Page, term: str) -> Locator:
     return page.locator(".jp-OutputArea-output table tr").filter(has=page.locator("th, td", has_text=name))
 
 
-def least_person_loss(page: Page) -> float:
+def least_contrast(page: Page) -> float:
     """Return the least contrast of a cell of the tables in outputs with what is behind it."""
     found: list[float] = page.locator(".jp-OutputArea-output table").locator("th, td").evaluate_all(CONTRASTS)
     assert len(found) > 50
@@ -239,7 +239,7 @@ def test_notebooks_run_in_a_browser_and_are_legible_in_both_themes(
                     choose_theme(page, f"JupyterLab {theme}", light)
                     coefficient_rows(page, min(terms)).last.scroll_into_view_if_needed()
                     page.screenshot(path=tmp_path / f"{theme}.png")
-                    assert least_person_loss(page) >= 4.5
+                    assert least_contrast(page) >= 4.5
     processes = [process.info for process in psutil.process_iter(["cmdline", "cwd"])]
     found = [
         [*(each["cmdline"] or ()), each["cwd"] or ""] for each in processes
