@@ -218,11 +218,12 @@ def geometries_of(sample: PublicSample) -> Iterator[Geometry]:
         yield at_radius(unit, radius)
 
 
-def coded_rows(coding: ColumnBox | Geometry, X: FloatArray) -> Rows:
-    """Return coded public rows from the columns of the model (n, d)."""
+def coded_rows(coding: ColumnBox | Geometry, X: FloatArray, *, by_columns: bool = False) -> Rows:
+    """Return coded rows from the columns of the model (n, d); whitened ones are kept ``by_columns`` if asked."""
     if isinstance(coding, ColumnBox):
         return boxed(coding, X)
-    return whitened_matrix(coding, np.column_stack([np.ones(len(X)), X]) if coding.intercept else X)
+    rows = np.column_stack([np.ones(len(X)), X]) if coding.intercept else X
+    return whitened_matrix(coding, rows) if by_columns else whiten(coding, rows)
 
 
 def prior_of(coding: ColumnBox | Geometry, box: ColumnBox) -> FloatArray:

@@ -270,7 +270,7 @@ def kept(model: DensityRatioModel, design: Design) -> list[int]:
 
 def coded(model: DensityRatioModel, design: Design, table: AdmittedTable) -> Rows:
     """Return the coded rows of a table: a total map, each row from itself alone."""
-    return coded_rows(model.coding, design.by_columns(table)[kept(model, design)].T)
+    return coded_rows(model.coding, design.by_columns(table)[kept(model, design)].T, by_columns=True)
 
 
 def _check_relation(relation: Relation) -> None:

@@ -178,7 +178,7 @@ def test_the_prior_of_whitened_coefficients_is_that_of_the_box_in_other_units():
 def test_a_coded_row_is_the_same_at_every_place(n: int) -> None:
     X = np.random.default_rng(n).standard_normal((n, 2)) * 10.0
     coding = from_public(X[:99], lower=[-50.0] * 2, upper=[50.0] * 2, intercept=False, radius=2.0)
-    rows = coded_rows(replace(coding, intercept=True), X)
+    rows = coded_rows(replace(coding, intercept=True), X, by_columns=True)
     for place in (0, n // 2, n - 1):
         alone = coded_rows(replace(coding, intercept=True), X[place : place + 1])
         np.testing.assert_array_equal(rows.X[place], alone.X[0])
