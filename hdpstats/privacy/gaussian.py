@@ -218,6 +218,7 @@ def _moments(context: MPContext, start: Fraction, highest: int) -> list[mpf]:
     return moments
 
 
+@lru_cache(maxsize=REMEMBERED)
 def objective_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction, rank: int) -> Fraction:
     """Return the largest ``g`` whose `objective_delta` is at most delta, rounded down by at most 2^-40 of it.
 
