@@ -3,13 +3,14 @@
 import contextlib
 from unittest import mock
 
-from hdpstats.inference import cohort, sandwich
+from hdpstats.inference import cohort, information, sandwich
 from hdpstats.mechanisms.clipped_newton import estimate as clipped_newton
 from hdpstats.mechanisms.clipped_newton import raked
 from hdpstats.mechanisms.public_hessian import estimate as public_hessian
 
 FEW = {
     sandwich: {"DRAWS": 500},
+    information: {"REPEATED": (20,)},
     cohort: {"AVERAGED": 12},
     clipped_newton: {"DRAWS": 500},
     raked: {"DRAWS": 40},
