@@ -4,9 +4,7 @@ Exceptions are listed by name. Whoever removes one deletes it from the list; not
 """
 
 import ast
-import io
 import re
-import tokenize
 from collections import defaultdict
 from pathlib import Path
 
@@ -18,8 +16,6 @@ from tests.architecture.syntax import nodes_of
 ROOT = Path(hdpstats.__file__).parents[1]
 MODULES = sorted(path for package in ("hdpstats", "r_bridge") for path in (ROOT / package).rglob("*.py"))
 MECHANISMS = sorted(path.parent for path in (ROOT / "hdpstats" / "mechanisms").glob("*/__init__.py"))
-
-NO_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 MOST_LINES = 400
 
@@ -48,6 +44,9 @@ NO_MECHANISM = {"person_loss"}
 """Packages beside the mechanisms that hold what several of them share; they release nothing."""
 
 
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
 def class_names(source):
     """Return the names of the classes that a module defines, wherever in it."""
     return [node.name for node in nodes_of(source) if isinstance(node, ast.ClassDef)]
@@ -64,12 +63,10 @@ def repeated(sources):
 
 def lines_of_code(source):
     """Return the number of lines with code; docstrings count as none."""
-    texts = {"Module", "ClassDef", "FunctionDef", "AsyncFunctionDef"}
-    documented = [node.body for node in ast.walk(ast.parse(source)) if type(node).__name__ in texts]
-    docstrings = [body[0] for body in documented if body and isinstance(getattr(body[0], "value", None), ast.Constant)]
-    left_out = {line for each in docstrings for line in range(each.lineno, each.end_lineno + 1)}
-    shown = [token for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type not in NO_CODE]
-    return len({line for token in shown for line in range(token.start[0], token.end[0] + 1)} - left_out)
+    documented = [node for node in nodes_of(source) if isinstance(node, DOCUMENTED) and ast.get_docstring(node)]
+    left_out = {line for node in documented for line in range(node.body[0].lineno, node.body[0].end_lineno + 1)}
+    lines = enumerate(map(str.strip, source.splitlines()), start=1)
+    return len({number for number, line in lines if line and not line.startswith("#")} - left_out)
 
 
 def named(docstring):

@@ -45,8 +45,8 @@ def unseeded(source):
     imported = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     of_all = re.compile(r"((np|numpy)\.random|random)\.\w+" if "random" in imported else r"(np|numpy)\.random\.\w+")
     for name, call in calls(nodes):
-        last, given = name.rpartition(".")[2], call.args or call.keywords
-        none = [each for each in (*call.args, *(k.value for k in call.keywords)) if ast.unparse(each) == "None"]
+        last, given = name.rpartition(".")[2], (*call.args, *(k.value for k in call.keywords))
+        none = [each for each in given if isinstance(each, ast.Constant) and each.value is None]
         if last in GENERATORS and (not given or none):
             found.append(f"{name} without a seed")
         if of_all.fullmatch(name) and last not in SEEDED:
