@@ -164,8 +164,10 @@ class Density:
         cells = self.loss.cells(eta, caps)
         score = data.weights * np.where(data.events, -cells.event, cells.survived)
         curvature = data.weights * np.where(data.events, cells.event_curvature, cells.survived_curvature)
-        hessian = np.einsum("tn,ni,nj->tij", curvature, data.rows, data.rows, optimize=True)
-        return -self.ridge * (theta - self.centre) - score @ data.rows, hessian + self.ridge * np.eye(theta.shape[1])
+        D = theta.shape[1]
+        squares = (data.rows[:, :, None] * data.rows[:, None, :]).reshape(-1, D * D)
+        hessian = (curvature @ squares).reshape(-1, D, D)
+        return -self.ridge * (theta - self.centre) - score @ data.rows, hessian + self.ridge * np.eye(D)
 
     def log_density(self, theta: np.ndarray, data: Periods) -> np.ndarray:
         """Return the log density at points (T, D)."""

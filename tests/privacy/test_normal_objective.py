@@ -39,7 +39,9 @@ class Loss:
         eta = theta @ data.rows.T
         p = expit(eta)
         gradient = (data.weights * (p - data.events)) @ data.rows
-        hessian = np.einsum("tn,ni,nj->tij", data.weights * p * (1.0 - p), data.rows, data.rows, optimize=True)
+        D = theta.shape[1]
+        squares = (data.rows[:, :, None] * data.rows[:, None, :]).reshape(-1, D * D)
+        hessian = ((data.weights * p * (1.0 - p)) @ squares).reshape(-1, D, D)
         return gradient, hessian
 
 
