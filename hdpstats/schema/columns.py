@@ -374,7 +374,6 @@ KINDS: Mapping[str, Callable[..., Column]] = MappingProxyType(
     {column.kind: column for column in (Continuous, Binary, Categorical, Duration, Weight, Offset)}
 )
 """The kinds of column by name."""
-
 _signature = cache(inspect.signature)  # of those
 
 
