@@ -281,7 +281,8 @@ class LocalSite(Site):
         spent = as_pair(total(prepared.events))
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")
-        if self._terms.n_max is not None or self._table.rows >= SMALLEST_COMPILED:
+        few = self._table.rows < SMALLEST_COMPILED and isinstance(self._table, PrivateTable)
+        if self._terms.n_max is not None or not few:
             load()
         if prepared.whole:
             self._table.check_whole(len(prepared.needs), rows=self.records * self._terms.most_rows)

@@ -55,6 +55,27 @@ def test_code_that_cannot_be_loaded_tells_nothing_of_the_number_of_rows(monkeypa
     hdpf.logit("y ~ x", data=public).fit(epsilon=1)  # the number of rows is public, and numpy is enough
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda study: hdpf.logit("y ~ x", data=study).fit(epsilon=1, mechanism="objective"),
+        lambda study: hdp.describe(study, ["x"], epsilon=1),
+    ],
+    ids=["fit", "description"],
+)
+def test_code_for_few_rows_in_files_is_loaded_before_a_charge(monkeypatch, tmp_path, ask) -> None:
+    def damaged(*_: object) -> None:
+        raise EOFError("Ran out of input")
+
+    people(40).to_parquet(tmp_path / "0.parquet")
+    in_files = hdp.Study(private=tmp_path, schema=SCHEMA, budget=hdp.Budget(epsilon=9))
+    loading.load.cache_clear()
+    monkeypatch.setattr(loading, "whiten_columns", damaged)
+    with pytest.raises(MechanismError, match="cannot be loaded"):
+        ask(in_files)
+    assert all(ledger.spent.epsilon == 0 for ledger in in_files.ledgers.values())
+
+
 def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
     seen: dict[str, set[tuple[object, ...]]] = {}
     for module, names in LOOPS.items():
