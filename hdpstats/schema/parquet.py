@@ -52,11 +52,16 @@ ABSENT = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowGroup:
-    """Where rows are: a row group of a file, None for a file without any; and `_state` of the file at opening."""
+    """Where rows are: a row group of a file, None for a file without any; and `_state` of the file at opening.
+
+    ``coded`` are the columns that were written as texts in a dictionary. Arrow raises where such a text is not valid
+    UTF-8, unless it is told to read them so (`hdpstats.schema.coerce`).
+    """
 
     path: str
     group: int | None
     state: tuple[int, ...]
+    coded: tuple[str, ...]
 
 
 def _state(path: str | Path) -> tuple[int, ...]:
@@ -256,12 +261,14 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
     """Return the row groups of a file and the number of its rows, from its footer; and what only this file has."""
     try:
         from pyarrow import ArrowException, parquet
+        from pyarrow.types import is_dictionary
     except ImportError:
         raise ArgumentError(ABSENT, argument=name) from None
     try:
         kept, state = stat(path), _state(path)
         with parquet.ParquetFile(path) as file:
             labels, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
+            coded = tuple(each.name for each in file.schema_arrow if is_dictionary(each.type))
     except (ValueError, OSError, ArrowException):
         raise ArgumentError(f"{name} names a file that is no Parquet file that can be read", argument=name) from None
     for what, wrong in (("lack", 0), ("repeat", 2)):
@@ -277,7 +284,7 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
     if kept.st_ino:  # a hard link is another path; some file systems number no files
         identity.add((kept.st_dev, kept.st_ino))
     return (
-        [RowGroup(path=resolved, group=group, state=state) for group in found],
+        [RowGroup(path=resolved, group=group, state=state, coded=coded) for group in found],
         rows,
         identity,
     )
@@ -289,7 +296,8 @@ def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[Admitte
 
     if _state(source.path) != source.state:
         raise OSError("the file has changed since it was opened")
-    with parquet.ParquetFile(source.path, pre_buffer=False, buffer_size=BUFFER) as file:
+    coded = [name for name in source.coded if name in columns]
+    with parquet.ParquetFile(source.path, pre_buffer=False, buffer_size=BUFFER, read_dictionary=coded) as file:
         rows = 0 if source.group is None else file.metadata.row_group(source.group).num_rows
         if not rows:
             yield _admitted(columns, file.schema_arrow.empty_table())

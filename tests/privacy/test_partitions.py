@@ -36,6 +36,9 @@ SCHEMA = hdp.Schema(
 )
 
 
+SCHEMA_OF_TEXTS = hdp.Schema(g=hdp.Categorical(["a", "b"]), x=hdp.Continuous(0, 200))
+
+
 def columns(rows=ROWS):
     """Return columns of Arrow types, with cells of all kinds that such types can hold."""
     rng = np.random.default_rng(5)
@@ -298,6 +301,21 @@ def test_odd_cells_in_any_partition_raise_nothing_and_move_only_their_own_row(tm
         table = ParquetTable.open(files_of(tmp_path / name, name="private"), schema).admit(["x"]).gathered(joined)
         found.append(np.column_stack([table.numeric["x"], table.missing["x"]]))
     assert np.flatnonzero((found[0] != found[1]).any(axis=1)).tolist() == [77]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_text_of_a_dictionary_that_is_no_utf8_raises_nothing(tmp_path, kind, plain):
+    bytes_of = pa.array([b"a", b"\xff\xfe", b"b"], pa.large_binary() if kind == pa.large_string() else pa.binary())
+    texts = pa.Array.from_buffers(kind, 3, bytes_of.buffers())
+    places = pa.array([0, 1, 2, None, 2] * 40, pa.int16())
+    rows = pa.table({"g": pa.DictionaryArray.from_arrays(places, texts), "x": pa.array(range(200))})
+    pq.write_table(rows, tmp_path / "0.parquet", row_group_size=70, use_dictionary=not plain)
+    table = ParquetTable.open(files_of(tmp_path, name="private"), SCHEMA_OF_TEXTS)
+    for names in (["g"], ["x", "g"]):
+        found = table.admit(names).gathered(joined)
+        assert found.codes["g"].tolist() == [0, 0, 1, 0, 1] * 40
+        assert found.missing["g"].tolist() == [False, True, False, True, False] * 40
 
 
 def test_private_rows_in_files_are_neither_copied_nor_shown(folders):
