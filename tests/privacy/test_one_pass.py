@@ -10,9 +10,11 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.lanes import LANES, products
 from hdpstats.formulas import compile_design
+from hdpstats.formulas.whitened import PIECE
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units, sums_of_stored
-from hdpstats.mechanisms.person_loss.one_pass import TILE
+from hdpstats.mechanisms.person_loss.one_pass import TILE, add_sizes
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
+from hdpstats.records.geometry import LARGEST
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema import coerce
 from hdpstats.schema.stored import columns_of
@@ -64,32 +66,42 @@ def test_columns_of_a_file_are_mapped_as_those_of_a_frame() -> None:
 
 
 @pytest.fixture(
-    scope="module", params=["x + filled + two + both", "x + filled + two", "x * k + named", "0 + x + two", "1"]
+    scope="module",
+    params=[
+        "x + filled + two + both",
+        "x + filled + two",
+        "x * k + named",
+        "0 + x + two",
+        "1",
+        "x + filled + two + both + named + time",
+        "(x + filled + two + time) * k + both + named",
+    ],
 )
 def loss(request):
     formula = f"y ~ {request.param}"
     geometry = compile_design(formula, SCHEMA).box()
     if "both" in formula:  # a whitening with all its entries, and weights below 1
-        root = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))[0] * 3.0
+        size = len(geometry.location)
+        root = np.linalg.qr(np.random.default_rng(1).normal(size=(size, size)))[0] * 3.0
         geometry = replace(geometry, whitening=tuple(map(tuple, root.tolist())), radius=1.0, leverage=3.0)
     model = RegressionModel(formula=formula, loss="logistic", geometry=geometry, weights="w", offset="o")
     return regression_person_loss(model, SCHEMA)
 
 
-def integers(loss, table, theta):
-    """Return the gradient of rows that are read once, and of rows in memory, on the grid of a million rows."""
-    bounds = replace(loss._bounds, rows=1_000_000)
+def integers(loss, table, theta, people=1_000_000):
+    """Return the gradient of rows that are read once, and of rows in memory, on the grid of so many people."""
+    bounds = replace(loss._bounds, rows=people)
     zeros = np.zeros(len(theta))
-    people = loss.people(table).objective(ridge=zeros, centre=zeros, linear=zeros)
-    return loss._stored(bounds, table).loss_gradient(theta), replace(people, bounds=bounds).loss_gradient(theta)
+    kept = loss.people(table).objective(ridge=zeros, centre=zeros, linear=zeros)
+    return loss._stored(bounds, table).loss_gradient(theta), replace(kept, bounds=bounds).loss_gradient(theta)
 
 
 @pytest.mark.parametrize("rows", [0, 1, TILE - 1, TILE, TILE + 1, ROWS])
 def test_scores_of_rows_that_are_read_once_are_those_of_rows_in_memory(loss, rows: int) -> None:
     table = stored(cells().slice(0, rows))
-    for size in (0.3, 40.0):
+    for size, people in ((0.3, 1_000_000), (0.3, ROWS), (40.0, ROWS)):  # the finest grid shows the last bits
         theta = size * np.cos(np.arange(loss.dimension))
-        once, in_memory = integers(loss, table, theta)
+        once, in_memory = integers(loss, table, theta, people)
         np.testing.assert_array_equal(once, in_memory)
         assert rows < ROWS or np.any(once)
 
@@ -125,6 +137,11 @@ def column_end(name: str) -> float:
     return {"x": 2.25, "time": 5.0}.get(name, 0.9)
 
 
+def test_tiles_are_full_vectors() -> None:
+    """Else `products` would write beyond the end of a tile."""
+    assert TILE % LANES == PIECE % LANES == 0
+
+
 @pytest.mark.parametrize(("k", "d"), [(1, 1), (4, 4), (5, 5), (11, 7), (20, 20)])
 def test_products_in_lanes_are_sums_in_the_order_of_columns(k: int, d: int) -> None:
     rng = np.random.default_rng(k)
@@ -134,6 +151,21 @@ def test_products_in_lanes_are_sums_in_the_order_of_columns(k: int, d: int) -> N
     for j in range(d):
         expected += matrix[:, j, None] * columns[j]
     assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("d", [1, 3, 4, 6, 9])
+def test_sizes_of_rows_are_sums_in_the_order_of_columns(d: int) -> None:
+    rng = np.random.default_rng(d)
+    z, theta = rng.normal(size=(d, TILE)), rng.normal(size=d)
+    z[0, :3] = 1e60, -1e60, 1.0
+    square, eta = rng.random(TILE), rng.normal(size=TILE)
+    kept, squares, predictors = np.clip(z, -LARGEST, LARGEST), square.copy(), eta.copy()
+    for column, coefficient in zip(kept, theta, strict=True):
+        squares += column * column
+        predictors += column * coefficient
+    add_sizes(z, theta, square, eta)
+    for found, expected in ((z, kept), (square, squares), (eta, predictors)):
+        assert found.tobytes() == expected.tobytes()
 
 
 def test_a_dictionary_of_texts_is_read_by_its_entries() -> None:
