@@ -7,6 +7,7 @@ operation is that of IEEE 754, as numpy's are.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import numba
@@ -19,13 +20,30 @@ from numba.extending import intrinsic
 def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a loop, once per machine where there is a place to keep compiled code, else once per process.
 
-    Without options nothing is reordered or fused: numbers are those of numpy to the last bit.
+    Without options nothing is reordered or fused: numbers are those of numpy to the last bit. Code that was kept is
+    used while the file of the loop, those of the loops that it calls and the constants that it names are as they were.
     """
     options = {"nogil": True, "error_model": "numpy"} | options
     try:
-        return cast("Callable[..., Any]", numba.njit(cache=True, **options)(loop))
-    except RuntimeError:
-        return cast("Callable[..., Any]", numba.njit(**options)(loop))
+        made = numba.njit(cache=True, **options)(loop)
+        kept = made._cache._cache_file
+        kept._source_stamp = (kept._source_stamp, *_used_by(loop))
+    except (RuntimeError, AttributeError):  # no place to keep code, or a numba that keeps it otherwise
+        made = numba.njit(**options)(loop)
+    return cast("Callable[..., Any]", made)
+
+
+def _used_by(loop: Callable[..., Any]) -> Iterator[object]:
+    """Give the states of what is compiled into a loop from elsewhere: numba looks at the loop's own file only."""
+    for name in loop.__code__.co_names:
+        used: Any = loop.__globals__.get(name)
+        if isinstance(used, int | float | str):
+            yield name, used
+        elif hasattr(used, "_cache"):
+            yield name, used._cache._cache_file._source_stamp
+        elif hasattr(used, "_defn"):
+            file = Path(used._defn.__code__.co_filename).stat()
+            yield name, file.st_mtime_ns, file.st_size
 
 
 def compiled_reordered(loop: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,6 +37,7 @@ from hdpstats.custodian.slots import Overruns, Rates, Slots
 from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.accountant import total
+from hdpstats.privacy.gaussian import forget
 from hdpstats.records import codec
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.invented import cells, shares
@@ -100,8 +101,11 @@ class Service:
         """Count a request of an analyst, and give what counts its bytes, until its response was read."""
         if not self._rates.allow(analyst):
             raise RequestRefused("too-many")
-        with self._capacity.request(analyst), self._capacity.bytes.holding(analyst) as hold:
-            yield hold
+        try:
+            with self._capacity.request(analyst), self._capacity.bytes.holding(analyst) as hold:
+                yield hold
+        finally:
+            forget()
 
     async def identify(self, request: Request) -> None:
         """Note who asks, or refuse before the body is read."""

@@ -11,7 +11,6 @@ and expands to a bounded number of terms.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, final
 
 from hdpstats._base.errors import FormulaError
@@ -268,11 +267,6 @@ def parse_one_sided(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
 def _parse(text: object, outcome: Callable[[LeftSide], LeftSide] | None, columns: Sequence[str]) -> ParsedFormula:
     if type(text) is not str:
         raise refusal(type(text).__name__, "a formula is a text", 'write it as "y ~ x + z"')
-    return _read(text, outcome, tuple(columns))
-
-
-@lru_cache(maxsize=256)
-def _read(text: str, outcome: Callable[[LeftSide], LeftSide] | None, columns: tuple[str, ...]) -> ParsedFormula:
     tokens = tokenize(text)
     tildes = [index for index, token in enumerate(tokens) if token.operator == "~"]
     if len(tildes) != 1:

@@ -16,7 +16,7 @@ from hdpstats.formulas.whitened import whiten_columns
 from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.description.one_pass import add_stored
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units
-from hdpstats.mechanisms.person_loss.one_pass import read_nothing
+from hdpstats.mechanisms.person_loss.one_pass import without_covariates
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.schema.clipping import clip_numbers, mark_missing
 from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
@@ -60,4 +60,4 @@ def _run() -> None:
     mark_missing(fixed, False, absent)
     add_stored(fixed, np.zeros(7), False, False, numbers, np.zeros(2, dtype=np.int64))
     clip_numbers(fixed, 0.0, 1.0, 0.0, False, numbers)
-    read_nothing(fixed).loss_gradient(np.zeros(1))
+    without_covariates(fixed).loss_gradient(np.zeros(1))

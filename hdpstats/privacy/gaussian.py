@@ -38,7 +38,7 @@ _SIGNIFICANT_BITS = 64
 _RELATIVE_STEP = Fraction(1, 1 << 40)
 
 REMEMBERED = 4096
-"""Values that are kept: every charge, query and release asks for the same few, and one takes half a millisecond."""
+"""Values that are kept until `forget`: a request asks for the same few many times, and one takes some milliseconds."""
 
 
 @cache
@@ -238,6 +238,12 @@ def objective_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction,
     """
     _check(epsilon - jacobian, delta)
     return _largest(lambda g: objective_delta(epsilon, jacobian=jacobian, multiplier=g, rank=rank) <= delta)
+
+
+def forget() -> None:
+    """Keep none of the values: what one analyst asked a service for is not to make another's answer faster."""
+    for remembered in (delta_of_square, mu_of, objective_multiplier):
+        remembered.cache_clear()
 
 
 def fixed_sign_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction) -> Fraction:

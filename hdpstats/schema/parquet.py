@@ -29,7 +29,7 @@ from typing import Any, final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, forgets_rows
+from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, SiteError, forgets_rows
 from hdpstats.records import codec
 from hdpstats.schema.columns import Column
 from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process
@@ -179,6 +179,16 @@ class ParquetTable(PrivateRows):
                 "'clipped_newton', of a model with one linear predictor and without late entry",
                 available=("objective", "output", "clipped_newton"),
             )
+
+    def check_unchanged(self) -> None:
+        """Refuse to read files whose size, times or entry in the file system are not those at opening."""
+        for path, state in {group.path: group.state for group in self._groups}.items():
+            try:
+                same = _state(path) == state
+            except OSError:
+                same = False
+            if not same:
+                raise SiteError("a file of private rows has changed since it was opened; open the site again")
 
     def read(self) -> None:
         """Read and map every declared column once: whoever holds the rows sees whether they can be."""

@@ -203,6 +203,16 @@ class PrivateRows(ABC):
         """
 
     @abstractmethod
+    def check_unchanged(self) -> None:
+        """Refuse to read rows of other files than those that were opened; no cell is looked at.
+
+        Raises
+        ------
+        SiteError
+            A file has changed, or is not there any more.
+        """
+
+    @abstractmethod
     def read(self) -> None:
         """Read all declared columns now."""
 
@@ -312,6 +322,9 @@ class PrivateTable(PrivateRows):
         return admitted(columns, rows=self._rows, persons=persons, marks=marks)
 
     def check_whole(self, columns: int, *, rows: int) -> None:
+        """Refuse nothing: the rows are in memory."""
+
+    def check_unchanged(self) -> None:
         """Refuse nothing: the rows are in memory."""
 
     def read(self) -> None:

@@ -281,6 +281,7 @@ class LocalSite(Site):
         spent = as_pair(total(prepared.events))
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")
+        self._table.check_unchanged()
         few = self._table.rows < SMALLEST_COMPILED and isinstance(self._table, PrivateTable)
         if self._terms.n_max is not None or not few:
             load()

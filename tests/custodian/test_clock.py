@@ -26,6 +26,7 @@ from hdpstats.custodian.settings import Timing
 from hdpstats.custodian.slots import Slots, Turns
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
 from hdpstats.mechanisms.registry import query_from_json
+from hdpstats.privacy import gaussian
 from hdpstats.sites.forms import RequestRefused
 from hdpstats.sites.remote import _refusal
 from tests.custodian.institution import EVERYTHING
@@ -452,6 +453,22 @@ def test_the_custodian_resumes_from_the_command_line(institution, capsys):
     assert overruns.of("ann") == 0
     assert main(["site", "resume", str(path), "--analyst", "eve"]) == 2
     assert "'ann'" in capsys.readouterr().err
+
+
+def test_what_one_analyst_asked_makes_no_answer_of_another_faster(institution, settings, held, time, works, lines):
+    app = application(held, settings, time.clock)
+    gaussian.mu_of(Fraction(1), Fraction(1, 10**6))
+    gaussian.objective_multiplier(Fraction(1), Fraction(1, 10**6), Fraction(1, 10), rank=2)
+
+    async def get():
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        headers = {"authorization": f"Bearer {institution.token('ann', certificate=None)}"}
+        async with httpx.AsyncClient(transport=transport, base_url="https://site", headers=headers) as client:
+            return (await client.get("/v1/facts")).status_code
+
+    assert anyio.run(get) == 200
+    remembered = (gaussian.mu_of, gaussian.delta_of_square, gaussian.objective_multiplier)
+    assert [each.cache_info().currsize for each in remembered] == [0, 0, 0]
 
 
 def test_requests_per_minute_are_limited_for_each_analyst(institution, settings, held, time, works, lines):

@@ -215,13 +215,18 @@ def test_what_needs_all_rows_at_once_is_refused_before_a_charge_where_they_are_t
     assert study.site.ledger.spent.epsilon == 1
 
 
-@pytest.mark.parametrize("harm", ["touch", "cut", "exchange", "rows"])
-def test_a_file_that_changed_fails_after_its_charge_without_a_word_about_it(tmp_path, harm):
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("harm", ["touch", "mode", "cut", "exchange", "rows", "gone"])
+def test_a_file_that_changed_is_refused_before_a_charge_and_fails_after_one(tmp_path, monkeypatch, harm, when):
     folder = written(tmp_path / "rows", [0, 300, ROWS])
     study = hdp.Study(private=folder, schema=SCHEMA, budget=hdp.Budget(epsilon=5))
     file = folder / "1.parquet"
     if harm == "touch":
         os.utime(file, ns=(1, 1))
+    elif harm == "mode":
+        file.chmod(0o600)
+    elif harm == "gone":
+        file.unlink()
     elif harm == "exchange":
         kept, other = file.stat(), tmp_path / "other"
         other.write_bytes(file.read_bytes())
@@ -233,12 +238,14 @@ def test_a_file_that_changed_fails_after_its_charge_without_a_word_about_it(tmp_
         os.utime(file, ns=(kept.st_atime_ns, kept.st_mtime_ns))
     else:
         pq.write_table(pa.table(columns()).slice(0, 5), file)
+    if when == "after":  # as where it changes after the site has looked
+        monkeypatch.setattr(parquet.ParquetTable, "check_unchanged", lambda _: None)
     with pytest.raises(SiteError) as caught:
         count_of(study)
     assert str(folder) not in str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
-    assert study.site.ledger.spent.epsilon == 1
+    assert study.site.ledger.spent.epsilon == (when == "after")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Annotated, ClassVar, Final, final
 
 from hdpstats._base.errors import MechanismError
@@ -282,7 +281,6 @@ class DescriptionQuery(ChargedQuery):
         return costs_of(self.epsilon, self.delta, tuple(name for name, size in sizes.items() if size))
 
 
-@lru_cache(maxsize=256)
 def costs_of(epsilon: Fraction, delta: Fraction, parts: tuple[str, ...]) -> Mapping[str, Fraction]:
     """Return what the parts of a description cost; together they keep epsilon and delta.
 

@@ -98,7 +98,7 @@ def stored_rows(
     for name in set(table.missing).difference(names):
         present &= ~table.missing[name]
     return StoredRows(
-        sources=sources,
+        sources=tuple(map(_plain, sources)),
         limits=np.reshape(limits, (-1, 5)),
         flags=flags.reshape(-1, 2),
         y=y,
@@ -110,7 +110,7 @@ def stored_rows(
     )
 
 
-def read_nothing(numbers: FloatArray) -> StoredRows:
+def without_covariates(numbers: FloatArray) -> StoredRows:
     """Return rows without a covariate, whose outcomes are numbers (n,): for loading the loop."""
     geometry = Geometry(location=(), whitening=(), radius=1.0, leverage=1.0, intercept=True, source=Source.SCHEMA_BOX)
     return StoredRows(
@@ -223,8 +223,8 @@ def centre(
 ) -> None:
     """Write the values of a column less its location, and 0 to ``counted`` where the cell leaves its row out.
 
-    The first loop does what the second one does of a column that is left out where it has no number (which then stands
-    at the lower bound, as a comparison with it is false), within bounds that the design does not narrow.
+    The first branch is a faster one, with the same numbers, for columns that nothing fills in and whose bounds the
+    design does not narrow: a cell without a number is mapped to the lower bound, as comparisons with it are false.
     """
     lower, upper, fill, low, high = limits
     if left_out and not two_valued and fill == lower and low <= lower and upper <= high:

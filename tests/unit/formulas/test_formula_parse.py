@@ -68,13 +68,6 @@ def test_terms_are_those_of_wilkinson_algebra_by_degree(text, expected, intercep
     assert formula.text == text
 
 
-def test_a_text_that_was_read_before_is_read_for_its_own_columns_and_outcome():
-    assert parse("y ~ .", ["y", "a"]).canonical == "y ~ 1 + a"
-    assert parse("y ~ .", ["y", "b"]).canonical == "y ~ 1 + b"
-    with pytest.raises(FormulaError, match="Surv"):
-        parse_survival("y ~ .", ["y", "b"])
-
-
 def test_the_outcome_is_a_bare_column():
     assert parse("y ~ a").response == "y"
     assert parse("`my outcome` ~ a").response == "my outcome"
