@@ -13,6 +13,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import LogLocator, NullLocator
 
 from benchmarks.hazard import run
 from benchmarks.logistic import OWN_PYTHON, ROOT, machine
@@ -91,13 +92,16 @@ def drawn(axes: Axes, panel: Panel, found: dict[str, dict[float, dict[str, Any]]
         line = "--" if name == PEER else "-"
         axes.plot(list(each), [own["seconds"] for own in each.values()], line, color=colour, marker=marker, label=name)
     axes.set(xscale="log", yscale="log", xlabel=panel.label, ylabel="CPU seconds")
+    axes.set_xticks(panel.values, [f"{value:g}" for value in panel.values])
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
     axes.grid(visible=True, alpha=0.3)
 
 
-def report(repeats: int, largest: int) -> str:
-    """Measure, write the figure, and return the page that is printed and written."""
-    load = os.getloadavg()[0]
-    found = [measured(panel, repeats=repeats, largest=largest) for panel in PANELS]
+def write_figure(found: list[dict[str, dict[float, dict[str, Any]]]]) -> None:
+    """Write a panel for each size that grows."""
     mpl.use("agg")
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), layout="constrained")
     for place, panel, own in zip(axes.flat, PANELS, found, strict=False):
@@ -106,6 +110,13 @@ def report(repeats: int, largest: int) -> str:
     axes.flat[-1].legend(*axes.flat[0].get_legend_handles_labels(), loc="center", frameon=False)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(RESULTS.with_suffix(".png"), dpi=120)
+
+
+def report(repeats: int, largest: int) -> str:
+    """Measure, write the figure and return the page that is printed and written."""
+    load = os.getloadavg()[0]
+    found = [measured(panel, repeats=repeats, largest=largest) for panel in PANELS]
+    write_figure(found)
     versions = found[0][LOGIT][PANELS[0].values[0]]["versions"]
     lines = [
         "# What computations cost as they grow",
