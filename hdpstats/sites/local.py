@@ -282,8 +282,8 @@ class LocalSite(Site):
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")
         self._table.check_unchanged()
-        few = self._table.rows < SMALLEST_COMPILED and isinstance(self._table, PrivateTable)
-        if self._terms.n_max is not None or not few:
+        in_files = not isinstance(self._table, PrivateTable)
+        if self._terms.n_max is not None or in_files or self._table.rows >= SMALLEST_COMPILED:
             load()
         if prepared.whole:
             self._table.check_whole(len(prepared.needs), rows=self.records * self._terms.most_rows)
