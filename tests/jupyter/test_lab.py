@@ -248,15 +248,16 @@ def test_notebooks_run_in_a_browser_and_are_legible_in_both_themes(
     folder = tmp_path / "notebooks"
     folder.mkdir()
     with laboratory(folder) as (address, token):
+        ended: list[str] = []
         for attempt in range(BROWSERS):
-            ended = []
-            with browser(tmp_path / f"profile-{attempt}") as opened:
-                opened.on("close", lambda: ended.append(True))
+            profile = str(tmp_path / f"profile-{attempt}")
+            with browser(Path(profile)) as opened:
+                opened.on("close", lambda *, profile=profile: ended.append(profile))
                 try:
                     seen(opened, address, token, folder, attempt)
                     break
                 except (Error, AssertionError):
-                    if not ended or attempt == BROWSERS - 1:
+                    if profile not in ended or attempt == BROWSERS - 1:
                         raise
     processes = [process.info for process in psutil.process_iter(["cmdline", "cwd"])]
     found = [
