@@ -374,7 +374,7 @@ KINDS: Mapping[str, Callable[..., Column]] = MappingProxyType(
     {column.kind: column for column in (Continuous, Binary, Categorical, Duration, Weight, Offset)}
 )
 """The kinds of column by name."""
-_signature = cache(inspect.signature)  # of those
+_signature = cache(inspect.signature)  # each kind's is read once
 
 
 def column_of(entry: Mapping[str, object]) -> Column:

@@ -42,15 +42,15 @@ def add_stored(
             number = numbers[i]
             place = _place(within(number, lower, upper, fill, False), low, width)
             weight = 0.0 if is_none(number, False) else weights[i]
-            places += _whole(weight * (place - 0.5))
-            squares += _whole(weight * (_square((place - centre) * 2.0) - 0.5))
+            places += whole(weight * (place - 0.5))
+            squares += whole(weight * (_square((place - centre) * 2.0) - 0.5))
     else:
         for i in range(len(numbers)):
             number = numbers[i]
             place = _place(within(number, lower, upper, fill, two_valued), low, width)
             weight = 0.0 if is_none(number, two_valued) & left_out else weights[i]
-            places += _whole(weight * (place - 0.5))
-            squares += _whole(weight * (_square((place - centre) / far) - 0.5))
+            places += whole(weight * (place - 0.5))
+            squares += whole(weight * (_square((place - centre) / far) - 0.5))
     sums[0] += places
     sums[1] += squares
 
@@ -66,6 +66,6 @@ def _square(distance: float) -> float:
 
 
 @compiled
-def _whole(feature: float) -> Any:
+def whole(feature: float) -> Any:
     """Return a feature of at most 1/2 in size in units."""
     return bits_of(np.floor(feature * UNITS + 0.5) + ROUNDER) - ROUNDER_BITS

@@ -20,9 +20,9 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.mechanisms.description.one_pass import sums_of_stored
+from hdpstats.mechanisms.description.one_pass import sums_of_stored, whole
 from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.schema.stored import Stored
 from hdpstats.schema.table import AdmittedTable
@@ -78,8 +78,7 @@ def _plain(value: FloatArray, missing: BoolArray, weights: FloatArray) -> tuple[
 @compiled
 def _unit(feature: float, missing: bool, weight: float) -> Any:
     left = weight * (0.0 if missing else feature)
-    left = min(max(left, -0.5), 0.5)
-    return bits_of(np.floor(left * UNITS + 0.5) + ROUNDER) - ROUNDER_BITS
+    return whole(min(max(left, -0.5), 0.5))
 
 
 @compiled
