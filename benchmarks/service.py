@@ -21,7 +21,7 @@ import hdpstats.api as hdp
 from benchmarks.logistic import ROOT, machine
 from benchmarks.pages import keep
 from hdpstats.custodian.account import held_open
-from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
+from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from tests.custodian.institution import Institution, Running
 from tests.custodian.people import SCHEMA, people
 

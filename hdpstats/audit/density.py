@@ -17,8 +17,8 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.losses import LogisticLoss, PredictorLoss
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, Norm, Relation
 from hdpstats.records.geometry import mallows_weights

@@ -8,8 +8,8 @@ from typing import Annotated, Final, Self, final
 from pydantic import BeforeValidator, model_validator
 
 from hdpstats.custodian.reading import Amount, Section
-from hdpstats.mechanisms.count.query import CountQuery
-from hdpstats.mechanisms.description.query import DescriptionQuery
+from hdpstats.mechanisms.count import CountQuery
+from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.registry import FAMILIES, family_of
 from hdpstats.privacy.budget import Budget
 from hdpstats.records.query import Query

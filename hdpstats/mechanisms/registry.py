@@ -10,48 +10,50 @@ from typing import Any, Final, cast, final
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
 from hdpstats._base.validation import integer
+from hdpstats.mechanisms import (
+    clipped_newton,
+    count,
+    description,
+    evaluation,
+    exponential,
+    histogram,
+    importance_weights,
+    objective,
+    output,
+    public_hessian,
+    statistics,
+    subsample,
+)
+from hdpstats.mechanisms import hybrid_weights as weights
 from hdpstats.mechanisms.base import DistributionMethod, Prepared, SiteFacts
-from hdpstats.mechanisms.clipped_newton import query as clipped_newton
+from hdpstats.mechanisms.clipped_newton import ClippedNewton
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton_site
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
-from hdpstats.mechanisms.count import query as count
 from hdpstats.mechanisms.count import site as count_site
-from hdpstats.mechanisms.description import query as description
 from hdpstats.mechanisms.description import site as description_site
-from hdpstats.mechanisms.evaluation import query as evaluation
 from hdpstats.mechanisms.evaluation import site as evaluation_site
-from hdpstats.mechanisms.exponential import query as exponential
+from hdpstats.mechanisms.exponential import ExponentialMechanism
 from hdpstats.mechanisms.exponential import site as exponential_site
-from hdpstats.mechanisms.exponential.query import ExponentialMechanism
-from hdpstats.mechanisms.histogram import query as histogram
+from hdpstats.mechanisms.histogram import PerturbedHistogram
 from hdpstats.mechanisms.histogram import site as histogram_site
-from hdpstats.mechanisms.histogram.query import PerturbedHistogram
 from hdpstats.mechanisms.hybrid_weights import curve_site
-from hdpstats.mechanisms.hybrid_weights import query as weights
 from hdpstats.mechanisms.hybrid_weights import site as weights_site
-from hdpstats.mechanisms.importance_weights import query as importance_weights
 from hdpstats.mechanisms.importance_weights import site as importance_weights_site
-from hdpstats.mechanisms.objective import query as objective
+from hdpstats.mechanisms.objective import ObjectivePerturbation
 from hdpstats.mechanisms.objective import site as objective_site
-from hdpstats.mechanisms.objective.query import ObjectivePerturbation
-from hdpstats.mechanisms.output import query as output
+from hdpstats.mechanisms.output import OutputPerturbation
 from hdpstats.mechanisms.output import site as output_site
-from hdpstats.mechanisms.output.query import OutputPerturbation
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.hazard import hazard_person_loss
 from hdpstats.mechanisms.person_loss.multinomial import multinomial_person_loss
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
-from hdpstats.mechanisms.public_hessian import query as public_hessian
+from hdpstats.mechanisms.public_hessian import PublicHessian
 from hdpstats.mechanisms.public_hessian import site as public_hessian_site
-from hdpstats.mechanisms.public_hessian.query import PublicHessian
+from hdpstats.mechanisms.statistics import SufficientStatistics
 from hdpstats.mechanisms.statistics import estimate as statistics_estimate
-from hdpstats.mechanisms.statistics import query as statistics
 from hdpstats.mechanisms.statistics import site as statistics_site
-from hdpstats.mechanisms.statistics.query import SufficientStatistics
-from hdpstats.mechanisms.subsample import query as subsample
+from hdpstats.mechanisms.subsample import SubsampleAggregate
 from hdpstats.mechanisms.subsample import request as subsample_request
 from hdpstats.mechanisms.subsample import site as subsample_site
-from hdpstats.mechanisms.subsample.query import SubsampleAggregate
 from hdpstats.records import codec
 from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel

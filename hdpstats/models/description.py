@@ -10,8 +10,8 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError
 from hdpstats._base.validation import integer, text, truth
 from hdpstats.formulas.compiler import compile_survival
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, costs_of
 from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease, costs_of
 from hdpstats.mechanisms.description.request import described_columns, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.models.description_plan import DescriptionPlan, plan_description

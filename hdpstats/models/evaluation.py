@@ -12,7 +12,7 @@ from hdpstats._base.validation import choice, integer
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import MEANS
-from hdpstats.mechanisms.evaluation.query import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
+from hdpstats.mechanisms.evaluation import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.regression_spec import RegressionSpec

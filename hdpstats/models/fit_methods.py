@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewton
-from hdpstats.mechanisms.exponential.query import ExponentialMechanism
-from hdpstats.mechanisms.histogram.query import PerturbedHistogram
-from hdpstats.mechanisms.objective.query import ObjectivePerturbation
-from hdpstats.mechanisms.output.query import OutputPerturbation
-from hdpstats.mechanisms.public_hessian.query import PublicHessian
+from hdpstats.mechanisms.clipped_newton import ClippedNewton
+from hdpstats.mechanisms.exponential import ExponentialMechanism
+from hdpstats.mechanisms.histogram import PerturbedHistogram
+from hdpstats.mechanisms.objective import ObjectivePerturbation
+from hdpstats.mechanisms.output import OutputPerturbation
+from hdpstats.mechanisms.public_hessian import PublicHessian
 from hdpstats.mechanisms.registry import BY_NAME, MECHANISMS
-from hdpstats.mechanisms.statistics.query import SufficientStatistics
+from hdpstats.mechanisms.statistics import SufficientStatistics
 from hdpstats.models.distribution_spec import fit_distribution, predict_distribution
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.histogram import fit_histogram, predict_histogram

@@ -16,8 +16,8 @@ from hdpstats._base.typing import IntArray
 from hdpstats.inference.draws import Generator, nodes
 from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
-from hdpstats.mechanisms.histogram.query import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.request import axes_of, centres, places
 from hdpstats.mechanisms.histogram.site import cells_of, prepare
 from hdpstats.models.hazard_spec import HazardSpec

@@ -16,7 +16,7 @@ from hdpstats.formulas.points import reach_of
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
-from hdpstats.mechanisms.hybrid_weights.query import (
+from hdpstats.mechanisms.hybrid_weights import (
     LARGEST,
     CurveQuery,
     CurveRelease,

@@ -25,7 +25,7 @@ from hdpstats._base.validation import choice, exact, integer, text
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
 from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
-from hdpstats.mechanisms.hybrid_weights.query import UNITS, CurveRelease, DistanceQuery
+from hdpstats.mechanisms.hybrid_weights import UNITS, CurveRelease, DistanceQuery
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
 from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
 from hdpstats.models.weighted import both_sides, calibrated, described

@@ -15,13 +15,13 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.validation import choice, integer, real
 from hdpstats.formulas import Design, compile_one_sided
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.count.query import CountQuery, CountRelease
+from hdpstats.mechanisms.count import CountQuery, CountRelease
+from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_rows, public_sample
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
-from hdpstats.mechanisms.importance_weights.query import ColumnBox
 from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceChoice, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
-from hdpstats.mechanisms.output.query import OutputRelease
+from hdpstats.mechanisms.output import OutputRelease
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weighted import both_sides, calibrated, described

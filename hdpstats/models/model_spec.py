@@ -20,7 +20,7 @@ from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective.request import Recommended
 from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
 from hdpstats.public.likelihood import is_tied

@@ -23,14 +23,14 @@ from hdpstats.inference.planned import PlannedPoint, planned_covariance
 from hdpstats.inference.released import estimates
 from hdpstats.inference.sandwich import PredictedErrors, averaged, of_point, predicted_errors
 from hdpstats.inference.tied_quantiles import as_continuous, has_steps, is_plain, tied_quantile
+from hdpstats.mechanisms.exponential import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential import site as exponential
-from hdpstats.mechanisms.exponential.query import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential.request import choose_exponential
+from hdpstats.mechanisms.objective import ObjectivePerturbation, ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectivePerturbation, ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
+from hdpstats.mechanisms.output import OutputPerturbation, OutputQuery
 from hdpstats.mechanisms.output import site as output
-from hdpstats.mechanisms.output.query import OutputPerturbation, OutputQuery
 from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.models.model_spec import LossSpec

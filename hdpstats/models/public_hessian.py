@@ -14,10 +14,10 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.sandwich import PredictedErrors, penalised
 from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms.public_hessian import PublicHessian, PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian import request as public_hessian
 from hdpstats.mechanisms.public_hessian.estimate import Path
 from hdpstats.mechanisms.public_hessian.estimate import estimates as hessian_estimates
-from hdpstats.mechanisms.public_hessian.query import PublicHessian, PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.request import Newton, Queries, Releases, advance, place_of
 from hdpstats.mechanisms.public_hessian.site import calibrate
 from hdpstats.mechanisms.score_sums import SiteRounds

@@ -11,6 +11,11 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.inference.cohort import UNUSABLE
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
+from hdpstats.mechanisms.clipped_newton import (
+    ClippedNewton,
+    ClippedNewtonQuery,
+    ClippedNewtonRelease,
+)
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
 from hdpstats.mechanisms.clipped_newton.estimate import (
     ALIKE,
@@ -19,11 +24,6 @@ from hdpstats.mechanisms.clipped_newton.estimate import (
     estimates,
 )
 from hdpstats.mechanisms.clipped_newton.prediction import SiteSums, of_sums, predicted_estimate
-from hdpstats.mechanisms.clipped_newton.query import (
-    ClippedNewton,
-    ClippedNewtonQuery,
-    ClippedNewtonRelease,
-)
 from hdpstats.mechanisms.clipped_newton.raked import RakedSite, raked_site
 from hdpstats.mechanisms.clipped_newton.request import (
     PROPORTIONS,

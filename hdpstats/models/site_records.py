@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import final
 
-from hdpstats.mechanisms.count.query import CountQuery, CountRelease
-from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.count import CountQuery, CountRelease
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.cohort import OwnDescription, SiteDescription, described_sites, own_description
 from hdpstats.models.model_spec import ModelSpec

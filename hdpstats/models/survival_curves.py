@@ -10,8 +10,8 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer
+from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
-from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.mechanisms.description.site import levels_of, prepare
 from hdpstats.models.cohort import check_described_study
 from hdpstats.models.curves_plan import CurvesPlan, plan_curves

@@ -2,7 +2,7 @@ r"""The distributed logistic regression of Ji et al. (2014), as printed and corr
 
 They are here to reproduce the paper's experiments and to measure against: numpy noise from a seed, floating point as it
 comes, any number of draws. The mechanism that may see private records is
-`hdpstats.mechanisms.public_hessian.query.PublicHessian`.
+`hdpstats.mechanisms.public_hessian.PublicHessian`.
 
 Records are split into public people, sites and a test set, standardised and truncated as the paper does.
 

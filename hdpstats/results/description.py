@@ -10,9 +10,9 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported, columns, named_values
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
 from hdpstats.mechanisms.description.estimate import read
-from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.description.blocks import DescribedNumbers
 from hdpstats.mechanisms.description.estimate import Statistic, read
 from hdpstats.mechanisms.description.expected import expected_numbers, public_people
 from hdpstats.mechanisms.description.follow_up import follow_up_table
 from hdpstats.mechanisms.description.quartiles import PROBABILITIES
-from hdpstats.mechanisms.description.query import DescriptionQuery
 from hdpstats.records.codec import Record
 from hdpstats.records.frames import Frame
 from hdpstats.schema.columns import Binary, Categorical

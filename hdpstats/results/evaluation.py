@@ -10,6 +10,7 @@ import pandas as pd
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported, columns, named_values, number
+from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.evaluation.estimate import (
     Measured,
     NoisyTable,
@@ -21,7 +22,6 @@ from hdpstats.mechanisms.evaluation.estimate import (
     monotone,
     observed_over_expected,
 )
-from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.public.follow_up import integrated_brier
 from hdpstats.records.query import LedgerEntry

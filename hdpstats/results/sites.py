@@ -11,8 +11,8 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.display import Block, columns
-from hdpstats.mechanisms.count.query import CountRelease
-from hdpstats.mechanisms.description.query import DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.count import CountRelease
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.privacy.accountant import Guarantee
 from hdpstats.privacy.budget import decimal
 from hdpstats.records.codec import LEFT_OUT, Record

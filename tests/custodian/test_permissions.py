@@ -6,13 +6,13 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian.permissions import Permissions
-from hdpstats.mechanisms.count.query import CountQuery
-from hdpstats.mechanisms.description.query import DescribedColumn, DescriptionQuery
-from hdpstats.mechanisms.evaluation.query import EvaluationQuery
-from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
-from hdpstats.mechanisms.hybrid_weights.query import CurveQuery, LossSelectionQuery
+from hdpstats.mechanisms.count import CountQuery
+from hdpstats.mechanisms.description import DescribedColumn, DescriptionQuery
+from hdpstats.mechanisms.evaluation import EvaluationQuery
+from hdpstats.mechanisms.histogram import Axis, HistogramQuery
+from hdpstats.mechanisms.hybrid_weights import CurveQuery, LossSelectionQuery
 from hdpstats.mechanisms.registry import FAMILIES, MECHANISMS, family_of
-from hdpstats.mechanisms.statistics.query import StatisticsQuery
+from hdpstats.mechanisms.statistics import StatisticsQuery
 from hdpstats.records.model import TimeGrid
 
 COLUMNS = ("x", "y")

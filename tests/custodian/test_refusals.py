@@ -13,7 +13,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.custodian import write_keys
-from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
+from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites.forms import CODES, public_to_dict
 from tests.custodian.institution import Authority

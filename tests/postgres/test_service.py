@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
+from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
 from tests.custodian.institution import EVERYTHING, Institution
 from tests.custodian.people import PRIVATE, SCHEMA

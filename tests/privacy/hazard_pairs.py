@@ -16,8 +16,8 @@ from scipy.special import ndtri
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import HazardLink
 from hdpstats.mechanisms.minimiser import PointCalibration
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.privacy.accountant import MechanismName
 from hdpstats.privacy.sensitivity import Relation

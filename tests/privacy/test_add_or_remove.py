@@ -20,8 +20,8 @@ import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe, perturbed_objective, worst_neighbours
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.count import site as count
-from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.privacy.sensitivity import Relation

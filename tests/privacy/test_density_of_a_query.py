@@ -9,8 +9,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import PerturbedObjective, perturbed_objective
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.records import geometry
 from tests import chance

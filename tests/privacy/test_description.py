@@ -15,10 +15,9 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, DescriptionQuery, site
 from hdpstats.mechanisms.description import people as mapping
-from hdpstats.mechanisms.description import site
 from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.mechanisms.description.query import UNITS, AtRisk, DescribedColumn, DescriptionQuery
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.accountant import as_pair, total
 from hdpstats.privacy.sensitivity import Relation

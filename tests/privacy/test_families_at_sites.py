@@ -16,9 +16,9 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.statistics.query import UNITS
+from hdpstats.mechanisms.statistics import UNITS
+from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.mechanisms.subsample import site as subsample
-from hdpstats.mechanisms.subsample.query import SubsampleQuery
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS, TOGETHER, replaced, replaced_together, seen_of_ledger, without_numbers

@@ -17,8 +17,8 @@ from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.outputs import score_between
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton import site as gradient
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.registry import person_loss_of
 from hdpstats.mechanisms.score_sums import grid_sum

@@ -12,11 +12,11 @@ import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.objective.site import normal_sd
+from hdpstats.mechanisms.output import OutputQuery
 from hdpstats.mechanisms.output import site as output
-from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
 from hdpstats.noise.lattice import sqrt_up

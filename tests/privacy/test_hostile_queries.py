@@ -13,9 +13,9 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, MechanismError, SiteError
 from hdpstats.mechanisms.base import Prepared
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
+from hdpstats.mechanisms.objective import ObjectiveQuery
+from hdpstats.mechanisms.output import OutputQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source

@@ -13,15 +13,15 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_one_sided
-from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
-from hdpstats.mechanisms.hybrid_weights.query import (
+from hdpstats.mechanisms.histogram import Axis, HistogramQuery
+from hdpstats.mechanisms.hybrid_weights import (
     CurveQuery,
     DistanceQuery,
     LossSelectionQuery,
     NeighboursQuery,
     SelectionQuery,
 )
-from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.noise.distributions import lattice, lattice_noise
 from hdpstats.privacy.sensitivity import BoxNorm

@@ -18,9 +18,9 @@ from scipy.special import expit
 from hdpstats.audit.density import PerturbedObjective, k_norm
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights import site as importance
 from hdpstats.mechanisms.importance_weights.coding import extent
-from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.minimiser import certified, effort_of
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output

@@ -16,8 +16,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.count import site as count
-from hdpstats.mechanisms.count.query import CountQuery
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.losses import multinomial
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss import multinomial as mechanism
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.mechanisms.registry import query_from_json

@@ -13,14 +13,14 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.formulas.points import space_of
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.hybrid_weights import site as hybrid_weights
-from hdpstats.mechanisms.hybrid_weights.query import (
+from hdpstats.mechanisms.hybrid_weights import (
     UNITS,
     DistanceQuery,
     LossSelectionQuery,
     NeighboursQuery,
     SelectionQuery,
 )
+from hdpstats.mechanisms.hybrid_weights import site as hybrid_weights
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import PrivateTable

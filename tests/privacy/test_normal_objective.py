@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss

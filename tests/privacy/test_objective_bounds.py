@@ -16,8 +16,8 @@ from hdpstats.audit.density import k_norm
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import PointCalibration
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss import regression
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.privacy.accountant import MechanismName

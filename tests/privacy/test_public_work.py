@@ -15,12 +15,12 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.exponential import site as sampling
-from hdpstats.mechanisms.exponential.query import ExponentialQuery
+from hdpstats.mechanisms.hybrid_weights import CurveQuery
 from hdpstats.mechanisms.hybrid_weights import curve_site as curve
-from hdpstats.mechanisms.hybrid_weights.query import CurveQuery
 from hdpstats.mechanisms.minimiser import certified, effort_of
-from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.mechanisms.output import OutputQuery
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss

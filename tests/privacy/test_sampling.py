@@ -14,8 +14,8 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import compile_design
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.exponential import site as sampling
-from hdpstats.mechanisms.exponential.query import ExponentialQuery
 from hdpstats.mechanisms.exponential.site import ExponentialCalibration, potential
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss

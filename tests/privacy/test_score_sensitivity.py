@@ -15,8 +15,8 @@ import pytest
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.outputs import score_between
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian import site as score
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.privacy.sensitivity import Relation

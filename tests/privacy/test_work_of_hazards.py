@@ -15,7 +15,7 @@ import pytest
 from hdpstats._base.loops import rehearsing
 from hdpstats.losses.links import LogitLink
 from hdpstats.mechanisms.base import SiteFacts, costly_table
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import AdmittedTable, PrivateTable

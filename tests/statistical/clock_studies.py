@@ -22,7 +22,7 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.hybrid_weights.query import CurveQuery
+from hdpstats.mechanisms.hybrid_weights import CurveQuery
 from tests.custodian.institution import PATIENT, Institution
 
 RECORDS = 500

@@ -13,8 +13,8 @@ from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.released import estimates
 from hdpstats.losses.options import Logistic
+from hdpstats.mechanisms.objective import ObjectiveRelease
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveRelease
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.models.points import noise_of
 from hdpstats.models.regression_spec import RegressionSpec, open_regression

@@ -10,7 +10,7 @@ from scipy.special import expit
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.histogram.query import PerturbedHistogram
+from hdpstats.mechanisms.histogram import PerturbedHistogram
 from hdpstats.papers import wang
 
 SIZES = np.arange(10, 2_961, 50)

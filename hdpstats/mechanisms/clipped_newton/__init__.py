@@ -7,3 +7,89 @@ matched as in M-estimation. Use it at one site where the cohort is described or 
 its noise is the smallest.
 Proof: `hdpstats.mechanisms.clipped_newton.site`.
 """
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.validation import choice, integer, real
+from hdpstats.privacy.gaussian import delta_of_square
+from hdpstats.records.query import MechanismOptions
+from hdpstats.records.several import RoundQuery, RoundRelease
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClippedNewton(MechanismOptions):
+    """Noisy sums of clipped scores at a few points, solved against public people: for an (epsilon, delta).
+
+    What is clipped is a person's whole score, however long the follow-up, so that much less noise is needed than the
+    worst record would ask for. The bias of clipping is taken out by public people with outcomes, of whom 12 per
+    coefficient are needed: private ones are taken to be distributed as they are, or as they are after they have been
+    re-weighted and re-scaled to a description.
+
+    Parameters
+    ----------
+    rounds
+        How often the site is asked, 1 to 4; 1 for a fit without a delta.
+    clip_quantile
+        Scores are clipped at this quantile of their length at the public fit, from 0.5 to 0.999.
+    censoring
+        How long private people are followed in a survival model: ``"as public"``, as a product-limit estimate from
+        public people says, or ``"administrative"``, to the horizon, all of them.
+
+    Examples
+    --------
+    >>> ClippedNewton(clip_quantile=0.9)
+    ClippedNewton(rounds=3, clip_quantile=0.9, censoring='as public')
+    """
+
+    rounds: int = 3
+    clip_quantile: float = 0.95
+    censoring: str = "as public"
+
+    def __post_init__(self) -> None:
+        """Validate the options."""
+        integer(self.rounds, name="rounds", lower=1, upper=4)
+        real(self.clip_quantile, name="clip_quantile", lower=0.5, upper=0.999)
+        choice(self.censoring, name="censoring", options=("as public", "administrative"))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClippedNewtonQuery(RoundQuery):
+    """Sum the people's scores at given coefficients, each clipped to a length, and add noise.
+
+    The round costs ``mu_squared`` of what the whole fit keeps, and the rounds that are still to come cost ``ahead``.
+    Without a delta there is one round, which costs epsilon. There are at most 2000 coefficients
+    (`hdpstats.records.limits`).
+
+    Attributes
+    ----------
+    clip : Fraction
+        ``C``: the longest score of a person; a binary64 number.
+    mu_squared, ahead : Fraction
+        What this round costs, and what the later ones will, in squared Gaussian differential privacy.
+    """
+
+    kind: ClassVar[str] = "clipped_newton/1"
+    clip: Fraction
+    mu_squared: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Refuse a query that contradicts itself, or is too large, or rounds that cost more than is offered."""
+        self.check("clip", self.clip, least=Fraction(1, 10**9), most=10**9, cost=self.mu_squared, farthest=1e12)
+        if self.delta == 0:
+            if self.mu_squared or self.ahead:
+                raise MechanismError("without a delta there is one round with pure noise: mu_squared must be 0")
+        elif not (self.mu_squared > 0 and delta_of_square(self.epsilon, self.mu_squared + self.ahead) <= self.delta):
+            raise MechanismError("the rounds must cost something, and together no more than epsilon and delta allow")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClippedNewtonRelease(RoundRelease):
+    """The noisy sum of clipped scores."""
+
+    kind: ClassVar[str] = "clipped_newton/1"

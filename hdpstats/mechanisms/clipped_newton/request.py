@@ -35,9 +35,9 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.expectations import score_quantile
 from hdpstats.mechanisms.clipped_newton.matching import Matched, match, settled
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.raked import RakedSite
 from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, rounded_up
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of

@@ -40,7 +40,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss
 from hdpstats.mechanisms.score_sums import (
     FINENESS,

@@ -25,7 +25,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.count.query import CountQuery, CountRelease
+from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation

@@ -9,7 +9,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm
 

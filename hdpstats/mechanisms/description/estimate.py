@@ -20,10 +20,10 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
+from hdpstats.mechanisms.description import DescribedColumn
 from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers, GroupSums
 from hdpstats.mechanisms.description.expected import sd_noise, share_noise
 from hdpstats.mechanisms.description.quartiles import PROBABILITIES, Quartile, quantiles
-from hdpstats.mechanisms.description.query import DescribedColumn
 from hdpstats.mechanisms.histogram.estimate import project
 
 NARROWEST: Final = 1e-3

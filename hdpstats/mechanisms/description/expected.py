@@ -26,9 +26,9 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.description import UNITS, DescriptionQuery
 from hdpstats.mechanisms.description.blocks import DescribedNumbers
 from hdpstats.mechanisms.description.people import DescribedPeople, cells_of, follow_up_of, people_of, sums_of
-from hdpstats.mechanisms.description.query import UNITS, DescriptionQuery
 from hdpstats.schema.columns import Categorical, Column, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -15,10 +15,10 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.description import AtRisk, DescribedColumn
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, GroupSums
 from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.expected import share_noise
-from hdpstats.mechanisms.description.query import AtRisk, DescribedColumn
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 
 

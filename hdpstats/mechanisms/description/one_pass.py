@@ -11,7 +11,7 @@ import numpy as np
 
 from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, bits_of, compiled
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.mechanisms.description.query import UNITS
+from hdpstats.mechanisms.description import UNITS
 from hdpstats.schema.clipping import is_none, within
 from hdpstats.schema.stored import Stored
 

@@ -22,8 +22,8 @@ import numpy as np
 
 from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.mechanisms.description.one_pass import sums_of_stored, whole
-from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.schema.stored import Stored
 from hdpstats.schema.table import AdmittedTable
 

@@ -19,8 +19,8 @@ import scipy
 from scipy.special import ndtri
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.description import DescribedColumn
 from hdpstats.mechanisms.description.expected import quartile_noise
-from hdpstats.mechanisms.description.query import DescribedColumn
 
 PROBABILITIES: Final = {"q1": 0.25, "median": 0.5, "q3": 0.75}
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.description.query import DescribedColumn
+from hdpstats.mechanisms.description import DescribedColumn
 from hdpstats.mechanisms.description.site import levels_of
 from hdpstats.schema.columns import Column, NumericColumn
 from hdpstats.schema.public import PublicTable

@@ -78,8 +78,8 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
-from hdpstats.mechanisms.description.query import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.knorm import BoxNoise

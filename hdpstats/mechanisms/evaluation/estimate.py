@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
+from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.public.risk_sets import ratio
 
 STEP = 1e-3

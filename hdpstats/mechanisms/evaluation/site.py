@@ -1,7 +1,7 @@
 r"""How a fitted model does on private people: a noisy table of risk group and outcome, pure epsilon.
 
 Every private person falls into exactly one cell of a table whose cells are public: a risk group, by public cut points
-of the linear predictor under public coefficients, and what happened (`hdpstats.mechanisms.evaluation.query`). The
+of the linear predictor under public coefficients, and what happened (`hdpstats.mechanisms.evaluation`). The
 release is the number of people in each cell plus independent two-sided geometric noise, exact in integers
 (`hdpstats.noise.discrete`). Concordance, Brier scores and calibration are computed from it afterwards.
 
@@ -25,7 +25,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
+from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.integer_sums import (
     PreparedCounts,
     binary_design,

@@ -57,7 +57,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import check_size
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
+from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.minimiser import on_lattice
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.noise.discrete import bernoulli_exp

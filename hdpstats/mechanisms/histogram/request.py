@@ -29,7 +29,7 @@ import pandas as pd
 from hdpstats._base.errors import MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer
-from hdpstats.mechanisms.histogram.query import Axis
+from hdpstats.mechanisms.histogram import Axis
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.records.limits import MOST_CELLS
 from hdpstats.schema.columns import Binary, Categorical, NumericColumn

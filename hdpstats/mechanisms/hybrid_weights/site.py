@@ -60,7 +60,7 @@ from hdpstats._base.validation import check_size
 from hdpstats.formulas import Design
 from hdpstats.formulas.points import check_space, distinct, embed
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.hybrid_weights.query import (
+from hdpstats.mechanisms.hybrid_weights import (
     UNITS,
     DistanceQuery,
     DistanceRelease,

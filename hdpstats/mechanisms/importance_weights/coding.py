@@ -26,7 +26,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import Design, DesignColumn
 from hdpstats.formulas.whitened import whitened_matrix
-from hdpstats.mechanisms.importance_weights.query import ColumnBox
+from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.records.geometry import LARGEST, Geometry, Rows, at_radius, from_public, whiten
 
 REACH = 1.25

@@ -27,6 +27,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights.coding import (
     MOST_ROWS,
     PublicSample,
@@ -35,7 +36,6 @@ from hdpstats.mechanisms.importance_weights.coding import (
     geometries_of,
     prior_of,
 )
-from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE, normal_sd
 from hdpstats.mechanisms.output.site import noise_variance

@@ -59,8 +59,8 @@ from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights.coding import Extent, coded_rows, extent
-from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.integer_sums import check_one_row
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output

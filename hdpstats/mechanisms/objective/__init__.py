@@ -4,3 +4,62 @@ Guarantee: pure epsilon, or (epsilon, delta) with normal noise where that is sma
 floating point. Source: Chaudhuri, Monteleoni and Sarwate (2011); Nguyen and Hui (2017), algorithm 2, corrected.
 Use: the default of every regression; at several sites without a delta. Proof: `hdpstats.mechanisms.objective.site`.
 """
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar, final
+
+from hdpstats._base.validation import real
+from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WithHessianShare(MechanismOptions):
+    """Options of a mechanism that may spend a share of epsilon on a noisy Hessian."""
+
+    se_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate the share."""
+        real(self.se_share, name="se_share", lower=0.0, upper=0.9)
+
+    @property
+    def share(self) -> Fraction:
+        """The share as the exact fraction that was meant."""
+        return Fraction(str(self.se_share))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectivePerturbation(WithHessianShare):
+    """Objective perturbation (Nguyen and Hui 2017, algorithm 2, corrected; public-whitened form).
+
+    Pure, unless a delta is offered with which normal noise is smaller.
+
+    Parameters
+    ----------
+    se_share
+        Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian: standard errors then rest on the private
+        covariates, not on public rows.
+
+    Examples
+    --------
+    >>> ObjectivePerturbation(se_share=0.15).share
+    Fraction(3, 20)
+    """
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectiveQuery(PointQuery):
+    """Minimise the perturbed, penalised objective once: with K-norm noise, or with normal noise for a delta above 0."""
+
+    kind: ClassVar[str] = "objective/1"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectiveRelease(PointRelease):
+    """The perturbed minimiser; its noise entered the objective."""
+
+    kind: ClassVar[str] = "objective/1"

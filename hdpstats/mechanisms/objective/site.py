@@ -46,7 +46,7 @@ from hdpstats.mechanisms.minimiser import (
     hessian_of,
     prepared,
 )
-from hdpstats.mechanisms.objective.query import ObjectiveRelease
+from hdpstats.mechanisms.objective import ObjectiveRelease
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.noise.distributions import FINENESS, NoiseDistribution, lattice, lattice_noise
 from hdpstats.noise.knorm import BallNoise

@@ -17,9 +17,9 @@ from fractions import Fraction
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE, normal_sd
-from hdpstats.mechanisms.output.query import OutputQuery
+from hdpstats.mechanisms.output import OutputQuery
 from hdpstats.mechanisms.output.site import noise_variance
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.privacy.sensitivity import Relation

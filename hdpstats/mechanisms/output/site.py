@@ -34,7 +34,7 @@ from fractions import Fraction
 
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.minimiser import PointCalibration, PreparedPoint, effort_of, hessian_of, prepared
-from hdpstats.mechanisms.output.query import OutputRelease
+from hdpstats.mechanisms.output import OutputRelease
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_down, sqrt_up

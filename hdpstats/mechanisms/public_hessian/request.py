@@ -27,7 +27,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
+from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.site import calibrate, cut_rows
 from hdpstats.mechanisms.score_sums import STEP, FitInRounds, rounded_up
 from hdpstats.privacy.budget import EPSILON_GRAIN

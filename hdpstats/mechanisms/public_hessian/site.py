@@ -44,7 +44,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
+from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.score_sums import (
     FINENESS,
     PreparedSum,

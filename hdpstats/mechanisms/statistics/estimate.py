@@ -41,14 +41,14 @@ from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import scalar_weight, shares
 from hdpstats.losses.families import Family, Interval
 from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
-from hdpstats.mechanisms.statistics.query import (
+from hdpstats.mechanisms.statistics import (
     UNITS,
     StatisticsQuery,
     StatisticsRelease,
     SufficientStatistics,
     out_of_units,
 )
-from hdpstats.mechanisms.subsample.query import SubsampleRelease
+from hdpstats.mechanisms.subsample import SubsampleRelease
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate

@@ -38,7 +38,7 @@ from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses.families import FAMILIES, Family
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery, StatisticsRelease, in_units
+from hdpstats.mechanisms.statistics import UNITS, StatisticsQuery, StatisticsRelease, in_units
 from hdpstats.noise.knorm import BoxNoise
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation

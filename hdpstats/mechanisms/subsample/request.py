@@ -9,9 +9,9 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses.families import Family, Interval
 from hdpstats.mechanisms.base import DistributionMethod, DistributionTask, SiteFacts
+from hdpstats.mechanisms.statistics import UNITS
 from hdpstats.mechanisms.statistics.estimate import from_blocks, inside
-from hdpstats.mechanisms.statistics.query import UNITS
-from hdpstats.mechanisms.subsample.query import SubsampleAggregate, SubsampleQuery, SubsampleRelease
+from hdpstats.mechanisms.subsample import SubsampleAggregate, SubsampleQuery, SubsampleRelease
 from hdpstats.mechanisms.subsample.site import blocks_of_neighbours, check_order, optimal_blocks, prepare
 from hdpstats.records.estimate import Estimates
 

@@ -65,9 +65,9 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses.families import Family, corrected
 from hdpstats.mechanisms.base import Prepared, SiteFacts
-from hdpstats.mechanisms.statistics.query import UNITS, in_units
+from hdpstats.mechanisms.statistics import UNITS, in_units
 from hdpstats.mechanisms.statistics.site import family_at
-from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
+from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
 from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.knorm import BoxNoise
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent

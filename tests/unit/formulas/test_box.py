@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hdpstats.formulas import compile_one_sided
+from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.mechanisms.importance_weights.coding import boxed, extent, is_indicator
-from hdpstats.mechanisms.importance_weights.query import ColumnBox
 from hdpstats.schema.columns import Binary, Categorical, Continuous
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
+from hdpstats.mechanisms.public_hessian import PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.estimate import Path, _mean_curvature, estimates
-from hdpstats.mechanisms.public_hessian.query import PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.request import Newton, PublicPeople, advance, costs_of, place_of, standardised
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent

@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
+from hdpstats.mechanisms.evaluation import EvaluationQuery
 from hdpstats.mechanisms.evaluation import estimate as noisy_table
 from hdpstats.mechanisms.evaluation.estimate import NoisyTable, limits, measure, monotone
-from hdpstats.mechanisms.evaluation.query import EvaluationQuery
 from hdpstats.public.follow_up import FollowUp, brier_scores, kaplan_meier
 from hdpstats.public.follow_up import concordance as concordance_of_rows
 from hdpstats.records.model import TimeGrid

@@ -16,8 +16,8 @@ from hdpstats.inference.information import InObjective
 from hdpstats.inference.pooling import SCALE
 from hdpstats.inference.released import ALL_UNCLEAR, NOT_RELEASED, estimates
 from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.objective.request import noise_distribution
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.noise.distributions import ball_variance, cylinder_variance

@@ -9,8 +9,8 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms.objective import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.person_loss.regression import (
     RegressionPeople,
     RegressionPersonLoss,

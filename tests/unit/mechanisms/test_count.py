@@ -11,8 +11,8 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import InsufficientBudget, MechanismError
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.count import site as count
-from hdpstats.mechanisms.count.query import CountQuery, CountRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName

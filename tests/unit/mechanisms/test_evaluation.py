@@ -11,8 +11,8 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import FormulaError, MechanismError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.evaluation import EvaluationQuery
 from hdpstats.mechanisms.evaluation import site as evaluation
-from hdpstats.mechanisms.evaluation.query import EvaluationQuery
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.accountant import MechanismName

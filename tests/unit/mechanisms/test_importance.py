@@ -9,8 +9,8 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas import compile_one_sided
+from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.mechanisms.importance_weights.coding import box_of, coded_rows, geometries_of, prior_of, public_sample
-from hdpstats.mechanisms.importance_weights.query import ColumnBox
 from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE

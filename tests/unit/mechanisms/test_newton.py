@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from hdpstats.mechanisms.public_hessian.query import PublicHessianRelease
+from hdpstats.mechanisms.public_hessian import PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.request import (
     LARGEST,
     STEP,

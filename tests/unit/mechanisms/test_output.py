@@ -10,8 +10,8 @@ import pytest
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import certified
+from hdpstats.mechanisms.output import OutputQuery
 from hdpstats.mechanisms.output import site as output
-from hdpstats.mechanisms.output.query import OutputQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.noise import BallNoise, RoundedNormal
 from hdpstats.privacy.accountant import MechanismName, as_pair, total

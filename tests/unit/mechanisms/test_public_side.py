@@ -10,8 +10,8 @@ import pytest
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.response import Response
 from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.objective.request import (
     CHEAP,
     FREE,

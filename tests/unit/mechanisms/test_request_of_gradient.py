@@ -8,9 +8,9 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.expectations import expected, score_quantile
 from hdpstats.mechanisms.clipped_newton.matching import Matched
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.request import (
     PROPORTIONS,
     Rounds,

@@ -9,8 +9,8 @@ import pytest
 
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
+from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel

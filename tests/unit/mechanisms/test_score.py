@@ -11,8 +11,8 @@ from scipy.special import expit
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
+from hdpstats.mechanisms.public_hessian import PublicHessianQuery
 from hdpstats.mechanisms.public_hessian import site as score
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.noise.normal import RoundedNormal

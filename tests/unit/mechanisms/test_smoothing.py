@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.mechanisms.objective.query import ObjectiveRelease
+from hdpstats.mechanisms.objective import ObjectiveRelease
 from hdpstats.mechanisms.objective.site import smoothing_distribution, smoothing_noise, widest_smoothing
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 

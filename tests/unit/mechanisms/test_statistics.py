@@ -13,8 +13,8 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, MechanismError, SchemaError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
+from hdpstats.mechanisms.statistics import UNITS, StatisticsQuery
 from hdpstats.mechanisms.statistics import site as statistics
-from hdpstats.mechanisms.statistics.query import UNITS, StatisticsQuery
 from hdpstats.noise import BoxNoise
 from hdpstats.privacy.accountant import total
 from hdpstats.privacy.sensitivity import Relation

@@ -12,9 +12,9 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.mechanisms.statistics.query import UNITS
+from hdpstats.mechanisms.statistics import UNITS
+from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.mechanisms.subsample import site as subsample
-from hdpstats.mechanisms.subsample.query import SubsampleQuery
 from hdpstats.mechanisms.subsample.site import optimal_blocks, starts_of_blocks, units_of_blocks
 from hdpstats.noise import BoxNoise
 from hdpstats.privacy.accountant import total

@@ -10,9 +10,9 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.registry import query_from_json
-from hdpstats.mechanisms.statistics.query import UNITS
+from hdpstats.mechanisms.statistics import UNITS
+from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.mechanisms.subsample import site as subsample
-from hdpstats.mechanisms.subsample.query import SubsampleQuery
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.coerce import marks
 from hdpstats.schema.table import PrivateTable

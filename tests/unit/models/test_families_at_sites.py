@@ -9,7 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.statistics.query import out_of_units
+from hdpstats.mechanisms.statistics import out_of_units
 from hdpstats.mechanisms.subsample.site import optimal_blocks
 from hdpstats.noise import BoxNoise
 from tests import known_noise

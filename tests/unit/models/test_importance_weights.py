@@ -11,9 +11,9 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import observe
-from hdpstats.mechanisms.importance_weights.query import ColumnBox
-from hdpstats.mechanisms.objective.query import ObjectiveRelease
-from hdpstats.mechanisms.output.query import OutputRelease
+from hdpstats.mechanisms.importance_weights import ColumnBox
+from hdpstats.mechanisms.objective import ObjectiveRelease
+from hdpstats.mechanisms.output import OutputRelease
 from hdpstats.models.importance_weights import importance_weights
 from hdpstats.records.geometry import Geometry
 from hdpstats.results.weighted_sample import WeightedSample

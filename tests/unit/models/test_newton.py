@@ -8,7 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
+from hdpstats.mechanisms.public_hessian import PublicHessianQuery
 from hdpstats.records.several import RoundsQuery, RoundsRelease, SitesQuery
 from hdpstats.sites import Site
 from tests import chance

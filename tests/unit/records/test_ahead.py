@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.count.query import CountQuery
-from hdpstats.mechanisms.hybrid_weights.query import LossSelectionQuery
+from hdpstats.mechanisms.count import CountQuery
+from hdpstats.mechanisms.hybrid_weights import LossSelectionQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.charging import square_of

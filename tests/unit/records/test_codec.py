@@ -11,7 +11,7 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError, HdpError, MechanismError, SiteError
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.count.query import CountQuery
+from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.records.codec import LEFT_OUT, NAN_IS_NULL, AtMost, Record, from_dict, to_dict
 from hdpstats.records.frames import frame_from_dict

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of

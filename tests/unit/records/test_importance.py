@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.records.geometry import Geometry, Source
 

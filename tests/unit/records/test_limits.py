@@ -13,16 +13,16 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms import score_sums
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery
-from hdpstats.mechanisms.evaluation.query import EvaluationQuery
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
+from hdpstats.mechanisms.evaluation import EvaluationQuery
+from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.exponential import site as sampling
-from hdpstats.mechanisms.exponential.query import ExponentialQuery
-from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery
-from hdpstats.mechanisms.hybrid_weights.query import CurveQuery, LossSelectionQuery, NeighboursQuery, SelectionQuery
+from hdpstats.mechanisms.histogram import Axis, HistogramQuery
+from hdpstats.mechanisms.hybrid_weights import CurveQuery, LossSelectionQuery, NeighboursQuery, SelectionQuery
 from hdpstats.mechanisms.hybrid_weights.site import landscape_of
-from hdpstats.mechanisms.objective.query import ObjectiveQuery
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery
-from hdpstats.mechanisms.subsample.query import SubsampleQuery
+from hdpstats.mechanisms.objective import ObjectiveQuery
+from hdpstats.mechanisms.public_hessian import PublicHessianQuery
+from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.noise.knorm import LARGEST_DIMENSION
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import limits

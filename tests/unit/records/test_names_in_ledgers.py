@@ -5,14 +5,14 @@ from fractions import Fraction
 
 import pytest
 
-from hdpstats.mechanisms.clipped_newton.query import ClippedNewtonQuery, ClippedNewtonRelease
-from hdpstats.mechanisms.count.query import CountQuery, CountRelease
+from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
+from hdpstats.mechanisms.count import CountQuery, CountRelease
+from hdpstats.mechanisms.description import DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
-from hdpstats.mechanisms.description.query import DescribedColumn, DescriptionQuery, DescriptionRelease
-from hdpstats.mechanisms.evaluation.query import EvaluationQuery, EvaluationRelease
-from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
-from hdpstats.mechanisms.histogram.query import Axis, HistogramQuery, HistogramRelease
-from hdpstats.mechanisms.hybrid_weights.query import (
+from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
+from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
+from hdpstats.mechanisms.histogram import Axis, HistogramQuery, HistogramRelease
+from hdpstats.mechanisms.hybrid_weights import (
     CurveQuery,
     CurveRelease,
     DistanceQuery,
@@ -23,13 +23,13 @@ from hdpstats.mechanisms.hybrid_weights.query import (
     SelectionQuery,
     SelectionRelease,
 )
-from hdpstats.mechanisms.importance_weights.query import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
-from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
-from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
+from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
+from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
+from hdpstats.mechanisms.output import OutputQuery, OutputRelease
+from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.registry import FAMILIES, query_from_json, release_from_json
-from hdpstats.mechanisms.statistics.query import StatisticsQuery, StatisticsRelease
-from hdpstats.mechanisms.subsample.query import SubsampleQuery, SubsampleRelease
+from hdpstats.mechanisms.statistics import StatisticsQuery, StatisticsRelease
+from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.budget import Budget, Spend
 from hdpstats.privacy.gaussian import mu_of

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import HdpError, MechanismError
-from hdpstats.mechanisms.hybrid_weights.query import (
+from hdpstats.mechanisms.hybrid_weights import (
     DistanceQuery,
     DistanceRelease,
     LossSelectionQuery,

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.public_hessian.query import PublicHessianQuery, PublicHessianRelease
+from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import from_box

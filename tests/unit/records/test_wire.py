@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.exponential.query import ExponentialQuery, ExponentialRelease
-from hdpstats.mechanisms.objective.query import ObjectiveQuery, ObjectiveRelease
-from hdpstats.mechanisms.output.query import OutputQuery, OutputRelease
+from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
+from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
+from hdpstats.mechanisms.output import OutputQuery, OutputRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source, from_box

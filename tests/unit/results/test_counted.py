@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.mechanisms.count.query import CountRelease
+from hdpstats.mechanisms.count import CountRelease
 from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import LedgerEntry

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.mechanisms.count.query import CountQuery, CountRelease
+from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.sites import asking
 from hdpstats.sites.asking import Missing, ask
 from tests.support import SCHEMA, people

@@ -10,8 +10,8 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
+from hdpstats.mechanisms.objective import ObjectiveRelease
 from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.query import ObjectiveRelease
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.records.query import Query
 from hdpstats.schema.table import PrivateTable
