@@ -251,6 +251,11 @@ class RakedInformation(OverPublicPeople):
             return self.at_centre
         return _mean_moments(self.public, theta, self.averaged, records=self.records)
 
+    def bend(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return the same of the moments averaged over what is known of the averages."""
+        bent = [self.public.raked_bend(theta, steps, people=each) for each in self.averaged]
+        return np.asarray(self.records * np.concatenate(bent).mean(axis=0))
+
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
         """Return moments under weightings of the public rows and draws of the averages."""
         averages = self.posterior.draw(rng, len(drawn))

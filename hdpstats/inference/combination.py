@@ -26,7 +26,8 @@ as maximum likelihood has in small samples (Cox and Snell 1968), noise and ridge
 over the number of people and small beside the error of one site, whose estimate is left as it is. But errors of many
 sites average out and their biases do not: with several sites it is taken off, where curvature does not depend on
 outcomes, so that :math:`s''` is known from public rows. Derivatives are differences over one standard deviation along
-each principal direction of :math:`C_j`: where errors are large scores flatten, and a derivative would overstate.
+each principal direction of :math:`C_j`: where errors are large scores flatten, and a derivative would overstate. It is
+taken off at the last point: where moments are computed meanwhile, a shift of that order changes them by little.
 """
 
 from collections.abc import Sequence
@@ -178,11 +179,11 @@ def combine_points(sites: Sequence[InformedPoint], fit: PublicFit | None) -> Com
     """Unshrink, combine and pool, three times where there is a public fit, each time with new moments."""
     point = _start(sites)
     if fit is None:
-        return _at(sites, point)
+        return _unbiased(sites, _at(sites, point), point)
     for _ in range(STEPS - 1):
         found = _at(sites, point)
         point = pooled_point(found.private, found.covariance, fit)
-    found = _at(sites, point)
+    found = _unbiased(sites, _at(sites, point), point)
     pooling = pool(found.private, found.covariance, fit)
     return replace(found, pooled=pooling.point, pooling=pooling)
 
@@ -198,13 +199,20 @@ def _at(sites: Sequence[InformedPoint], point: FloatArray) -> Combined:
     """Return the estimates with moments at a point (D,), not pooled."""
     at = tuple(each.information.at(point) for each in sites)
     unshrunk = tuple(each.part.unshrunk(moments.H) for each, moments in zip(sites, at, strict=True))
-    if len(sites) > 1:
-        biases = (bias(each, moments, point=point) for each, moments in zip(sites, at, strict=True))
-        unshrunk = tuple(u - each for u, each in zip(unshrunk, biases, strict=True))
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
     W = shares(variances)
     u = weighted(W, unshrunk)
     return Combined(at=at, unshrunk=unshrunk, variances=variances, shares=W, private=u, pooled=u, pooling=None)
+
+
+def _unbiased(sites: Sequence[InformedPoint], found: Combined, point: FloatArray) -> Combined:
+    """Return estimates with moments at a point (D,) without the biases of several sites."""
+    if len(sites) == 1:
+        return found
+    biases = [bias(each, at, point=point) for each, at in zip(sites, found.at, strict=True)]
+    unshrunk = tuple(u - each for u, each in zip(found.unshrunk, biases, strict=True))
+    u = weighted(found.shares, unshrunk)
+    return replace(found, unshrunk=unshrunk, private=u, pooled=u)
 
 
 def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:
@@ -217,5 +225,4 @@ def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:
     C = solve @ (at.J + part.noise.covariance(at.H) + np.outer(pull, pull)) @ solve
     sizes, directions = np.linalg.eigh(C)
     steps = (directions * np.sqrt(np.maximum(sizes, 0.0))).T
-    bent = sum((information.at(point + step).H - information.at(point - step).H) @ step for step in steps)
-    return np.asarray(-0.25 * np.linalg.solve(at.H, bent))
+    return np.asarray(-0.25 * np.linalg.solve(at.H, information.bend(point, steps)))

@@ -64,6 +64,10 @@ class Information(ABC):
     def at(self, theta: FloatArray) -> Moments:
         """Return the best guess at coefficients ``theta`` (D,)."""
 
+    def bend(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (D,) of steps (k, D)."""
+        return np.asarray(sum((self.at(theta + step).H - self.at(theta - step).H) @ step for step in steps))
+
     @abstractmethod
     def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
         """Return ``count`` draws of the source."""

@@ -43,9 +43,10 @@ class WhitenedPeople:
         return self.X[:, :, self.slopes]
 
     def predictor(self, theta: FloatArray) -> FloatArray:
-        """Return ``x'theta`` of each row (B, n)."""
+        """Return ``x'theta`` of each row (B, n), or (k, B, n) for several coefficients (k, D)."""
         columns = np.moveaxis(self.X, 2, 0)
-        return np.asarray((theta @ columns.reshape(len(theta), -1)).reshape(columns.shape[1:]), dtype=np.float64)
+        found = theta @ columns.reshape(len(columns), -1)
+        return np.asarray(found.reshape(*theta.shape[:-1], *columns.shape[1:]), dtype=np.float64)
 
     @cached_property
     def share(self) -> FloatArray:
@@ -65,6 +66,21 @@ class WhitenedPeople:
         mean = weighted_sums(self.z, self.weights) / total[:, None]
         found[:, own, own] = rounded(self.squares[:, own, own], mean=mean, total=total)
         return found
+
+    def products(self, curvature: FloatArray, along: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return ``sum_k M_k s_k`` (B, D) of steps (k, D), ``M_k`` the Hessian of `raked` for a curvature (k, B, n).
+
+        ``along`` (k, B, n) are the predictors of the steps. The Hessian is linear in the curvature: no matrix is made.
+        """
+        counted, slopes, first = self.weights * curvature, self.slopes, slice(0, self.slopes.start)
+        whole = weighted_sums(self.X, np.sum(counted * along, axis=0))
+        lengths = np.trace(self.squares[:, slopes, slopes], axis1=1, axis2=2)[:, None]
+        level = np.einsum("kbn,bn->bk", counted, np.sum(self.z**2, axis=2)) / lengths
+        target = (self.rounded @ (level @ steps)[:, :, None])[:, :, 0]
+        left = counted.sum(axis=2).T[:, :, None] - level[:, :, None] * self.rounded[:, None, first, 0]
+        target[:, first] += np.sum(left * steps[:, first], axis=1)
+        share = self.share[:, 0]
+        return np.asarray(share * whole + (1.0 - share) * target)
 
 
 def whitened_people(geometry: Geometry, people: RakedPeople) -> WhitenedPeople:

@@ -9,8 +9,8 @@ import pytest
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.response import response_of
 from hdpstats.inference import draws
-from hdpstats.inference.cohort import raked_information, shrunk
-from hdpstats.inference.information import draw_jointly
+from hdpstats.inference.cohort import RakedInformation, raked_information, shrunk
+from hdpstats.inference.information import Information, draw_jointly
 from hdpstats.losses import LogisticLoss
 from hdpstats.public.fit import public_rows, whitened_public
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
@@ -112,6 +112,17 @@ def test_the_hessian_is_that_of_the_private_people(public):
     assert np.linalg.norm(at.J - J) < 2.0 * shrinkage * np.linalg.norm(J)
     unraked = side.moments(theta, records=5000).H
     assert np.linalg.norm(unraked - H) > 5 * np.linalg.norm(at.H - H)
+
+
+@pytest.mark.parametrize("formula", [FORMULA, "y ~ 0 + age + nodes"])
+def test_how_curvature_changes_is_what_hessians_on_both_sides_say(public, formula):
+    side = side_of(public, formula=formula)
+    w, private = people_of(public)
+    found = raked_information(side, moments_of(private, w, sd=0.02), records=5000, records_sd=0.0)
+    assert isinstance(found, RakedInformation)
+    theta, steps = 0.3 * np.cos(np.arange(side.dimension)), 0.4 * np.cos(np.arange(1.0, 3 * side.dimension, 3))
+    steps = np.vstack([steps, np.sin(steps)])
+    assert found.bend(theta, steps) == pytest.approx(Information.bend(found, theta, steps), rel=1e-8)
 
 
 def test_numbers_that_averages_cut_are_matched_as_cut(public):

@@ -106,7 +106,7 @@ def test_bias_is_taken_off_where_sites_are_several():
     assert alone.unshrunk[0] == pytest.approx(sites[0].unshrunk(alone.at[0].H))
     last = found.unshrunk[0] - sites[0].unshrunk(found.at[0].H)
     taken = -bias(known[0], found.at[0], point=found.pooled)
-    assert last == pytest.approx(taken, rel=0.1)
+    assert np.abs(last - taken).max() < 0.05 * np.abs(taken).max()
     assert np.abs(taken).max() > 0.01
 
 
