@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
-from hdpstats.noise import entropy
+from hdpstats.noise import exact
 from tests import few_draws as seldom
 from tests import known_noise, scratch, seeded
 
@@ -54,7 +54,7 @@ def pytest_configure(config):
     if system:
         return
     source = seeded.Source(config.getoption("--entropy-seed"))
-    installation = source.installed(entropy)
+    installation = source.installed(exact)
     installation.__enter__()
     seeded.INSTALLED.append(source)
 
@@ -138,7 +138,7 @@ def pytest_fixture_setup(fixturedef, request):
 def kernel_entropy(monkeypatch):
     """Let one test read the operating system's entropy as users do."""
     if seeded.INSTALLED:
-        monkeypatch.setattr(entropy, "system_bytes", seeded.INSTALLED[-1].replaced)
+        monkeypatch.setattr(exact, "system_bytes", seeded.INSTALLED[-1].replaced)
 
 
 @pytest.fixture(scope="module")

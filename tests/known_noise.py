@@ -12,7 +12,7 @@ from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.hybrid_weights import site as hybrid_weights
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.noise.distributions import ball_variance, box_variance, cylinder_variance
-from hdpstats.noise.tilted import TiltedNormal
+from hdpstats.noise.normal import TiltedNormal
 
 VECTORS = (BallNoise, BoxNoise, CylinderNoise, RoundedNormal)
 

@@ -1,6 +1,6 @@
 """Seeded noise for tests: every test draws the same noise each time, in whatever order tests run.
 
-The package reads entropy in one place, `hdpstats.noise.entropy.system_bytes`. While tests run, the top-level
+The package reads entropy in one place, `hdpstats.noise.exact.system_bytes`. While tests run, the top-level
 `conftest.py` puts a `Source` in that place. Nothing in the package knows of it, and no setting leads to it.
 
 A source has one stream of bytes for each test, for each fixture that several tests share, and for each file that is

@@ -33,7 +33,7 @@ import pandas as pd
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.papers import ji2014 as paper
-from hdpstats.privacy.logistic_score import diameter
+from hdpstats.privacy.sensitivity import diameter
 
 # %% [markdown]
 # ## 1. What the paper proposes
@@ -107,7 +107,7 @@ by_steps.round(3)
 #
 # $$D(r) = \max_{0 \le x \le 1} 2\,\sigma(r x) \sqrt{1 - x^2}$$
 #
-# (proof: `hdpstats.privacy.logistic_score`). A search over a million pairs of records in five dimensions:
+# (proof: `hdpstats.privacy.sensitivity`). A search over a million pairs of records in five dimensions:
 
 # %%
 rng = np.random.default_rng(1)

@@ -36,7 +36,7 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns, Rates, Slots
 from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 from hdpstats.mechanisms.registry import query_from_json
-from hdpstats.privacy.accountant import total
+from hdpstats.privacy.budget import total
 from hdpstats.privacy.gaussian import forget
 from hdpstats.records import codec
 from hdpstats.records.query import Query, Release

@@ -26,7 +26,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.custodian.reading import check_secret, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger.location import file_of, locate
-from hdpstats.noise.entropy import bits
+from hdpstats.noise.exact import bits
 from hdpstats.schema.check import ColumnCheck, RowsCheck
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration
 from hdpstats.sites import LocalSite

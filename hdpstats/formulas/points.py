@@ -11,7 +11,7 @@ import numpy as np
 
 from hdpstats._base.errors import SchemaError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.records.points import LARGEST_REACH, PointColumn, PointSpace
+from hdpstats.records.geometry import LARGEST_REACH, PointColumn, PointSpace
 from hdpstats.schema.columns import Categorical, NumericColumn
 from hdpstats.schema.schema import Schema, check_names
 from hdpstats.schema.table import AdmittedTable

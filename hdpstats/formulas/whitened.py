@@ -7,8 +7,7 @@ that row alone: the sums over columns run in their order in every lane of a vect
 
 import numpy as np
 
-from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
-from hdpstats._base.lanes import products
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled, products
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import Design
 from hdpstats.records.geometry import LARGEST, Geometry, Rows, mallows_weights, whiten

@@ -40,7 +40,7 @@ class PredictorLoss(ABC):
         Whether ``y`` and ``eta`` are on one scale: then both are shifted and scaled to a range of length 1.
     coupled : bool
         Whether ``l'' <= |l'| (1 - |l'|)`` and the sign of ``l'`` is fixed by ``y``: what
-        `hdpstats.privacy.determinant` needs.
+        `hdpstats.privacy.sensitivity` needs.
     robust : bool
         Whether standard errors take ``l''`` and ``l'^2`` from outcomes of public rows, not from a model.
     modelled : bool

@@ -10,8 +10,7 @@ from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses.families import Family, Interval
-from hdpstats.privacy.accountant import PrivacyEvent
-from hdpstats.privacy.budget import Spend
+from hdpstats.privacy.budget import PrivacyEvent, Spend
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import Query, Release

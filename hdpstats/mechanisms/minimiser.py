@@ -43,10 +43,10 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.noise.distributions import LatticeNoise
+from hdpstats.noise.exact import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.knorm import BallNoise
-from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.query import MinimiserQuery, PointRelease
 from hdpstats.schema.partitions import Parts

@@ -19,10 +19,10 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
+from hdpstats.noise.exact import lift, round_down, sqrt_up
 from hdpstats.noise.knorm import BallNoise
-from hdpstats.noise.lattice import lift, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.accountant import PrivacyEvent
+from hdpstats.privacy.budget import PrivacyEvent
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.several import RoundQuery, RoundRelease
 from hdpstats.schema.partitions import Parts

@@ -18,8 +18,7 @@ from hdpstats.models.description_plan import DescriptionPlan, plan_description
 from hdpstats.models.intervals import checked_times, ends_of
 from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
 from hdpstats.models.request import epsilons_of, people_of
-from hdpstats.privacy.accountant import guarantee, over_sites
-from hdpstats.privacy.budget import release_delta, release_epsilon
+from hdpstats.privacy.budget import guarantee, over_sites, release_delta, release_epsilon
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.results.description import Description

@@ -16,8 +16,7 @@ from hdpstats.mechanisms.evaluation import MOST_BINS, MOST_GROUPS, EvaluationQue
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.privacy.accountant import guarantee
-from hdpstats.privacy.budget import release_epsilon
+from hdpstats.privacy.budget import guarantee, release_epsilon
 from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events

@@ -27,7 +27,7 @@ from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.models.weighted import fit_weighted
-from hdpstats.privacy.accountant import guarantee
+from hdpstats.privacy.budget import guarantee
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events

@@ -29,8 +29,7 @@ from hdpstats.mechanisms.hybrid_weights import UNITS, CurveRelease, DistanceQuer
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
 from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
 from hdpstats.models.weighted import both_sides, calibrated, described
-from hdpstats.privacy.accountant import guarantee
-from hdpstats.privacy.budget import release_epsilon
+from hdpstats.privacy.budget import guarantee, release_epsilon
 from hdpstats.records.several import charged_events
 from hdpstats.results.description import Description
 from hdpstats.results.facts import SampleFacts

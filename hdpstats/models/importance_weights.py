@@ -26,8 +26,7 @@ from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.privacy.accountant import guarantee, total
-from hdpstats.privacy.budget import release_delta, release_epsilon
+from hdpstats.privacy.budget import guarantee, release_delta, release_epsilon, total
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.records.query import PointRelease, of_kind
 from hdpstats.records.several import charged_events

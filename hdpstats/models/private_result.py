@@ -12,7 +12,7 @@ from hdpstats.inference.released import assumed
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import RecordCounts, SiteRecords
-from hdpstats.privacy.accountant import Guarantee, guarantee, over_sites
+from hdpstats.privacy.budget import Guarantee, guarantee, over_sites
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import Query, Release, of_kind

@@ -18,8 +18,7 @@ from hdpstats.models.cohort import OwnDescription, SiteDescription, described_si
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.noise.discrete import TwoSidedGeometric
-from hdpstats.privacy.accountant import total
-from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
+from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down, total
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.query import Query, Release, of_kind

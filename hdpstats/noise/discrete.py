@@ -16,7 +16,7 @@ below 2^-60. More than 192 digits of U are revealed with a probability below 2^-
 
 **The discrete Laplace (two-sided geometric) distribution.** The number of coins grows with |z|, so the time of a single
 draw discloses something about the noise (Jin et al. 2022): no analyst may measure the time of a single release. How
-long a draw may take is in `hdpstats.noise.entropy`.
+long a draw may take is in `hdpstats.noise.exact`.
 
 **Permute-and-flip**, a private choice among candidates. Candidates come in a random order, and each is taken with
 probability exp(-rate gap), its gap being how much more it costs than the cheapest; the first one taken is the choice.
@@ -51,8 +51,7 @@ from functools import partial
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise.entropy import below, bits, spare
-from hdpstats.noise.lattice import positive_rational
+from hdpstats.noise.exact import below, bits, positive_rational, spare
 
 
 def root_bounds(number: int, precision: int) -> tuple[int, int]:

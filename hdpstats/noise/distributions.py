@@ -14,8 +14,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
+from hdpstats.noise.exact import power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.knorm import BallNoise, BoxNoise, CylinderNoise
-from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
 from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm, Norm
 
 

@@ -11,7 +11,7 @@ again, leaves exactly the distribution ∝ exp(-r ||(a, b)||). Any such rates gi
 sqrt(m_a/m) gives the largest probability of keeping: for small r it is .785 for 1 + 1 coordinates, .75 for 2 + 2, and
 tends to 1/sqrt(2). A draw costs about d^1.5 draws of the discrete Laplace distribution, where rejection from d of them
 at once would cost 1.3^d. Whether a proposal is kept does not depend on any query; what the time of a draw discloses
-about the noise, and how long it may be, is in `hdpstats.noise.entropy`.
+about the noise, and how long it may be, is in `hdpstats.noise.exact`.
 
 **Cylinder.** One axis and a Euclidean ball bound together, for regression with an intercept. The score of one row (1,
 x) of a regression is c (1, x): with |c| <= 1 and ||x||_2 <= R its first coordinate t and the others v are bounded
@@ -29,7 +29,7 @@ grid_ball / radius. As a maximum is at least any mixture, r_t |t| + r_v ||v|| <=
 - r_v ||v||)) is a probability; keeping the proposal with it leaves exactly the distribution. The exponent uses the
 rounded rates of the proposals themselves. For fine grids a proposal is kept with probability D a (1-a)^(D-1),
 which is largest at a = 1/D: 1 for D = 1, 1/2 for D = 2, and above 1/e = .368 always. Whether it is kept does
-not depend on any query; for the time see `hdpstats.noise.entropy`.
+not depend on any query; for the time see `hdpstats.noise.exact`.
 
 **Box.** Every coordinate bound on its own, for columns of zeros and ones. Where each of d coordinates of a query moves
 by at most 1, whatever the others do, the K-norm mechanism (Hardt and Talwar 2010) for the box has the variance (d +
@@ -63,8 +63,7 @@ from typing import final
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer
 from hdpstats.noise.discrete import TwoSidedGeometric, bernoulli, bernoulli_exp_roots, discrete_laplace, geometric
-from hdpstats.noise.entropy import at_length, below
-from hdpstats.noise.lattice import positive_rational, round_down, sqrt_down
+from hdpstats.noise.exact import at_length, below, positive_rational, round_down, sqrt_down
 
 LARGEST_DIMENSION = 100_000
 RATE_BITS = 32

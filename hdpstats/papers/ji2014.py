@@ -13,7 +13,7 @@ matrix. Meant is :math:`H = -\sum_i x_i x_i' p_i (1 - p_i) - (n_0 \lambda / N) I
 a multiple of the identity, the printed form is a method of steepest ascent with steps of ``1 / (1.39 N)`` or less.
 
 *Noise.* Printed is a density proportional to :math:`\exp(-\epsilon_0 \|b\| / 2 M)`. Coefficients at which gradients are
-asked for are public, so that :math:`M D(r)` is enough (`hdpstats.privacy.logistic_score`), half of it at 0.
+asked for are public, so that :math:`M D(r)` is enough (`hdpstats.privacy.sensitivity`), half of it at 0.
 
 *Start.* Algorithm 2 starts at 0; the results mention a start at the public fit.
 
@@ -43,7 +43,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer, real
 from hdpstats.inference.draws import Generator
 from hdpstats.papers.trials import Hospital, ball_noise, fit, positive, seeded
-from hdpstats.privacy.logistic_score import diameter
+from hdpstats.privacy.sensitivity import diameter
 from hdpstats.schema.datasets import SIZE_LEVELS, load_gbsg, load_rotterdam
 
 MOST_SITES: Final = 1000

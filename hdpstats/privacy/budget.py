@@ -1,20 +1,27 @@
-"""Amounts of privacy: what is offered (`Budget`) and what is spent (`Spend`), in exact arithmetic.
+"""Amounts of privacy, offered (`Budget`) and spent (`Spend`), in exact arithmetic; what ran, and what it guarantees.
 
 A release with Gaussian noise costs ``mu_squared``, the square of its parameter of Gaussian differential
 privacy (`hdpstats.privacy.gaussian`), because that is what adds up; all other releases with epsilon and delta.
-
 Floats are read through their shortest decimal form: 0.1 is 1/10, and ten times 0.1 is exactly 1. What one release is
 asked to cost is rounded down to a public grain, and what it is charged is rounded up to it
 (`hdpstats.privacy.charging`): a third of 1 is 0.333333333, and three of them fit in 1.
+
+The events of a release name what ran: their meaning never changes; a new mechanism is a new name. Those of one release,
+or of the rounds of one fit, add up: their number and their costs were fixed before the first of them ran.
+(For costs that are chosen after seeing releases, see `hdpstats.privacy.charging`.)
 """
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from fractions import Fraction
 from typing import Final, final
 
-from hdpstats._base.errors import ArgumentError, BudgetError
+from hdpstats._base.errors import ArgumentError, BudgetError, MechanismError
 from hdpstats._base.validation import exact
+from hdpstats.privacy.gaussian import delta_of_square, epsilon_of
+from hdpstats.privacy.sensitivity import Relation
 
 EPSILON_GRAIN: Final = Fraction(1, 10**9)
 """The unit of charges without Gaussian noise."""
@@ -151,3 +158,243 @@ def release_delta(value: object) -> Fraction:
     if 0 < delta < DELTA_GRAIN:
         raise ArgumentError(f"delta must be 0 or at least 1e-30, not {decimal(delta)}", argument="delta")
     return rounded_down(delta, DELTA_GRAIN)
+
+
+class MechanismName(StrEnum):
+    """The mechanisms whose proofs the package holds, by name.
+
+    Ledgers and saved results have these texts: they never change, as releases could not be read any more.
+    """
+
+    OBJECTIVE = "objective perturbation (K-norm noise, coupled analysis)"
+    OBJECTIVE_DETERMINANT = "objective perturbation (K-norm noise, determinant paid for)"
+    GAUSSIAN_OBJECTIVE = "objective perturbation (Gaussian noise)"
+    OUTPUT = "output perturbation (L2 K-norm noise on the certified minimiser)"
+    GAUSSIAN_OUTPUT = "output perturbation (Gaussian noise on the certified minimiser)"
+    SMOOTHING = "lattice noise on the solution (covers solver error and floating point)"
+    HESSIAN = "L2 K-norm noise on the weighted Hessian at the released coefficients"
+    GRADIENT = "noisy gradient sum (Gaussian)"
+    GRADIENT_PURE = "noisy gradient sum (L2 K-norm noise)"
+    SCORE = "noisy sum of logistic scores of rows cut to a length (Gaussian)"
+    SCORE_PURE = "noisy sum of logistic scores of rows cut to a length (L2 K-norm noise)"
+    SAMPLING = "exponential mechanism by rejection (certified acceptance)"
+    COUNT = "two-sided geometric noise on the number of records"
+    HISTOGRAM = "two-sided geometric noise on the cells of a histogram"
+    SELECTION = "permute-and-flip choice among public candidates"
+    CURVE = "two-sided geometric noise on a performance curve"
+    STATISTICS = "box noise on sums of clipped sufficient statistics"
+    SUBSAMPLE = "box noise on projected estimates from blocks of people"
+    DISTANCE = "two-sided geometric noise on a sum of clipped distances"
+    DESCRIPTION = "box noise on sums of centred features of groups"
+    GAUSSIAN_DESCRIPTION = "Gaussian noise on sums of centred features of groups"
+    GAUSSIAN_HISTOGRAM = "Gaussian noise on the cells of a histogram"
+
+    @property
+    def words(self) -> str:
+        """The mechanism as it is shown.
+
+        >>> MechanismName.OBJECTIVE_DETERMINANT.words
+        'objective perturbation (K-norm noise, determinant counted in epsilon)'
+        """
+        return self.value.replace("determinant paid for", "determinant counted in epsilon")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PrivacyEvent:
+    """One mechanism that ran on the private rows, with the (epsilon, delta) that its proof gives it.
+
+    An event with ``mu_squared`` above 0 is sqrt(mu_squared)-Gaussian differentially private, and that is what it
+    costs. Its epsilon and delta are then what it was asked to keep: a pair that its mu implies, or the pair of the
+    whole fit of which it is one round. They are not added to those of other events.
+
+    Raises
+    ------
+    MechanismError
+        If the mu of a Gaussian event does not imply its epsilon and delta.
+    """
+
+    ran: MechanismName
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    mu_squared: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        """Refuse a Gaussian event that claims more than its mu implies."""
+        if self.mu_squared and not (
+            self.epsilon > 0 and delta_of_square(self.epsilon, self.mu_squared) <= self.delta < 1
+        ):
+            raise MechanismError(
+                f"Gaussian noise of mu = {math.sqrt(self.mu_squared):.6g} does not imply (epsilon, delta) = "
+                f"({float(self.epsilon):g}, {float(self.delta):g})",
+                ran=self.ran.value,
+            )
+
+    @property
+    def cost(self) -> Spend:
+        """What the event costs: mu_squared if it is Gaussian, else epsilon and delta."""
+        if self.mu_squared == 0:
+            return Spend(self.epsilon, self.delta)
+        return Spend(Fraction(0), mu_squared=self.mu_squared, asked=Budget(self.epsilon, self.delta))
+
+    @property
+    def price(self) -> str:
+        """What the event costs, in words: 'mu = 0.236704', 'epsilon = 0.85', 'epsilon = 1, delta = 1e-06'."""
+        if self.mu_squared:
+            return f"mu = {math.sqrt(self.mu_squared):.6g}"
+        return f"epsilon = {decimal(self.epsilon)}" + (f", delta = {decimal(self.delta)}" if self.delta else "")
+
+    def __str__(self) -> str:
+        return f"{self.ran.words}, {self.price}"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Guarantee:
+    """(epsilon, delta)-differential privacy for one ``unit`` under a ``relation``.
+
+    For neighbouring data sets D, D' and every set A of outputs, ``P[M(D) in A] <= e^epsilon P[M(D') in A] +
+    delta``. With ``delta = 0`` the guarantee is pure.
+
+    Attributes
+    ----------
+    epsilon, delta
+        The parameters of the guarantee.
+    relation
+        Which data sets are neighbours.
+    unit
+        The word for one of those protected, such as "person".
+    most_rows
+        The largest number of rows of one of them that a release uses. All of them are protected together.
+    sites
+        How many sites took part. The guarantee is for those who are at one of them only.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    relation: Relation
+    unit: str
+    most_rows: int = 1
+    sites: int = 1
+
+    @property
+    def protected(self) -> str:
+        """Who is protected, for tables: 'one person', or 'one person (at most 5 rows)'."""
+        rows = "" if self.most_rows == 1 else f" (at most {self.most_rows} rows)"
+        return f"one {self.unit}{rows}" + (f", at one of {self.sites} sites only" if self.sites > 1 else "")
+
+    @property
+    def neighbours(self) -> str:
+        """Which data sets are neighbours, in plain words."""
+        return self.relation.between(self.unit, most_rows=self.most_rows)
+
+    def __str__(self) -> str:
+        if self.delta == 0:
+            return f"{decimal(self.epsilon)}-differential privacy (pure)"
+        return f"({decimal(self.epsilon)}, {decimal(self.delta)})-differential privacy"
+
+    def statement(self) -> str:
+        """Return the guarantee in plain words, as an ethics board or a methods section can use it.
+
+        >>> g = Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
+        >>> g.statement().startswith("This release is 1-differentially private")
+        True
+        """
+        factor = math.exp(min(float(self.epsilon), 700.0))
+        kind = (
+            f"{decimal(self.epsilon)}-differentially private (pure, delta = 0)"
+            if self.delta == 0
+            else f"({decimal(self.epsilon)}, {decimal(self.delta)})-differentially private"
+        )
+        rest = "" if self.delta == 0 else f", plus an additional probability of at most {decimal(self.delta)}"
+        rows = "" if self.most_rows == 1 else f", with at most {self.most_rows} rows"
+        where = "" if self.sites == 1 else f"Records are at {self.sites} sites, and each {self.unit} is at one only. "
+        return (
+            f"This release is {kind}. The protected unit is one {self.unit}{rows}: {self.neighbours}. {where}"
+            f"Between neighbours the probability of any outcome differs by a factor of at most {factor:.4g}{rest}. "
+            "The guarantee holds for every adversary, whatever else is known about the other records; "
+            "it adds up with other releases from the same records, which the ledger counts."
+        )
+
+
+def total(events: Iterable[PrivacyEvent]) -> Spend:
+    """Return what events cost: the sums of epsilons and deltas, and of mu_squared of the Gaussian ones.
+
+    Sequential composition: Dwork, Kenthapadi, McSherry, Mironov and Naor (2006); Dong, Roth and Su (2022).
+    """
+    return sum((event.cost for event in events), NOTHING)
+
+
+def as_pair(spend: Spend) -> Spend:
+    """Return an amount as an (epsilon, delta) without Gaussian part: the guarantee when nothing else is released.
+
+    Events of epsilons and deltas that sum to (e, d), composed with sqrt(mu_squared)-GDP, are
+    (e + epsilon(delta_g), d + delta_g)-DP for every delta_g: each of the former multiplies the odds by at most its own
+    factor, up to its delta. Here delta_g is the delta that the Gaussian part was asked to keep, and its epsilon the
+    one it was asked to keep if the sum of its squares implies that, else the least that they do imply.
+    """
+    if spend.asked is None:
+        return spend
+    asked = spend.asked
+    kept = delta_of_square(asked.epsilon, spend.mu_squared) <= asked.delta
+    epsilon = asked.epsilon if kept else epsilon_of(asked.delta, spend.mu_squared)
+    return Spend(spend.epsilon + epsilon, spend.delta + asked.delta)
+
+
+def guarantee(
+    events: Iterable[PrivacyEvent], *, relation: Relation, unit: str = "person", most_rows: int = 1
+) -> Guarantee:
+    """Return the guarantee of everything that ran inside one fit.
+
+    Parameters
+    ----------
+    events
+        What ran.
+    relation, unit, most_rows
+        Who is protected: the neighbouring relation, the word for one of those protected, and the largest number of
+        rows that one of them may have.
+    """
+    pair = as_pair(total(events))
+    return Guarantee(epsilon=pair.epsilon, delta=pair.delta, relation=relation, unit=unit, most_rows=most_rows)
+
+
+def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> tuple[Fraction, Fraction]:
+    """Return an epsilon and a delta that results keep together for everybody whose records are in one data set.
+
+    Guarantees of results with a data set in common add up (sequential composition); those of different data sets, by
+    the argument of `over_sites`, do not. So it is the largest sum over data sets. A result whose data set is not known
+    counts as one of a data set of its own.
+
+    Parameters
+    ----------
+    guarantees
+        The data sets of each result, by the identities of their accounts, and the guarantee for each of them.
+    """
+    together: dict[str, tuple[Fraction, Fraction]] = {}
+    for place, (accounts, each) in enumerate(guarantees):
+        for account in accounts or {f"result {place}"}:
+            epsilon, delta = together.get(account, (Fraction(0), Fraction(0)))
+            together[account] = (epsilon + each.epsilon, delta + each.delta)
+    epsilons, deltas = zip(*together.values(), strict=True)
+    return max(epsilons), max(deltas)
+
+
+def over_sites(guarantees: Sequence[Guarantee]) -> Guarantee:
+    """Return the guarantee of a fit at several sites for every person, of whom each is at one site only.
+
+    A person's record is read by one site. Given all that was public when a site was asked, what the other sites then
+    say has the same distribution whether or not that record is another, as none of them holds it: their densities
+    cancel from the likelihood ratio of the whole transcript. What is left is the composition of that one site's
+    releases, whatever the number of sites and of rounds. So the largest epsilon and the largest delta over sites hold
+    for everybody.
+
+    For a person at two sites the guarantees of both add up.
+    """
+    first = guarantees[0]
+    return replace(
+        first,
+        epsilon=max(each.epsilon for each in guarantees),
+        delta=max(each.delta for each in guarantees),
+        most_rows=max(each.most_rows for each in guarantees),
+        sites=len(guarantees),
+    )

@@ -49,8 +49,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.privacy.determinant import DOWN
-from hdpstats.privacy.sensitivity import Relation
+from hdpstats.privacy.sensitivity import DOWN, Relation
 
 PIECES = 24
 """Subdivisions of each side of the rectangle."""

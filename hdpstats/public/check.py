@@ -18,8 +18,8 @@ from hdpstats.public.follow_up import (
     kaplan_meier,
     reaches,
 )
+from hdpstats.records.arrays import Frame
 from hdpstats.records.codec import Record
-from hdpstats.records.frames import Frame
 
 GROUPS: Final = 5
 """Groups of predicted risk."""

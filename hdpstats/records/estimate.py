@@ -10,8 +10,8 @@ from scipy.special import ndtr, ndtri
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import real
+from hdpstats.records.arrays import ErrorDraws
 from hdpstats.records.codec import Record
-from hdpstats.records.draws import ErrorDraws
 
 
 @final

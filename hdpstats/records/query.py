@@ -11,8 +11,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import check_size
-from hdpstats.privacy.accountant import PrivacyEvent
-from hdpstats.privacy.budget import Spend
+from hdpstats.privacy.budget import PrivacyEvent, Spend
 from hdpstats.records import codec
 from hdpstats.records.codec import LEFT_OUT, Record, to_dict
 from hdpstats.records.limits import LARGEST_AMOUNT, MOST_COEFFICIENTS, MOST_WITH_HESSIAN, Ahead, check_ahead

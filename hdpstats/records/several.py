@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Self, final
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.validation import check_size
-from hdpstats.privacy.accountant import PrivacyEvent
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.budget import Budget, PrivacyEvent, Spend
 from hdpstats.records.codec import AtMost
 from hdpstats.records.limits import MOST_AHEAD, MOST_COEFFICIENTS, MOST_SITES, AtMostRounds
 from hdpstats.records.model import AnyModel

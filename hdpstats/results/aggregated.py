@@ -11,7 +11,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import Report, Reported, columns, named_values
-from hdpstats.privacy.accountant import Guarantee, over_data_sets
+from hdpstats.privacy.budget import Guarantee, over_data_sets
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import plots, tables
 from hdpstats.results.facts import ModelFacts

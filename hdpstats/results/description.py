@@ -13,7 +13,7 @@ from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
 from hdpstats.mechanisms.description.estimate import read
-from hdpstats.privacy.accountant import Guarantee
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results import disclosure

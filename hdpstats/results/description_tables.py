@@ -18,8 +18,8 @@ from hdpstats.mechanisms.description.estimate import Statistic, read
 from hdpstats.mechanisms.description.expected import expected_numbers, public_people
 from hdpstats.mechanisms.description.follow_up import follow_up_table
 from hdpstats.mechanisms.description.quartiles import PROBABILITIES
+from hdpstats.records.arrays import Frame
 from hdpstats.records.codec import Record
-from hdpstats.records.frames import Frame
 from hdpstats.schema.columns import Binary, Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

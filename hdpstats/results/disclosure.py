@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hdpstats import __version__
-from hdpstats.privacy.accountant import Guarantee
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
 from hdpstats.records.codec import to_dict

@@ -22,7 +22,7 @@ from hdpstats.mechanisms.evaluation.estimate import (
     monotone,
     observed_over_expected,
 )
-from hdpstats.privacy.accountant import Guarantee
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.follow_up import integrated_brier
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results.facts import ModelFacts

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from hdpstats import __version__
 from hdpstats.losses import LINKS
-from hdpstats.privacy.accountant import Guarantee, MechanismName
-from hdpstats.privacy.budget import decimal
+from hdpstats.privacy.budget import Guarantee, MechanismName, decimal
 from hdpstats.records.several import answers_in
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.fitted import design_of

@@ -9,7 +9,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported
-from hdpstats.privacy.accountant import Guarantee
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release

@@ -13,8 +13,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.display import Block, columns
 from hdpstats.mechanisms.count import CountRelease
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
-from hdpstats.privacy.accountant import Guarantee
-from hdpstats.privacy.budget import decimal
+from hdpstats.privacy.budget import Guarantee, decimal
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release

@@ -20,8 +20,7 @@ from hdpstats.display import (
     table,
 )
 from hdpstats.losses import LINKS
-from hdpstats.privacy.accountant import Guarantee, total
-from hdpstats.privacy.budget import decimal
+from hdpstats.privacy.budget import Guarantee, decimal, total
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release

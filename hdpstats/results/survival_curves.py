@@ -15,7 +15,7 @@ from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.follow_up import is_known, life_tables
-from hdpstats.privacy.accountant import Guarantee
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results import curve_tables, disclosure, log_rank_test
 from hdpstats.results.curve_tables import CurveTables

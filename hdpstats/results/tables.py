@@ -7,7 +7,7 @@ from scipy.special import ndtri
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
 from hdpstats.losses import LINKS
-from hdpstats.privacy.accountant import Guarantee
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.facts import ModelFacts, covariates

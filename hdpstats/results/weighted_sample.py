@@ -14,9 +14,9 @@ from hdpstats.inference import weighted_moments
 from hdpstats.inference.weighted_moments import CalibratedWeights, WeightDistribution
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
-from hdpstats.privacy.accountant import Guarantee
+from hdpstats.privacy.budget import Guarantee
+from hdpstats.records.arrays import Frame
 from hdpstats.records.codec import declare_kinds
-from hdpstats.records.frames import Frame
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import disclosure, plots, weighted_tables
 from hdpstats.results.facts import SampleFacts

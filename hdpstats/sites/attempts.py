@@ -6,7 +6,7 @@ a function of the rows ``D`` and of one random sequence :math:`\omega_j`, and ov
 rows, nor for a draw *given that* it did not fail. So, from "is it stored?" to "recorded":
 
 1. In one process a request is computed by one thread at a time; others wait for the stored release. The bits of the
-   computation are kept (`hdpstats.noise.entropy.Draw`) until the release is recorded. A computation that was
+   computation are kept (`hdpstats.noise.exact.Draw`) until the release is recorded. A computation that was
    interrupted or failed goes on under its charge with the same bits: what it may release is the same as before.
 2. Between processes and machines the ledger has a lease on each charge (`hdpstats.ledger.leases`). Others wait; if the
    holder is given up, the request is charged again and drawn anew, and only the holder of the latest charge can record.
@@ -40,8 +40,8 @@ from hdpstats._base.errors import ArgumentError, BudgetError, ChargedAgain, Site
 from hdpstats.ledger import Charge, Ledger, Request, StoredRelease
 from hdpstats.ledger.leases import Holder, beating, given_up
 from hdpstats.mechanisms.base import Prepared
-from hdpstats.noise.entropy import Draw, drawing
-from hdpstats.privacy.accountant import total
+from hdpstats.noise.exact import Draw, drawing
+from hdpstats.privacy.budget import total
 from hdpstats.records.query import LedgerEntry, Release
 
 T = TypeVar("T")

@@ -82,7 +82,9 @@ def test_there_are_modules_and_mechanisms():
 
 
 def test_the_contract_on_queries_names_every_mechanism():
-    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
     (contract,) = (each for each in contracts if "holds its query" in each["name"])
     named = {module.rpartition(".")[2] for module in contract["source_modules"]}
     assert named == {path.name for path in MECHANISMS} - NO_MECHANISM

@@ -12,7 +12,7 @@ from tests.architecture.syntax import dotted, nodes_of
 
 TESTS = Path(__file__).parents[1]
 PACKAGES = [Path(hdpstats.__file__).parent, TESTS.parent / "r_bridge"]
-ENTROPY = PACKAGES[0] / "noise" / "entropy.py"
+ENTROPY = PACKAGES[0] / "noise" / "exact.py"
 FILES = sorted(path for path in TESTS.rglob("*.py") if "_executed" not in path.parts)
 GENERATORS = {"default_rng", "RandomState", "Random", "SeedSequence", "PCG64"}
 SEEDED = GENERATORS | {"Generator", "Philox", "BitGenerator"}

@@ -6,7 +6,7 @@ import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from hdpstats.noise import BallNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric
-from hdpstats.noise.lattice import lift, power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.exact import lift, power_of_two_below, round_down, sqrt_up
 
 GRID = Fraction(1, 2**20)
 

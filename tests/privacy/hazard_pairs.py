@@ -19,7 +19,7 @@ from hdpstats.mechanisms.minimiser import PointCalibration
 from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.privacy.accountant import MechanismName
+from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, leverage_at
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid

@@ -19,7 +19,7 @@ from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, Desc
 from hdpstats.mechanisms.description import people as mapping
 from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
-from hdpstats.privacy.accountant import as_pair, total
+from hdpstats.privacy.budget import as_pair, total
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS

@@ -19,7 +19,7 @@ from hdpstats.mechanisms.output import OutputQuery
 from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
-from hdpstats.noise.lattice import sqrt_up
+from hdpstats.noise.exact import sqrt_up
 from hdpstats.privacy.gaussian import delta_of, fixed_sign_multiplier, objective_delta, objective_multiplier
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source

@@ -17,7 +17,7 @@ from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
 from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.output import OutputQuery
 from hdpstats.mechanisms.registry import query_from_json
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from hdpstats.records.query import Query

@@ -25,7 +25,7 @@ from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel,
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.noise.distributions import lattice, lattice_noise
 from hdpstats.privacy.sensitivity import BoxNorm
-from hdpstats.records.points import PointColumn, PointSpace
+from hdpstats.records.geometry import PointColumn, PointSpace
 from hdpstats.records.query import Query
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import nearest as search

@@ -24,8 +24,7 @@ from hdpstats.mechanisms.importance_weights.coding import extent
 from hdpstats.mechanisms.minimiser import certified, effort_of
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
-from hdpstats.privacy.determinant import rank_one_jacobian
-from hdpstats.privacy.sensitivity import Relation
+from hdpstats.privacy.sensitivity import Relation, rank_one_jacobian
 from hdpstats.records.geometry import Geometry, Source, mallows_weights
 from hdpstats.schema.columns import Categorical, Continuous
 from hdpstats.schema.public import PublicTable

@@ -20,7 +20,7 @@ from opendp.mod import enable_features
 from scipy.stats import beta, binom
 
 from hdpstats.noise import BallNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric
-from hdpstats.noise.lattice import lift, round_down
+from hdpstats.noise.exact import lift, round_down
 from tests.known_noise import snap
 
 ALPHA = 1e-9

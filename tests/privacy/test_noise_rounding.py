@@ -6,7 +6,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdpstats.noise.lattice import sqrt_up
+from hdpstats.noise.exact import sqrt_up
 from tests.known_noise import snap
 
 coordinates = st.floats(-100, 100)

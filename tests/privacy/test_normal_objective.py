@@ -17,7 +17,7 @@ from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.noise import RoundedNormal
-from hdpstats.privacy.accountant import MechanismName
+from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel

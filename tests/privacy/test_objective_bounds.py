@@ -20,7 +20,7 @@ from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss import regression
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
-from hdpstats.privacy.accountant import MechanismName
+from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.records import geometry as rows_of_geometry
 from hdpstats.records.geometry import Geometry, Source

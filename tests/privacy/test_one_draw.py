@@ -17,7 +17,7 @@ from hdpstats._base.errors import ChargedAgain
 from hdpstats.ledger import leases
 from hdpstats.ledger.leases import Holder
 from hdpstats.mechanisms.minimiser import PreparedPoint
-from hdpstats.noise import entropy
+from hdpstats.noise import exact
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
 from tests import forked
@@ -146,32 +146,32 @@ def test_a_release_that_could_not_be_recorded_is_the_same_when_it_can(place, que
 
 
 def test_a_draw_that_is_begun_anew_reads_the_same_bits_and_goes_on_with_others():
-    draw = entropy.Draw()
-    with entropy.drawing(draw):
-        first = [entropy.bits(37) for _ in range(5)]
-    with entropy.drawing(draw):
-        again = [entropy.bits(37) for _ in range(9)]
+    draw = exact.Draw()
+    with exact.drawing(draw):
+        first = [exact.bits(37) for _ in range(5)]
+    with exact.drawing(draw):
+        again = [exact.bits(37) for _ in range(9)]
     assert again[:5] == first
     assert len(set(again)) == 9
     assert repr(draw) == "<draw>"
 
 
 def test_bits_come_from_the_draw_of_their_own_thread():
-    draws = [entropy.Draw(), entropy.Draw()]
+    draws = [exact.Draw(), exact.Draw()]
     barrier = threading.Barrier(2)
 
     def take(draw):
-        with entropy.drawing(draw):
+        with exact.drawing(draw):
             found = []
             for _ in range(50):
                 barrier.wait()
-                found.append(entropy.bits(64))
+                found.append(exact.bits(64))
         return found
 
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(take, draws)
-    with entropy.drawing(draws[0]):
-        assert [entropy.bits(64) for _ in range(50)] == first
+    with exact.drawing(draws[0]):
+        assert [exact.bits(64) for _ in range(50)] == first
     assert not set(first) & set(second)
 
 

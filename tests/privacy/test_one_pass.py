@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base.lanes import LANES, products
+from hdpstats._base.compiled import LANES, products
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.whitened import PIECE
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units, sums_of_stored

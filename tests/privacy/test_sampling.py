@@ -19,7 +19,7 @@ from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.exponential.site import ExponentialCalibration, potential
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
-from hdpstats.privacy.accountant import MechanismName
+from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel

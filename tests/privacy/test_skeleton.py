@@ -14,7 +14,7 @@ import statsmodels.formula.api as smf
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe, skeleton
-from hdpstats.noise.entropy import bits
+from hdpstats.noise.exact import bits
 from hdpstats.schema.table import PrivateTable
 from tests import seeded
 from tests.support import (

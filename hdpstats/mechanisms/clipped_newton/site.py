@@ -50,9 +50,8 @@ from hdpstats.mechanisms.score_sums import (
     check_dimension,
     clipped,
 )
-from hdpstats.noise.lattice import power_of_two_below, sqrt_up
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.budget import Budget
+from hdpstats.noise.exact import power_of_two_below, sqrt_up
+from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.several import gaussian_ahead
 

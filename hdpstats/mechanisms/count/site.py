@@ -27,7 +27,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import check_names

@@ -82,10 +82,10 @@ from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQ
 from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.noise.distributions import box_variance
+from hdpstats.noise.exact import sqrt_up
 from hdpstats.noise.knorm import BoxNoise
-from hdpstats.noise.lattice import sqrt_up
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn, Weight
 from hdpstats.schema.partitions import Parts

@@ -35,7 +35,7 @@ from hdpstats.mechanisms.integer_sums import (
     noise_of_counts,
 )
 from hdpstats.mechanisms.person_loss.base import declared_bound
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable

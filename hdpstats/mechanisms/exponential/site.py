@@ -23,7 +23,7 @@ into it (`hdpstats.solvers.box`). ``V`` is ``s lambda``-strongly convex, so that
 
 for every lattice point, a public slack ``sigma`` covering rounding of the ``u_i``, float errors and what ``theta_0``
 lacks, all of them certified. Coordinates are proposed independently with probability
-``exp(-a |theta_j - theta_0j| - s lambda (theta_j - theta_0j)^2 / 2)`` (`hdpstats.noise.tilted`), and kept with
+``exp(-a |theta_j - theta_0j| - s lambda (theta_j - theta_0j)^2 / 2)`` (`hdpstats.noise.normal`), and kept with
 probability ``exp(-t)``: proposals, exponents and coins are exact rational arithmetic. The first that is kept has the
 distribution ``pi_D``, exactly.
 
@@ -61,9 +61,9 @@ from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.minimiser import on_lattice
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.noise.discrete import bernoulli_exp
-from hdpstats.noise.lattice import exact, lift, power_of_two_below, round_down, sqrt_up
-from hdpstats.noise.tilted import TiltedNormal
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.noise.exact import exact, lift, power_of_two_below, round_down, sqrt_up
+from hdpstats.noise.normal import TiltedNormal
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_EVALUATIONS
 from hdpstats.schema.partitions import Parts

@@ -19,7 +19,7 @@ from hdpstats._base.typing import IntArray
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease
 from hdpstats.mechanisms.integer_sums import PreparedCounts, check_one_row, counted, noise_of_counts
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.table import AdmittedTable
 

@@ -16,8 +16,8 @@ from typing import ClassVar, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size
+from hdpstats.records.geometry import PointSpace, check_reach, check_support
 from hdpstats.records.limits import MOST_CANDIDATES
-from hdpstats.records.points import PointSpace, check_reach, check_support
 from hdpstats.records.query import ChargedQuery, ChargedRelease, StepQuery, TableRelease, check_pure
 
 UNITS = 2**20

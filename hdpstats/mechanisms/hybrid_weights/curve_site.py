@@ -46,7 +46,7 @@ from hdpstats.mechanisms.integer_sums import binary_design, check_one_row
 from hdpstats.mechanisms.minimiser import MOST_STEPS, too_much
 from hdpstats.mechanisms.person_loss.base import ROUNDING
 from hdpstats.noise.discrete import TwoSidedGeometric
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable, joined

@@ -72,9 +72,9 @@ from hdpstats.mechanisms.hybrid_weights import (
 )
 from hdpstats.mechanisms.integer_sums import PreparedCounts, binary_design, check_one_row, counted, noise_of_counts
 from hdpstats.noise.discrete import TwoSidedGeometric, permute_and_flip
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
+from hdpstats.records.geometry import PointSpace
 from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS
-from hdpstats.records.points import PointSpace
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import row_products

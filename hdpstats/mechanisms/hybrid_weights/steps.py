@@ -22,7 +22,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.points import distinct, embed, space_of
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
-from hdpstats.records.points import PointSpace
+from hdpstats.records.geometry import PointSpace
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers.nearest import farthest_first
 

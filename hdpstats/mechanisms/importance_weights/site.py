@@ -36,7 +36,7 @@ which neighbours share. With half the distance as `gradient_bound`, twice that i
 
 **Determinant.** A person's Hessian :math:`w \sigma (1 - \sigma) x x'` has rank one and a trace of at most a quarter of
 ``sup w ||x||^2``, intercept included; the Hessian of the public rows adds to the matrix that neighbours share. So it
-costs :math:`J = \log(1 + \sup w \|x\|^2 / 4 n_D \lambda)`, once (`hdpstats.privacy.determinant`). It counts in full: a
+costs :math:`J = \log(1 + \sup w \|x\|^2 / 4 n_D \lambda)`, once (`hdpstats.privacy.sensitivity`). It counts in full: a
 person with a small ``sigma`` has a small gradient, but the other one of two neighbours need not, and with weights the
 coupled analysis fails for distances below the sum of both.
 
@@ -66,9 +66,16 @@ from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
-from hdpstats.noise.lattice import round_down
-from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
-from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, CylinderNorm, Norm, Relation
+from hdpstats.noise.exact import round_down
+from hdpstats.privacy.sensitivity import (
+    BallNorm,
+    BoxNorm,
+    CylinderNorm,
+    Norm,
+    Relation,
+    rank_one_jacobian,
+    uncoupled_rate,
+)
 from hdpstats.records.geometry import Rows
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -5,7 +5,7 @@ the whitened coefficients, ``tr H^-1 (J + B) H^-1 / D`` (``B``: covariance of th
 public row norm. The ridge is the larger of two:
 
 * what makes the determinant free, ``8 beta / epsilon`` where a person is replaced, half of it where one is added or
-  removed (`hdpstats.privacy.determinant`);
+  removed (`hdpstats.privacy.sensitivity`);
 * 0.3 times the ridge of least mean squared error given the public fit, ``(1 + B / H) H_public``.
 
 The noise is the same for every ridge above the first, and the released point is unshrunk afterwards: a larger ridge
@@ -16,7 +16,7 @@ curvature ``H``.
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
 **Losses without a coupling**, the multinomial one among them, are charged for the determinant
-(`hdpstats.privacy.determinant`): the first ridge is what makes it cost a twentieth of epsilon, a seventh without a
+(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth of epsilon, a seventh without a
 public fit.
 """
 

@@ -11,7 +11,7 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
 1. **Noise.** *Pure.* ``b`` is drawn on an integer lattice with probability proportional to ``exp(-rho K(b))`` and
    thought of as spread uniformly over its cell, so that its density is constant on cells. Two densities at a distance
    ``S`` differ by at most ``exp(rho (S + cell))``. With the analysis of the person's loss, which couples a person's
-   gradient in the norm ``K`` with the curvature or charges for the determinant (`hdpstats.privacy.determinant`,
+   gradient in the norm ``K`` with the curvature or charges for the determinant (`hdpstats.privacy.sensitivity`,
    `hdpstats.privacy.hazard`), the exact minimiser, all coordinates penalised alike, is
    ``epsilon_1``-DP, determinant included. *With a delta.* ``b`` is exactly normal, and known to within its lattice cell
    (`hdpstats.noise.normal`). With ``G`` the Euclidean distance of neighbours' gradients, ``r`` the dimension of the
@@ -49,10 +49,10 @@ from hdpstats.mechanisms.minimiser import (
 from hdpstats.mechanisms.objective import ObjectiveRelease
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.noise.distributions import FINENESS, NoiseDistribution, lattice, lattice_noise
+from hdpstats.noise.exact import power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.knorm import BallNoise
-from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import fixed_sign_multiplier, objective_multiplier
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.query import MinimiserQuery

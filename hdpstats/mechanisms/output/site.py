@@ -36,10 +36,10 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.minimiser import PointCalibration, PreparedPoint, effort_of, hessian_of, prepared
 from hdpstats.mechanisms.output import OutputRelease
 from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.noise.exact import power_of_two_below, round_down, sqrt_down, sqrt_up
 from hdpstats.noise.knorm import BallNoise
-from hdpstats.noise.lattice import power_of_two_below, round_down, sqrt_down, sqrt_up
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.charging import square_of
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity

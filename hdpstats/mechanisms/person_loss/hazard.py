@@ -51,7 +51,7 @@ from hdpstats.mechanisms.person_loss.base import (
     numbers_of,
 )
 from hdpstats.mechanisms.person_loss.parted import of_all
-from hdpstats.noise.lattice import round_down
+from hdpstats.noise.exact import round_down
 from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.model import HazardModel

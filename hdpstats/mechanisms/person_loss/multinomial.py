@@ -3,7 +3,7 @@ r"""The loss of one person under a multinomial logistic regression (`hdpstats.lo
 With row ``x = (1, z)`` of a geometry, Mallows weight ``w`` and case weight ``a`` the gradient is
 :math:`a w\,(p - e_y) \otimes x`, of length at most :math:`a_{max}\sqrt{2 (i + R^2)}`, and the trace of the Hessian at
 most :math:`a_{max} L\,t_M`. A Hessian has rank M, and by concavity of the logarithm :math:`\log\det(I + H/\lambda) \le
-M \log\{1 + \mathrm{tr}/(M \lambda)\}`. Score and curvature are not coupled (`hdpstats.privacy.determinant`). A row with
+M \log\{1 + \mathrm{tr}/(M \lambda)\}`. Score and curvature are not coupled (`hdpstats.privacy.sensitivity`). A row with
 a missing cell weighs 0: gradient and Hessian are zero, which lies within all of these bounds.
 """
 
@@ -27,9 +27,8 @@ from hdpstats.mechanisms.person_loss.base import (
     declared_bound,
     numbers_of,
 )
-from hdpstats.noise.lattice import round_down, sqrt_up
-from hdpstats.privacy.determinant import rank_one_jacobian, uncoupled_rate
-from hdpstats.privacy.sensitivity import Relation
+from hdpstats.noise.exact import round_down, sqrt_up
+from hdpstats.privacy.sensitivity import Relation, rank_one_jacobian, uncoupled_rate
 from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema

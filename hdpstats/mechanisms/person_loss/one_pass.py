@@ -12,8 +12,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, bits_of, compiled
-from hdpstats._base.lanes import double_at, products
+from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at, products
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.design import Design, plain_column
 from hdpstats.losses.logistic import residuals

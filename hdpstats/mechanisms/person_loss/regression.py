@@ -29,9 +29,16 @@ from hdpstats.mechanisms.person_loss.base import (
 )
 from hdpstats.mechanisms.person_loss.one_pass import StoredRows, stored_rows
 from hdpstats.mechanisms.person_loss.parted import of_all
-from hdpstats.noise.lattice import round_down, sqrt_up
-from hdpstats.privacy.determinant import coupled_noise_epsilon, rank_one_jacobian, uncoupled_rate
-from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Norm, Relation
+from hdpstats.noise.exact import round_down, sqrt_up
+from hdpstats.privacy.sensitivity import (
+    BallNorm,
+    CylinderNorm,
+    Norm,
+    Relation,
+    coupled_noise_epsilon,
+    rank_one_jacobian,
+    uncoupled_rate,
+)
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.partitions import Parts
@@ -161,11 +168,11 @@ class RegressionPersonLoss(RowLoss):
         return not self.loss.coupled
 
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
-        """Return ``rho``: coupled (`hdpstats.privacy.determinant`) or else with the determinant charged for.
+        """Return ``rho``: coupled (`hdpstats.privacy.sensitivity`) or else with the determinant charged for.
 
         *Coupled*: the noise epsilon, ``2 rho half`` under replace-one and ``rho half`` under add-or-remove, is solved
         for ``epsilon`` less the share of a cell in it, which bounds ``rho cell``. *Not coupled*
-        (`hdpstats.privacy.determinant`): ``rho (width + cell) + log(1 + trace / ridge) <= epsilon``.
+        (`hdpstats.privacy.sensitivity`): ``rho (width + cell) + log(1 + trace / ridge) <= epsilon``.
         """
         width = relation.persons_changed * self.gradient_bound
         if not self.loss.coupled:

@@ -7,7 +7,7 @@ predictor as in the score; a weight on the score alone would not do.
 
 **Sensitivity.** As ``theta`` is public when the sum is asked for, replacing a person moves it by at most ``M D(r)``,
 adding or removing one by at most :math:`M \sigma(r)`, with :math:`r = M \|\theta\|` (proof:
-`hdpstats.privacy.logistic_score`). The paper has ``2 M``, which ``D`` approaches for large ``r`` only; at
+`hdpstats.privacy.sensitivity`). The paper has ``2 M``, which ``D`` approaches for large ``r`` only; at
 ``theta = 0`` it is ``M``, and less would be wrong: `M` is attained. A person with a missing cell has the score 0, that
 of a row of length 0, which the bounds are taken over too.
 
@@ -53,11 +53,9 @@ from hdpstats.mechanisms.score_sums import (
     check_dimension,
     clipped,
 )
-from hdpstats.noise.lattice import power_of_two_below, sqrt_up
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.budget import Budget, Spend
-from hdpstats.privacy.logistic_score import sensitivity_at
-from hdpstats.privacy.sensitivity import Relation
+from hdpstats.noise.exact import power_of_two_below, sqrt_up
+from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent, Spend
+from hdpstats.privacy.sensitivity import Relation, sensitivity_at
 from hdpstats.records.several import gaussian_ahead, in_parts
 
 

@@ -40,7 +40,7 @@ from hdpstats.losses.families import FAMILIES, Family
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.statistics import UNITS, StatisticsQuery, StatisticsRelease, in_units
 from hdpstats.noise.knorm import BoxNoise
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.partitions import Parts

@@ -70,7 +70,7 @@ from hdpstats.mechanisms.statistics.site import family_at
 from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
 from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.knorm import BoxNoise
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable, joined, marks_key
 

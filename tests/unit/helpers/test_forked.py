@@ -48,7 +48,7 @@ def test_it_can_be_signalled_and_waited_for_in_a_session_of_its_own():
 
 
 def test_its_noise_is_the_operating_systems_and_no_two_share_it():
-    code = "from hdpstats.noise.entropy import bits; print(bits(256))"
+    code = "from hdpstats.noise.exact import bits; print(bits(256))"
     assert len({forked.run([sys.executable, "-c", code]).stdout for _ in range(3)}) == 3
 
 

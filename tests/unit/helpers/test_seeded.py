@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hdpstats.noise import entropy
+from hdpstats.noise import exact
 from tests import seeded
 
 DRAWN = []
@@ -87,32 +87,32 @@ def test_it_is_in_force_and_draws_are_the_same_for_a_test_each_time(request):
     if not seeded.INSTALLED:
         assert request.config.getoption("--system-entropy")
         return
-    assert entropy.system_bytes is seeded.INSTALLED[-1]
+    assert exact.system_bytes is seeded.INSTALLED[-1]
     fresh = seeded.Source(seeded.INSTALLED[-1].seed)
     with fresh.named(request.node.nodeid):
-        assert entropy.bits(8 * 32) == int.from_bytes(fresh(32), "little")
+        assert exact.bits(8 * 32) == int.from_bytes(fresh(32), "little")
 
 
 @pytest.mark.parametrize("number", [1, 2])
 def test_other_tests_draw_other_noise(number):
-    DRAWN.append(entropy.bits(256))
+    DRAWN.append(exact.bits(256))
     assert len(set(DRAWN)) == len(DRAWN)
 
 
 @pytest.mark.usefixtures("kernel_entropy")
 def test_one_test_can_ask_for_what_users_have(monkeypatch):
     monkeypatch.setattr(os, "urandom", lambda count: b"\7" * count)
-    assert entropy.system_bytes(3) == b"\7\7\7"
+    assert exact.system_bytes(3) == b"\7\7\7"
 
 
 def test_what_is_remembered_is_the_same_whoever_asks_first():
     def draw(name):
-        return entropy.bits(256)
+        return exact.bits(256)
 
     values = []
     for before in (0, 3):
         remembered = seeded.remembered(draw)
-        entropy.bits(8 * (before + 1))
+        exact.bits(8 * (before + 1))
         values.append(remembered("x"))
         assert remembered("x") == values[-1]
         assert remembered("y") != values[-1]

@@ -11,7 +11,7 @@ from hdpstats.mechanisms.clipped_newton import ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, estimates
 from hdpstats.mechanisms.clipped_newton.linearised import PrivateEstimate
 from hdpstats.mechanisms.clipped_newton.matching import Matched
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.public.moments import PublicFit
 

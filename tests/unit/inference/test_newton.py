@@ -11,7 +11,7 @@ from hdpstats.mechanisms.public_hessian import PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.estimate import Path, _mean_curvature, estimates
 from hdpstats.mechanisms.public_hessian.request import Newton, PublicPeople, advance, costs_of, place_of, standardised
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.model import RegressionModel
 

@@ -19,9 +19,8 @@ from hdpstats.mechanisms.person_loss.regression import (
 )
 from hdpstats.mechanisms.registry import named
 from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.accountant import MechanismName, total
-from hdpstats.privacy.determinant import coupled_loss
-from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Relation
+from hdpstats.privacy.budget import MechanismName, total
+from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Relation, coupled_loss
 from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import unstack

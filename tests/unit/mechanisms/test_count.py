@@ -15,8 +15,7 @@ from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.count import site as count
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
-from hdpstats.privacy.accountant import MechanismName
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.budget import Budget, MechanismName, Spend
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable

@@ -15,7 +15,7 @@ from hdpstats.mechanisms.evaluation import EvaluationQuery
 from hdpstats.mechanisms.evaluation import site as evaluation
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
-from hdpstats.privacy.accountant import MechanismName
+from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.table import PrivateTable

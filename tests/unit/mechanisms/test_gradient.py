@@ -15,7 +15,7 @@ from hdpstats.mechanisms.clipped_newton import site as gradient
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.noise.knorm import BallNoise
-from hdpstats.privacy.accountant import MechanismName
+from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import from_box

@@ -27,7 +27,7 @@ from hdpstats.mechanisms.public_hessian.request import (
 )
 from hdpstats.mechanisms.public_hessian.site import calibrate
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.model import RegressionModel

@@ -14,7 +14,7 @@ from hdpstats.mechanisms.output import OutputQuery
 from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.noise import BallNoise, RoundedNormal
-from hdpstats.privacy.accountant import MechanismName, as_pair, total
+from hdpstats.privacy.budget import MechanismName, as_pair, total
 from hdpstats.privacy.gaussian import delta_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.solvers import accelerated

@@ -20,7 +20,7 @@ from hdpstats.mechanisms.clipped_newton.request import (
     costs_of,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.regression_outcomes import ListedOutcomes

@@ -16,10 +16,9 @@ from hdpstats.mechanisms.public_hessian import site as score
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.noise.normal import RoundedNormal
-from hdpstats.privacy.accountant import MechanismName
+from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.privacy.logistic_score import diameter, length
-from hdpstats.privacy.sensitivity import Relation
+from hdpstats.privacy.sensitivity import Relation, diameter, length
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.columns import Binary, Continuous

@@ -8,7 +8,7 @@ import pytest
 
 from hdpstats.mechanisms.objective import ObjectiveRelease
 from hdpstats.mechanisms.objective.site import smoothing_distribution, smoothing_noise, widest_smoothing
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 
 EPSILON = Fraction(1, 1000)
 TOTALS = [Fraction(4), Fraction(5), Fraction(8) - Fraction(1, 10**9), Fraction(3, 10**7), Fraction(1, 10**12)]

@@ -16,7 +16,7 @@ from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.mechanisms.statistics import UNITS, StatisticsQuery
 from hdpstats.mechanisms.statistics import site as statistics
 from hdpstats.noise import BoxNoise
-from hdpstats.privacy.accountant import total
+from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import chance

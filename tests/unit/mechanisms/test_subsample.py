@@ -17,7 +17,7 @@ from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.mechanisms.subsample import site as subsample
 from hdpstats.mechanisms.subsample.site import optimal_blocks, starts_of_blocks, units_of_blocks
 from hdpstats.noise import BoxNoise
-from hdpstats.privacy.accountant import total
+from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import chance

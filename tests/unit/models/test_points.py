@@ -10,7 +10,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.output import OutputQuery, OutputRelease
-from hdpstats.privacy.accountant import MechanismName
+from hdpstats.privacy.budget import MechanismName
 from tests.support import CORNERS, people, replaced
 from tests.support import SCHEMA as CELLS
 

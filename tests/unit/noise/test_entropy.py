@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise import entropy
+from hdpstats.noise import exact
 from tests import chance
 
 FORK = """
 import ctypes, os
-from hdpstats.noise.entropy import bits
+from hdpstats.noise.exact import bits
 
 def fork_behind_pythons_back():
     return ctypes.PyDLL(None).fork()
@@ -41,23 +41,23 @@ def looks_uniform(values: list[int], size: int) -> bool:
 
 @pytest.mark.entropy
 def test_bits_are_uniform_on_their_range() -> None:
-    assert looks_uniform([entropy.bits(3) for _ in range(8000)], 8)
-    assert looks_uniform([entropy.bits(9) >> 6 for _ in range(8000)], 8)
-    assert entropy.bits(0) == 0
+    assert looks_uniform([exact.bits(3) for _ in range(8000)], 8)
+    assert looks_uniform([exact.bits(9) >> 6 for _ in range(8000)], 8)
+    assert exact.bits(0) == 0
 
 
 @pytest.mark.entropy
 def test_below_is_uniform_and_a_biased_reduction_is_not() -> None:
-    assert looks_uniform([entropy.below(6) for _ in range(12000)], 6)
+    assert looks_uniform([exact.below(6) for _ in range(12000)], 6)
     biased = np.array([3, 3, 3, 3, 2, 2]) / 16
     assert chance.miss_of_counts([1 / 6] * 6, biased, 12000) <= chance.ALARM
-    assert not looks_uniform([entropy.bits(4) % 6 for _ in range(12000)], 6)
-    assert {entropy.below(1) for _ in range(10)} == {0}
+    assert not looks_uniform([exact.bits(4) % 6 for _ in range(12000)], 6)
+    assert {exact.below(1) for _ in range(10)} == {0}
 
 
 def test_below_refuses_an_empty_range() -> None:
     with pytest.raises(ArgumentError, match="bound must be at least 1"):
-        entropy.below(0)
+        exact.below(0)
 
 
 def test_forked_children_draw_other_bits() -> None:
@@ -68,7 +68,7 @@ def test_forked_children_draw_other_bits() -> None:
 @pytest.mark.entropy
 def test_threads_never_share_bits() -> None:
     with ThreadPoolExecutor(8) as pool:
-        chunks = pool.map(lambda _: [entropy.bits(128) for _ in range(500)], range(8))
+        chunks = pool.map(lambda _: [exact.bits(128) for _ in range(500)], range(8))
         drawn = [value for chunk in chunks for value in chunk]
     assert len(set(drawn)) == len(drawn) == 4000
 
@@ -78,9 +78,9 @@ def test_no_fallback_when_the_kernel_fails(monkeypatch: pytest.MonkeyPatch) -> N
     def broken(size: int) -> bytes:
         raise NotImplementedError("no randomness source")
 
-    entropy.bits(64)
+    exact.bits(64)
     monkeypatch.setattr(os, "urandom", broken)
     with pytest.raises(NotImplementedError):
-        entropy.bits(1)
+        exact.bits(1)
     with pytest.raises(NotImplementedError):
-        entropy.below(3)
+        exact.below(3)

@@ -14,7 +14,7 @@ import pytest
 from hdpstats._base.errors import ArgumentError
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.noise.discrete import geometric
-from hdpstats.noise.entropy import bits
+from hdpstats.noise.exact import bits
 from tests import chance
 
 DRAWS = 15000

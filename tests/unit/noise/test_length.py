@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from hdpstats._base.loops import rehearsing
-from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, entropy
+from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, exact
 from hdpstats.noise.discrete import permute_and_flip
-from hdpstats.noise.entropy import WHOLE, spare
-from hdpstats.noise.tilted import PROPOSALS, TiltedNormal
+from hdpstats.noise.exact import WHOLE, spare
+from hdpstats.noise.normal import PROPOSALS, TiltedNormal
 from tests import chance
 
 STEP = Fraction(1, 1024)
@@ -35,7 +35,7 @@ class Source:
 @pytest.fixture
 def source(monkeypatch: pytest.MonkeyPatch) -> Source:
     made = Source(1)
-    monkeypatch.setattr(entropy, "system_bytes", made)
+    monkeypatch.setattr(exact, "system_bytes", made)
     return made
 
 
@@ -71,11 +71,11 @@ def test_a_rehearsed_tilted_number_makes_twice_the_proposals_of_the_least_favour
 ) -> None:
     distribution = TiltedNormal(lower=lower, upper=upper, slope=slope, curvature=Fraction(1, 900))
     plain, proposals = TiltedNormal.exponent, [0]
-    blocks = "hdpstats.noise.tilted.below"
+    blocks = "hdpstats.noise.normal.below"
 
     def spy(bound: int) -> int:
         proposals[0] += 1
-        return entropy.below(bound)
+        return exact.below(bound)
 
     monkeypatch.setattr(blocks, spy)
     drawn = [distribution.draw() for _ in range(200)]

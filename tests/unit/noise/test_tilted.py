@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise.tilted import TiltedNormal
+from hdpstats.noise.normal import TiltedNormal
 from tests import chance
 
 DRAWS = 4000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.privacy.determinant import coupled_loss, coupled_noise_epsilon
+from hdpstats.privacy.sensitivity import coupled_loss, coupled_noise_epsilon
 
 NOISE = [1e-6, 0.01, 0.3, 1.0, 3.0, 20.0, 200.0]
 RATIOS = [1e-9, 0.001, 0.02, 0.13, 0.5, 2.0, 40.0, 1e4]

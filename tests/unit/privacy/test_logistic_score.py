@@ -7,8 +7,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from hdpstats.privacy.logistic_score import diameter, length, sensitivity_at
-from hdpstats.privacy.sensitivity import Relation
+from hdpstats.privacy.sensitivity import Relation, diameter, length, sensitivity_at
 
 RADII = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 40.0)
 KNOWN = {0.0: 1.0, 0.5: 1.029, 1.0: 1.099, 2.0: 1.270, 4.0: 1.533, 8.0: 1.767, 16.0: 1.902}

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from hdpstats.privacy.accountant import Guarantee, over_sites
+from hdpstats.privacy.budget import Guarantee, over_sites
 from hdpstats.privacy.sensitivity import Relation
 
 

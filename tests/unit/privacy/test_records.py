@@ -7,8 +7,17 @@ from fractions import Fraction
 import pytest
 
 from hdpstats._base.errors import ArgumentError, BudgetError, MechanismError
-from hdpstats.privacy.accountant import Guarantee, MechanismName, PrivacyEvent, guarantee, total
-from hdpstats.privacy.budget import Budget, Spend, decimal, release_epsilon
+from hdpstats.privacy.budget import (
+    Budget,
+    Guarantee,
+    MechanismName,
+    PrivacyEvent,
+    Spend,
+    decimal,
+    guarantee,
+    release_epsilon,
+    total,
+)
 from hdpstats.privacy.charging import Balance
 from hdpstats.privacy.gaussian import epsilon_of, mu_of
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Relation, Sensitivity

@@ -9,7 +9,7 @@ import pytest
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel

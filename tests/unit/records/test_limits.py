@@ -26,9 +26,8 @@ from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.noise.knorm import LARGEST_DIMENSION
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import limits
-from hdpstats.records.geometry import from_box
+from hdpstats.records.geometry import PointColumn, PointSpace, from_box
 from hdpstats.records.model import HazardCap, HazardModel, RegressionModel, TimeGrid
-from hdpstats.records.points import PointColumn, PointSpace
 from hdpstats.schema.public import PublicTable
 
 COMMON: dict[str, Any] = {"epsilon": Fraction(1), "schema_sha256": "0" * 64, "public_sha256": None}
@@ -183,7 +182,7 @@ def test_a_size_that_takes_long_to_write_is_refused_by_its_number(
 ) -> None:
     for module in ("records.query", "records.several"):
         monkeypatch.setattr(f"hdpstats.{module}.MOST_COEFFICIENTS", 12)
-    monkeypatch.setattr("hdpstats.records.points.MOST_COORDINATES", 12)
+    monkeypatch.setattr("hdpstats.records.geometry.MOST_COORDINATES", 12)
     made(12)
     with pytest.raises(MechanismError, match=r"at most 12 (coefficients|coordinates of a point), not 13; (take|name)"):
         made(13)

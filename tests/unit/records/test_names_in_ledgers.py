@@ -30,12 +30,10 @@ from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessian
 from hdpstats.mechanisms.registry import FAMILIES, query_from_json, release_from_json
 from hdpstats.mechanisms.statistics import StatisticsQuery, StatisticsRelease
 from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent, Spend
 from hdpstats.privacy.gaussian import mu_of
-from hdpstats.records.geometry import Geometry, Source
+from hdpstats.records.geometry import Geometry, PointColumn, PointSpace, Source
 from hdpstats.records.model import HazardCap, HazardModel, MultinomialModel, RegressionModel, TimeGrid
-from hdpstats.records.points import PointColumn, PointSpace
 
 ASKED = {"epsilon": Fraction(1, 3), "schema_sha256": "a" * 64, "public_sha256": "b" * 64, "replicate": 2}
 AHEAD = (Spend(Fraction(2, 7)),)

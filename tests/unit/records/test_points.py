@@ -17,9 +17,8 @@ from hdpstats.mechanisms.hybrid_weights import (
     SelectionRelease,
 )
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
-from hdpstats.privacy.budget import Spend
-from hdpstats.records.points import PointColumn, PointSpace
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent, Spend
+from hdpstats.records.geometry import PointColumn, PointSpace
 
 SPACE = PointSpace(columns=(PointColumn(name="x", lower=-1.5, upper=0.1), PointColumn(name="g", levels=3)))
 COMMON = {"epsilon": Fraction(1, 3), "schema_sha256": "ab", "public_sha256": "cd", "replicate": 2}

@@ -8,7 +8,7 @@ import pytest
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LedgerEntry

@@ -12,7 +12,7 @@ from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.output import OutputQuery, OutputRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source, from_box
 from hdpstats.records.model import HazardCap, HazardModel, RegressionModel, TimeGrid
 from hdpstats.records.query import LedgerEntry

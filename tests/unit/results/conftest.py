@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
-from hdpstats.privacy.accountant import Guarantee, MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import Guarantee, MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.geometry import Geometry, Source

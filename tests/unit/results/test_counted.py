@@ -8,7 +8,7 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.mechanisms.count import CountRelease
-from hdpstats.privacy.accountant import MechanismName, PrivacyEvent
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results import Result

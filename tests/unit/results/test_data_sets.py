@@ -9,7 +9,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import SiteError
-from hdpstats.privacy.accountant import Guarantee, over_data_sets
+from hdpstats.privacy.budget import Guarantee, over_data_sets
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.results import Result
 from hdpstats.results.aggregated import Aggregate
