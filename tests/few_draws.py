@@ -5,7 +5,7 @@ from unittest import mock
 
 from hdpstats.inference import cohort, information, sandwich
 from hdpstats.mechanisms.clipped_newton import estimate as clipped_newton
-from hdpstats.mechanisms.clipped_newton import raked
+from hdpstats.mechanisms.clipped_newton import expectations as raked
 from hdpstats.mechanisms.public_hessian import estimate as public_hessian
 
 FEW = {

@@ -13,7 +13,7 @@ import pandas as pd
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference import cohort
-from hdpstats.mechanisms.clipped_newton import raked
+from hdpstats.mechanisms.clipped_newton import expectations as raked
 from hdpstats.results import disagreement
 
 RECORDS = 397

@@ -16,8 +16,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn, DescriptionQuery, DescriptionRelease
-from hdpstats.mechanisms.description.blocks import numbers_of
-from hdpstats.mechanisms.description.expected import expected_numbers, public_people
+from hdpstats.mechanisms.description.blocks import expected_numbers, numbers_of, public_people
 from hdpstats.mechanisms.description.moments import moments_of, people_of
 from hdpstats.mechanisms.description.request import averaged_columns
 from hdpstats.mechanisms.description.site import prepare

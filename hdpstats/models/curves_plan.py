@@ -10,7 +10,7 @@ import pandas as pd
 from hdpstats.display import Report, Reported, columns
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.mechanisms.description import DescriptionQuery
-from hdpstats.mechanisms.description.follow_up import is_known, life_tables
+from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.models.description_plan import assumption_of, planned_numbers
 from hdpstats.results.description_tables import frame_of, group_labels
 from hdpstats.results.survival_curves import HALVES

@@ -9,9 +9,8 @@ import pandas as pd
 
 from hdpstats.display import Report, Reported, columns
 from hdpstats.mechanisms.description import DescriptionQuery
-from hdpstats.mechanisms.description.blocks import DescribedNumbers
+from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_numbers, public_people
 from hdpstats.mechanisms.description.estimate import read
-from hdpstats.mechanisms.description.expected import expected_numbers, public_people
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.models.model_spec import site_facts_of
 from hdpstats.results.description_tables import NO_SEED, public_cohort, tidy_frame

@@ -17,8 +17,7 @@ from hdpstats.inference.draws import Generator, nodes
 from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease, PerturbedHistogram
-from hdpstats.mechanisms.histogram.estimate import HistogramWeights
-from hdpstats.mechanisms.histogram.request import axes_of, centres, places
+from hdpstats.mechanisms.histogram.estimate import HistogramWeights, axes_of, centres, places
 from hdpstats.mechanisms.histogram.site import cells_of, prepare
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec

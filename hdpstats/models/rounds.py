@@ -23,16 +23,18 @@ from hdpstats.mechanisms.clipped_newton.estimate import (
     FOLLOWED_TO_HORIZON,
     estimates,
 )
-from hdpstats.mechanisms.clipped_newton.prediction import SiteSums, of_sums, predicted_estimate
-from hdpstats.mechanisms.clipped_newton.raked import RakedSite, raked_site
+from hdpstats.mechanisms.clipped_newton.expectations import RakedSite, raked_site
 from hdpstats.mechanisms.clipped_newton.request import (
     PROPORTIONS,
     Rounds,
+    SiteSums,
     advance,
     check_enough,
     clip_at,
     costs_of,
     first_queries,
+    of_sums,
+    predicted_estimate,
 )
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.score_sums import SiteRounds

@@ -6,7 +6,7 @@ probabilities under the model. Clipped scores have no mean of zero, and need non
 clipped scores, so that solving "sum = expectation" for ``theta`` is consistent whatever the clip.
 
 Which outcomes there are: `hdpstats.public.regression_outcomes` and `hdpstats.public.survival_outcomes`; of raked people
-`hdpstats.mechanisms.clipped_newton.raked`.
+`hdpstats.mechanisms.clipped_newton.expectations`.
 """
 
 from abc import ABC, abstractmethod

@@ -13,11 +13,9 @@ import pandas as pd
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.description import DescriptionQuery
-from hdpstats.mechanisms.description.blocks import DescribedNumbers
-from hdpstats.mechanisms.description.estimate import Statistic, read
-from hdpstats.mechanisms.description.expected import expected_numbers, public_people
-from hdpstats.mechanisms.description.follow_up import follow_up_table
-from hdpstats.mechanisms.description.quartiles import PROBABILITIES
+from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_numbers, public_people
+from hdpstats.mechanisms.description.estimate import PROBABILITIES, Statistic, read
+from hdpstats.mechanisms.description.moments import follow_up_table
 from hdpstats.records.arrays import Frame
 from hdpstats.records.codec import Record
 from hdpstats.schema.columns import Binary, Categorical

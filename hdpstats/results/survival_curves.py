@@ -14,7 +14,7 @@ from hdpstats.display import Report, Reported
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.mechanisms.description.follow_up import is_known, life_tables
+from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results import curve_tables, disclosure, log_rank_test

@@ -19,8 +19,8 @@ from hdpstats.inference.combination import InformedPoint, ReleasedPoint
 from hdpstats.inference.information import Information
 from hdpstats.inference.sandwich import combine
 from hdpstats.mechanisms.clipped_newton.estimate import estimates as sum_estimates
+from hdpstats.mechanisms.clipped_newton.expectations import DRAWS
 from hdpstats.mechanisms.clipped_newton.matching import match
-from hdpstats.mechanisms.clipped_newton.raked import DRAWS
 from hdpstats.mechanisms.clipped_newton.request import answers_of
 from hdpstats.models import points, rounds
 from hdpstats.public.hazard import HazardSide

@@ -20,8 +20,7 @@ from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.pooling import Pooling, disagreement
 from hdpstats.inference.sandwich import DRAWS, penalised
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonRelease
-from hdpstats.mechanisms.clipped_newton.linearised import PrivateEstimate
-from hdpstats.mechanisms.clipped_newton.matching import Matched
+from hdpstats.mechanisms.clipped_newton.matching import Matched, PrivateEstimate
 from hdpstats.mechanisms.score_sums import sum_noise
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.public.moments import PublicFit

@@ -1,14 +1,33 @@
-"""Expectations of clipped scores over public people and all outcomes that each of them might have."""
+r"""Expectations of clipped scores over public people and all outcomes that each of them might have.
+
+**Raked people.** Where something was released about a site's private people, the public ones are raked to it. The
+private sum of clipped scores is matched with :math:`n\,E\,m(X; \theta)` over raked people
+(`hdpstats.public.raking`) at the posterior means of the described averages. What these expectations err by is the
+covariance of :math:`n\,E\,m` over draws: weights of the public people from the Bayesian bootstrap, which all sites
+share, and averages from the posterior, each site's own (`hdpstats.inference.cohort`).
+
+`raked_outcomes` lists the outcomes of raked people, set by set.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.inference.cohort import cohort_posterior, notes_on, raked_information
 from hdpstats.mechanisms.score_sums import clipped
+from hdpstats.public.moments import PublicSide, rakeable
 from hdpstats.public.outcomes import NUMBERS, Outcomes
+from hdpstats.public.raked_people import whitened_people
+from hdpstats.public.raking import RakedPeople, raked_variables, raking_at
+from hdpstats.public.regression_outcomes import ListedOutcomes, ResidualOutcomes
+from hdpstats.public.survival_outcomes import SurvivalOutcomes
+from hdpstats.records import codec
+from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.geometry import Geometry
 
 WEAK = 1e-7
 """Information added in every direction, relative to the mean: where nobody is followed there is none."""
@@ -146,3 +165,162 @@ def root_of(covariance: FloatArray) -> FloatArray:
     """Return the symmetric root (D, D) of a covariance, of which rounding may have made an eigenvalue negative."""
     eigenvalues, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors * np.sqrt(np.maximum(eigenvalues, 0.0)) @ vectors.T)
+
+
+def raked_outcomes(
+    outcomes: Outcomes, people: RakedPeople, geometry: Geometry, *, case_weights: FloatArray, starts: FloatArray
+) -> Outcomes:
+    """Return the outcomes of raked public people (B n,), set by set, whose shares are 1 in each set.
+
+    Parameters
+    ----------
+    outcomes
+        Those of the public people as they are.
+    people
+        The raked ones.
+    geometry, case_weights
+        The geometry of the outcomes, and the public people's case weights (n,).
+    starts
+        Where intervals begin (q,), if follow-up is to be as described; empty where it is that of public people.
+    """
+    whitened = whitened_people(geometry, people)
+    B, n, _ = whitened.X.shape
+    share, weights = people.weights.ravel(), (case_weights * whitened.mallows).ravel()
+    if isinstance(outcomes, SurvivalOutcomes):
+        spells = outcomes.spells
+        return SurvivalOutcomes(
+            spells=replace(
+                spells,
+                Z=whitened.z.reshape(B * n, -1),
+                entry=np.tile(spells.entry, B),
+                last=np.tile(spells.last, B),
+                cause=np.tile(spells.cause, B),
+                weights=weights,
+                offset=np.tile(spells.offset, B),
+            ),
+            followed=np.tile(outcomes.followed, (B, 1)),
+            whole=B * n,
+            share=share,
+            at_risk=people.at_risk_at(starts) if starts.size and people.times.size else None,
+        )
+    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
+        X = whitened.X.reshape(B * n, -1)
+        return replace(outcomes, X=X, weights=weights, offset=np.tile(outcomes.offset, B), share=share)
+    raise TypeError("only binary outcomes, counts and survival are raked")
+
+
+def some_sets(outcomes: Outcomes, sets: slice, *, size: int) -> Outcomes:
+    """Return some of the sets of ``size`` raked people each."""
+    people = slice(sets.start * size, sets.stop * size)
+    share = None if outcomes.share is None else outcomes.share[people]
+    if isinstance(outcomes, SurvivalOutcomes):
+        return replace(
+            outcomes,
+            spells=outcomes.spells.take(people),
+            followed=outcomes.followed[people],
+            whole=len(outcomes.followed[people]),
+            share=share,
+            at_risk=None if outcomes.at_risk is None else outcomes.at_risk[sets],
+        )
+    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
+        rows = {name: getattr(outcomes, name)[people] for name in ("X", "weights", "offset")}
+        return replace(outcomes, **rows, share=share)
+    raise TypeError("only binary outcomes, counts and survival are raked")
+
+
+DRAWS, FEWEST_DRAWS = 200, 40
+"""Draws of which the covariance of an expectation is taken; fewer where they hold more than `MOST_NUMBERS`."""
+
+PLACES = 20
+"""Where the truth might be: an even number, as places are symmetric about an estimate."""
+
+MOST_NUMBERS = 4_000_000
+"""Numbers that the scores of all people, outcomes and draws may have."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RakedSite:
+    """A site's people as raked public ones.
+
+    Attributes
+    ----------
+    outcomes : Outcomes
+        The people at the posterior means, with all their outcomes.
+    drawn : Outcomes
+        Draws of them, set by set.
+    sets : int
+        How many draws there are.
+    total : float or None
+        The total of the case weights, which stands for the number of people where these count.
+    notes : tuple of str
+        What estimates rest on, and what raking could not mend.
+    """
+
+    outcomes: Outcomes
+    drawn: Outcomes
+    sets: int
+    total: float | None
+    notes: tuple[str, ...]
+
+    def deviations(
+        self,
+        theta: FloatArray,
+        *,
+        asked: Sequence[tuple[FloatArray, float]],
+        clip: float,
+        root: FloatArray | None = None,
+    ) -> FloatArray:
+        """Return by how much the mean clipped score of one person differs between draws (sets, D), 0 on average.
+
+        With the ``root`` (D, D) of the covariance of what ``theta`` errs by, draws are compared with the people at the
+        posterior means where the truth might be, some of the draws at each of `PLACES`.
+        """
+        if root is None:
+            means = drawn_means(self.drawn, theta, asked=asked, clip=clip, sets=self.sets)
+            return np.asarray(means - means.mean(axis=0))
+        found, size, ours = [], self.drawn.people // self.sets, self.outcomes.coarse()
+        edges = np.linspace(0, self.sets, PLACES + 1).astype(np.int64).tolist()
+        normal = draws.generator(codec.sha256(["places", len(theta)])).standard_normal((PLACES, len(theta)))
+        normal[PLACES // 2 :] = -normal[: PLACES // 2]
+        for start, stop, place in zip(edges[:-1], edges[1:], theta + normal @ root.T, strict=True):
+            some = some_sets(self.drawn, slice(start, stop), size=size)
+            here = drawn_means(some, place, asked=asked, clip=clip, sets=stop - start)
+            found.append(here - drawn_means(ours, place, asked=asked, clip=clip, sets=1))
+        means = np.concatenate(found)
+        return np.asarray(means - means.mean(axis=0))
+
+
+def raked_site(
+    public: PublicSide, outcomes: Outcomes, geometry: Geometry, known: CohortMoments, *, starts: FloatArray
+) -> RakedSite | None:
+    """Return a site's people; None where the public side cannot be raked, or to no use.
+
+    ``outcomes`` are those of the public people in a ``geometry``; ``starts``: see `raked_outcomes`.
+    """
+    side = rakeable(public)
+    if side is None or side.variables is None or side.undetermined or outcomes.people < side.people:
+        return None
+    if raked_information(side, known, records=max(round(known.people), 1), records_sd=known.people_sd) is None:
+        return None
+    posterior = cohort_posterior(raked_variables(side.variables, known, case_weights=side.case_weights))
+    raking, n = raking_at(posterior.variables, posterior.mean), side.people
+    coarse = outcomes.coarse()
+    sets = int(np.clip(MOST_NUMBERS // (n * coarse.size * coarse.dimension), FEWEST_DRAWS, DRAWS))
+    shared = draws.generator(codec.sha256(["public people", n]))
+    base = draws.dirichlet(shared, n, sets, groups=side.invented)
+    rng = draws.generator(codec.sha256(["raked sums", known.release_sha256]))
+    at, drawn = (
+        raked_outcomes(listed, people, geometry, case_weights=side.case_weights, starts=starts)
+        for listed, people in (
+            (outcomes, raking.raked(posterior.mean, base=np.full((1, n), 1.0 / n))),
+            (coarse, raking.raked(posterior.draw(rng, sets), base=base)),
+        )
+    )
+    return RakedSite(
+        outcomes=at,
+        drawn=drawn,
+        sets=sets,
+        total=known.people if known.weighted else None,
+        notes=notes_on(raking, dimension=outcomes.dimension, what="Estimates and standard errors"),
+    )

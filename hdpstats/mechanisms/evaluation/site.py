@@ -12,7 +12,7 @@ the design clips (`hdpstats.formulas`), the linear predictor is summed in the or
 because of others), and `hdpstats.schema.spells` gives every row without entry time an interval of exit and a cause. A
 person with a missing cell is in no cell of the table.
 
-Sensitivity and guarantee are those of counts in `hdpstats.mechanisms.integer_sums`.
+Sensitivity and guarantee are those of counts in `hdpstats.mechanisms.base`.
 """
 
 from dataclasses import dataclass
@@ -24,16 +24,16 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
-from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
-from hdpstats.mechanisms.integer_sums import (
+from hdpstats.mechanisms.base import (
     PreparedCounts,
+    SiteFacts,
     binary_design,
     check_columns,
     check_one_row,
     counted,
     noise_of_counts,
 )
+from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.person_loss.base import declared_bound
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.schema.schema import Schema

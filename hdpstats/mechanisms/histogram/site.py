@@ -1,7 +1,7 @@
 r"""A noisy histogram on a public grid (Lei 2011), pure epsilon.
 
 Every private person without a missing cell falls into exactly one cell; the release is the noisy number of people in
-each. Sensitivity and guarantee are those of counts in `hdpstats.mechanisms.integer_sums`. The map to a cell is total
+each. Sensitivity and guarantee are those of counts in `hdpstats.mechanisms.base`. The map to a cell is total
 and row by row: the schema clips, a number belongs to the class of as many cuts as it reaches.
 
 References
@@ -16,9 +16,8 @@ import numpy as np
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import IntArray
-from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.mechanisms.base import PreparedCounts, SiteFacts, check_one_row, counted, noise_of_counts
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease
-from hdpstats.mechanisms.integer_sums import PreparedCounts, check_one_row, counted, noise_of_counts
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.table import AdmittedTable

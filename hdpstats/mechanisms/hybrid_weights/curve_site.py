@@ -40,9 +40,8 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.losses.logistic import LogisticLoss
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import Prepared, SiteFacts, binary_design, check_one_row
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, CurveRelease
-from hdpstats.mechanisms.integer_sums import binary_design, check_one_row
 from hdpstats.mechanisms.minimiser import MOST_STEPS, too_much
 from hdpstats.mechanisms.person_loss.base import ROUNDING
 from hdpstats.noise.discrete import TwoSidedGeometric

@@ -13,7 +13,7 @@ could move everybody. A person with a missing cell is counted at no point, is at
 where that is private (`hdpstats.solvers.nearest`).
 
 **Counts** (`NeighboursQuery`). The numbers of people at each point with two-sided geometric noise: sensitivity and
-guarantee are in `hdpstats.mechanisms.integer_sums`. It is algorithm 1 of Wang et al. (2018) with what it leaves unsaid:
+guarantee are in `hdpstats.mechanisms.base`. It is algorithm 1 of Wang et al. (2018) with what it leaves unsaid:
 points that are different, ties that a public rule breaks, public ranges.
 
 **Sum of distances** (`DistanceQuery`). Each private person adds the distance from the point that the person is counted
@@ -23,7 +23,7 @@ range: who lies outside is far. A person's number is from 0 to :math:`2^{20}`, w
 replacing a person move the sum by at most :math:`2^{20}`, all attained. Rate :math:`\epsilon / 2^{20}` is epsilon-DP
 under either relation.
 
-**Choices** are those of `hdpstats.mechanisms.integer_sums`; ``R`` there is as follows.
+**Choices** are those of `hdpstats.mechanisms.base`; ``R`` there is as follows.
 
 *Sizes of a nested support* (`SelectionQuery`). A person costs the distance to the nearest point, at most ``reach``, in
 integer parts :math:`0, \ldots, U = 2^{20}` of it. The first points of an order are nested, so for each person the
@@ -59,7 +59,15 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import check_size
 from hdpstats.formulas import Design
 from hdpstats.formulas.points import check_space, distinct, embed
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import (
+    Prepared,
+    PreparedCounts,
+    SiteFacts,
+    binary_design,
+    check_one_row,
+    counted,
+    noise_of_counts,
+)
 from hdpstats.mechanisms.hybrid_weights import (
     UNITS,
     DistanceQuery,
@@ -70,7 +78,6 @@ from hdpstats.mechanisms.hybrid_weights import (
     SelectionQuery,
     SelectionRelease,
 )
-from hdpstats.mechanisms.integer_sums import PreparedCounts, binary_design, check_one_row, counted, noise_of_counts
 from hdpstats.noise.discrete import TwoSidedGeometric, permute_and_flip
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import PointSpace

@@ -58,10 +58,9 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
 from hdpstats.losses.logistic import LogisticLoss
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import Prepared, SiteFacts, check_one_row
 from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights.coding import Extent, coded_rows, extent
-from hdpstats.mechanisms.integer_sums import check_one_row
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss

@@ -9,8 +9,7 @@ import pytest
 from hdpstats.inference.pooling import pool
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.estimate import ALIKE, estimates
-from hdpstats.mechanisms.clipped_newton.linearised import PrivateEstimate
-from hdpstats.mechanisms.clipped_newton.matching import Matched
+from hdpstats.mechanisms.clipped_newton.matching import Matched, PrivateEstimate
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.public.moments import PublicFit

@@ -8,7 +8,7 @@ import pytest
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
 from hdpstats.mechanisms.clipped_newton.matching import match
-from hdpstats.mechanisms.clipped_newton.prediction import SiteSums, predicted_estimate
+from hdpstats.mechanisms.clipped_newton.request import SiteSums, predicted_estimate
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.regression_outcomes import ListedOutcomes

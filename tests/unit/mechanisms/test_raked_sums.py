@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.clipped_newton.expectations import expected
+from hdpstats.mechanisms.clipped_newton.expectations import expected, raked_site
 from hdpstats.mechanisms.clipped_newton.matching import match
-from hdpstats.mechanisms.clipped_newton.raked import raked_site
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
 from hdpstats.public.follow_up import without_censoring
 from hdpstats.public.moments import PublicFit

@@ -10,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.histogram import PerturbedHistogram
-from hdpstats.mechanisms.histogram.request import axes_of
+from hdpstats.mechanisms.histogram.estimate import axes_of
 from hdpstats.models.histogram import perturbed_histogram
 from hdpstats.papers.wang import fit, simulated_hospitals
 from tests import known_noise
