@@ -14,7 +14,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference import cohort
 from hdpstats.mechanisms.clipped_newton import expectations as raked
-from hdpstats.results import disagreement
+from hdpstats.results import tested
 
 RECORDS = 397
 """Number of private records: a prime, so that nothing else has this length."""
@@ -62,7 +62,7 @@ def fitted(private, public=None, *, formula=FORMULA, schema=SCHEMA, epsilon=1.0,
 
 def without_words_on_noise(monkeypatch):
     """Let no summary say what noise decides: what averages could not mend, and whether estimates disagree."""
-    monkeypatch.setattr(disagreement, "LEVEL", 0.0)
+    monkeypatch.setattr(tested, "LEVEL", 0.0)
     for module in (cohort, raked):
         monkeypatch.setattr(module, "notes_on", lambda *_, **__: (cohort.RAKED,))
 

@@ -12,10 +12,16 @@ from hdpstats.display.report import (
     meter,
     named_values,
     notes,
+    number,
+    p_equals,
+    p_value,
     page,
+    pairs,
+    percent,
     section,
+    summary,
+    table,
 )
-from hdpstats.display.tables import number, p_equals, p_value, pairs, percent, summary, table
 
 __all__ = [
     "Block",

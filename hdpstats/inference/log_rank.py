@@ -34,7 +34,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.life_tables import LifeTable, clear_of_noise, smoothed_rates
-from hdpstats.public.log_rank import Score, added, spread_between, stratum_score, survival_before
+from hdpstats.public.risk_sets import Score, added, spread_between, stratum_score, survival_before
 
 Strata = Sequence[Sequence[LifeTable]]
 """For each stratum the tables of the groups, the same groups in the same order."""

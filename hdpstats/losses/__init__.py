@@ -11,12 +11,10 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.losses import multinomial
 from hdpstats.losses.base import PredictorLoss, Table
 from hdpstats.losses.counts import ExponentialTimes, PoissonLoss
-from hdpstats.losses.hazard import HazardLink
-from hdpstats.losses.links import CloglogLink, LogitLink, ProbitLink
+from hdpstats.losses.hazard import CloglogLink, HazardLink, LogitLink, ProbitLink
 from hdpstats.losses.located import BoundedSquares, HuberLoss, Located, SmoothedQuantile
 from hdpstats.losses.logistic import LogisticLoss
-from hdpstats.losses.own import OWN_LINKS
-from hdpstats.losses.tabulated import Tabulated
+from hdpstats.losses.own import OWN_LINKS, Tabulated
 
 BY_NAME: dict[str, type[PredictorLoss]] = {
     loss.name: loss

@@ -15,7 +15,7 @@ from mpmath import MPContext, mpf
 from hdpstats._base.typing import FloatArray
 
 Table = tuple[tuple[float, ...], ...]
-"""Rows of numbers that stand for somebody's own score: see `hdpstats.losses.tabulated`."""
+"""Rows of numbers that stand for somebody's own score: see `hdpstats.losses.own`."""
 
 
 class PredictorLoss(ABC):

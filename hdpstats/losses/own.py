@@ -1,29 +1,196 @@
-"""A loss that a user brings: functions, checked against what is declared of them, turned into a table of scores.
+r"""Somebody's own loss, as a table of its scores: a site receives numbers, never code.
 
-The functions are called on a public grid, in this process, before anything is charged. They never see a private row,
-and never reach a site: a site is asked with the table (`hdpstats.losses.tabulated`), which binds it by constants that
-it computes itself.
+The functions that a user gives (`Loss`) are checked against what is declared of them and called on a public grid by the
+asker, before anything is charged: ``N`` equally spaced places from ``start`` on, ``step`` apart, and ``K`` equally
+spaced outcomes over the declared range. A place is a predictor, or, with a tilt of 1, a predictor less the outcome: a
+loss of residuals is the same in all rows then. The site's loss is the bilinear interpolation of that table in place and
+outcome, constant beyond the grid (the loss goes on linearly there).
+
+Constants, all of them computed from the table by the site itself, in exact arithmetic:
+
+* a row that nowhere falls interpolates to a score that nowhere falls, and so do mixtures of two rows: the loss is
+  convex, with a Lipschitz score; a table with a falling row is refused;
+* interpolated numbers lie between the nodes: ``|l'| <= max |node|``;
+* slopes are mixtures of the slopes between nodes: ``l'' <= max (node' - node) / step``.
+
+So nobody needs to trust what the table was said to be: a wrong declaration changes what is estimated, never what is
+guaranteed.
 """
 
+import itertools
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, final
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple, final
 
 import numpy as np
+from mpmath import MPContext, mpf
 
-from hdpstats._base.errors import ArgumentError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, real, text
-from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, exponential
+from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, Table, exponential
 from hdpstats.losses.logistic import LogisticLoss
-from hdpstats.losses.tabulated import LARGEST, OUTCOMES, PLACES, Tabulated
+
+PLACES, OUTCOMES = 257, 33
+"""``N`` nodes of the grid of predictors or residuals, and ``K`` of outcomes; 2 for a binary one."""
+
+MOST_NODES, LARGEST = 100_000, 1e9
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Tabulated(PredictorLoss):
+    """A table of scores (K, N): a row per outcome, a column per predictor or, where ``tilt`` is 1, per residual.
+
+    Examples
+    --------
+    >>> loss = Tabulated.made((-1.0, 1.0, 0.0), ((-1.0, 0.0, 1.0), (-2.0, -1.0, 0.0)), lower=0.0, upper=1.0)
+    >>> loss.lipschitz, loss.smoothness
+    (Fraction(2, 1), Fraction(1, 1))
+    >>> float(loss.score(np.array([0.5]), np.array([0.5]))[0])
+    0.0
+    """
+
+    name = "own"
+    parameters = ("start", "step", "tilt")
+    classical = "M-estimation"
+    outcomes = ("continuous", "binary")
+    lower: float
+    upper: float
+    start: float
+    step: float
+    tilt: float
+    table: Table
+    lipschitz: Fraction = field(init=False)
+    smoothness: Fraction = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Refuse a table that is none, and compute the constants."""
+        _check(self.table, start=self.start, step=self.step, tilt=self.tilt)
+        rows = [[Fraction(value) for value in row] for row in self.table]
+        rises = [after - before for row in rows for before, after in itertools.pairwise(row)]
+        if min(rises) < 0:
+            raise MechanismError("a row of the table of scores falls: the loss is not convex in the linear predictor")
+        if max(rises) == 0:
+            raise MechanismError("the table of scores is constant in the linear predictor: there is nothing to fit")
+        object.__setattr__(self, "lipschitz", max(abs(value) for row in rows for value in row))
+        object.__setattr__(self, "smoothness", max(rises) / Fraction(self.step))
+
+    @cached_property
+    def _nodes(self) -> FloatArray:
+        return np.array(self.table)
+
+    @cached_property
+    def _integrals(self) -> FloatArray:
+        """The loss at the nodes (K, N), 0 at the first place."""
+        sums = np.cumsum(0.5 * (self._nodes[:, 1:] + self._nodes[:, :-1]), axis=1) * self.step
+        return np.column_stack([np.zeros(len(sums)), sums])
+
+    @property
+    def _reach(self) -> float:
+        return self.step * (len(self.table[0]) - 1)
+
+    @property
+    def _size(self) -> float:
+        """The largest number that an outcome or a place of the grid is."""
+        return max(abs(self.lower), abs(self.upper)) + abs(self.start) + self._reach
+
+    @property
+    def ulps(self) -> float:  # type: ignore[override]
+        """``16 + 8 sup l'' size / sup |l'|``: a place within the grid errs by a few ``u`` of its size."""
+        return 16.0 + 8.0 * float(self.smoothness) * self._size / float(self.lipschitz)
+
+    @property
+    def magnitude(self) -> float:  # type: ignore[override]
+        """The size of the integrals, which are sums of N terms."""
+        return 2.0 + (1.0 + len(self.table[0]) / 16.0) * float(self.lipschitz) * self._size
+
+    @property
+    def at_zero(self) -> float:  # type: ignore[override]
+        """Where no row of scores keeps one sign, every mixture of rows is least on the grid; else there is no bound."""
+        crosses = all(row[0] <= 0.0 <= row[-1] for row in self.table)
+        return float(self.lipschitz) * self._size if crosses else math.inf
+
+    def _outcome(self, y: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return each outcome's row, and the share of the next one: the floats are what the loss is defined by."""
+        place = np.clip((y - self.lower) / (self.upper - self.lower), 0.0, 1.0) * (len(self.table) - 1)
+        row = np.minimum(place.astype(np.int64), len(self.table) - 2)
+        return row, place - row
+
+    def _place(self, eta: FloatArray, y: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return each place's cell and how far it is into the cell."""
+        last = len(self.table[0]) - 1
+        place = np.clip(((eta - self.tilt * y) - self.start) / self.step, 0.0, float(last))
+        cell = np.minimum(place.astype(np.int64), last - 1)
+        return cell, place - cell
+
+    def _mixed(self, numbers: FloatArray, y: FloatArray, column: IntArray) -> FloatArray:
+        """Return numbers (K, N) at columns, mixed over the two rows of each outcome."""
+        row, share = self._outcome(y)
+        return np.asarray((1.0 - share) * numbers[row, column] + share * numbers[row + 1, column])
+
+    def score(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the interpolated table."""
+        eta, y = np.broadcast_arrays(eta, y)
+        cell, part = self._place(eta, y)
+        return (1.0 - part) * self._mixed(self._nodes, y, cell) + part * self._mixed(self._nodes, y, cell + 1)
+
+    def exact_score(self, numbers: MPContext, eta: mpf, y: float) -> mpf:
+        """Return the interpolated table; the outcome's share is the float that `score` uses."""
+        rows, shares = self._outcome(np.array([y]))
+        row, share = int(rows[0]), numbers.mpf(float(shares[0]))
+        last = len(self.table[0]) - 1
+        place = min(max((eta - self.tilt * y - self.start) / self.step, numbers.mpf(0)), numbers.mpf(last))
+        cell = min(int(numbers.floor(place)), last - 1)
+        low, high = ((1 - share) * self.table[row][k] + share * self.table[row + 1][k] for k in (cell, cell + 1))
+        part = place - cell
+        return (1 - part) * low + part * high
+
+    def curvature(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the slope of the cell, 0 beyond the grid."""
+        eta, y = np.broadcast_arrays(eta, y)
+        cell, _ = self._place(eta, y)
+        slope = (self._mixed(self._nodes, y, cell + 1) - self._mixed(self._nodes, y, cell)) / self.step
+        place = eta - self.tilt * y
+        inside = (place >= self.start) & (place <= self.start + self._reach)
+        return np.asarray(np.where(inside, slope, 0.0))
+
+    def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the integral of the score from the first place on."""
+        eta, y = np.broadcast_arrays(eta, y)
+        cell, part = self._place(eta, y)
+        low, high = self._mixed(self._nodes, y, cell), self._mixed(self._nodes, y, cell + 1)
+        inside = self._mixed(self._integrals, y, cell) + self.step * part * (low + 0.5 * part * (high - low))
+        place = eta - self.tilt * y
+        beyond = place - np.clip(place, self.start, self.start + self._reach)
+        return np.asarray(inside + beyond * np.where(beyond > 0.0, high, low))
+
+    def typical(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return averages over outcomes spread evenly over the range."""
+        grid, wide = np.linspace(self.lower, self.upper, len(self.table)), eta[:, None]
+        return self.curvature(wide, grid).mean(axis=1), (self.score(wide, grid) ** 2).mean(axis=1)
+
+
+def _check(table: Table, *, start: float, step: float, tilt: float) -> None:
+    """Refuse a table that is not a finite one with two rows and two columns at least."""
+    widths = {len(row) for row in table}
+    if len(table) < 2 or len(widths) != 1 or min(widths) < 2 or len(table) * min(widths) > MOST_NODES:
+        raise MechanismError(f"a table of scores needs 2 rows and 2 columns or more, {MOST_NODES} numbers at most")
+    if not (abs(start) <= LARGEST and 1e-9 <= step <= LARGEST and tilt in (0.0, 1.0)):
+        raise MechanismError(
+            "the grid of a table of scores must start within 1e9 of 0, have a step in [1e-9, 1e9] and a tilt of 0 or 1"
+        )
+    if not all(abs(value) <= LARGEST for row in table for value in row):
+        raise MechanismError("a table of scores must hold finite numbers of at most 1e9 in size")
+
 
 Function = Callable[[Any, Any], Any]
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OwnLink:
+class OwnLink(NamedTuple):
     """What ``eta`` says about the outcome, and what tables call the exponential of a coefficient."""
 
     mean: Callable[[FloatArray], FloatArray]
@@ -39,13 +206,10 @@ OWN_LINKS = {
 
 FINER = 4
 """How much finer the grid of the checks is than that of the table."""
-
 SLACK = 1e-6
 """By how much, relatively, rounding may exceed declared bounds."""
-
 BLURRED = 0.05
 """Interpolation may miss the score by this share of the declared bound."""
-
 MOST_ROWS = 200
 """Public outcomes that are checked, beside those of the grid."""
 
@@ -80,8 +244,7 @@ class Loss(LossOption):
     Examples
     --------
     >>> smooth = Loss(
-    ...     value=lambda eta, y: np.logaddexp(eta - y, y - eta),
-    ...     score=lambda eta, y: np.tanh(eta - y),
+    ...     value=lambda eta, y: np.logaddexp(eta - y, y - eta), score=lambda eta, y: np.tanh(eta - y),
     ...     lipschitz=1.0, smoothness=1.0, residual=(-10.0, 10.0), name="log-cosh",
     ... )
     >>> smooth.tabulate(lower=0.0, upper=10.0, outcomes=np.array([3.3])).name
@@ -111,8 +274,9 @@ class Loss(LossOption):
         choice(self.link, name="link", options=OWN_LINKS)
         text(self.name, name="name", longest=100)
         if (self.predictor is None) == (self.residual is None):
-            message = "give predictor=(lower, upper) or residual=(lower, upper), one of the two"
-            raise ArgumentError(message, argument="predictor")
+            raise ArgumentError(
+                "give predictor=(low, high) or residual=(low, high), one of the two", argument="predictor"
+            )
         self._range()
 
     def _range(self) -> tuple[float, float]:
@@ -156,21 +320,16 @@ class Loss(LossOption):
         """
         (start, stop), tilt = self._range(), float(self.predictor is None)
         nodes = np.linspace(lower, upper, 2 if binary else OUTCOMES)
-        fine = np.linspace(start, stop, FINER * (PLACES - 1) + 1)
         some = np.unique(outcomes)[:: max(1, len(np.unique(outcomes)) // MOST_ROWS)]
         seen = np.concatenate([nodes, some])
-        fine = fine[:, None] + tilt * seen[None, :]
+        fine = np.linspace(start, stop, FINER * (PLACES - 1) + 1)[:, None] + tilt * seen[None, :]
         scores = self._called("score", self.score, fine, seen)
         self._check_scores(scores, fine, seen)
         self._check_values(scores, fine, seen)
         self._check_curvature(scores, fine, seen)
         table = np.maximum.accumulate(scores[::FINER, : len(nodes)], axis=0).T
-        made = Tabulated.made(
-            (start, (stop - start) / (PLACES - 1), tilt),
-            tuple(tuple(row) for row in table.tolist()),
-            lower=lower,
-            upper=upper,
-        )
+        rows = tuple(map(tuple, table.tolist()))
+        made = Tabulated.made((start, (stop - start) / (PLACES - 1), tilt), rows, lower=lower, upper=upper)
         self._check_blur(made, scores, fine, seen)
         return made
 

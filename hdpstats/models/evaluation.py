@@ -22,7 +22,7 @@ from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation, times_of
-from hdpstats.results.fitted import DesignRows, check_identified
+from hdpstats.results.facts import DesignRows, check_identified
 from hdpstats.results.survival import curves_at, hazard_facts, spread_out
 
 PER_GROUP, PER_BIN = 15.0, 30.0

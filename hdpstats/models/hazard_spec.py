@@ -23,11 +23,11 @@ from hdpstats.public.hazard_fit import (
     Baseline,
     PublicSpells,
     completed_people,
+    hazard_likelihood,
     mixed_baseline,
     public_spells,
     spells_of_rows,
 )
-from hdpstats.public.hazard_likelihood import hazard_likelihood
 from hdpstats.public.raking import PublicVariables
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius

@@ -19,10 +19,15 @@ from hdpstats.inference.information import (
     Tempered,
     is_clear,
 )
-from hdpstats.inference.planned import PlannedPoint, planned_covariance
-from hdpstats.inference.released import estimates
-from hdpstats.inference.sandwich import PredictedErrors, averaged, of_point, predicted_errors
-from hdpstats.inference.tied_quantiles import as_continuous, has_steps, is_plain, tied_quantile
+from hdpstats.inference.released import as_continuous, estimates, has_steps, is_plain, tied_quantile
+from hdpstats.inference.sandwich import (
+    PlannedPoint,
+    PredictedErrors,
+    averaged,
+    of_point,
+    planned_covariance,
+    predicted_errors,
+)
 from hdpstats.mechanisms.exponential import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential import site as exponential
 from hdpstats.mechanisms.exponential.request import choose_exponential

@@ -52,8 +52,7 @@ from hdpstats.public.follow_up import followed_as_public, followed_to_horizon
 from hdpstats.public.hazard import HazardSide
 from hdpstats.public.moments import PublicFit, rakeable
 from hdpstats.public.multinomial import MultinomialSide
-from hdpstats.public.outcomes import Outcomes
-from hdpstats.public.regression_outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
+from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel

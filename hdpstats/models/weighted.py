@@ -24,8 +24,8 @@ from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.hazard_fit import spells_of_rows
-from hdpstats.public.hazard_likelihood import hazard_likelihood, spell_scores
+from hdpstats.public.hazard import spell_scores
+from hdpstats.public.hazard_fit import hazard_likelihood, spells_of_rows
 from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate

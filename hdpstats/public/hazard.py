@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+import scipy
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
@@ -28,18 +29,16 @@ from hdpstats.public.moments import (
     averaged,
     averaged_sums,
 )
-from hdpstats.public.raked_hazard import Reached, raked_hazard
+from hdpstats.public.raked_hazard import ALMOST, Reached, raked_hazard
 from hdpstats.public.raked_people import WhitenedPeople, whitened_people
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
 from hdpstats.solvers import CappedSpells
+from hdpstats.solvers.hazard_likelihood import Likelihood
 
 WEAK = 0.1
 """Information added in every direction: of intervals that follow-up never reaches the private people say nothing."""
-
-ALMOST = 1.0 - 2.0**-40
-"""The largest hazard of whose logarithm of survival use is made."""
 
 UNCAPPED_TOTAL, UNCAPPED_MARGIN = 1e4, 20.0
 """A cap so high that it hardly binds."""
@@ -312,3 +311,44 @@ def relative_cap(side: HazardSide, *, total: float, margin: float) -> HazardCap:
         baseline=tuple(tuple((side.spells.A @ part[:e]).tolist()) for part in parts),
         slopes=tuple(tuple(part[e:].tolist()) for part in parts),
     )
+
+
+NUMBERS = 2**20
+"""Numbers of terms that are held at a time, however many spells there are."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SpellScores:
+    """The scores of spells (m, D) at some coefficients, and the weighted sum of their Hessians (D, D)."""
+
+    scores: FloatArray
+    information: FloatArray
+
+
+def spell_scores(
+    rows: PublicSpells, features: FloatArray, *, values: FloatArray, link: str, causes: int
+) -> SpellScores:
+    """Return each spell's gradient of minus the log-likelihood, and the weighted information.
+
+    Arguments are those of `hazard_fit.hazard_likelihood`, with identified coefficients ``values`` (causes (e + p),).
+    """
+    X, known = rows.X[:, 1:], LINKS[link]
+    e, blocks = features.shape[1], values.reshape(causes, -1)
+    scores = np.zeros((len(X), values.size))
+    size = max(1, NUMBERS // len(features))
+    intervals = np.arange(1, len(features) + 1)
+    for start in range(0, len(X), size):
+        part = slice(start, start + size)
+        Z, exit_ = X[part], rows.exit[part, None]
+        at_risk = (intervals > rows.entry[part, None]) & (intervals <= exit_)
+        for cause, theta in enumerate(blocks):
+            eta = features @ theta[:e] + (Z @ theta[e:] + rows.offset[part])[:, None]
+            ends = (rows.cause[part, None] == cause + 1) & (intervals == exit_)
+            score = np.where(at_risk, np.where(ends, known.event(eta).score, known.survive(eta).score), 0.0)
+            block = slice(cause * len(theta), (cause + 1) * len(theta))
+            scores[part, block] = np.column_stack([score @ features, score.sum(axis=1)[:, None] * Z])
+    information = [
+        Likelihood(rows.data(features, X, cause=cause + 1), known).hessian(theta) for cause, theta in enumerate(blocks)
+    ]
+    return SpellScores(scores=scores, information=scipy.linalg.block_diag(*information))

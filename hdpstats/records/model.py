@@ -117,7 +117,7 @@ class RegressionModel(QueryModel):
     parameters : tuple of float
         The loss's numbers, in units of the outcome as it is declared.
     table : tuple of tuple of float
-        The scores of somebody's own loss (`hdpstats.losses.tabulated`); empty for all others.
+        The scores of somebody's own loss (`hdpstats.losses.own`); empty for all others.
     """
 
     kind: ClassVar[str] = "regression"

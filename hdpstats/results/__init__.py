@@ -9,12 +9,11 @@ from hdpstats.results.aggregation import aggregate
 from hdpstats.results.description import Description
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.results.facts import HazardFacts, ModelFacts, SampleFacts
-from hdpstats.results.log_rank_test import LogRankTest
 from hdpstats.results.population import FittedRows
 from hdpstats.results.result import Result
 from hdpstats.results.sites import Released, SiteContribution
 from hdpstats.results.survival import NOT_CHECKED, DeferredCheck, check_public
-from hdpstats.results.survival_curves import SurvivalCurves
+from hdpstats.results.survival_curves import LogRankTest, SurvivalCurves
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.results.weighted_tables import Estimated
 

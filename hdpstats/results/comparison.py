@@ -29,8 +29,7 @@ from hdpstats.display import Report, Reported, columns, named_values, number
 from hdpstats.losses import LINKS
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import plots
-from hdpstats.results.facts import HazardFacts, ModelFacts, covariates
-from hdpstats.results.fitted import Fitted
+from hdpstats.results.facts import Fitted, HazardFacts, ModelFacts, covariates
 from hdpstats.results.tables import tidy
 
 if TYPE_CHECKING:

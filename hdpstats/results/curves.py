@@ -25,8 +25,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import LINKS
-from hdpstats.results.facts import HazardFacts
-from hdpstats.results.fitted import DesignRows
+from hdpstats.results.facts import DesignRows, HazardFacts
 from hdpstats.results.tables import normal_quantile
 
 _BLOCK = 2**22

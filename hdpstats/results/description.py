@@ -16,7 +16,7 @@ from hdpstats.mechanisms.description.estimate import read
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry
-from hdpstats.results import disclosure
+from hdpstats.results import reporting
 from hdpstats.results.description_tables import (
     TIDY,
     PublicCohort,
@@ -204,7 +204,7 @@ class Description(Reported, Saved):
 
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
-        return disclosure.description_disclosure(self)
+        return reporting.description_disclosure(self)
 
     def _numbers(self, site: str | None, *, draws: int) -> DescribedNumbers:
         named = dict(self.releases)

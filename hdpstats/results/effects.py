@@ -1,6 +1,6 @@
 r"""Average effects: how standardised means differ between values of a variable, with intervals by the drawn errors.
 
-An effect is a function :math:`g(m_a, m_b)` of the standardised means (`hdpstats.results.standardised`): their
+An effect is a function :math:`g(m_a, m_b)` of the standardised means (`hdpstats.results.margins`): their
 difference, the logarithm of their ratio or of the ratio of their odds. To first order its error is that of the
 contrast :math:`\nabla g(\theta)' \beta` of the coefficients, so that p-values and limits come from the draws of the
 errors of that contrast; those of ratios are exponentials of the logarithm's (delta method; a fit to public rows alone
@@ -27,7 +27,7 @@ from hdpstats.display import Report, Reported, columns, named_values, number, p_
 from hdpstats.inference import draws
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results.contrasts import DRAWN
-from hdpstats.results.standardised import MEAN, POSITIVE, RESTRICTED, RISK, AveragedOutcome, Standardised
+from hdpstats.results.margins import MEAN, POSITIVE, RESTRICTED, RISK, AveragedOutcome, Standardised
 from hdpstats.results.summary import limit_headers
 
 

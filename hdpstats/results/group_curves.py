@@ -12,10 +12,9 @@ from typing import Any, final
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.inference.life_tables import LifeTable
-from hdpstats.inference.log_rank import noisy_score
-from hdpstats.inference.survival_bands import (
+from hdpstats.inference.life_tables import (
     Band,
+    LifeTable,
     crossing_of,
     incidence,
     limits_of_crossing,
@@ -23,11 +22,11 @@ from hdpstats.inference.survival_bands import (
     survival,
     survival_between,
 )
+from hdpstats.inference.log_rank import noisy_score
 from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.people import causes_of
 from hdpstats.public.follow_up import FollowUp, risk_sets
-from hdpstats.public.log_rank import Score, exact_score
-from hdpstats.public.risk_sets import RiskSets, first_below
+from hdpstats.public.risk_sets import RiskSets, Score, exact_score, first_below
 from hdpstats.records.codec import Record
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable

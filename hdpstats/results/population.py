@@ -23,7 +23,7 @@ from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.public.raking import Averages, PublicVariables, raked_variables, raking_at
 from hdpstats.results.description import Description
-from hdpstats.results.fitted import Fitted, design_of, own_terms, read_rows
+from hdpstats.results.facts import Fitted, design_of, own_terms, read_rows
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_frame

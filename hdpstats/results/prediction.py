@@ -11,8 +11,8 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.losses import MEANS, multinomial
 from hdpstats.results import survival, survival_plots
 from hdpstats.results.curves import CurveWithLimits, crossing
-from hdpstats.results.fitted import Fitted, check_identified, design_of, read_rows
-from hdpstats.results.standardised import slope
+from hdpstats.results.facts import Fitted, check_identified, design_of, read_rows
+from hdpstats.results.margins import slope
 from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical
 

@@ -13,18 +13,17 @@ from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.check import PublicCheck
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
-from hdpstats.results import comparison, disclosure, plots, refused, tables
+from hdpstats.results import comparison, plots, reporting, tables
 from hdpstats.results.averaged import Averaged
-from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.facts import covariates
-from hdpstats.results.methods_text import methods_text
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.prediction import Predictor
+from hdpstats.results.reporting import methods_text
 from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, report_of
 from hdpstats.results.survival import NOT_CHECKED, DeferredCheck
-from hdpstats.results.tested import ESTIMATES, Tested
+from hdpstats.results.tested import ESTIMATES, Disagreement, Tested
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -367,7 +366,7 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         keeps the release, where bounds come from, which software computed it (the version that writes this record),
         and what is not protected.
         """
-        return disclosure.disclosure(self)
+        return reporting.disclosure(self)
 
     def __repr__(self) -> str:
         cost = "public rows only" if self.guarantee is None else str(self.guarantee)
@@ -396,4 +395,4 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
 
         def __getattr__(self, name: str) -> None:
             public = name not in ("released", "guarantee") and self.guarantee is None
-            raise AttributeError(refused.explain(name, public=public), name=name, obj=self)
+            raise AttributeError(tables.explain(name, public=public), name=name, obj=self)

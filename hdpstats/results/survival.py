@@ -16,8 +16,7 @@ from hdpstats.public.check import PublicCheck, check
 from hdpstats.public.follow_up import FollowUp
 from hdpstats.records.model import TimeGrid
 from hdpstats.results.curves import CurveWithLimits, HazardCurves
-from hdpstats.results.facts import HazardFacts, ModelFacts
-from hdpstats.results.fitted import DesignRows, Fitted, check_identified, read_rows
+from hdpstats.results.facts import DesignRows, Fitted, HazardFacts, ModelFacts, check_identified, read_rows
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_frame
 

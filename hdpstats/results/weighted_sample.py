@@ -18,7 +18,7 @@ from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.arrays import Frame
 from hdpstats.records.codec import declare_kinds
 from hdpstats.records.query import LedgerEntry, Query, Release
-from hdpstats.results import disclosure, plots, weighted_tables
+from hdpstats.results import plots, reporting, weighted_tables
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.plots import plot_balance
 from hdpstats.results.serialization import Saved
@@ -229,7 +229,7 @@ class WeightedSample(Reported, Saved):
 
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
-        return disclosure.sample_disclosure(self)
+        return reporting.sample_disclosure(self)
 
     def _report(self, alpha: float = 0.05) -> Report:
         return weighted_tables.sample_report(self, self.balance(alpha))

@@ -10,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.display.report import STYLE
-from hdpstats.jupyter.namespace import Accounts
+from hdpstats.jupyter.commands import Accounts
 from tests.jupyter.session import session
 from tests.waiting import GENEROUS
 

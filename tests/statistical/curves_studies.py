@@ -11,11 +11,17 @@ from functools import cache
 import numpy as np
 
 import hdpstats.api as hdp
-from hdpstats.inference.life_tables import LifeTable
+from hdpstats.inference.life_tables import (
+    LifeTable,
+    crossing_of,
+    incidence,
+    limits_of_crossing,
+    restricted_mean,
+    survival,
+)
 from hdpstats.inference.log_rank import noisy_score
-from hdpstats.inference.survival_bands import crossing_of, incidence, limits_of_crossing, restricted_mean, survival
 from hdpstats.public.follow_up import FollowUp, kaplan_meier
-from hdpstats.public.log_rank import log_hazard_ratios
+from hdpstats.public.risk_sets import log_hazard_ratios
 
 CURVES, TESTS, POWER = 1000, 2000, 500
 Z = 1.959963984540054

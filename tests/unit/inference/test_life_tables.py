@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.inference.life_tables import LifeTable
-from hdpstats.inference.log_rank import noisy_score
-from hdpstats.inference.survival_bands import (
+from hdpstats.inference.life_tables import (
+    LifeTable,
     crossing_of,
     incidence,
     limits_of_crossing,
@@ -15,7 +14,8 @@ from hdpstats.inference.survival_bands import (
     survival,
     survival_between,
 )
-from hdpstats.public.log_rank import log_hazard_ratios
+from hdpstats.inference.log_rank import noisy_score
+from hdpstats.public.risk_sets import log_hazard_ratios
 
 CUTS = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 7.0, 8.0, 9.0, 10.0, 12.0])
 J = len(CUTS) - 1

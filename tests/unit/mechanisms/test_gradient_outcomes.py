@@ -12,7 +12,7 @@ from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.public import outcomes as listed
 from hdpstats.public.follow_up import followed_as_public, followed_to_horizon
-from hdpstats.public.regression_outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
+from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.solvers import CappedSpells
 

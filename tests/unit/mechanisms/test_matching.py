@@ -10,7 +10,7 @@ from hdpstats.mechanisms.clipped_newton.expectations import between_people, expe
 from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped, site_weights
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.regression_outcomes import ListedOutcomes
+from hdpstats.public.outcomes import ListedOutcomes
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
 

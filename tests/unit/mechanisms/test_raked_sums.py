@@ -11,7 +11,7 @@ from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
 from hdpstats.public.follow_up import without_censoring
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.regression_outcomes import LevelOutcomes, ListedOutcomes
+from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records.geometry import whiten
 from tests.unit.inference import test_cohort, test_raked_hazard

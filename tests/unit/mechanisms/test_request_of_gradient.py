@@ -23,7 +23,7 @@ from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.regression_outcomes import ListedOutcomes
+from hdpstats.public.outcomes import ListedOutcomes
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 

@@ -13,8 +13,8 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError
 from hdpstats.records.estimate import ErrorDistribution
 from hdpstats.results import FittedRows, Result
+from hdpstats.results.margins import area_weights
 from hdpstats.results.population import population
-from hdpstats.results.standardised import area_weights
 from hdpstats.schema.public import PublicTable
 from tests.unit.results.conftest import make_hazard
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.privacy.budget import MechanismName
-from hdpstats.results.methods_text import SOURCES, methods_text, references_of
+from hdpstats.results.reporting import SOURCES, methods_text, references_of
 from tests.unit.results.conftest import make_hazard
 
 

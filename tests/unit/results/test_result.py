@@ -10,7 +10,7 @@ from maketables import ETable
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.results import Result
-from hdpstats.results.refused import REFUSED
+from hdpstats.results.tables import REFUSED
 
 TERMS = ["Intercept", "age", "size[T.20-50]", "size[T.>50]", "log1p(nodes)"]
 
