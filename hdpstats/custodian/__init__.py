@@ -6,9 +6,9 @@ extra ``sites``; the command line imports it when it is used.
 
 from hdpstats.custodian.account import note
 from hdpstats.custodian.app import application
+from hdpstats.custodian.credentials import issue, write_keys
 from hdpstats.custodian.serving import described, open_site, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns
-from hdpstats.custodian.tokens import issue, write_keys
 
 __all__ = ["Overruns", "SiteSettings", "application", "described", "issue", "note", "open_site", "serve", "write_keys"]

@@ -29,18 +29,17 @@ from starlette.types import Receive, Scope, Send
 
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats.custodian import journal
-from hdpstats.custodian.capacity import ByteCount, Capacity, body
+from hdpstats.custodian.capacity import ByteCount, Capacity, Clock, body
+from hdpstats.custodian.credentials import TokenVerifier, Unauthenticated
 from hdpstats.custodian.exchange import FINGERPRINT
-from hdpstats.custodian.prediction import Clock
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns, Rates, Slots
-from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.gaussian import forget
 from hdpstats.records import codec
 from hdpstats.records.query import Query, Release
-from hdpstats.schema.invented import cells, shares
+from hdpstats.schema.datasets import cells, shares
 from hdpstats.sites import LocalSite
 from hdpstats.sites.forms import CODES, AnalystAccount, Facts, Quote, RequestRefused, code_of, public_from_dict
 

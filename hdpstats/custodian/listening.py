@@ -13,10 +13,9 @@ from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.custodian import journal
-from hdpstats.custodian.certificates import Certificates
+from hdpstats.custodian.credentials import Certificates, thumbprint
 from hdpstats.custodian.exchange import READ, App, Deadlines, Exchange
 from hdpstats.custodian.settings import Limits
-from hdpstats.custodian.tokens import thumbprint
 
 RESERVE = 128
 """File descriptors that connections never take: for the ledger, the rows, and whatever else the process opens."""

@@ -18,14 +18,13 @@ from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats.custodian import journal
 from hdpstats.custodian.account import account_for_serving, head_stores, held_open, open_account
 from hdpstats.custodian.app import application, errors_logged
-from hdpstats.custodian.certificates import Certificates
+from hdpstats.custodian.credentials import Certificates, TokenVerifier
 from hdpstats.custodian.curation import check_acknowledged, check_version
 from hdpstats.custodian.exchange import Deadlines
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
 from hdpstats.custodian.reading import check_secret, check_trusted
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.custodian.tokens import TokenVerifier
 from hdpstats.ledger import Ledger
 from hdpstats.schema.check import RowsCheck, check
 from hdpstats.sites import LocalSite

@@ -3,7 +3,7 @@ r"""Answers that leave at fixed slots, whatever private rows and noise make of t
 From an analyst's request to the answer:
 
 1. what he has received before is handed out at once: he learns nothing new from it;
-2. the seconds of the answer are predicted (`hdpstats.custodian.prediction`), and multiplied by a factor for what else
+2. the seconds of the answer are predicted (`hdpstats.custodian.capacity`), and multiplied by a factor for what else
    the machine does, and rounded up to a grid; where they exceed the limit, the query is refused;
 3. the query is charged; now its slot begins;
 4. the private computation runs in the slot. What it found, or that it failed, stays with its thread until the slot is
@@ -17,7 +17,7 @@ and the rest of a long response that began before.
 
 A private computation with a slot of ``seconds`` is handed out at ``begun + k * seconds``, where ``k`` is the smallest
 whole number such that the computation has ended by then. The slot is a function of public facts
-(`hdpstats.custodian.prediction`), so as long as ``k = 1`` the instant is one too. Where the machine is under load ``k``
+(`hdpstats.custodian.capacity`), so as long as ``k = 1`` the instant is one too. Where the machine is under load ``k``
 may be 2 or more: an *overrun*, which is logged and counted (`Overruns`). From time an analyst with ``m`` overruns has
 learned which answers overran and by how many slots, and nothing else.
 
@@ -27,7 +27,7 @@ It would also make the private computation slower, so that one analyst's questio
 So a rehearsal begins when no slot is under way, and no slot begins before it has ended. Either computes with one
 thread: a rehearsal that had all processors to itself would tell nothing of answers that share them. Turns are taken in
 the order in which they were asked for. An analyst waits for one rehearsal at a time
-(`hdpstats.custodian.prediction.Predictions`), so that those of others come in between.
+(`hdpstats.custodian.capacity.Predictions`), so that those of others come in between.
 
 How often an analyst's answers took longer than predicted is kept in a file beside the settings (``site.overruns.db``
 for ``site.yaml``), so that a new start forgets nothing, and not in the ledger, whose entries analysts can ask for.
@@ -48,7 +48,7 @@ from typing import final
 from hdpstats._base.compiled import one_thread
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.custodian import journal
-from hdpstats.custodian.prediction import MOST_CELLS, Clock, Predictions, predict
+from hdpstats.custodian.capacity import MOST_CELLS, Clock, Predictions, predict
 from hdpstats.custodian.settings import Timing
 from hdpstats.records.query import Query, Release
 from hdpstats.sites import LocalSite

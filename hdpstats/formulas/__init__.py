@@ -1,11 +1,11 @@
 """What a model's columns are: a formula and a schema become a design, and no row is read.
 
-``lexer``, ``grammar`` and ``parser`` read a formula, and ``refusals`` says why one cannot be read; ``operations``,
-``splines`` and ``expressions`` know what its transforms do to values and to bounds; ``readings`` says what its factors
-are, and how they are coded; ``compiler`` makes the `Design`, which computes the matrix, and for a survival formula the
-`SurvivalDesign`. ``response`` reads the outcome, ``baseline`` has the intervals of follow-up and their features.
-``column_space`` and ``same_space`` tell whether two formulas have the same columns, with ``monomials``. ``whitened``
-whitens and weights rows; ``points`` maps rows into the unit cube, where distances are measured.
+``lexer``, ``grammar`` and ``parser`` read a formula; ``operations``, ``splines`` and ``expressions`` know what its
+transforms do to values and to bounds, and why a formula is refused; ``readings`` says what its factors are, and how
+they are coded; ``compiler`` makes the ``design``, which computes the matrix or points of the unit cube, and for a
+survival formula the `SurvivalDesign`. ``outcome`` reads the outcome, and has the intervals of follow-up and their
+features. ``column_space`` and ``same_space`` tell whether two formulas have the same columns, with ``monomials``.
+``whitened`` whitens and weights rows.
 """
 
 from hdpstats.formulas.compiler import SurvivalDesign, compile_design, compile_one_sided, compile_survival

@@ -12,8 +12,7 @@ import numpy as np
 
 from hdpstats.formulas.expressions import Basis, Expression, Number, Operation, Piecewise, Powers, Splines, written
 from hdpstats.formulas.lexer import CallSettings
-from hdpstats.formulas.operations import LARGEST_EXPONENT, Interval
-from hdpstats.formulas.refusals import refusal
+from hdpstats.formulas.operations import LARGEST_EXPONENT, Interval, refusal
 from hdpstats.formulas.splines import b_splines, natural_splines
 
 MOST_KNOTS = 30

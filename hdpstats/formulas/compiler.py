@@ -24,7 +24,7 @@ from hdpstats.formulas.expressions import (
     columns_of,
 )
 from hdpstats.formulas.lexer import quoted
-from hdpstats.formulas.operations import LARGEST, Interval, multiply
+from hdpstats.formulas.operations import LARGEST, Interval, multiply, refusal
 from hdpstats.formulas.parser import (
     ParsedFormula,
     no_outcome,
@@ -45,7 +45,6 @@ from hdpstats.formulas.readings import (
     dummy_coded,
     reading_of,
 )
-from hdpstats.formulas.refusals import refusal
 from hdpstats.schema.columns import Binary, Categorical, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
 

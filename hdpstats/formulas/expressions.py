@@ -14,8 +14,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import splines
 from hdpstats.formulas.lexer import quoted
-from hdpstats.formulas.operations import LARGEST, RULES, Interval
-from hdpstats.formulas.refusals import refusal
+from hdpstats.formulas.operations import LARGEST, RULES, Interval, refusal
 
 
 @final

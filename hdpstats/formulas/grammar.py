@@ -32,8 +32,7 @@ from hdpstats.formulas.levels import (
     read_role,
 )
 from hdpstats.formulas.lexer import COMPARISONS, Cursor, read_number, read_settings
-from hdpstats.formulas.operations import FUNCTIONS, LARGEST_EXPONENT
-from hdpstats.formulas.refusals import function_refusal, refusal
+from hdpstats.formulas.operations import FUNCTIONS, LARGEST_EXPONENT, function_refusal, refusal
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """What a comparison becomes where its sides change places."""

@@ -11,8 +11,7 @@ from typing import TypeVar
 from hdpstats._base.errors import FormulaError
 from hdpstats.formulas.expressions import Categories, Cut, Expression, LevelIs, Number, Operation, Role
 from hdpstats.formulas.lexer import Cursor, read_number
-from hdpstats.formulas.operations import Interval
-from hdpstats.formulas.refusals import refusal
+from hdpstats.formulas.operations import Interval, refusal
 
 CATEGORICAL = ("C", "factor", "as.factor")
 ROLES = ("offset", "strata", "cluster")

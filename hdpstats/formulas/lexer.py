@@ -11,8 +11,7 @@ from types import MappingProxyType
 from typing import final
 
 from hdpstats._base.errors import FormulaError
-from hdpstats.formulas.operations import LARGEST
-from hdpstats.formulas.refusals import refusal
+from hdpstats.formulas.operations import LARGEST, refusal
 
 LONGEST_FORMULA = 2000
 MOST_OPERATORS = 250

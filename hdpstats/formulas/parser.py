@@ -17,7 +17,7 @@ from hdpstats._base.errors import FormulaError
 from hdpstats.formulas.expressions import Factor, Role, Variable, columns_of
 from hdpstats.formulas.grammar import read_exponent, read_factor
 from hdpstats.formulas.lexer import END, Cursor, Token, quoted, spell, tokenize
-from hdpstats.formulas.refusals import refusal
+from hdpstats.formulas.operations import refusal
 
 if TYPE_CHECKING:
     from formulaic import Formula

@@ -32,9 +32,8 @@ from hdpstats.formulas.expressions import (
 )
 from hdpstats.formulas.levels import interval_indicators, interval_names
 from hdpstats.formulas.lexer import quoted
-from hdpstats.formulas.operations import COMPARED, Interval
+from hdpstats.formulas.operations import COMPARED, Interval, refusal
 from hdpstats.formulas.parser import ParsedFormula
-from hdpstats.formulas.refusals import refusal
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn, Offset, Weight
 from hdpstats.schema.schema import Schema
 

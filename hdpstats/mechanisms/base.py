@@ -45,7 +45,7 @@ from hdpstats.privacy.budget import PrivacyEvent, Spend
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import Query, Release, TableRelease
-from hdpstats.schema.invented import FollowUpColumns, costly_frame
+from hdpstats.schema.datasets import FollowUpColumns, costly_frame
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

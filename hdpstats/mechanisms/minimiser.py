@@ -14,7 +14,7 @@ tells (`Effort`, from the query, the declared bounds of the design and the decla
 
 A query for which floats cannot do that, or not in `MOST_STEPS`, is refused before anything is charged.
 
-Numbers in growing precision (`hdpstats.solvers.refine`) are out of reach of an accepted query whose declarations are
+Numbers in growing precision (`hdpstats.solvers.newton`) are out of reach of an accepted query whose declarations are
 true: they are for more people than ``n_max``, and for noise longer than any that occurs (chance below 2^-60). The
 distance from the minimiser, on which the guarantee rests, is certain there too; what the work tells is not.
 
@@ -53,9 +53,8 @@ from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
-from hdpstats.solvers.newton import SMALL
+from hdpstats.solvers.newton import SMALL, refine
 from hdpstats.solvers.objective import UNIT
-from hdpstats.solvers.refine import refine
 
 MOST_STEPS = 200_000
 """Accelerated steps of a minimisation: reached at condition numbers of about ten millions."""

@@ -8,7 +8,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
-from hdpstats.formulas import baseline as features
+from hdpstats.formulas import outcome as features
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.losses import LINKS
 from hdpstats.models.evaluation import evaluate

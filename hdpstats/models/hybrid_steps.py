@@ -12,7 +12,7 @@ import numpy as np
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
-from hdpstats.formulas.points import reach_of
+from hdpstats.formulas.design import reach_of
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights

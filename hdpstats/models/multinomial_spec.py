@@ -12,7 +12,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
-from hdpstats.formulas.response import categorical_design
+from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.objective.request import MultinomialPrice, Recommended, choose
 from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE

@@ -15,7 +15,7 @@ from scipy.special import logit
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer, real
-from hdpstats.formulas.baseline import spline
+from hdpstats.formulas.outcome import spline
 from hdpstats.inference.draws import Generator, generator
 from hdpstats.losses import LINKS, LogisticLoss
 from hdpstats.records.model import TimeGrid

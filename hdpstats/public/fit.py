@@ -18,7 +18,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
-from hdpstats.formulas.response import Response
+from hdpstats.formulas.outcome import Response
 from hdpstats.formulas.whitened import whitened_matrix
 from hdpstats.losses import PredictorLoss
 from hdpstats.public.absent import completed, unknown_directions

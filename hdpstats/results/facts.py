@@ -17,7 +17,7 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.validation import choice
 from hdpstats.formulas import Design, compile_design
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.formulas.response import categorical_design
+from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import LINKS, MEANS, ExponentialTimes, multinomial
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.estimate import Estimate, HasCoefficients

@@ -107,7 +107,7 @@ class ParquetTable(PrivateRows):
         unit : str, optional
             Must be None: see the module.
         engine : Engine
-            Where partitions are read (`hdpstats.schema.cluster.engine_of`).
+            Where partitions are read (`hdpstats.schema.partitions.engine_of`).
         name : str
             The argument that errors name.
 

@@ -14,8 +14,8 @@ from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_SITES
-from hdpstats.schema.cluster import engine_of
 from hdpstats.schema.parquet import ParquetTable, files_of, is_in_parts
+from hdpstats.schema.partitions import engine_of
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateRows
 from hdpstats.sites.local import LocalSite
@@ -88,7 +88,7 @@ def open_sites(
 ) -> dict[str, Site]:
     """Return the sites of sources by name. What is not one per site holds for every frame.
 
-    ``engine`` is where rows in partitions are read (`hdpstats.schema.cluster.engine_of`).
+    ``engine`` is where rows in partitions are read (`hdpstats.schema.partitions.engine_of`).
 
     Raises
     ------

@@ -6,7 +6,7 @@ import socket
 import ssl
 import threading
 
-from hdpstats.custodian.certificates import Certificates
+from hdpstats.custodian.credentials import Certificates
 from hdpstats.custodian.listening import Admission, Listener, sockets_at
 from hdpstats.custodian.settings import Limits, Tls
 

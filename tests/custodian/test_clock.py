@@ -11,12 +11,12 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.custodian import Overruns, SiteSettings, application, journal
-from hdpstats.custodian.capacity import Bytes
-from hdpstats.custodian.prediction import (
+from hdpstats.custodian.capacity import (
     FIRST,
     LONGEST_REHEARSAL,
     MARGIN,
     MOST_SHAPES,
+    Bytes,
     Clock,
     Predictions,
     predict,

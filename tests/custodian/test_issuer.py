@@ -6,8 +6,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 import hdpstats.api as hdp
+from hdpstats.custodian.credentials import TokenVerifier, Unauthenticated
 from hdpstats.custodian.settings import Identities
-from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 from tests.custodian.issuer import Issuer
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram

@@ -10,7 +10,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings, application
-from hdpstats.custodian.certificates import Certificates
+from hdpstats.custodian.credentials import Certificates
 from hdpstats.custodian.settings import Tls
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.serving import Server, everything, response

@@ -11,9 +11,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from hdpstats.custodian import tokens
+from hdpstats.custodian import credentials
+from hdpstats.custodian.credentials import TokenVerifier, Unauthenticated
 from hdpstats.custodian.settings import Identities
-from hdpstats.custodian.tokens import TokenVerifier, Unauthenticated
 
 
 class Issuer:
@@ -127,7 +127,7 @@ def test_a_new_key_is_read_but_not_at_every_unknown_name(issuer, identities, mon
         with pytest.raises(Unauthenticated):
             verifier.verify(issuer.token("two", algorithm="RS256"), None)
     assert issuer.read == read
-    monkeypatch.setattr(tokens, "SOONEST", 0.0)
+    monkeypatch.setattr(credentials, "SOONEST", 0.0)
     assert verifier.verify(issuer.token("two", algorithm="RS256"), None) == "ann@uni"
     assert issuer.read == read + 1
 
@@ -136,7 +136,7 @@ def test_what_an_old_key_signed_is_verified_anew_once_keys_may_have_changed(issu
     """A key that the issuer took back must not be believed for as long as the tokens that it signed last."""
     verifier, token = TokenVerifier(identities), issuer.token("one")
     assert verifier.verify(token, None) == verifier.remembered(token, None) == "ann@uni"
-    monkeypatch.setattr(tokens, "FRESH", -1.0)
+    monkeypatch.setattr(credentials, "FRESH", -1.0)
     assert verifier.remembered(token, None) is None
 
 
@@ -159,7 +159,7 @@ def test_a_token_that_was_believed_is_believed_until_it_expires_and_with_its_own
 ):
     verifier = TokenVerifier(Identities(audience="trial", key=institution.public_key, bound=False))
     now = datetime.datetime.now(datetime.UTC)
-    shown = tokens.thumbprint(ssl.PEM_cert_to_DER_cert(institution.ann_files[0].read_text()))
+    shown = credentials.thumbprint(ssl.PEM_cert_to_DER_cert(institution.ann_files[0].read_text()))
     claims = {"sub": "ann", "aud": "trial", "iat": now - datetime.timedelta(minutes=1), "cnf": {"x5t#S256": shown}}
     end = now + datetime.timedelta(hours=1)
     token = jwt.encode(claims | {"exp": end}, institution.secret.read_bytes(), algorithm="ES256")
@@ -169,13 +169,13 @@ def test_a_token_that_was_believed_is_believed_until_it_expires_and_with_its_own
     for other in (None, shown[::-1]):
         with pytest.raises(Unauthenticated, match="certificate"):
             verifier.remembered(token, other)
-    instants = [int(end.timestamp()) + tokens.LEEWAY - 1, int(end.timestamp()) + tokens.LEEWAY]
-    monkeypatch.setattr(tokens.time, "time", lambda: instants[0])
+    instants = [int(end.timestamp()) + credentials.LEEWAY - 1, int(end.timestamp()) + credentials.LEEWAY]
+    monkeypatch.setattr(credentials.time, "time", lambda: instants[0])
     assert verifier.remembered(token, shown) == "ann"
-    monkeypatch.setattr(tokens.time, "time", lambda: instants[1])
+    monkeypatch.setattr(credentials.time, "time", lambda: instants[1])
     assert verifier.remembered(token, shown) is None
     monkeypatch.undo()
-    claims["exp"] = now - datetime.timedelta(seconds=tokens.LEEWAY + 1)
+    claims["exp"] = now - datetime.timedelta(seconds=credentials.LEEWAY + 1)
     with pytest.raises(Unauthenticated, match="Expired"):
         verifier.verify(jwt.encode(claims, institution.secret.read_bytes(), algorithm="ES256"), shown)
 
@@ -188,7 +188,7 @@ def test_a_clock_set_back_has_tokens_verified_anew(institution, monkeypatch):
     )
     assert verifier.verify(token, None) == verifier.remembered(token, None) == "ann"
     before = time.time() - 3600.0
-    monkeypatch.setattr(tokens.time, "time", lambda: before)
+    monkeypatch.setattr(credentials.time, "time", lambda: before)
     assert verifier.remembered(token, None) is None
 
 
@@ -203,7 +203,7 @@ def test_a_token_bound_to_what_a_site_cannot_check_is_refused(institution):
 
 
 def test_a_verifier_remembers_so_many_tokens_and_no_more(institution, monkeypatch):
-    monkeypatch.setattr(tokens, "MOST_REMEMBERED", 3)
+    monkeypatch.setattr(credentials, "MOST_REMEMBERED", 3)
     verifier = TokenVerifier(Identities(audience="trial", key=institution.public_key, bound=False))
     handed_out = [institution.token(hours=1 + number, certificate=None) for number in range(5)]
     for token in handed_out:

@@ -12,8 +12,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import SiteError
-from hdpstats.schema.cluster import engine_of
 from hdpstats.schema.parquet import ParquetTable, files_of
+from hdpstats.schema.partitions import engine_of
 from hdpstats.sites import LocalSite
 from tests import known_noise
 
@@ -131,10 +131,10 @@ def test_a_partition_that_cannot_be_read_on_a_worker_fails_without_a_word(cluste
 
 def pretend(**other):
     """Let this process have another environment; without one its own again."""
-    from hdpstats.schema import cluster
+    from hdpstats.schema import partitions
 
-    own = getattr(cluster, "_own", cluster.environment)
-    cluster._own, cluster.environment = own, (lambda: {**own(), **other}) if other else own
+    own = getattr(partitions, "_own", partitions.environment)
+    partitions._own, partitions.environment = own, (lambda: {**own(), **other}) if other else own
 
 
 def test_workers_that_may_compute_other_last_bits_are_refused_also_where_they_join_later(cluster, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import log_ndtr
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.baseline import dummies, spline
+from hdpstats.formulas.outcome import dummies, spline
 from hdpstats.losses import LINKS
 from hdpstats.losses.hazard import CappedTerms, ProbitLink
 from hdpstats.mechanisms.person_loss import hazard as mechanism

@@ -9,7 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.response import design_of, response_of
+from hdpstats.formulas.outcome import design_of, response_of
 from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
@@ -23,7 +23,7 @@ from hdpstats.losses import (
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import LinearObjective, minimise
-from hdpstats.solvers.refine import refine
+from hdpstats.solvers.newton import refine
 
 HALF = {"lower": -0.5, "upper": 0.5}
 STEEP = Tabulated.made((-1.0, 1e-3, 1.0), ((-1.0, -1.0, 1.0, 1.0), (-1.0, 0.5, 0.5, 1.0)), **HALF)

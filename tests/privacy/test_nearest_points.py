@@ -11,7 +11,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.formulas.points import space_of
+from hdpstats.formulas.design import space_of
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.hybrid_weights import (
     UNITS,

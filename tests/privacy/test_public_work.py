@@ -31,8 +31,7 @@ from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, minimise_within
 from hdpstats.solvers.multinomial_objective import MultinomialObjective
-from hdpstats.solvers.newton import SMALL, approach, certify
-from hdpstats.solvers.refine import refine
+from hdpstats.solvers.newton import SMALL, approach, certify, refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 
 OBJECTIVES = (LinearObjective, MultinomialObjective, HazardObjective)

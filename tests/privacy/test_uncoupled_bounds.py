@@ -70,7 +70,7 @@ def query_of(
 
 
 def _response(model: RegressionModel) -> object:
-    from hdpstats.formulas.response import design_of, response_of
+    from hdpstats.formulas.outcome import design_of, response_of
 
     return response_of(design_of(model.formula, model.loss, SCHEMA), model.loss, SCHEMA)
 
@@ -143,10 +143,10 @@ def test_a_score_that_is_bounded_by_half_of_its_size_is_found(
 ) -> None:
     query = query_of(name, ridge=15.0)
     monkeypatch.setattr(loss, constant, property(lambda each: wrong, lambda each, value: None), raising=False)
-    from hdpstats.formulas import response
+    from hdpstats.formulas import outcome
 
-    response.made.cache_clear()
+    outcome.made.cache_clear()
     try:
         assert worst(query, mechanism_of(query)) > 1.1 * promised(query)
     finally:
-        response.made.cache_clear()
+        outcome.made.cache_clear()

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats.formulas.baseline import dummies, spline
+from hdpstats.formulas.outcome import dummies, spline
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.datasets import load_flchain, load_gbsg, load_nwtco, load_rotterdam
 from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, Likelihood, fit_hazard

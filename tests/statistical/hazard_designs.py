@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.special import expit, ndtr
 
 import hdpstats.api as hdp
-from hdpstats.formulas.baseline import spline
+from hdpstats.formulas.outcome import spline
 from hdpstats.papers import DiscreteTrial, eight_interval_trial, unit_ball_trial
 from hdpstats.records.model import TimeGrid
 

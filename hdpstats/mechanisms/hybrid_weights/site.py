@@ -1,6 +1,6 @@
 r"""What private people are to public points: how many each point stands for, how far they are, how many points to use.
 
-Every private person is mapped into the unit cube by public ranges (`hdpstats.formulas.points`) and counted at the
+Every private person is mapped into the unit cube by public ranges (`hdpstats.formulas.design`) and counted at the
 nearest of the public points, the first of several at the same distance (`hdpstats.solvers.nearest`).
 
 **One count per person.** A row is a person; a site whose people have several rows is refused. The point that a row is
@@ -58,7 +58,7 @@ from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import check_size
 from hdpstats.formulas import Design
-from hdpstats.formulas.points import check_space, distinct, embed
+from hdpstats.formulas.design import check_space, distinct, embed
 from hdpstats.mechanisms.base import (
     Prepared,
     PreparedCounts,

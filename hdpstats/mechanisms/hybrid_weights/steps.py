@@ -20,7 +20,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas.points import distinct, embed, space_of
+from hdpstats.formulas.design import distinct, embed, space_of
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
 from hdpstats.records.geometry import PointSpace
 from hdpstats.schema.public import PublicTable

@@ -16,7 +16,7 @@ import numpy as np
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas.response import categorical_design
+from hdpstats.formulas.outcome import categorical_design
 from hdpstats.formulas.whitened import whitened_rows
 from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
 from hdpstats.mechanisms.person_loss.base import (

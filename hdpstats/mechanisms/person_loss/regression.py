@@ -16,7 +16,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas.response import Response, design_of, made, response_of
+from hdpstats.formulas.outcome import Response, design_of, made, response_of
 from hdpstats.formulas.whitened import whitened_rows
 from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.person_loss.base import (

@@ -22,7 +22,7 @@ from scipy.special import expit
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
-from hdpstats.formulas.baseline import spline
+from hdpstats.formulas.outcome import spline
 from hdpstats.inference.draws import Generator
 from hdpstats.papers.trials import MOST_DRAWS, ball_noise, positive, seeded
 from hdpstats.records.model import MOST_INTERVALS, TimeGrid

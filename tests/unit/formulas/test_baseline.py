@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.formulas.baseline import dummies, dummy_names, grid_of, spline, spline_names
+from hdpstats.formulas.outcome import dummies, dummy_names, grid_of, spline, spline_names
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Duration
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from hdpstats.formulas import compile_design
-from hdpstats.formulas.response import response_of
+from hdpstats.formulas.outcome import response_of
 from hdpstats.inference import draws
 from hdpstats.inference.cohort import RakedInformation, raked_information, shrunk
 from hdpstats.inference.information import Information, draw_jointly

@@ -18,7 +18,7 @@ from hdpstats.privacy.budget import MechanismName, as_pair, total
 from hdpstats.privacy.gaussian import delta_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.solvers import accelerated
-from hdpstats.solvers.refine import refine
+from hdpstats.solvers.newton import refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 from tests.unit.mechanisms.test_calibration import make_query
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from hdpstats.formulas import compile_design
-from hdpstats.formulas.response import Response
+from hdpstats.formulas.outcome import Response
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.objective import site as objective

@@ -11,7 +11,7 @@ from scipy.special import expit
 from scipy.stats import kstest
 
 from hdpstats._base.errors import HdpError
-from hdpstats.formulas.baseline import spline
+from hdpstats.formulas.outcome import spline
 from hdpstats.papers import eight_interval_trial
 from hdpstats.papers import nguyen_hui as paper
 from hdpstats.papers.nguyen_hui.sampling import batch_gradient

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
-from hdpstats.schema.invented import FollowUpColumns, costly_frame
+from hdpstats.schema.datasets import FollowUpColumns, costly_frame
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import Spells, spells_of
 from hdpstats.schema.table import PrivateTable

@@ -13,8 +13,7 @@ from hdpstats.records.geometry import LARGEST
 from hdpstats.solvers import LinearObjective, Objective, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, farthest, minimise_within, work_of
 from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.newton import FARTHEST, SMALL, Solution, approach
-from hdpstats.solvers.refine import refine
+from hdpstats.solvers.newton import FARTHEST, SMALL, Solution, approach, refine
 from tests.unit.solvers.test_losses_certified import LOSSES, problem
 
 MU = 1.0

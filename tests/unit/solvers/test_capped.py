@@ -15,7 +15,7 @@ from hdpstats.mechanisms.person_loss.parted import PartedObjective
 from hdpstats.schema.partitions import ReadInParts, in_this_process
 from hdpstats.solvers import CappedSpells, HazardObjective, kernels, minimise
 from hdpstats.solvers import capped as module
-from hdpstats.solvers.refine import refine
+from hdpstats.solvers.newton import refine
 from tests.unit.solvers.capped_problems import (
     capped,
     cells_of,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from hdpstats.solvers import LinearObjective, minimise
-from hdpstats.solvers.newton import certify
-from hdpstats.solvers.refine import refine
+from hdpstats.solvers.newton import certify, refine
 from tests.unit.solvers.problems import distance, exact_gradient, make, problems, true_minimiser
 
 PROBLEMS = problems()

@@ -17,7 +17,7 @@ from hdpstats.losses import (
 )
 from hdpstats.losses.located import LEAST_WIDTH
 from hdpstats.solvers import LinearObjective, minimise
-from hdpstats.solvers.refine import refine
+from hdpstats.solvers.newton import refine
 
 ROW = tuple(np.tanh(np.linspace(-2.0, 2.0, 41)).tolist())
 LOSSES: dict[str, PredictorLoss] = {

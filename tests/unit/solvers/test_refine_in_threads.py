@@ -10,7 +10,7 @@ import pytest
 
 import hdpstats
 from hdpstats.solvers import LinearObjective
-from hdpstats.solvers.refine import refine
+from hdpstats.solvers.newton import refine
 from tests.unit.solvers.test_losses_certified import problem
 
 MOST_GRADIENTS = 300

@@ -1,12 +1,13 @@
-"""Who asks: signed tokens (JWT), from a key of the custodian's own or from an OpenID Connect issuer.
+"""Who asks whom: the site's certificate, clients' certificates, and signed tokens (JWT) of analysts.
 
-A token may name the client certificate that it belongs to (RFC 8705, ``cnf: {"x5t#S256": ...}``): stolen without the
-certificate's key it is of no use.
+The authority of clients' certificates publishes a list of those that it took back. Tokens are signed by a key of the
+custodian's own or by an OpenID Connect issuer. A token may name the client certificate that it belongs to (RFC 8705,
+``cnf: {"x5t#S256": ...}``): stolen without the certificate's key it is of no use.
 
-References
-----------
-Jones, Bradley and Sakimura (2015), JSON Web Token, RFC 7519. Campbell, Bradley, Sakimura and Lodderstedt (2020), OAuth
-    2.0 mutual-TLS client authentication and certificate-bound access tokens, RFC 8705.
+References ---------- Cooper et al. (2008), Internet X.509 public key infrastructure certificate and certificate
+revocation list (CRL) profile, RFC 5280. Jones, Bradley and Sakimura (2015), JSON Web Token, RFC 7519. Campbell,
+Bradley, Sakimura and Lodderstedt (2020), OAuth 2.0 mutual-TLS client authentication and certificate-bound access
+tokens, RFC 8705.
 """
 
 import base64
@@ -15,6 +16,7 @@ import os
 import ssl
 import threading
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,13 +25,139 @@ from typing import Any, final
 import httpx
 import jwt
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real, text
+from hdpstats.custodian import journal
 from hdpstats.custodian.reading import check_secret
-from hdpstats.custodian.settings import Identities
+from hdpstats.custodian.settings import Identities, Tls
+
+Stamp = tuple[int, int, int]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@final
+class Certificates:
+    """What TLS needs, with the list of revoked certificates read again whenever its file changes.
+
+    A certificate is compared with the list at the handshake, by OpenSSL, and at every request after it: a connection
+    that is open when the list changes is no way around it. A list that has expired lets nobody in. A file that cannot
+    be read (half of it was written) leaves the list before it in force, until that expires.
+    """
+
+    def __init__(self, tls: Tls, now: Callable[[], datetime] = _now) -> None:
+        self._tls, self._now = tls, now
+        self._lock = threading.Lock()
+        self._lists: Sequence[x509.CertificateRevocationList] = ()
+        self._stamp: Stamp | None = None
+        if tls.crl is not None:
+            self._stamp, self._lists = _stamp(tls.crl), _lists(tls)
+            if not all(self._is_valid(each) for each in self._lists):
+                raise ArgumentError(
+                    f"tls: crl: the list of revoked certificates {tls.crl} has expired, or is of the future; fetch the "
+                    "authority's newest one",
+                    argument="tls",
+                )
+        self._context = _context(tls)
+
+    def context(self) -> ssl.SSLContext:
+        """Return the context of the next handshake."""
+        self._refresh()
+        return self._context
+
+    def allow(self, der: bytes | None) -> bool:
+        """Whether a certificate may be used now; without a list each may that the handshake took."""
+        if self._tls.crl is None:
+            return True
+        self._refresh()
+        if der is None:
+            return False
+        certificate = x509.load_der_x509_certificate(der)
+        lists = [each for each in self._lists if each.issuer == certificate.issuer]
+        return bool(lists) and all(
+            self._is_valid(each) and each.get_revoked_certificate_by_serial_number(certificate.serial_number) is None
+            for each in lists
+        )
+
+    def _is_valid(self, each: x509.CertificateRevocationList) -> bool:
+        until = each.next_update_utc
+        return each.last_update_utc <= self._now() and (until is None or self._now() <= until)
+
+    def _refresh(self) -> None:
+        path = self._tls.crl
+        if path is None:
+            return
+        with self._lock:
+            try:
+                stamp = _stamp(path)
+                if stamp == self._stamp:
+                    return
+                self._stamp = stamp
+                lists, context = _lists(self._tls), _context(self._tls)
+            except ArgumentError as error:
+                journal.write(failed=journal.cause(error))
+                return
+            self._lists, self._context = lists, context
+            journal.write(revoked=sum(len(each) for each in lists), read=str(path))
+
+
+def _stamp(path: Path) -> Stamp:
+    """Return what changes with a file."""
+    try:
+        found = path.stat()
+    except OSError:
+        raise _unreadable(path) from None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _unreadable(path: Path) -> ArgumentError:
+    return ArgumentError(
+        f"tls: crl: {path} must hold lists of revoked certificates (PEM), signed by the authorities of tls: clients",
+        argument="tls",
+    )
+
+
+def _lists(tls: Tls) -> tuple[x509.CertificateRevocationList, ...]:
+    path = tls.crl or Path()
+    end = b"-----END X509 CRL-----"
+    try:
+        authorities = x509.load_pem_x509_certificates(tls.clients.read_bytes())
+        parts = path.read_bytes().split(end)[:-1]
+        found = tuple(x509.load_pem_x509_crl(part.lstrip() + end) for part in parts)
+        signed = all(any(_is_by(each, authority) for authority in authorities) for each in found)
+    except (OSError, ValueError, TypeError, InvalidSignature):
+        raise _unreadable(path) from None
+    if not (found and signed):
+        raise _unreadable(path)
+    return found
+
+
+def _is_by(found: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
+    return found.issuer == authority.subject and found.is_signature_valid(authority.public_key())  # type: ignore[arg-type]
+
+
+def _context(tls: Tls) -> ssl.SSLContext:
+    """Return the context of a server that talks to clients with a certificate of the named authority only."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_cert_chain(tls.certificate, tls.key)
+        context.load_verify_locations(tls.clients)
+        if tls.crl is not None:
+            context.load_verify_locations(tls.crl)
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+    except (OSError, ssl.SSLError):
+        message = "tls: certificate and key must belong together, and clients be certificates of authorities, in PEM"
+        raise ArgumentError(message, argument="tls") from None
+    return context
+
 
 LEEWAY = 10
 """Seconds that the clocks of an issuer and of a site may differ."""
