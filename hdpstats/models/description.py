@@ -12,10 +12,9 @@ from hdpstats._base.validation import integer, text, truth
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, costs_of
 from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.mechanisms.description.request import described_columns, number_of_cells
+from hdpstats.mechanisms.description.request import checked_times, described_columns, ends_of, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.models.description_plan import DescriptionPlan, plan_description
-from hdpstats.models.intervals import checked_times, ends_of
 from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
 from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.budget import guarantee, over_sites, release_delta, release_epsilon

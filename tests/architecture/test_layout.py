@@ -36,7 +36,7 @@ SMALL = {
     "kernel/__main__.py": "an entry point",
     "losses/options.py": "public names",
     "mechanisms/loading.py": "loaded where rows are read, with numba",
-    "models/distribution.py": "a class for users",
+    "models/estimators.py": "a class for users",
     "schema/clipping.py": "loaded where rows are read, with numba",
 }
 """Modules that are small, beside ``__init__``; and why."""

@@ -1,4 +1,4 @@
-r"""The public constants of a description: centres, and the cells of quartiles.
+r"""The public constants of a description: centres, the cells of quartiles, and the intervals of follow-up.
 
 Half the ends of cells are quantiles of public rows, half are even on the declared range, on the scale of
 :math:`\operatorname{asinh}((x - m) / r)` where that range is more than `WIDE` times the interquartile range ``r`` of
@@ -7,17 +7,23 @@ so that no value is split. Without public rows all ends are even.
 
 A fit that describes its own people cuts numbers to `REACH` public standard deviations about the public mean, inside the
 declared bounds (`averaged_columns`).
+
+Follow-up is counted in public intervals, whose ends are given, or are even up to the horizon.
 """
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
 
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import integer, real
 from hdpstats.mechanisms.description import DescribedColumn
 from hdpstats.mechanisms.description.site import levels_of
-from hdpstats.schema.columns import Column, NumericColumn
+from hdpstats.schema.columns import Column, Duration, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 
@@ -154,3 +160,69 @@ def _short(*values: float) -> list[float]:
         if max(abs(a - b) for a, b in zip(short, values, strict=True)) <= _CLOSE * float(np.min(gaps, initial=np.inf)):
             return short
     return [float(value) for value in values]
+
+
+SMALLEST_SHARE: Final = 0.02
+"""No group is expected to be smaller, when the number of intervals is chosen."""
+FEWEST_INTERVALS: Final = 6
+MOST_INTERVALS: Final = 28
+MOST_ASKED: Final = 200
+"""No larger number of even intervals is asked for: it is more likely to be meant as a time."""
+PEOPLE_OF_AN_INTERVAL: Final = 60.0
+"""People of a group times the square of epsilon that an interval takes: noise is then at most half of sampling."""
+
+
+def checked_times(times: object, column: Column) -> tuple[float, ...] | int | None:
+    """Return the ends of intervals that a user gives, without 0, or their number; None stays None."""
+    if times is None:
+        return None
+    if not isinstance(times, Iterable) or isinstance(times, str):
+        number = times if isinstance(times, int | float) else 0
+        if number > MOST_ASKED:
+            raise ArgumentError(
+                f"times must be a number of intervals up to {MOST_ASKED}, or their ends; {number:g} is more: a single "
+                "end is given with 0 before it",
+                argument="times",
+            )
+        return integer(times, name="times", lower=1, upper=MOST_ASKED)
+    ends = tuple(real(each, name="times", lower=0.0) for each in times)
+    ends = ends[1:] if ends[:1] == (0.0,) else ends
+    if not ends or any(a >= b for a, b in itertools.pairwise(ends)):
+        raise ArgumentError("times must be numbers above 0 that increase", argument="times")
+    if isinstance(column, Duration) and ends[-1] > column.horizon:
+        raise ArgumentError(f"times must end at {column.horizon:g} at most, the declared horizon", argument="times")
+    return ends
+
+
+def number_of_intervals(people: float, epsilon: float) -> int:
+    """Return how many intervals suit a group of so many people, at an epsilon under replace-one.
+
+    >>> number_of_intervals(1500, 0.3), number_of_intervals(1500, 1.0), number_of_intervals(10**4, 1.0)
+    (6, 25, 28)
+    """
+    return int(np.clip(round(epsilon**2 * people / PEOPLE_OF_AN_INTERVAL), FEWEST_INTERVALS, MOST_INTERVALS))
+
+
+def ends_of(
+    times: tuple[float, ...] | int | None, column: Column, *, people: float, epsilon: float
+) -> tuple[float, ...]:
+    """Return the ends of intervals: those that are given, or so many even ones up to the horizon."""
+    if isinstance(times, tuple):
+        return times
+    number = number_of_intervals(people, epsilon) if times is None else times
+    horizon = column.horizon if isinstance(column, Duration) else 0.0
+    return tuple(float(f"{end:.8g}") for end in np.linspace(0.0, horizon, number + 1)[1:])
+
+
+def smallest_share(public: PublicTable | None, grouping: Sequence[str], levels: Sequence[int]) -> float:
+    """Return the share of people that the smallest group is expected to have, by public rows where they say."""
+    groups = math.prod(levels)
+    if public is None or not grouping or not set(grouping) <= set(public.names):
+        return 1.0 / groups
+    table = public.raw(grouping)
+    place = np.zeros(table.rows, dtype=np.int64)
+    for name, size in zip(grouping, levels, strict=True):
+        codes = table.codes[name] if name in table.codes else table.numeric[name].astype(np.int64)
+        place = place * size + codes
+    counts = np.bincount(place, minlength=groups)
+    return max(float(counts.min()) / max(table.rows, 1), SMALLEST_SHARE)

@@ -10,7 +10,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.inference.information import InObjective, OnMinimiser, Smoothed
 from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
-from hdpstats.models.fit_methods import predict
+from hdpstats.models.model import predict
 from hdpstats.models.points import ask_objective, noise_of, read_points
 from hdpstats.models.private_result import Contribution, Contributions
 from hdpstats.models.request import fit_request
