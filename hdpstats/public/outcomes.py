@@ -62,6 +62,11 @@ class Outcomes(ABC):
     share: FloatArray | None
 
     @property
+    def fixed(self) -> bool:
+        """Whether `at` changes the probabilities of outcomes alone."""
+        return True
+
+    @property
     @abstractmethod
     def people(self) -> int:
         """The number of people."""
@@ -228,6 +233,11 @@ class ResidualOutcomes(PredictorOutcomes):
     def size(self) -> int:
         """The number of residuals."""
         return len(self.residuals)
+
+    @property
+    def fixed(self) -> bool:
+        """Outcomes are predictions plus residuals."""
+        return False
 
     def at(self, theta: FloatArray) -> "ResidualOutcomes":
         """Return the outcomes under other coefficients."""

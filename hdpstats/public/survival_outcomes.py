@@ -146,10 +146,13 @@ class SurvivalOutcomes(Outcomes):
         A, Z = self.spells.A, self.spells.Z[people]
         survived = survived * self._at_risk(people)
         total = np.cumsum(survived, axis=1)
-        baseline = np.cumsum(survived[:, :, None] * A, axis=1)
         slope = np.concatenate([total - survived + event, total], axis=1)
-        features = np.concatenate([baseline - (survived - event)[:, :, None] * A, baseline], axis=1)
-        return np.concatenate([features, slope[:, :, None] * Z[:, None, :]], axis=2)
+        q, e = A.shape
+        rows = np.empty((len(Z), 2 * q, e + Z.shape[1]))
+        np.cumsum(survived[:, :, None] * A, axis=1, out=rows[:, q:, :e])
+        np.subtract(rows[:, q:, :e], (survived - event)[:, :, None] * A, out=rows[:, :q, :e])
+        np.multiply(slope[:, :, None], Z[:, None, :], out=rows[:, :, e:])
+        return rows
 
 
 def _one_later(sums: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ share, and averages from the posterior, each site's own (`hdpstats.inference.coh
 `raked_outcomes` lists the outcomes of raked people, set by set.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -30,6 +30,9 @@ from hdpstats.records.geometry import Geometry
 
 WEAK = 1e-7
 """Information added in every direction, relative to the mean: where nobody is followed there is none."""
+
+KEPT = 20_000_000
+"""Numbers of averaged scores that are kept while coefficients are searched for."""
 
 
 @final
@@ -56,34 +59,41 @@ class Expected:
 
 
 def expected(
-    outcomes: Outcomes, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], clip: float
+    outcomes: Outcomes,
+    theta: FloatArray,
+    *,
+    asked: Sequence[tuple[FloatArray, float]],
+    clip: float,
+    kept: dict[Hashable, FloatArray] | None = None,
+    key: Hashable = None,
 ) -> Expected:
-    """Return the expectations under ``theta`` of scores at other coefficients, averaged with weights that sum to 1."""
+    """Return the expectations under ``theta`` of scores at other coefficients, averaged with weights that sum to 1.
+
+    Averaged scores that do not depend on ``theta`` are ``kept``, up to `KEPT` numbers in all, and taken from there by
+    calls with the same ``key``, which stands for the same people, ``asked`` and ``clip``.
+    """
     D, n, outcomes = outcomes.dimension, outcomes.whole, outcomes.at(theta)
     mean, information, square = np.zeros(D), np.zeros((D, D)), np.zeros((D, D))
     given = np.zeros((outcomes.people, D))
     for people in outcomes.blocks():
         distribution = outcomes.distribution(theta, people)
-        g = _averaged(outcomes, asked, people, clip)
-        likely = distribution.probability[:, :, None] * g
-        given[people] = likely.sum(axis=1)
-        likely, mean_here = _counted(outcomes, likely, given[people], people)
-        mean += mean_here
-        flat = likely.reshape(-1, D)
+        g = None if kept is None else kept.get((key, people.start))
+        if g is None:
+            g = _averaged(outcomes, asked, people, clip)
+            if kept is not None and outcomes.fixed and sum(map(np.size, kept.values())) + g.size <= KEPT:
+                kept[key, people.start] = g
+        chances = distribution.probability
+        given[people] = (chances[:, None, :] @ g)[:, 0]
+        if outcomes.share is not None:
+            chances = chances * (outcomes.share[people] * n)[:, None]
+        flat = (chances[:, :, None] * g).reshape(-1, D)
+        mean += flat.sum(axis=0)
         information -= flat.T @ distribution.score.reshape(-1, D)
         square += flat.T @ g.reshape(-1, D)
     mean /= n
     whole = 1.0 if outcomes.share is None else float(outcomes.share.sum())
     covariance = square / n - np.outer(mean, mean) / whole
     return Expected(mean=mean, information=information / n, covariance=covariance, given=given)
-
-
-def _counted(outcomes: Outcomes, likely: FloatArray, given: FloatArray, people: slice) -> tuple[FloatArray, FloatArray]:
-    """Return likely scores (b, K, D) and their sum (D,), each person's times its share relative to equal ones."""
-    if outcomes.share is None:
-        return likely, given.sum(axis=0)
-    relative = outcomes.share[people] * outcomes.whole
-    return relative[:, None, None] * likely, relative @ given
 
 
 def between_people(given: FloatArray, *, whole: int) -> FloatArray:

@@ -56,7 +56,7 @@ H. Künsch, L. Stefanski, R. Carroll (1989), Conditionally unbiased bounded-infl
 models. L. P. Hansen (1982), Large sample properties of generalized method of moments estimators.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -275,9 +275,10 @@ def settled(
     )
     theta, roots = max((site.answers for site in sites), key=len)[-1].theta, None
     apart = _apart(cohorts, sites, theta, clip=clip)
+    kept: dict[Hashable, FloatArray] = {}
     for iteration in range(ITERATIONS):
         place = theta
-        parts = _parts(outcomes, place, sites, weights, clip=clip, cohorts=cohorts, apart=apart)
+        parts = _parts(outcomes, place, sites, weights, clip=clip, cohorts=cohorts, apart=apart, kept=kept)
         private = linearised(place, parts, whole=outcomes.whole)
         pooling = pool(private.theta, private.covariance, fit, roots=roots)
         roots = None if iteration < SETTLED - 1 else pooling.roots
@@ -364,17 +365,18 @@ def _parts(
     clip: float,
     cohorts: Sequence[RakedSite | None],
     apart: Sequence[FloatArray | None],
+    kept: dict[Hashable, FloatArray],
 ) -> list[SitePart]:
     """Return each site with its expectations under ``theta``, computed once for each distinct average of rounds."""
     found: dict[tuple[tuple[bytes, float], ...], Expected] = {}
     parts = []
-    for site, weight, cohort, deviations in zip(sites, weights, cohorts, apart, strict=True):
+    for j, (site, weight, cohort, deviations) in enumerate(zip(sites, weights, cohorts, apart, strict=True)):
         if cohort is not None:
-            at = expected(cohort.outcomes, theta, asked=site.asked, clip=clip)
+            at = expected(cohort.outcomes, theta, asked=site.asked, clip=clip, kept=kept, key=j)
             parts.append(SitePart(site=site, weight=weight, at=at, raked=cohort, apart=deviations))
             continue
         average = tuple((at.tobytes(), round(share, DIGITS)) for at, share in site.asked)
         if average not in found:
-            found[average] = expected(outcomes, theta, asked=site.asked, clip=clip)
+            found[average] = expected(outcomes, theta, asked=site.asked, clip=clip, kept=kept, key=average)
         parts.append(SitePart(site=site, weight=weight, at=found[average]))
     return parts

@@ -47,7 +47,7 @@ covariance; each later one at the pooled estimate of those before it, whose cova
 round by round. Distances of different rounds are taken to be perfectly correlated, the worst case.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
@@ -269,8 +269,9 @@ def ends_near(
 def _solved(outcomes: Outcomes, mean: FloatArray, *, asked: Asked, start: FloatArray, clip: float) -> FloatArray | None:
     """Return the coefficients (D,) whose expected clipped score is a mean (D,); None where steps do not lead there."""
     theta = start
+    kept: dict[Hashable, FloatArray] = {}
     for _ in range(STEPS):
-        at = expected(outcomes, theta, asked=asked, clip=clip)
+        at = expected(outcomes, theta, asked=asked, clip=clip, kept=kept)
         step = response_of(at.information) @ (at.mean - mean)
         largest = float(np.max(np.abs(step)))
         theta = theta + step * min(1.0, LONGEST / max(largest, LONGEST))

@@ -259,3 +259,14 @@ def test_late_entrants_are_at_risk_of_censoring_from_their_entry_on():
 
 def test_administrative_follow_up_ends_at_the_horizon():
     assert followed_to_horizon(np.array([0, 2]), 3).tolist() == [[0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
+
+
+@pytest.mark.parametrize("made", [MADE["logit"], MADE["binary"], make_residuals()])
+def test_scores_are_kept_only_where_coefficients_do_not_change_them(made):
+    asked, kept = [(0.1 * np.cos(np.arange(made.dimension)), 1.0)], {}
+    for shift in (0.0, 0.2):
+        theta = asked[0][0] + shift
+        found, anew = (expected(made, theta, asked=asked, clip=0.3, kept=each) for each in (kept, None))
+        assert np.array_equal(found.mean, anew.mean)
+        assert np.array_equal(found.information, anew.information)
+    assert bool(kept) == made.fixed
