@@ -27,7 +27,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.information import OverPublicPeople
 from hdpstats.public.moments import Moments, PublicSide, RakeableSide, rakeable
-from hdpstats.public.raked_people import WhitenedPeople
+from hdpstats.public.people import WhitenedPeople
 from hdpstats.public.raking import (
     LEAST_SHARE,
     Averages,

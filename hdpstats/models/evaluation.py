@@ -21,9 +21,9 @@ from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import of_kind
 from hdpstats.records.several import charged_events
 from hdpstats.results import Result
-from hdpstats.results.evaluation import Evaluation, times_of
+from hdpstats.results.curves import curves_at, hazard_facts
+from hdpstats.results.evaluation import Evaluation, spread_out, times_of
 from hdpstats.results.facts import DesignRows, check_identified
-from hdpstats.results.survival import curves_at, hazard_facts, spread_out
 
 PER_GROUP, PER_BIN = 15.0, 30.0
 """People times epsilon over the sensitivity for each risk group and each bin of time, per number of them."""

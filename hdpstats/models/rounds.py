@@ -48,12 +48,11 @@ from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.fit import WhitenedPublic
-from hdpstats.public.follow_up import followed_as_public, followed_to_horizon
 from hdpstats.public.hazard import HazardSide
 from hdpstats.public.moments import PublicFit, rakeable
 from hdpstats.public.multinomial import MultinomialSide
 from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
-from hdpstats.public.survival_outcomes import SurvivalOutcomes
+from hdpstats.public.survival_outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result

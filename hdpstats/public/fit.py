@@ -21,7 +21,6 @@ from hdpstats.formulas import Design
 from hdpstats.formulas.outcome import Response
 from hdpstats.formulas.whitened import whitened_matrix
 from hdpstats.losses import PredictorLoss
-from hdpstats.public.absent import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
     Penalty,
@@ -35,7 +34,7 @@ from hdpstats.public.moments import (
     raked,
     spread_where_unknown,
 )
-from hdpstats.public.raked_people import WhitenedPeople, whitened_people
+from hdpstats.public.people import WhitenedPeople, completed, unknown_directions, whitened_people
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.schema.public import PublicTable

@@ -1,24 +1,23 @@
-r"""Follow-up of public rows: product-limit estimates, and how well predicted risks separate rows.
+r"""Follow-up of public rows: product-limit estimates, and how a survival model does on these rows.
 
 Follow-up of row ``i`` ends at :math:`t_i` with cause 1, ..., K or, by censoring, with 0; it begins at its entry or
 at 0. Events of a time come before censorings of the same time, as everywhere in survival analysis.
 
-**Censoring.** How long would people be followed if nothing happened to them? ``K_c`` is the probability that a person
-would be followed for exactly ``c`` intervals. A public person who was censored after ``c`` intervals shows ``K_c = 1``.
-Who had the event in ``s`` would have been followed for ``s`` intervals at least; beyond, ``K`` is the product-limit
-estimate of censoring given that (Kaplan and Meier 1958, with events before censorings of the same interval), so that on
-average over people ``K`` is that estimate itself (Efron 1967). Where follow-up ends for everybody at the horizon, ``K_q
-= 1``.
+`PublicCheck` is one record of concordance, Brier scores and calibration.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Final, final
 
 import numpy as np
+import pandas as pd
+from scipy.special import ndtri
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.public.risk_sets import RiskSets, StepCurves, product_limit, ratio
-from hdpstats.records.codec import NAN_IS_NULL
+from hdpstats.records.arrays import Frame
+from hdpstats.records.codec import NAN_IS_NULL, Record
 
 
 @final
@@ -243,49 +242,142 @@ def integrated_brier(times: FloatArray, scores: FloatArray) -> tuple[float, floa
     return float(np.sum(np.diff(t) * (b[1:] + b[:-1]) / 2.0) / t[-1]), float(t[-1])
 
 
-LEAST_REACHED = 0.02
-"""The least probability of reaching an interval without censoring."""
+GROUPS: Final = 5
+"""Groups of predicted risk."""
+_SCORES: Final = {"cause": "object"} | dict.fromkeys(("time", "brier", "reference"), "float64")
+_CALIBRATION: Final = {"cause": "object", "time": "float64", "group": "int64", "rows": "int64"} | dict.fromkeys(
+    ("predicted", "observed", "conf_low", "conf_high"), "float64"
+)
 
 
-def without_censoring(at_risk: FloatArray, surviving: FloatArray) -> FloatArray:
-    """Return the probability of being followed up to each interval (B, q).
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicCheck(Record):
+    """What public rows say about a survival model; those rows took part in the fit, which flatters it a little.
 
-    From the shares at risk there and the mean probabilities of surviving what is before.
+    Attributes
+    ----------
+    rows : int
+        How many public rows were used.
+    causes : tuple of str
+        The causes, one where risks do not compete.
+    concordance : tuple of Concordance
+        One per cause: how the linear predictor orders the events.
+    scores : DataFrame
+        Columns cause, time, brier, reference: the Brier score of the model, and that of one curve for everybody.
+    calibration : DataFrame
+        Columns cause, time, group, rows, predicted, observed, conf_low, conf_high: in each group of predicted risk, the
+        mean prediction, and the product-limit estimate with 95 % limits.
     """
-    share = at_risk / np.maximum(surviving, 1e-12)
-    return np.asarray(np.minimum.accumulate(np.clip(share, LEAST_REACHED, 1.0), axis=1))
+
+    rows: int
+    causes: tuple[str, ...]
+    concordance: tuple[Concordance, ...]
+    scores: Frame
+    calibration: Frame
+
+    def integrated(self) -> pd.DataFrame:
+        """Return integrated Brier scores by cause: columns brier, reference, until (the last time in the integral)."""
+        found = {}
+        for cause in self.causes:
+            part = self.scores[self.scores["cause"] == cause]
+            times = part["time"].to_numpy(dtype=float)
+            brier, until = integrated_brier(times, part["brier"].to_numpy(dtype=float))
+            reference, _ = integrated_brier(times, part["reference"].to_numpy(dtype=float))
+            found[cause] = (brier, reference, until)
+        return pd.DataFrame.from_dict(found, orient="index", columns=["brier", "reference", "until"])
 
 
-def followed_to_horizon(entry: IntArray, intervals: int) -> FloatArray:
-    """Return ``K`` (n, q) where nobody is censored before the horizon."""
-    out = np.zeros((len(entry), intervals))
-    out[:, -1] = 1.0
-    return out
+def check(
+    rows: FollowUp,
+    score: FloatArray,
+    *,
+    causes: Sequence[str],
+    times: FloatArray,
+    incidence: FloatArray,
+    shown: Sequence[int],
+) -> PublicCheck:
+    """Check predictions on public rows.
 
-
-def followed_as_public(*, entry: IntArray, last: IntArray, event: IntArray, intervals: int) -> FloatArray:
-    """Return ``K`` (n, q) from public follow-up: seen where it was seen, the product-limit estimate beyond an event.
-
-    ``entry`` and ``last``: at risk in intervals ``entry + 1 .. last``; ``event``: above 0 where the last interval ends
-    with the event. In the last interval everybody's follow-up ends.
-
-    >>> K = followed_as_public(
-    ...     entry=np.array([0, 0, 0]), last=np.array([1, 2, 2]), event=np.array([1, 0, 0]), intervals=3
-    ... )
-    >>> K.tolist()
-    [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
+    Parameters
+    ----------
+    rows : FollowUp
+        What happened.
+    score : (n, K) float64
+        Linear predictors by cause.
+    causes : sequence of str
+        The names of the K causes.
+    times : (T,) float64
+        When to compare; none where a row's covariates may change later, so that no curve belongs to it.
+    incidence : (n, T, K) float64
+        Predicted cumulative incidence.
+    shown : sequence of int
+        The places among ``times`` at which to tabulate calibration.
     """
-    happened = event > 0
-    s = np.arange(1, intervals + 1)
-    stays = (s > entry[:, None]) & (s <= (last - happened)[:, None])
-    at_risk = np.sum(stays, axis=0)
-    leaving = np.bincount(last[~happened & (last > entry)] - 1, minlength=intervals)
-    rate = np.divide(leaving, at_risk, out=np.zeros(intervals), where=at_risk > 0)
-    rate[-1] = 1.0
-    out = np.zeros((len(entry), intervals))
-    out[np.flatnonzero(~happened), last[~happened] - 1] = 1.0
-    for i in np.flatnonzero(happened).tolist():
-        first = int(last[i]) - 1
-        remain = np.concatenate([[1.0], np.cumprod(1.0 - rate[first:-1])])
-        out[i, first:] = remain * rate[first:]
-    return out
+    places = range(len(causes))
+    scores = [_scores(rows, name, k, times, incidence[:, :, k]) for k, name in zip(places, causes, strict=True)]
+    tables = [
+        calibration(rows, incidence[:, place, k], time=float(times[place]), cause=k + 1).assign(cause=causes[k])
+        for k in places
+        for place in shown
+    ]
+    return PublicCheck(
+        rows=len(rows.time),
+        causes=tuple(causes),
+        concordance=tuple(concordance(rows, score[:, k], cause=k + 1) for k in places),
+        scores=_frame(scores, _SCORES),
+        calibration=_frame(tables, _CALIBRATION),
+    )
+
+
+def calibration(rows: FollowUp, incidence: FloatArray, *, time: float, cause: int = 1) -> pd.DataFrame:
+    """Return predicted and observed incidence at a time in groups of equal size of predicted risk (n,).
+
+    Columns time, group (from 1, the lowest risk), rows, predicted, observed, conf_low, conf_high. The limits are those
+    of ``log(-log(1 - F))``; NaN where a group's rows do not reach the time. Equal predictions share a group.
+    """
+    inner = np.quantile(incidence, np.arange(1, GROUPS) / GROUPS) if len(incidence) else np.zeros(GROUPS - 1)
+    group = np.searchsorted(inner, incidence, side="right")
+    at, z = np.array([time]), -float(ndtri(0.025))
+    found = []
+    for number in np.unique(group):
+        part = rows.take(group == number)
+        curves = kaplan_meier(part)
+        observed, error = (
+            float(curves.at(values[:, cause - 1], at, start=0.0)[0]) for values in (curves.incidence, curves.std_error)
+        )
+        if not reaches(part, at)[0]:
+            observed = error = np.nan
+        low, high = _limits(observed, error, z)
+        predicted = float(np.average(incidence[group == number], weights=part.case_weights))
+        found.append((time, int(number) + 1, len(part.time), predicted, observed, low, high))
+    columns = [name for name in _CALIBRATION if name != "cause"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def _limits(incidence: float, error: float, z: float) -> tuple[float, float]:
+    rest = np.log1p(-min(incidence, 1.0)) if incidence < 1.0 else -np.inf
+    if not -np.inf < rest < 0.0:
+        return np.nan, np.nan
+    with np.errstate(over="ignore"):  # an infinite factor is a limit of 0 or 1
+        factor = np.exp(z * error / (1.0 - incidence) / -rest)
+        return float(-np.expm1(rest / factor)), float(-np.expm1(rest * factor))
+
+
+def _scores(rows: FollowUp, name: str, k: int, times: FloatArray, incidence: FloatArray) -> pd.DataFrame:
+    curves = kaplan_meier(rows)
+    everybody = np.broadcast_to(curves.at(curves.incidence[:, k], times, start=0.0), incidence.shape)
+    return pd.DataFrame(
+        {
+            "cause": name,
+            "time": times,
+            "brier": brier_scores(rows, incidence, times, cause=k + 1),
+            "reference": brier_scores(rows, everybody, times, cause=k + 1),
+        }
+    )
+
+
+def _frame(parts: Sequence[pd.DataFrame], kinds: dict[str, str]) -> pd.DataFrame:
+    """Return tables one below the other with the types of their columns, however many rows there are."""
+    columns = {name: [value for part in parts for value in part[name].tolist()] for name in kinds}
+    return pd.DataFrame({name: pd.Series(values, dtype=kinds[name]) for name, values in columns.items()})

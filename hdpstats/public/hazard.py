@@ -19,8 +19,6 @@ import scipy
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
-from hdpstats.public.absent import unknown_directions
-from hdpstats.public.follow_up import followed_as_public
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.moments import (
     Moments,
@@ -29,9 +27,10 @@ from hdpstats.public.moments import (
     averaged,
     averaged_sums,
 )
+from hdpstats.public.people import WhitenedPeople, unknown_directions, whitened_people
 from hdpstats.public.raked_hazard import ALMOST, Reached, raked_hazard
-from hdpstats.public.raked_people import WhitenedPeople, whitened_people
 from hdpstats.public.raking import PublicVariables, RakedPeople
+from hdpstats.public.survival_outcomes import followed_as_public
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
 from hdpstats.solvers import CappedSpells

@@ -14,8 +14,7 @@ from typing import Self, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.public.absent import unknown_directions
-from hdpstats.public.raked_people import WhitenedPeople, weighted_squares
+from hdpstats.public.people import WhitenedPeople, unknown_directions, weighted_squares
 from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
@@ -67,7 +66,7 @@ class PublicSide(ABC):
 
     @property
     def seen(self) -> int:
-        """The number of public people without those who were invented (`hdpstats.public.absent`)."""
+        """The number of public people without those who were invented (`hdpstats.public.people`)."""
         return self.people
 
     @property

@@ -11,7 +11,6 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
-from hdpstats.public.absent import completed
 from hdpstats.public.existence import existence, has_maximum, lengths, level_rows, polished
 from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
 from hdpstats.public.likelihood import identified, spread
@@ -24,6 +23,7 @@ from hdpstats.public.moments import (
     each_column,
     spread_where_unknown,
 )
+from hdpstats.public.people import completed
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable

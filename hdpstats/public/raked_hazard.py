@@ -26,9 +26,9 @@ import numpy as np
 
 from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray
-from hdpstats.public.follow_up import without_censoring
 from hdpstats.public.moments import Moments
-from hdpstats.public.raked_people import WhitenedPeople, rounded
+from hdpstats.public.people import WhitenedPeople, rounded
+from hdpstats.public.survival_outcomes import without_censoring
 from hdpstats.solvers import CappedSpells
 from hdpstats.solvers.capped import CELLS
 from hdpstats.solvers.spell_sums import LANES, STEEPEST, Factors

@@ -3,16 +3,15 @@
 ``facts`` says what was fitted, ``result`` is the object that a user holds; the other modules compute for it.
 """
 
-from hdpstats.public.check import PublicCheck
+from hdpstats.public.follow_up import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
 from hdpstats.results.description import Description
-from hdpstats.results.evaluation import Evaluation
+from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck, Evaluation, check_public
 from hdpstats.results.facts import HazardFacts, ModelFacts, SampleFacts
 from hdpstats.results.population import FittedRows
 from hdpstats.results.result import Result
 from hdpstats.results.sites import Released, SiteContribution
-from hdpstats.results.survival import NOT_CHECKED, DeferredCheck, check_public
 from hdpstats.results.survival_curves import LogRankTest, SurvivalCurves
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.results.weighted_tables import Estimated

@@ -1,4 +1,4 @@
-r"""Curves of a discrete-time hazard model with their gradients: arrays in, arrays out.
+r"""Curves of a discrete-time hazard model with their gradients, as arrays and as tables.
 
 Of ``n`` rows with covariates ``X`` (n, p), baseline features ``A`` (q, e) and coefficients
 :math:`\theta_k = (\alpha_k, \beta_k)` of K causes, the hazard of cause ``k`` in interval ``s`` is
@@ -16,17 +16,22 @@ Aalen and Johansen 1978). With :math:`x_s = (A_s, x)`, the slope :math:`p'_{ks}`
 the second because what cause ``j`` takes in interval ``s`` is missing from survival in all later ones.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple, final
 
 import numpy as np
+import pandas as pd
 
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.validation import real
+from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import LINKS
-from hdpstats.results.facts import DesignRows, HazardFacts
+from hdpstats.results.facts import DesignRows, Fitted, HazardFacts, ModelFacts, check_identified, read_rows
 from hdpstats.results.tables import normal_quantile
+from hdpstats.schema.schema import check_frame
 
 _BLOCK = 2**22
 """The most numbers that a gradient may hold at a time."""
@@ -246,3 +251,90 @@ def _double_log_limits(log_value: FloatArray, error: FloatArray, *, z: float) ->
         factor = np.exp(z * error / -log_value)
         low, high = np.exp(log_value * factor), np.exp(log_value / factor)
     return np.where(log_value == 0.0, 1.0, low), np.where(log_value == 0.0, 1.0, high)
+
+
+def hazard_facts(facts: ModelFacts) -> HazardFacts:
+    """Return the time axis of a model, or refuse one that has none."""
+    if facts.hazard is None:
+        raise ArgumentError(
+            f"hazards and survival belong to hazard models; this is a {facts.model} model: use predict(frame)",
+            argument="model",
+        )
+    return facts.hazard
+
+
+def open_curves(fit: Fitted, frame: pd.DataFrame | None) -> HazardCurves:
+    """Return the model at public rows, or at its typical covariates (zeros where none are known) without offset."""
+    facts, estimate = hazard_facts(fit.facts), fit.estimate
+    check_identified(estimate)
+    if frame is None and facts.strata is not None:
+        raise ArgumentError(
+            f"every stratum of {', '.join(facts.strata)} has a baseline of its own: give a frame that says the stratum",
+            argument="frame",
+        )
+    if frame is None:
+        covariates = len(estimate.terms) // len(facts.causes) - len(facts.baseline_names)
+        X = np.array([facts.typical or (0.0,) * covariates], dtype=np.float64)
+        rows = DesignRows(X=X, offset=np.zeros(1), complete=np.ones(1, dtype=bool), index=pd.Index(["typical"]))
+    else:
+        design = compile_survival(fit.facts.formula, fit.schema)
+        rows = read_rows(fit, frame, design.covariates, strata=design.strata)
+        rows = replace(rows, X=rows.X[:, 1:])
+    return curves_at(facts, estimate.values, rows, covariance=estimate.sampling + estimate.privacy)
+
+
+def curves_at_zero(fit: Fitted) -> HazardCurves:
+    """Return the model where every covariate is 0."""
+    opened = open_curves(fit, None)
+    return replace(opened, rows=replace(opened.rows, X=np.zeros_like(opened.rows.X)))
+
+
+def curves_at(
+    hazard: HazardFacts, values: FloatArray, rows: DesignRows, *, covariance: FloatArray | None = None
+) -> HazardCurves:
+    """Return the model with coefficients (K (e + p),) at rows of covariates; without a covariance it has no limits."""
+    known = np.full((values.size, values.size), np.nan) if covariance is None else covariance
+    return HazardCurves(facts=hazard, theta=values.reshape(len(hazard.causes), -1), covariance=known, rows=rows)
+
+
+def check_one_row(at: pd.DataFrame | None) -> None:
+    """Refuse a frame of several rows where one person's covariates are meant."""
+    if at is not None and len(check_frame(at, name="at")) != 1:
+        raise ArgumentError(f"at must have one row, the covariates of one person, not {len(at)}", argument="at")
+
+
+def read_times(times: float | Iterable[float] | None, hazard: HazardFacts) -> FloatArray:
+    """Return checked times (T,), by default 0 and the end of every interval."""
+    if times is None:
+        return np.array((0.0, *hazard.grid.cuts))
+    if isinstance(times, str | bytes):
+        raise ArgumentError(f"times must be numbers, not {times!r}", argument="times")
+    listed = list(times) if isinstance(times, Iterable) else [times]
+    return np.array([real(time, name="times", lower=0.0, upper=hazard.grid.horizon) for time in listed])
+
+
+def hazard_table(opened: HazardCurves, *, alpha: float | None) -> pd.DataFrame:
+    """Return hazards by row, interval and cause, with limits where ``alpha`` is given."""
+    curve = opened.hazard(alpha=alpha)
+    grid, causes = opened.facts.grid, opened.facts.causes
+    n, q, K = curve.value.shape
+    keys = {
+        "row": opened.rows.index.repeat(K * q),
+        "interval": np.tile(np.arange(1, q + 1), n * K),
+        "start": np.tile(grid.starts, n * K),
+        "stop": np.tile(np.array(grid.cuts), n * K),
+        **cause_column(causes, before=n, after=q),
+    }
+    turned = CurveWithLimits(*(part.transpose(0, 2, 1) for part in curve))
+    return curve_table(keys, "hazard", turned, ci=alpha is not None)
+
+
+def cause_column(causes: Sequence[str], *, before: int, after: int) -> dict[str, object]:
+    """Return a column that names the cause where there are several."""
+    return {"cause": np.tile(np.repeat(np.array(causes, dtype=object), after), before)} if len(causes) > 1 else {}
+
+
+def curve_table(keys: dict[str, object], name: str, curve: CurveWithLimits, *, ci: bool) -> pd.DataFrame:
+    """Return a row per value of a curve, with limits where they were asked for, after the columns ``keys``."""
+    limits = {"conf_low": curve.low.ravel(), "conf_high": curve.high.ravel()} if ci else {}
+    return pd.DataFrame({**keys, name: curve.value.ravel(), **limits})

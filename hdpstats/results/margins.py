@@ -29,11 +29,10 @@ from hdpstats.display import Report, Reported, columns, number, p_value
 from hdpstats.losses import MEANS, multinomial
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.contrasts import DRAWN
-from hdpstats.results.curves import CurveParts, HazardCurves, accumulate
+from hdpstats.results.curves import CurveParts, HazardCurves, accumulate, hazard_facts, open_curves
 from hdpstats.results.facts import Fitted, design_of, read_rows
 from hdpstats.results.population import Population
 from hdpstats.results.summary import limit_headers
-from hdpstats.results.survival import hazard_facts, open_curves
 from hdpstats.schema.columns import Categorical
 
 STEP = 1e-3

@@ -14,7 +14,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import number
 from hdpstats.inference import weighted_moments
-from hdpstats.public.check import PublicCheck
+from hdpstats.public.follow_up import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.sites import SiteContribution

@@ -9,8 +9,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.losses import MEANS, multinomial
-from hdpstats.results import survival, survival_plots
-from hdpstats.results.curves import CurveWithLimits, crossing
+from hdpstats.results import curves, survival_plots
 from hdpstats.results.facts import Fitted, check_identified, design_of, read_rows
 from hdpstats.results.margins import slope
 from hdpstats.results.tables import normal_quantile
@@ -74,9 +73,9 @@ class Predictor(Fitted):
         ``at`` is one row with other covariates. Columns interval, start, stop, cause (where there are several), hazard,
         conf_low, conf_high; the limits are those of the linear predictor (`cov_params`). Errors: `predict_survival`.
         """
-        survival.check_one_row(at)
-        opened = survival.curves_at_zero(self) if at is None else survival.open_curves(self, at)
-        return survival.hazard_table(opened, alpha=alpha).drop(columns="row")
+        curves.check_one_row(at)
+        opened = curves.curves_at_zero(self) if at is None else curves.open_curves(self, at)
+        return curves.hazard_table(opened, alpha=alpha).drop(columns="row")
 
     def predict_hazard(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> pd.DataFrame:
         """Return the hazards of public rows: for each row (its label in the frame) a row per interval and cause.
@@ -84,7 +83,7 @@ class Predictor(Fitted):
         Columns row, interval, start, stop, cause (where there are several), hazard and, with ``ci``, conf_low and
         conf_high as in `baseline_hazard`. The frame and the errors are those of `predict_survival`.
         """
-        return survival.hazard_table(survival.open_curves(self, frame), alpha=alpha if ci else None)
+        return curves.hazard_table(curves.open_curves(self, frame), alpha=alpha if ci else None)
 
     def predict_survival(
         self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
@@ -121,12 +120,12 @@ class Predictor(Fitted):
             If this is no hazard model, an argument is none, a time lies beyond the horizon, or a coefficient is not
             identified.
         """
-        opened = survival.open_curves(self, frame)
-        at = survival.read_times(times, opened.facts)
+        opened = curves.open_curves(self, frame)
+        at = curves.read_times(times, opened.facts)
         curve = opened.survival(at, alpha=alpha if ci else None)
         n, T = curve.value.shape
         keys = {"row": opened.rows.index.repeat(T), "time": np.tile(at, n)}
-        return survival.curve_table(keys, "survival", curve, ci=ci)
+        return curves.curve_table(keys, "survival", curve, ci=ci)
 
     def predict_incidence(
         self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
@@ -138,13 +137,13 @@ class Predictor(Fitted):
         Columns row, cause (where there are several), time, incidence and, with ``ci``, conf_low and conf_high, by the
         delta method on :math:`\log(-\log(1 - F))`.
         """
-        opened = survival.open_curves(self, frame)
-        at, causes = survival.read_times(times, opened.facts), opened.facts.causes
+        opened = curves.open_curves(self, frame)
+        at, causes = curves.read_times(times, opened.facts), opened.facts.causes
         found = [opened.incidence(at, k, alpha=alpha if ci else None) for k in range(len(causes))]
-        curve = CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
+        curve = curves.CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
         n, K, T = curve.value.shape
-        labels = {"row": opened.rows.index.repeat(K * T), **survival.cause_column(causes, before=n, after=T)}
-        return survival.curve_table({**labels, "time": np.tile(at, n * K)}, "incidence", curve, ci=ci)
+        labels = {"row": opened.rows.index.repeat(K * T), **curves.cause_column(causes, before=n, after=T)}
+        return curves.curve_table({**labels, "time": np.tile(at, n * K)}, "incidence", curve, ci=ci)
 
     def predict_median(self, frame: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
         """Return median event-free times of public rows: columns median, conf_low, conf_high, the frame's index.
@@ -153,9 +152,9 @@ class Predictor(Fitted):
         survival are (Brookmeyer and Crowley 1982); infinite where that is not reached, NaN where a covariate or the
         standard errors are missing. Errors are those of `predict_survival`.
         """
-        opened = survival.open_curves(self, frame)
+        opened = curves.open_curves(self, frame)
         cuts = np.array(opened.facts.grid.cuts)
-        value, low, high = (crossing(part, cuts, level=0.5) for part in opened.survival(cuts, alpha=alpha))
+        value, low, high = (curves.crossing(part, cuts, level=0.5) for part in opened.survival(cuts, alpha=alpha))
         return pd.DataFrame({"median": value, "conf_low": low, "conf_high": high}, index=opened.rows.index)
 
     def plot_survival(

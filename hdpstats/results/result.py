@@ -10,11 +10,12 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported
 from hdpstats.privacy.budget import Guarantee
-from hdpstats.public.check import PublicCheck
+from hdpstats.public.follow_up import PublicCheck
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.results import comparison, plots, reporting, tables
 from hdpstats.results.averaged import Averaged
+from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck
 from hdpstats.results.facts import covariates
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.prediction import Predictor
@@ -22,7 +23,6 @@ from hdpstats.results.reporting import methods_text
 from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, report_of
-from hdpstats.results.survival import NOT_CHECKED, DeferredCheck
 from hdpstats.results.tested import ESTIMATES, Disagreement, Tested
 
 if TYPE_CHECKING:

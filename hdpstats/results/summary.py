@@ -21,7 +21,7 @@ from hdpstats.display import (
 )
 from hdpstats.losses import LINKS
 from hdpstats.privacy.budget import Guarantee, decimal, total
-from hdpstats.public.check import PublicCheck
+from hdpstats.public.follow_up import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import answers_in

@@ -21,7 +21,7 @@ from hdpstats.inference.cohort import cohort_posterior, notes_on, raked_informat
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.moments import PublicSide, rakeable
 from hdpstats.public.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
-from hdpstats.public.raked_people import whitened_people
+from hdpstats.public.people import whitened_people
 from hdpstats.public.raking import RakedPeople, raked_variables, raking_at
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records import codec

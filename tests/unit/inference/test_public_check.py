@@ -6,8 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.public.check import GROUPS, PublicCheck, calibration, check
-from hdpstats.public.follow_up import FollowUp, brier_scores, concordance, kaplan_meier
+from hdpstats.public.follow_up import (
+    GROUPS,
+    FollowUp,
+    PublicCheck,
+    brier_scores,
+    calibration,
+    check,
+    concordance,
+    kaplan_meier,
+)
 
 TIMES = np.array([0.5, 1.0, 2.0])
 

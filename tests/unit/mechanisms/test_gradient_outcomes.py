@@ -11,9 +11,8 @@ from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.public import outcomes as listed
-from hdpstats.public.follow_up import followed_as_public, followed_to_horizon
 from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
-from hdpstats.public.survival_outcomes import SurvivalOutcomes
+from hdpstats.public.survival_outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
 from hdpstats.solvers import CappedSpells
 
 Q, E, P = 5, 3, 2

@@ -9,10 +9,9 @@ from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected, raked_site
 from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
-from hdpstats.public.follow_up import without_censoring
 from hdpstats.public.moments import PublicFit
 from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes
-from hdpstats.public.survival_outcomes import SurvivalOutcomes
+from hdpstats.public.survival_outcomes import SurvivalOutcomes, without_censoring
 from hdpstats.records.geometry import whiten
 from tests.unit.inference import test_cohort, test_raked_hazard
 from tests.unit.inference.test_cohort import design_of, moments_of, people_of, side_of

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats.results import curves as arrays
-from hdpstats.results import survival
+from hdpstats.results.curves import open_curves
 
 LINKS = ("logit", "cloglog", "probit")
 CAUSES = [("event",), ("relapse", "death")]
@@ -294,7 +294,7 @@ def test_the_typical_covariates_are_those_of_the_facts(hazard):
     typical, zero = (hazard(typical=values) for values in ((55.0, 0.0, 1.0), None))
     rows = (frame().loc[["b"]], pd.DataFrame({"age": [0.0], "size": ["<=20"]}))
     for result, row in zip((typical, zero), rows, strict=True):
-        curve = survival.open_curves(result, None).survival(CUTS, alpha=None)
+        curve = open_curves(result, None).survival(CUTS, alpha=None)
         np.testing.assert_allclose(curve.value[0], result.predict_survival(row, CUTS)["survival"])
 
 

@@ -10,8 +10,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.public.check import PublicCheck
-from hdpstats.public.follow_up import Concordance
+from hdpstats.public.follow_up import Concordance, PublicCheck
 from hdpstats.results import DeferredCheck
 from hdpstats.results.plots import COLOURS
 
