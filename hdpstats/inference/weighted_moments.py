@@ -41,15 +41,15 @@ J.-C. Deville, C.-E. Särndal (1992), Calibration estimators in survey sampling.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import ClassVar, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
-from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.draws import generator, normal
 from hdpstats.records.codec import Record
+from hdpstats.records.estimate import normal_quantile
 from hdpstats.solvers.tilting import tilted_weights, tilts
 
 DRAWS = 400
@@ -110,16 +110,19 @@ class WeightedMeans:
     sampling: FloatArray
     privacy: FloatArray
 
+    @property
+    def std_errors(self) -> FloatArray:
+        """Standard errors (k,), sampling and noise together."""
+        return np.asarray(np.sqrt(np.maximum(np.diag(self.sampling) + np.diag(self.privacy), 0.0)))
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WeightedQuantile:
+
+class WeightedQuantile(NamedTuple):
     """A quantile with its limits; the standard error is the half-width of the limits over their normal quantile."""
 
     value: float
+    std_error: float
     lower: float
     upper: float
-    std_error: float
 
 
 def sum_covariance(distribution: WeightDistribution, residuals: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -155,8 +158,8 @@ def weighted_quantile(
     share = np.maximum.accumulate(np.cumsum(distribution.weights[order])) / float(np.sum(distribution.weights))
     value = _inverse(values[order], share, probability)
     below = weighted_means(distribution, (values <= value).astype(np.float64)[:, None])
-    z = -float(ndtri(alpha / 2.0))
-    half = z * float(np.sqrt(max(below.sampling[0, 0] + below.privacy[0, 0], 0.0)))
+    z = normal_quantile(alpha)
+    half = z * float(below.std_errors[0])
     lower, upper = (_inverse(values[order], share, probability + side * half) for side in (-1.0, 1.0))
     return WeightedQuantile(value=value, lower=lower, upper=upper, std_error=(upper - lower) / (2.0 * z))
 
@@ -268,3 +271,32 @@ class CalibratedWeights(WeightDistribution, Record):
         start, ridge = np.zeros(len(self.noise_sd)), self._ridge()
         tilt = tilts(self.features, positive / total, targets, start=start, steps=STEPS, penalty=ridge)
         return np.asarray(total * tilted_weights(self.features, positive, tilt))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimated:
+    """An estimated number.
+
+    Attributes
+    ----------
+    estimate : float
+        The number.
+    std_error : float
+        Its standard error, sampling and privacy noise together.
+    sampling_error : float
+        What the standard error would be without privacy noise.
+    """
+
+    estimate: float
+    std_error: float
+    sampling_error: float
+
+    def conf_int(self, alpha: float = 0.05) -> tuple[float, float]:
+        """Return normal limits of level ``1 - alpha``; ``alpha`` in [0.001, 0.999].
+
+        >>> Estimated(estimate=0.5, std_error=0.1, sampling_error=0.05).conf_int()[0].__round__(3)
+        0.304
+        """
+        half = normal_quantile(alpha) * self.std_error
+        return self.estimate - half, self.estimate + half

@@ -16,8 +16,8 @@ from scipy.special import ndtri
 
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.public.risk_sets import RiskSets, StepCurves, product_limit, ratio
-from hdpstats.records.arrays import Frame
 from hdpstats.records.codec import NAN_IS_NULL, Record
+from hdpstats.records.saved import Frame
 
 
 @final

@@ -10,8 +10,13 @@ from scipy.special import ndtr, ndtri
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import real
-from hdpstats.records.arrays import ErrorDraws
 from hdpstats.records.codec import Record
+from hdpstats.records.saved import ErrorDraws
+
+
+def normal_quantile(alpha: float) -> float:
+    """Return the ``1 - alpha / 2`` quantile of the normal distribution; ``alpha`` in [0.001, 0.999]."""
+    return -float(ndtri(real(alpha, name="alpha", lower=0.001, upper=0.999) / 2.0))
 
 
 @final
@@ -178,7 +183,7 @@ class Estimate(Record):
         """Return symmetric confidence limits, columns 0 and 1 as in statsmodels; ``alpha`` in [0.001, 0.999]."""
         alpha = real(alpha, name="alpha", lower=0.001, upper=0.999)
         if self.distribution is None:
-            half = -float(ndtri(alpha / 2.0)) * self.bse.to_numpy()
+            half = normal_quantile(alpha) * self.bse.to_numpy()
         else:
             half = np.where(np.isnan(self.bse.to_numpy()), np.nan, self.distribution.half_width(1.0 - alpha))
         return pd.DataFrame({0: self.values - half, 1: self.values + half}, index=pd.Index(self.terms))

@@ -3,6 +3,7 @@
 ``facts`` says what was fitted, ``result`` is the object that a user holds; the other modules compute for it.
 """
 
+from hdpstats.inference.weighted_moments import Estimated
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
@@ -14,7 +15,6 @@ from hdpstats.results.result import Result
 from hdpstats.results.sites import Released, SiteContribution
 from hdpstats.results.survival_curves import LogRankTest, SurvivalCurves
 from hdpstats.results.weighted_sample import WeightedSample
-from hdpstats.results.weighted_tables import Estimated
 
 __all__ = [
     "NOT_CHECKED",

@@ -13,9 +13,9 @@ from hdpstats._base.validation import choice
 from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.privacy.budget import Guarantee, over_data_sets
 from hdpstats.records.estimate import Estimate, HasCoefficients
+from hdpstats.records.saved import Saved
 from hdpstats.results import plots, tables
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import DataSet, stored_rows
 from hdpstats.results.summary import coefficients, shown_places, side_by_side
 

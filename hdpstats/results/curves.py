@@ -29,8 +29,8 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import real
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import LINKS
+from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.facts import DesignRows, Fitted, HazardFacts, ModelFacts, check_identified, read_rows
-from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.schema import check_frame
 
 _BLOCK = 2**22

@@ -15,7 +15,9 @@ from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
 from hdpstats.mechanisms.description.estimate import read
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.records import codec
+from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
+from hdpstats.records.saved import Saved
 from hdpstats.results import reporting
 from hdpstats.results.description_tables import (
     TIDY,
@@ -29,9 +31,7 @@ from hdpstats.results.description_tables import (
     tidy_frame,
 )
 from hdpstats.results.plots import plot_differences
-from hdpstats.results.serialization import Saved
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
-from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:

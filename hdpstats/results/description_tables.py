@@ -16,8 +16,8 @@ from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_numbers, public_people
 from hdpstats.mechanisms.description.estimate import PROBABILITIES, Statistic, read
 from hdpstats.mechanisms.description.moments import follow_up_table
-from hdpstats.records.arrays import Frame
 from hdpstats.records.codec import Record
+from hdpstats.records.saved import Frame
 from hdpstats.schema.columns import Binary, Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

@@ -9,10 +9,10 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.losses import MEANS, multinomial
+from hdpstats.records.estimate import normal_quantile
 from hdpstats.results import curves, survival_plots
 from hdpstats.results.facts import Fitted, check_identified, design_of, read_rows
 from hdpstats.results.margins import slope
-from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.columns import Categorical
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
+from hdpstats.records.saved import Saved
 from hdpstats.results import comparison, plots, reporting, tables
 from hdpstats.results.averaged import Averaged
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck
@@ -20,7 +21,6 @@ from hdpstats.results.facts import covariates
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.prediction import Predictor
 from hdpstats.results.reporting import methods_text
-from hdpstats.results.serialization import Saved
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, report_of
 from hdpstats.results.tested import ESTIMATES, Disagreement, Tested

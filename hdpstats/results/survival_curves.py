@@ -21,14 +21,14 @@ from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.risk_sets import LogRank, log_hazard_ratios
+from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
+from hdpstats.records.saved import Saved
 from hdpstats.results import curve_tables, reporting
 from hdpstats.results.curve_tables import CurveTables, check_groups
 from hdpstats.results.description_tables import frame_of, group_labels, labels_of
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
-from hdpstats.results.serialization import Saved
 from hdpstats.results.survival_plots import CurveFigures
-from hdpstats.results.tables import normal_quantile
 from hdpstats.schema.schema import Schema
 
 NOISE = "The variance of the score counts sampling and privacy noise; the score is compared with a normal distribution."

@@ -8,7 +8,6 @@ from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
@@ -17,11 +16,6 @@ from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import ModelFacts, covariates
 from hdpstats.results.tested import Disagreement
-
-
-def normal_quantile(alpha: float) -> float:
-    """Return the ``1 - alpha / 2`` quantile of the normal distribution; ``alpha`` in [0.001, 0.999]."""
-    return -float(ndtri(real(alpha, name="alpha", lower=0.001, upper=0.999) / 2.0))
 
 
 def tidy(estimate: Estimate, *, exponentiate: bool = False, conf_level: float = 0.95) -> pd.DataFrame:

@@ -1,28 +1,33 @@
-"""Public rows with weights that make them stand for the private ones: charged once, analysed any number of times."""
+"""Public rows with weights that make them stand for the private ones: charged once, analysed any number of times.
+
+A weighted sample has means, quantiles, frequencies and shifts as tables, a summary and a page.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final, runtime_checkable
 
 import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.display import Report, Reported
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import real
+from hdpstats.display import Block, Report, Reported, columns, meter, named_values, number, percent, section
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weighted_moments import CalibratedWeights, WeightDistribution
+from hdpstats.inference.weighted_moments import CalibratedWeights, Estimated, WeightDistribution
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.privacy.budget import Guarantee
-from hdpstats.records.arrays import Frame
 from hdpstats.records.codec import declare_kinds
+from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry, Query, Release
-from hdpstats.results import plots, reporting, weighted_tables
+from hdpstats.records.saved import Frame, Saved
+from hdpstats.results import plots, reporting
 from hdpstats.results.facts import SampleFacts
-from hdpstats.results.plots import plot_balance
-from hdpstats.results.serialization import Saved
-from hdpstats.results.weighted_tables import Estimated
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number
+from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
@@ -30,6 +35,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from hdpstats.results.result import Result
+
+
+MOST_LEVELS = 200
+"""Combinations of levels that a table may have."""
+
+_SHIFTS: Final = ("feature", "public", "private", "difference", "std_error", "conf_low", "conf_high")
+_SHOWN: Final = ("public", "private", "difference", "conf_low", "conf_high")
+_ALL_SHOWN: Final = 12
+"""Lines of the table of shifts that are shown without opening it."""
+
+OTHER_COLUMNS = (
+    "The weights carry over what private records say about these columns; other columns follow only as far as they "
+    "depend on these alike in both."
+)
+
 
 WEIGHT = "weight"
 """The column of weights; ``hdp_weight`` where the schema has a column of that name already."""
@@ -152,7 +172,7 @@ class WeightedSample(Reported, Saved):
         ArgumentError
             If that is not one finite number per row.
         """
-        means = weighted_moments.weighted_means(self.distribution, weighted_tables.numbers_of(self.frame, of)[:, None])
+        means = weighted_moments.weighted_means(self.distribution, numbers_of(self.frame, of)[:, None])
         whole = max(float(means.sampling[0, 0] + means.privacy[0, 0]), 0.0)
         return Estimated(
             estimate=float(means.estimates[0]),
@@ -168,7 +188,11 @@ class WeightedSample(Reported, Saved):
         One row per probability ``q``: columns q, estimate, std_error, conf_low, conf_high. The limits invert those of
         the distribution function (Woodruff 1952) and are values of public rows, as the estimate is.
         """
-        return weighted_tables.quantiles(self.distribution, weighted_tables.numbers_of(self.frame, of), q, alpha=alpha)
+        values, level, found = numbers_of(self.frame, of), real(alpha, name="alpha", lower=0.001, upper=0.999), []
+        for each in q if isinstance(q, Iterable) else [q]:
+            p = real(each, name="q", lower=0.0, upper=1.0, open_lower=True, open_upper=True)
+            found.append((p, *weighted_moments.weighted_quantile(self.distribution, values, p, alpha=level)))
+        return pd.DataFrame(found, columns=["q", "estimate", "std_error", "conf_low", "conf_high"])
 
     def table(self, *columns: str, alpha: float = 0.05) -> pd.DataFrame:
         """Return how often levels of columns occur, alone or crossed, among the private records, estimated.
@@ -176,7 +200,35 @@ class WeightedSample(Reported, Saved):
         Columns: those named, count, share, std_error (of the share), conf_low, conf_high. For columns with few
         values: categorical or binary ones, or numbers that repeat.
         """
-        return weighted_tables.frequencies(self, columns, alpha=alpha)
+        z, rows = normal_quantile(alpha), self.rows
+        unknown = [name for name in columns if name not in rows]
+        if not columns or unknown:
+            raise ArgumentError(
+                f"columns must be one or more of {', '.join(map(str, rows.columns))}"
+                + (f", not {unknown[0]!r}" if unknown else ""),
+                argument="columns",
+            )
+        grouped = rows.groupby(list(columns), observed=True, dropna=False, sort=True)
+        if grouped.ngroups > MOST_LEVELS:
+            raise ArgumentError(
+                f"these columns have {grouped.ngroups} combinations of values in the public rows; a table shows at "
+                f"most {MOST_LEVELS}: cut numbers into classes first, or ask for mean() and quantile()",
+                argument="columns",
+            )
+        groups = grouped.ngroup().to_numpy()[:, None] == np.arange(grouped.ngroups)
+        means = weighted_moments.weighted_means(self.distribution, groups.astype(np.float64))
+        share, error = means.estimates, means.std_errors
+        return (
+            grouped.size()
+            .index.to_frame(index=False)
+            .assign(
+                count=share * float(np.sum(self.distribution.weights)),
+                share=share,
+                std_error=error,
+                conf_low=np.maximum(share - z * error, 0.0),
+                conf_high=np.minimum(share + z * error, 1.0),
+            )
+        )
 
     def balance(self, alpha: float = 0.05) -> pd.DataFrame:
         """Return the shifts that the weights correct, a row per column, for categorical ones a row per level.
@@ -185,8 +237,23 @@ class WeightedSample(Reported, Saved):
         difference (of the two, in standard deviations of the public rows), std_error (of that), conf_low, conf_high.
         The weighted columns are listed whose values differ in public rows. Where weights were calibrated to a
         description the last column, uncalibrated, has the weighted means before.
+
+        With ``m`` the mean and ``s`` the standard deviation of a feature over public rows and ``m_w`` its weighted mean
+        the difference is ``(m_w - m) / s``; its standard error is that of ``m_w`` over ``s``: public rows are given.
         """
-        return weighted_tables.balance(self, alpha=alpha)
+        z, features = normal_quantile(alpha), _features(self)
+        values = np.ascontiguousarray(np.array(list(features.values())).reshape(len(features), len(self)).T)
+        public, spread = values.mean(axis=0), np.std(values, axis=0)
+        means = weighted_moments.weighted_means(self.distribution, values) if features else None
+        private, error = (public, public) if means is None else (means.estimates, means.std_errors)
+        difference, half = (private - public) / spread, z * error / spread
+        numbers = (public, private, difference, error / spread, difference - half, difference + half)
+        table = pd.DataFrame(dict(zip(_SHIFTS, (pd.Series(list(features), dtype=object), *numbers), strict=True)))
+        if isinstance(self.distribution, CalibratedWeights):
+            table["uncalibrated"] = (
+                private if means is None else weighted_moments.weighted_means(self.distribution.base, values).estimates
+            )
+        return table
 
     def fit(self, model: Callable[..., Any], formula: str, **options: Any) -> "Result":
         """Fit a model to the weighted rows, with standard errors that count sampling and privacy noise.
@@ -221,7 +288,7 @@ class WeightedSample(Reported, Saved):
         Each level of a categorical column has a line of its own. The 95 % intervals count sampling and privacy noise;
         differences within 0.1 are shaded.
         """
-        return plot_balance(self.balance(), ax=ax)
+        return plots.plot_balance(self.balance(), ax=ax)
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write `frame` to a CSV file, numbers to the last digit."""
@@ -232,7 +299,7 @@ class WeightedSample(Reported, Saved):
         return reporting.sample_disclosure(self)
 
     def _report(self, alpha: float = 0.05) -> Report:
-        return weighted_tables.sample_report(self, self.balance(alpha))
+        return sample_report(self, self.balance(alpha))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -240,3 +307,94 @@ class WeightedSample(Reported, Saved):
     def __repr__(self) -> str:
         size = f"effective size {self.effective_size:.0f}"
         return f"<weighted sample: {len(self.rows)} public rows, {size}, {self.guarantee}>"
+
+
+def numbers_of(frame: pd.DataFrame, of: str | Callable[[pd.DataFrame], Any]) -> FloatArray:
+    """Return one finite number per row (n,) from a column's name or a function of the frame."""
+    if isinstance(of, str):
+        if of not in frame:
+            raise ArgumentError(
+                f"there is no column {of!r}; the columns are {', '.join(map(str, frame.columns))}", argument="of"
+            )
+        found: Any = frame[of]
+    elif callable(of):
+        found = of(frame)
+    else:
+        raise ArgumentError("of must be a column's name or a function of the frame", argument="of")
+    try:
+        numbers = np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "of must give numbers; for levels use table(), or compare: lambda d: d.size == '>50'", argument="of"
+        ) from None
+    if numbers.shape != (len(frame),):
+        raise ArgumentError(f"of must give one number per row, ({len(frame)},), not {numbers.shape}", argument="of")
+    if not np.isfinite(numbers).all():
+        raise ArgumentError("of must give finite numbers; fill what is missing, or leave such rows out", argument="of")
+    return numbers
+
+
+def _features(sample: WeightedSample) -> dict[str, FloatArray]:
+    """Return the features (n,) of the weighted columns that vary, an indicator for each level."""
+    found: dict[str, FloatArray] = {}
+    for name in sample.facts.columns:
+        column, cells = sample.schema[name], sample.rows[name]
+        if isinstance(column, Categorical):
+            found |= {f"{name} = {level}": np.asarray(cells == level, dtype=np.float64) for level in column.levels}
+        else:
+            found[name] = cells.to_numpy(dtype=np.float64)
+    return {name: feature for name, feature in found.items() if np.std(feature) > 0}
+
+
+def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
+    """Return the report of a weighted sample: how it was made, its diagnostics, the privacy block, notes.
+
+    ``shifts`` is its `balance`, which a page shows, as it shows diagnostics that are shares as bars.
+    """
+    facts, weights = sample.facts, sample.distribution.weights
+    rows, total = len(weights), float(np.sum(weights))
+    people = "unknown" if facts.records is None else str(facts.records)
+    made = [
+        ("Method:", facts.method),
+        ("Columns:", facts.formula or ", ".join(facts.columns)),
+        ("No. private records:", noisy_number(people, facts.records_sd, complete=bool(facts.complete_rows))),
+        ("No. public rows:", str(facts.public_rows)),
+    ]
+    size, overlap = f"{sample.effective_size:.1f} of {rows}", f"{sample.overlap:.3f}"
+    largest = percent(sample.max_weight) if total > 0 else "none"
+    extremes = [
+        ("Largest weight:", f"{largest} of the total"),
+        ("Rows without weight:", str(int(np.sum(weights <= 0.0)))),
+    ]
+    bars = (
+        meter("Effective size", f"{size} rows", [("filled", sample.effective_size / rows if rows else 0.0)]),
+        meter("Overlap", f"{overlap} of 1", [("filled", sample.overlap)]),
+    )
+    alike = ("Overlap:", f"{overlap} (1: weighted and unweighted public rows agree)")
+    blocks = [
+        named_values(made),
+        named_values([("Effective size:", f"{size} public rows"), *extremes, alike], only="text"),
+        Block(html=section("How precise the weighted rows are", "".join(bars))),
+        named_values(extremes, only="page"),
+        *([] if shifts.empty else [_shifts(shifts)]),
+        named_values(guarantee_rows(sample.guarantee, sample.releases), title="Privacy"),
+    ]
+    return Report(
+        title="Weighted public sample, differentially private",
+        heading="Weighted public sample",
+        blocks=blocks,
+        notes=[OTHER_COLUMNS, *facts.notes],
+        badges=guarantee_badges(sample.guarantee),
+        ending=guarantee_details(sample.guarantee),
+    )
+
+
+def _shifts(balance: pd.DataFrame) -> Block:
+    """Return the table of shifts for a page; a long one is shown when it is asked for."""
+    headers = ["public", "private, estimated", "difference in public std dev", "95% interval"]
+    cells = [
+        [number(public), number(private), f"{difference:+.2f}", f"{low:+.2f} to {high:+.2f}"]
+        for public, private, difference, low, high in balance[list(_SHOWN)].itertuples(index=False)
+    ]
+    names, long = [str(feature) for feature in balance["feature"]], len(balance) > _ALL_SHOWN
+    return columns(headers, names, cells, title="What the weights change", folded=long, only="page")

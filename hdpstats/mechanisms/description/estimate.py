@@ -28,7 +28,6 @@ from typing import Final, final
 
 import numpy as np
 import scipy
-from scipy.special import ndtri
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
@@ -42,6 +41,7 @@ from hdpstats.mechanisms.description.blocks import (
     share_noise,
 )
 from hdpstats.mechanisms.histogram.estimate import project
+from hdpstats.records.estimate import normal_quantile
 
 PROBABILITIES: Final = {"q1": 0.25, "median": 0.5, "q3": 0.75}
 
@@ -103,7 +103,7 @@ def quantiles(
     F[-1] = 1.0
     noise = quartile_noise(F, np.array(n), sd=sd, public=records is not None, cells=len(counts))
     lowest, highest = ends_of(column)
-    z = -float(ndtri(alpha / 2.0))
+    z = normal_quantile(alpha)
     found = {}
     for name, p in PROBABILITIES.items():
         error = np.sqrt(p * (1.0 - p) / (n * size) + noise**2)

@@ -23,11 +23,11 @@ from dataclasses import dataclass
 from typing import final
 
 import numpy as np
-from scipy.special import ndtri
 
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.public.risk_sets import ratio
+from hdpstats.records.estimate import normal_quantile
 
 STEP = 1e-3
 """Step of the numerical derivatives, in people."""
@@ -216,7 +216,7 @@ def monotone(values: FloatArray) -> FloatArray:
 
 def limits(incidence: FloatArray, std_error: FloatArray, *, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Return confidence limits of incidence ``F``: those of ``log(-log(1 - F))``, or near 0 and 1 plain ones, cut."""
-    half = -float(ndtri(alpha / 2.0)) * std_error
+    half = normal_quantile(alpha) * std_error
     inner = (half < incidence) & (half < 1.0 - incidence)
     rest = np.log1p(-np.where(inner, incidence, 0.5))
     factor = np.exp(half / np.where(inner, 1.0 - incidence, 0.5) / -rest)

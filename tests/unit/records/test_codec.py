@@ -13,9 +13,9 @@ from hdpstats._base.errors import ArgumentError, HdpError, MechanismError, SiteE
 from hdpstats._base.typing import FloatArray
 from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
-from hdpstats.records.arrays import frame_from_dict
 from hdpstats.records.codec import LEFT_OUT, NAN_IS_NULL, AtMost, Record, from_dict, to_dict
 from hdpstats.records.geometry import Source
+from hdpstats.records.saved import frame_from_dict
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,8 +9,8 @@ from scipy.special import ndtr
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.formulas.constraints import read_constraints
-from hdpstats.records.arrays import ErrorDraws
 from hdpstats.records.estimate import ErrorDistribution, Estimate
+from hdpstats.records.saved import ErrorDraws
 from hdpstats.results.contrasts import Constraints, wald_test
 from tests.unit.results.conftest import TERMS, make_hazard
 

@@ -16,8 +16,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
-from hdpstats.results.plots import plot_balance
-from hdpstats.results.weighted_tables import balance, sample_report
+from hdpstats.results.weighted_sample import sample_report
 from tests.support import RECORDS, SCHEMA, people, study_of
 
 PRIVATE, PUBLIC = people(RECORDS), people(200, seed=1)
@@ -263,7 +262,7 @@ def test_nothing_to_balance_is_said(sample):
     facts = dataclasses.replace(sample.facts, columns=("x",))
     still = dataclasses.replace(sample, rows=sample.rows.assign(x=1.0), facts=facts)
     with pytest.raises(ArgumentError, match="nothing to balance"):
-        plot_balance(balance(still, alpha=0.05), ax=None)
+        still.plot_balance()
 
 
 def test_the_balance_is_the_shift_of_means(sample):
