@@ -17,9 +17,9 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.losses import LogisticLoss, PredictorLoss
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, Norm, Relation
 from hdpstats.records.geometry import mallows_weights
 from hdpstats.records.model import RegressionModel
@@ -89,8 +89,9 @@ def perturbed_objective(
 ) -> PerturbedObjective:
     """Return the mechanism that a site runs for a query, in whitened coordinates and before smoothing.
 
-    Rate and norm of the noise are those that `hdpstats.mechanisms.objective.site.calibrate` gives to every site; they
-    depend neither on the number of records nor on offsets. To break the mechanism on purpose use `dataclasses.replace`.
+    Rate and norm of the noise are those that `hdpstats.mechanisms.perturbation.site.calibrate_objective` gives to
+    every site; they depend neither on the number of records nor on offsets. To break the mechanism on purpose use
+    `dataclasses.replace`.
 
     Parameters
     ----------
@@ -120,7 +121,7 @@ def perturbed_objective(
         person_loss = RegressionPersonLoss(model=query.model, largest_weight=largest_weight, largest_offset=0.0)
     else:
         raise MechanismError(f"schema must be given: the {query.model.loss} loss depends on the outcome's range")
-    constants = objective.calibrate(query, person_loss, records=1, relation=between)
+    constants = perturbation.calibrate_objective(query, person_loss, records=1, relation=between)
     first = int(geometry.intercept)
 
     def weigh(X: FloatArray) -> FloatArray:

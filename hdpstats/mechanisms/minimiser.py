@@ -304,8 +304,8 @@ def prepared(query: MinimiserQuery, person_loss: PersonLoss, calibration: PointC
 def run(query: MinimiserQuery, calibration: PointCalibration, people: People) -> PointRelease:
     """Draw all noise, then minimise, add noise to the computed point and release.
 
-    Guarantee: ``(query.epsilon, query.delta)``-DP by the proof of `hdpstats.mechanisms.objective.site` or
-    `hdpstats.mechanisms.output.site`.
+    Guarantee: ``(query.epsilon, query.delta)``-DP by the proof of `hdpstats.mechanisms.perturbation.site` or
+    `hdpstats.mechanisms.perturbation.site`.
     """
     inside = calibration.perturbation
     perturbation = [Fraction(0)] * len(query.centre) if inside is None else inside.draw()

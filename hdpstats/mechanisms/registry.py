@@ -18,8 +18,7 @@ from hdpstats.mechanisms import (
     exponential,
     histogram,
     importance_weights,
-    objective,
-    output,
+    perturbation,
     public_hessian,
     statistics,
     subsample,
@@ -38,21 +37,18 @@ from hdpstats.mechanisms.histogram import site as histogram_site
 from hdpstats.mechanisms.hybrid_weights import curve_site
 from hdpstats.mechanisms.hybrid_weights import site as weights_site
 from hdpstats.mechanisms.importance_weights import site as importance_weights_site
-from hdpstats.mechanisms.objective import ObjectivePerturbation
-from hdpstats.mechanisms.objective import site as objective_site
-from hdpstats.mechanisms.output import OutputPerturbation
-from hdpstats.mechanisms.output import site as output_site
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.hazard import hazard_person_loss
 from hdpstats.mechanisms.person_loss.multinomial import multinomial_person_loss
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
+from hdpstats.mechanisms.perturbation import ObjectivePerturbation, OutputPerturbation
+from hdpstats.mechanisms.perturbation import site as perturbation_site
 from hdpstats.mechanisms.public_hessian import PublicHessian
 from hdpstats.mechanisms.public_hessian import site as public_hessian_site
 from hdpstats.mechanisms.statistics import SufficientStatistics
 from hdpstats.mechanisms.statistics import estimate as statistics_estimate
 from hdpstats.mechanisms.statistics import site as statistics_site
 from hdpstats.mechanisms.subsample import SubsampleAggregate
-from hdpstats.mechanisms.subsample import request as subsample_request
 from hdpstats.mechanisms.subsample import site as subsample_site
 from hdpstats.records import codec
 from hdpstats.records.codec import declare_kinds, from_dict
@@ -141,18 +137,18 @@ def _of_ratio(query: Any, site_facts: SiteFacts) -> tuple[str, ...]:
 
 MECHANISMS: Final = (
     Mechanism(
-        objective.ObjectiveQuery,
-        (objective.ObjectiveRelease,),
+        perturbation.ObjectiveQuery,
+        (perturbation.ObjectiveRelease,),
         ANY_MODEL,
-        objective_site.prepare,
+        perturbation_site.prepare_objective,
         uses_person_loss=True,
         options=ObjectivePerturbation,
     ),
     Mechanism(
-        output.OutputQuery,
-        (output.OutputRelease,),
+        perturbation.OutputQuery,
+        (perturbation.OutputRelease,),
         ANY_MODEL,
-        output_site.prepare,
+        perturbation_site.prepare_output,
         uses_person_loss=True,
         options=OutputPerturbation,
     ),
@@ -201,7 +197,7 @@ MECHANISMS: Final = (
         DISTRIBUTION,
         subsample_site.prepare,
         options=SubsampleAggregate,
-        distribution=subsample_request.METHOD,
+        distribution=subsample_site.METHOD,
     ),
     Mechanism(count.CountQuery, (count.CountRelease,), NO_MODEL, count_site.prepare),
     Mechanism(
@@ -216,7 +212,7 @@ MECHANISMS: Final = (
     ),
     Mechanism(
         importance_weights.ImportanceWeightsQuery,
-        (objective.ObjectiveRelease, output.OutputRelease),
+        (perturbation.ObjectiveRelease, perturbation.OutputRelease),
         DENSITY_RATIO,
         importance_weights_site.prepare,
         columns=_of_ratio,

@@ -13,9 +13,9 @@ from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.design import Design
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.objective.hazard_request import choose_flat, choose_from_public, flat_cap
-from hdpstats.mechanisms.objective.request import Recommended
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
+from hdpstats.mechanisms.perturbation.hazard_request import choose_flat, choose_from_public, flat_cap
+from hdpstats.mechanisms.perturbation.request import Recommended
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.public.hazard import HazardSide, hazard_side

@@ -21,7 +21,7 @@ from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_ro
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceChoice, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
-from hdpstats.mechanisms.output import OutputRelease
+from hdpstats.mechanisms.perturbation import OutputRelease
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weighted import both_sides, calibrated, described

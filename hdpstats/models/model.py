@@ -16,8 +16,7 @@ from hdpstats.display import Report, named_values
 from hdpstats.mechanisms.clipped_newton import ClippedNewton
 from hdpstats.mechanisms.exponential import ExponentialMechanism
 from hdpstats.mechanisms.histogram import PerturbedHistogram
-from hdpstats.mechanisms.objective import ObjectivePerturbation
-from hdpstats.mechanisms.output import OutputPerturbation
+from hdpstats.mechanisms.perturbation import ObjectivePerturbation, OutputPerturbation
 from hdpstats.mechanisms.public_hessian import PublicHessian
 from hdpstats.mechanisms.registry import BY_NAME, MECHANISMS
 from hdpstats.mechanisms.statistics import SufficientStatistics

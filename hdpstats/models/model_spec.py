@@ -20,9 +20,9 @@ from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective.request import Recommended
 from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation.request import Recommended
 from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.estimate import Estimate

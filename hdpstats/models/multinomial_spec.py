@@ -14,10 +14,10 @@ from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
-from hdpstats.mechanisms.objective.request import MultinomialPrice, Recommended, choose
-from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
+from hdpstats.mechanisms.perturbation.request import MultinomialPrice, Recommended, choose
+from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.models.model_spec import (
     FIXED,
     LossSpec,

@@ -1,9 +1,9 @@
 """Fits whose coefficients are released by one query: what is asked, the noise, predicted errors, the result."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, cast, final
+from typing import Any, cast, final
 
 import numpy as np
 
@@ -31,13 +31,17 @@ from hdpstats.inference.sandwich import (
 from hdpstats.mechanisms.exponential import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential import site as exponential
 from hdpstats.mechanisms.exponential.request import choose_exponential
-from hdpstats.mechanisms.objective import ObjectivePerturbation, ObjectiveQuery, ObjectiveRelease
-from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
-from hdpstats.mechanisms.output import OutputPerturbation, OutputQuery
-from hdpstats.mechanisms.output import site as output
-from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.perturbation import (
+    ObjectivePerturbation,
+    ObjectiveQuery,
+    ObjectiveRelease,
+    OutputPerturbation,
+    OutputQuery,
+)
+from hdpstats.mechanisms.perturbation import site as perturbation
+from hdpstats.mechanisms.perturbation.request import choose_output, with_normal_noise
+from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.private_result import Contribution, Contributions, private_result
 from hdpstats.models.request import FitRequest
@@ -104,47 +108,26 @@ def ask_objective(
     if request.delta == Fraction(0):
         return query
     person_loss, relation = spec.person_loss(query.model), spec.study.relation
-    rate = objective.calibrate(query, person_loss, records=records, relation=relation).noise_rate
+    rate = perturbation.calibrate_objective(query, person_loss, records=records, relation=relation).noise_rate
     pure = NoiseDistribution(norm=person_loss.norm, dimension=person_loss.dimension, rate=float(rate)).variance
     return with_normal_noise(query, person_loss, variance=float(np.mean(pure)), delta=request.delta, relation=relation)
 
 
-def _ask_output(spec: LossSpec, mechanism: OutputPerturbation, request: FitRequest, *, records: int) -> OutputQuery:
-    query = spec.ask(epsilon=request.epsilon, records=records, share=mechanism.share, replicate=request.replicate)
-    return choose_output(
-        query,
-        spec.person_loss(query.model),
-        spec.side(query.model),
-        records=records,
-        delta=request.delta,
-        relation=spec.study.relation,
-    )
-
-
-def _ask_exponential(
-    spec: LossSpec,
-    _: ExponentialMechanism,
-    request: FitRequest,
-    *,
-    records: int,
-) -> ExponentialQuery:
-    query = spec.ask(epsilon=request.epsilon, records=records, share=Fraction(0), replicate=request.replicate)
-    side = spec.side(query.model)
-    return choose_exponential(query, spec.person_loss(query.model), side, records=records, delta=request.delta)
-
-
-ASK: Final[Mapping[type[PointMechanism], Callable[..., PointQuery]]] = {
-    ObjectivePerturbation: ask_objective,
-    OutputPerturbation: _ask_output,
-    ExponentialMechanism: _ask_exponential,
-}
-"""From a model, a mechanism, a request and a number of people to the query of a site."""
-
-
 def _query_of(spec: LossSpec, mechanism: PointMechanism, site: SiteRecords) -> PointQuery:
     """Return the query to a site. That samples are accepted is certain beforehand, whoever of the people counts."""
-    records = site.most if isinstance(mechanism, ExponentialMechanism) else site.records
-    return ASK[type(mechanism)](spec, mechanism, site.request, records=records)
+    request, records, share = site.request, site.records, Fraction(0)
+    if isinstance(mechanism, ObjectivePerturbation):
+        return ask_objective(spec, mechanism, request, records=records)
+    if isinstance(mechanism, OutputPerturbation):
+        share = mechanism.share
+    else:
+        records = site.most
+    query = spec.ask(epsilon=request.epsilon, records=records, share=share, replicate=request.replicate)
+    person_loss, side = spec.person_loss(query.model), spec.side(query.model)
+    if isinstance(mechanism, ExponentialMechanism):
+        return choose_exponential(query, person_loss, side, records=records, delta=request.delta)
+    relation = spec.study.relation
+    return choose_output(query, person_loss, side, records=records, delta=request.delta, relation=relation)
 
 
 def predict_points(
@@ -185,7 +168,7 @@ def _planned_noise(spec: LossSpec, query: PointQuery, site: SiteRecords) -> tupl
     if isinstance(query, ExponentialQuery):
         sampled = exponential.calibrate(query, person_loss, records=site.most)
         return Tempered(temperature=float(sampled.temperature), ridge=float(query.ridge)), None
-    calibrate = output.calibrate if isinstance(query, OutputQuery) else objective.calibrate
+    calibrate = perturbation.calibrate_output if isinstance(query, OutputQuery) else perturbation.calibrate_objective
     found = calibrate(cast("Any", query), person_loss, records=site.records, relation=relation)
     hessian_sd = None if found.hessian is None else found.hessian.noise_sd
     rate, sd = float(found.noise_rate), float(found.noise_sd)

@@ -19,10 +19,10 @@ from hdpstats.formulas.outcome import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss, SmoothedQuantile, Table, options
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
-from hdpstats.mechanisms.objective.request import Recommended, RegressionPrice, choose
-from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.mechanisms.perturbation.request import Recommended, RegressionPrice, choose
+from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.models.model_spec import (
     FIXED,
     TIES,

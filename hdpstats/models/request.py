@@ -26,7 +26,7 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import integer, truth
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.same_space import asked_as
-from hdpstats.mechanisms.objective import ObjectivePerturbation
+from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.privacy.budget import release_delta, release_epsilon

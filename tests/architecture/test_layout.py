@@ -77,7 +77,7 @@ def named(docstring):
 
 def test_there_are_modules_and_mechanisms():
     assert len(MODULES) > 80
-    assert {"objective", "output", "clipped_newton"} <= {path.name for path in MECHANISMS}
+    assert {"perturbation", "clipped_newton"} <= {path.name for path in MECHANISMS}
     assert {path.name for path in MECHANISMS} >= NO_MECHANISM
 
 

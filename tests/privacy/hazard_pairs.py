@@ -16,9 +16,9 @@ from scipy.special import ndtri
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import HazardLink
 from hdpstats.mechanisms.minimiser import PointCalibration
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, leverage_at
@@ -129,7 +129,7 @@ class Regime:
 
     def calibrate(self) -> PointCalibration:
         """Return the constants that a site fixes."""
-        return objective.calibrate(self.query, self.person_loss, records=5, relation=self.relation)
+        return perturbation.calibrate_objective(self.query, self.person_loss, records=5, relation=self.relation)
 
     @property
     def promised(self) -> float:

@@ -10,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit.density import k_norm
-from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.schema.public import PublicTable
 
 SCHEMA = hdp.Schema(
@@ -72,7 +72,7 @@ def test_one_person_with_the_level_moves_the_score_and_the_curvature_by_no_more_
     assert 0.5 * query.model.geometry.leverage < leverage <= query.model.geometry.leverage * (1 + 1e-12)
     unweighted = max(k_norm(each, person_loss.norm) for each in people.X)
     assert unweighted > 1.2 * claimed
-    constants = objective.calibrate(query, person_loss, records=400)
+    constants = perturbation.calibrate_objective(query, person_loss, records=400)
     assert float(constants.noise_rate) * 2 * claimed <= 1.0
 
 

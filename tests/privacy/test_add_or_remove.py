@@ -22,8 +22,8 @@ from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.count import site as count
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
 from tests import seeded
@@ -139,10 +139,12 @@ class Fixed:
 
 def watch(kind, private, *, noise, patch, **fit):
     """Fit with a given noise of the count; return all that can be seen of the fit and its repetition, and constants."""
-    constants, right = [], objective.calibrate
+    constants, right = [], perturbation.calibrate_objective
     without_words_on_noise(patch)
     patch.setattr(count, "TwoSidedGeometric", functools.partial(Fixed, noise=noise))
-    patch.setattr(objective, "calibrate", lambda *args, **kw: constants.append(right(*args, **kw)) or constants[-1])
+    patch.setattr(
+        perturbation, "calibrate_objective", lambda *args, **kw: constants.append(right(*args, **kw)) or constants[-1]
+    )
 
     def look():
         study, model = MODELS[kind](private)
@@ -272,8 +274,10 @@ def test_constants_do_not_depend_on_the_table(kind):
     query = asked(MODELS[kind](FRAMES[kind](3))[1], NOISY)
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        right = objective.calibrate
-        patch.setattr(objective, "calibrate", lambda *args, **kw: found.append(right(*args, **kw)) or found[-1])
+        right = perturbation.calibrate_objective
+        patch.setattr(
+            perturbation, "calibrate_objective", lambda *args, **kw: found.append(right(*args, **kw)) or found[-1]
+        )
         releases = [MODELS[kind](FRAMES[kind](rows))[0].site.answer(query) for rows in (1, 97, 1500)]
     assert len(found) == 3
     assert found[0] == found[1] == found[2]
@@ -451,7 +455,9 @@ def doubled(right):
 def test_the_noise_is_half_that_of_an_exchange(regime):
     query = make_query(**(regime | {"ridge": 2 * FREE}))
     loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
-    half, whole = (objective.calibrate(query, loss, records=9, relation=relation) for relation in (ADD, REPLACE))
+    half, whole = (
+        perturbation.calibrate_objective(query, loss, records=9, relation=relation) for relation in (ADD, REPLACE)
+    )
     assert 2 * half.sensitivity.value == whole.sensitivity.value
     assert half.sensitivity.relation is ADD
     assert float(half.noise_rate / whole.noise_rate) == pytest.approx(2.0, rel=1e-3)
@@ -469,9 +475,9 @@ def test_the_cheap_ridge_of_an_exchange_is_free_where_one_comes_or_goes():
     """8 beta / epsilon makes the determinant free under replace-one, 4 beta / epsilon under the other relation."""
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=CHEAP * 1.005)
     loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
-    spent = float(objective.calibrate(query, loss, records=9, relation=ADD).noise_rate)
+    spent = float(perturbation.calibrate_objective(query, loss, records=9, relation=ADD).noise_rate)
     assert spent == pytest.approx(0.999, rel=1e-3)
-    dear = 2.0 * float(objective.calibrate(query, loss, records=9, relation=REPLACE).noise_rate)
+    dear = 2.0 * float(perturbation.calibrate_objective(query, loss, records=9, relation=REPLACE).noise_rate)
     assert dear < 0.99
 
 

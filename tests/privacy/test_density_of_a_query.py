@@ -9,9 +9,9 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import PerturbedObjective, perturbed_objective
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.records import geometry
 from tests import chance
 from tests.support import PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
@@ -32,7 +32,7 @@ def test_the_constants_are_those_of_a_site(formula: str, public_rows: int, weigh
     query = query_of(formula, public_rows, share=share)
     mechanism = perturbed_objective(query, largest_weight=weight)
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=3.0)
-    constants = objective.calibrate(query, person_loss, records=RECORDS)
+    constants = perturbation.calibrate_objective(query, person_loss, records=RECORDS)
     assert (mechanism.rate, mechanism.norm) == (float(constants.noise_rate), constants.sensitivity.norm)
     assert mechanism.ridge.tolist() == [float(query.ridge)] * query.model.geometry.dimension
     assert tuple(mechanism.centre.tolist()) == query.centre

@@ -12,13 +12,11 @@ import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.site import normal_sd
-from hdpstats.mechanisms.output import OutputQuery
-from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
+from hdpstats.mechanisms.perturbation.site import normal_sd
 from hdpstats.noise.exact import sqrt_up
 from hdpstats.privacy.gaussian import delta_of, fixed_sign_multiplier, objective_delta, objective_multiplier
 from hdpstats.privacy.sensitivity import Relation
@@ -210,12 +208,12 @@ def point(kind: type[ObjectiveQuery] | type[OutputQuery], *, epsilon: Fraction, 
 def test_output_noise_covers_the_solver_on_both_sides(delta: Fraction) -> None:
     query = point(OutputQuery, epsilon=Fraction(1), delta=delta)
     person_loss = regression_person_loss(query.model, SCHEMA)
-    constants = output.calibrate(query, person_loss, records=10**8, relation=Relation.REPLACE_ONE)
+    constants = perturbation.calibrate_output(query, person_loss, records=10**8, relation=Relation.REPLACE_ONE)
     solved, lattice = 2 * constants.effort.radius, constants.grid * sqrt_up(Fraction(person_loss.dimension))
     assert solved > 0
     assert constants.sensitivity.value == 2 * person_loss.euclidean_bound / query.ridge + solved + lattice
     with pytest.raises(MechanismError, match="use a larger ridge"):
-        output.calibrate(query, person_loss, records=10**18, relation=Relation.REPLACE_ONE)
+        perturbation.calibrate_output(query, person_loss, records=10**18, relation=Relation.REPLACE_ONE)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(40), Fraction(900)])
@@ -224,7 +222,7 @@ def test_smoothing_s_factor_on_delta_is_paid_for(epsilon: Fraction, relation: Re
     # Around an exact minimiser that keeps delta, smoothing by e on both sides keeps exp(e / 2) delta.
     query = point(ObjectiveQuery, epsilon=epsilon, delta=Fraction(1, 10**6))
     person_loss = regression_person_loss(query.model, SCHEMA)
-    constants = objective.calibrate(query, person_loss, records=100, relation=relation)
+    constants = perturbation.calibrate_objective(query, person_loss, records=100, relation=relation)
     event, smoothing = constants.events
     persons, jacobian = relation.persons_changed, person_loss.jacobian(query.ridge)
     multiplier = persons * person_loss.euclidean_bound / constants.perturbation.sd
@@ -239,4 +237,4 @@ def test_smoothing_s_factor_on_delta_is_paid_for(epsilon: Fraction, relation: Re
 def test_an_epsilon_of_which_no_delta_is_left_is_refused() -> None:
     query = point(ObjectiveQuery, epsilon=Fraction(1000), delta=Fraction(1, 10**6))
     with pytest.raises(MechanismError, match="delta"):
-        objective.calibrate(query, regression_person_loss(query.model, SCHEMA), records=100)
+        perturbation.calibrate_objective(query, regression_person_loss(query.model, SCHEMA), records=100)

@@ -14,8 +14,7 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, MechanismError, SiteError
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.output import OutputQuery
+from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source

@@ -22,8 +22,7 @@ from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel,
 from hdpstats.mechanisms.importance_weights import site as importance
 from hdpstats.mechanisms.importance_weights.coding import extent
 from hdpstats.mechanisms.minimiser import certified, effort_of
-from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.output import site as output
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.sensitivity import Relation, rank_one_jacobian
 from hdpstats.records.geometry import Geometry, Source, mallows_weights
 from hdpstats.schema.columns import Categorical, Continuous
@@ -89,7 +88,7 @@ def weigher(coding):
 
 def mechanism_of(query, person_loss, records=RECORDS):
     """What the density of the perturbed minimiser is made of."""
-    constants = objective.calibrate(query, person_loss, records=records)
+    constants = perturbation.calibrate_objective(query, person_loss, records=records)
     mechanism = PerturbedObjective(
         loss=LogisticLoss(),
         ridge=np.full(query.dimension, float(query.ridge)),
@@ -212,7 +211,9 @@ def test_minimisers_of_neighbours_lie_within_the_sensitivity_and_beyond_the_long
     query = replace(asked(coding, ridge=3, perturbs="output"), schema_sha256=schema.sha256, public_sha256=public.sha256)
     site_facts = SiteFacts(schema=schema, relation=Relation.REPLACE_ONE, records=1000, public={public.sha256: public})
     person_loss = importance.density_ratio_person_loss(query.model, site_facts, public=public)
-    claimed = float(output.calibrate(query, person_loss, records=1000, relation=Relation.REPLACE_ONE).sensitivity.value)
+    claimed = float(
+        perturbation.calibrate_output(query, person_loss, records=1000, relation=Relation.REPLACE_ONE).sensitivity.value
+    )
     assert claimed == pytest.approx(math.sqrt(8) / 3, rel=1e-6)
     found = [computed(query, person_loss, u=[1.0] * 999 + [-1.0], v=[0.0] * 999 + [last]) for last in (-1.0, 1.0)]
     realised = float(np.linalg.norm(found[0] - found[1]))

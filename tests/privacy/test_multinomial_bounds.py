@@ -11,10 +11,10 @@ from scipy.optimize import minimize
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.losses import multinomial
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss import multinomial as mechanism
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, whiten
@@ -171,7 +171,7 @@ def worst(query: ObjectiveQuery, rate: float, *, alone: bool = False) -> float:
 @pytest.mark.parametrize("ridge", [3.0, 30.0])
 def test_no_neighbours_lose_more_than_was_promised(ridge: float) -> None:
     query = query_of(ridge=ridge)
-    rate = float(objective.calibrate(query, person_loss_of(query.model), records=1).noise_rate)
+    rate = float(perturbation.calibrate_objective(query, person_loss_of(query.model), records=1).noise_rate)
     loss = worst(query, rate)
     assert 0.5 < loss <= 0.999
 
@@ -179,14 +179,16 @@ def test_no_neighbours_lose_more_than_was_promised(ridge: float) -> None:
 def test_nor_where_one_is_added_or_removed() -> None:
     query = query_of(ridge=10.0)
     relation = Relation.ADD_OR_REMOVE_ONE
-    rate = float(objective.calibrate(query, person_loss_of(query.model), records=1, relation=relation).noise_rate)
+    rate = float(
+        perturbation.calibrate_objective(query, person_loss_of(query.model), records=1, relation=relation).noise_rate
+    )
     assert 0.6 < worst(query, rate, alone=True) <= 0.999
 
 
 def test_a_score_of_half_its_length_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mechanism, "steepest", lambda others: multinomial.steepest(others) / 2)
     query = query_of(ridge=30.0)
-    rate = float(objective.calibrate(query, person_loss_of(query.model), records=1).noise_rate)
+    rate = float(perturbation.calibrate_objective(query, person_loss_of(query.model), records=1).noise_rate)
     assert worst(query, rate) > 1.0
 
 
@@ -194,7 +196,9 @@ def test_a_determinant_that_is_not_paid_for_would_be_noticed(monkeypatch: pytest
     monkeypatch.setattr(MultinomialPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     query = query_of(ridge=0.4)
     relation = Relation.ADD_OR_REMOVE_ONE
-    rate = float(objective.calibrate(query, person_loss_of(query.model), records=1, relation=relation).noise_rate)
+    rate = float(
+        perturbation.calibrate_objective(query, person_loss_of(query.model), records=1, relation=relation).noise_rate
+    )
     assert worst(query, rate, alone=True) > 1.0
 
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.noise import RoundedNormal
 from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import Relation
@@ -104,7 +104,7 @@ def rows(*points: tuple[float, ...], dimension: int = 1) -> Periods:
 
 def calibrated(query: ObjectiveQuery, person_loss: PersonLoss, relation: Relation) -> tuple[float, float]:
     """Return the standard deviation of the noise and the epsilon of its event."""
-    constants = objective.calibrate(query, person_loss, records=5, relation=relation)
+    constants = perturbation.calibrate_objective(query, person_loss, records=5, relation=relation)
     event = constants.events[0]
     assert event.ran is MechanismName.GAUSSIAN_OBJECTIVE
     assert event.delta == query.delta
@@ -156,8 +156,8 @@ def test_no_replacement_exceeds_the_delta() -> None:
 
 
 def test_a_smaller_standard_deviation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = objective.normal_sd
-    monkeypatch.setattr(objective, "normal_sd", lambda *args, **kwargs: right(*args, **kwargs) * Fraction(7, 10))
+    right = perturbation.normal_sd
+    monkeypatch.setattr(perturbation, "normal_sd", lambda *args, **kwargs: right(*args, **kwargs) * Fraction(7, 10))
     assert worst_regression(regression(ridge=500.0, centre=(30.0,)), ADD) > 1.5
     assert worst_replacement() > 1.5
 

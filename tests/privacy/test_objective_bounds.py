@@ -16,10 +16,10 @@ from hdpstats.audit.density import k_norm
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import PointCalibration
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss import regression
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.records import geometry as rows_of_geometry
@@ -68,7 +68,7 @@ def make_query(
 def calibrate(query: ObjectiveQuery, *, weight: float = 1.0) -> PointCalibration:
     """Return the constants that a site fixes where case weights are declared to be at most ``weight``."""
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=0.0)
-    return objective.calibrate(query, person_loss, records=3)
+    return perturbation.calibrate_objective(query, person_loss, records=3)
 
 
 def problem_of(query: ObjectiveQuery, calibration: PointCalibration) -> LinearObjective:

@@ -20,10 +20,10 @@ from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.hybrid_weights import CurveQuery
 from hdpstats.mechanisms.hybrid_weights import curve_site as curve
 from hdpstats.mechanisms.minimiser import certified, effort_of
-from hdpstats.mechanisms.output import OutputQuery
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import OutputQuery
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, leverage_at, mallows_weights
 from hdpstats.records.model import MultinomialModel, RegressionModel

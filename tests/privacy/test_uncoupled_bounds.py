@@ -13,9 +13,9 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.audit import PerturbedObjective, perturbed_objective, worst_neighbours
 from hdpstats.losses import BoundedSquares, ExponentialTimes, HuberLoss, PoissonLoss, SmoothedQuantile, Tabulated
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 

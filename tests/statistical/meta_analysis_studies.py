@@ -13,9 +13,9 @@ from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.released import estimates
 from hdpstats.losses.options import Logistic
-from hdpstats.mechanisms.objective import ObjectiveRelease
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
+from hdpstats.mechanisms.perturbation import ObjectiveRelease
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.models.points import noise_of
 from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution
@@ -103,7 +103,9 @@ def _released(
     n = len(y)
     query = spec.ask(epsilon=Fraction(str(epsilon)), records=n, share=Fraction(0), replicate=1)
     person_loss = spec.person_loss(query.model)
-    rate = float(objective.calibrate(query, person_loss, records=n, relation=Relation.REPLACE_ONE).noise_rate)
+    rate = float(
+        perturbation.calibrate_objective(query, person_loss, records=n, relation=Relation.REPLACE_ONE).noise_rate
+    )
     distribution = NoiseDistribution(norm=person_loss.norm, dimension=person_loss.dimension, rate=rate)
     rows, D = whiten(query.model.geometry, np.column_stack([np.ones(n), X])), person_loss.dimension
     people = RegressionPeople(loss=spec.loss, X=rows.X, y=y, weights=rows.weights, offset=np.zeros(n))

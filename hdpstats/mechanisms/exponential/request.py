@@ -14,8 +14,8 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.exponential.site import LARGEST_CONDITION, acceptance_of, least_proposals
-from hdpstats.mechanisms.objective import ObjectiveQuery
 from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.model import HazardModel
 

@@ -37,8 +37,7 @@ from hdpstats.mechanisms.importance_weights.coding import (
     prior_of,
 )
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
-from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE, normal_sd
-from hdpstats.mechanisms.output.site import noise_variance
+from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE, noise_variance, normal_sd
 from hdpstats.noise.distributions import NoiseDistribution, lattice
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry

@@ -31,7 +31,7 @@ A private row with a missing cell has the weight 0: ``t`` is 0, which the bounds
 **Half of it.** `PersonLoss.gradient_bound` is what one person moves on his own, half of what a replaced one moves. Take
 a public constant ``g`` off every person's gradient: the objective changes by the public function :math:`n_D g'\beta`,
 which neighbours share. With half the distance as `gradient_bound`, twice that is the distance that the proofs use
-(`hdpstats.mechanisms.objective.site`, `hdpstats.mechanisms.output.site`); they use no other property of it under
+(`hdpstats.mechanisms.perturbation.site`); they use no other property of it under
 ``replace_one``.
 
 **Determinant.** A person's Hessian :math:`w \sigma (1 - \sigma) x x'` has rank one and a trace of at most a quarter of
@@ -61,10 +61,9 @@ from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts, check_one_row
 from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights.coding import Extent, coded_rows, extent
-from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.noise.exact import round_down
 from hdpstats.privacy.sensitivity import (
     BallNorm,
@@ -227,8 +226,8 @@ def prepare(query: ImportanceWeightsQuery, site_facts: SiteFacts) -> Prepared:
     """Fix the constants of a density ratio at a site, or refuse what the proof does not cover."""
     person_loss = density_ratio_person_loss(query.model, site_facts, public=site_facts.table(query.public_sha256))
     if query.perturbs == "output":
-        return output.prepare(query, person_loss, site_facts)
-    return objective.prepare(query, person_loss, site_facts)
+        return perturbation.prepare_output(query, person_loss, site_facts)
+    return perturbation.prepare_objective(query, person_loss, site_facts)
 
 
 def density_ratio_person_loss(

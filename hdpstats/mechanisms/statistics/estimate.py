@@ -48,7 +48,7 @@ from hdpstats.mechanisms.statistics import (
     SufficientStatistics,
     out_of_units,
 )
-from hdpstats.mechanisms.subsample import SubsampleRelease
+from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
@@ -120,6 +120,7 @@ class _Found:
 
 def from_statistics(
     family: Family,
+    _: Sequence[StatisticsQuery],
     releases: Sequence[StatisticsRelease],
     *,
     people: Sequence[tuple[int, float]],
@@ -158,10 +159,10 @@ def from_statistics(
 
 def from_blocks(
     family: Family,
+    queries: Sequence[SubsampleQuery],
     releases: Sequence[SubsampleRelease],
     *,
-    people: Sequence[int],
-    boxes: Sequence[Sequence[Interval]],
+    people: Sequence[tuple[int, float]],
     ranges: Sequence[Interval],
     sha256: str,
 ) -> Estimates:
@@ -173,15 +174,15 @@ def from_blocks(
     """
     answers = [
         _Answer(
-            values=out_of_units(each.units, box, count=each.blocks),
-            distribution=noise_distribution(box, rate=each.noise_rate, count=each.blocks),
-            counting=np.zeros(len(box)),
+            values=out_of_units(each.units, query.box, count=each.blocks),
+            distribution=noise_distribution(query.box, rate=each.noise_rate, count=each.blocks),
+            counting=np.zeros(len(query.box)),
             records=number,
             loss=loss_of_blocks(number / each.blocks),
             sha256=each.sha256,
-            edges=box,
+            edges=query.box,
         )
-        for each, box, number in zip(releases, boxes, people, strict=True)
+        for query, each, (number, _) in zip(queries, releases, people, strict=True)
     ]
     reading = _Reading(
         family=family,
@@ -366,22 +367,10 @@ def _ask(_: SufficientStatistics, task: DistributionTask) -> StatisticsQuery:
     )
 
 
-def _read(
-    family: Family,
-    _: Sequence[StatisticsQuery],
-    releases: Sequence[StatisticsRelease],
-    *,
-    people: Sequence[tuple[int, float]],
-    ranges: Sequence[Interval],
-    sha256: str,
-) -> Estimates:
-    return from_statistics(family, releases, people=people, ranges=ranges, sha256=sha256)
-
-
 METHOD: Final = DistributionMethod(
     words=lambda _: "noisy sufficient statistics (Chen and Sung, algorithm 3)",
     ask=_ask,
-    read=_read,
+    read=from_statistics,
     predicted=predicted,
 )
 """How noisy sufficient statistics fit a distribution."""

@@ -39,7 +39,7 @@ whether a column of the schema has a name of its own for every person cannot be 
 for the whole vector, once, not once per block. Independent Laplace noise with the Euclidean diameter of the box as its
 scale, as a vector is printed, is only :math:`\sqrt d \epsilon`-DP.
 
-**How many blocks.** For a scalar, the mean squared error is, to first order,
+**How many blocks.** The query follows from public facts. For a scalar, the mean squared error is, to first order,
 
 .. math:: \frac{1}{n I} + \frac{2 \Lambda^2}{k^2 \epsilon^2} + \frac{C k^3}{n^3},
 
@@ -56,18 +56,20 @@ A. Smith (2008), Efficient, differentially private point estimators. W.-N. Chen,
 parameter estimation from distributed sources.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses.families import Family, corrected
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import DistributionMethod, DistributionTask, Prepared, SiteFacts
 from hdpstats.mechanisms.statistics import UNITS, in_units
+from hdpstats.mechanisms.statistics.estimate import from_blocks, inside
 from hdpstats.mechanisms.statistics.site import family_at
-from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
+from hdpstats.mechanisms.subsample import SubsampleAggregate, SubsampleQuery, SubsampleRelease
 from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.knorm import BoxNoise
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
@@ -222,3 +224,73 @@ def optimal_blocks(
     ratio = float(np.mean((widths / spreads) ** 2))
     best = (2.0 * box_variance(len(widths), epsilon) * ratio * float(records) ** 3 / (3.0 * parties)) ** 0.2
     return int(max(1, min(round(best), records // FEWEST_IN_BLOCK)))
+
+
+ROUNDS = 50
+"""Of the search for the number of blocks, which decides how wide a window is, which decides the number."""
+
+
+def query_of_blocks(options: SubsampleAggregate, task: DistributionTask) -> SubsampleQuery:
+    """Return the query of a fit by blocks: on the ranges, or on a window around the public estimate."""
+    by, records = "rows" if task.unit is None else "persons", task.records
+    place = inside(task.guess, task.ranges, records=records)
+    spreads = np.sqrt(np.diag(np.linalg.inv(task.family.information(place))))
+    ranges = np.array(task.ranges, dtype=np.float64).T
+
+    def box(blocks: int) -> FloatArray:
+        if not task.public or options.window is None:
+            return ranges
+        half = options.window * spreads * np.sqrt(blocks / records + 1.0 / task.public)
+        return np.asarray(np.clip([place - half, place + half], ranges[0], ranges[1]))
+
+    def best(blocks: int) -> int:
+        (lower, upper), parties = box(blocks), task.people / records
+        epsilon = float(task.epsilon) / blocks_of_neighbours(by)
+        return optimal_blocks(records, epsilon=epsilon, widths=upper - lower, spreads=spreads, parties=parties)
+
+    if options.blocks is not None and options.blocks > records:
+        raise MechanismError(f"blocks must be at most {records}, the people at a site, not {options.blocks}")
+    blocks = options.blocks or 1
+    for _ in range(0 if options.blocks else ROUNDS):
+        blocks = best(blocks)
+    return SubsampleQuery(
+        column=task.column,
+        family=task.family.name,
+        box=tuple((float(low), float(high)) for low, high in box(blocks).T),
+        blocks=blocks,
+        by=by,
+        epsilon=task.epsilon,
+        schema_sha256=task.schema_sha256,
+        replicate=task.replicate,
+    )
+
+
+def _words(releases: Sequence[SubsampleRelease]) -> str:
+    """Return how many blocks there were at a site, and how small."""
+    low, high = min(each.blocks for each in releases), max(each.blocks for each in releases)
+    fewest, number = min(each.records // each.blocks for each in releases), low if low == high else f"{low} to {high}"
+    return f"subsample and aggregate (Chen and Sung, algorithm 1), {number} blocks of {fewest} people or more"
+
+
+def _check(row_order: str, unit: str | None) -> None:
+    if unit is None:
+        check_order(row_order)
+
+
+def _expected(query: SubsampleQuery, place: FloatArray, site_facts: SiteFacts) -> SubsampleRelease:
+    """Return what a site would release but for the noise, where the estimate of every block is a place (d,)."""
+    prepared, (lower, upper) = prepare(query, site_facts), np.array(query.box).T
+    share = np.clip((place - lower) / (upper - lower), 0.0, 1.0)
+    return SubsampleRelease(
+        units=tuple(np.rint(query.blocks * share * UNITS).astype(np.int64).tolist()),
+        noise_rate=float(prepared.noise.rate),
+        records=prepared.records,
+        blocks=query.blocks,
+        events=prepared.events,
+    )
+
+
+METHOD: Final = DistributionMethod(
+    words=_words, ask=query_of_blocks, read=from_blocks, check=_check, expected=_expected
+)
+"""How blocks of people fit a distribution."""

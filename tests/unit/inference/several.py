@@ -7,8 +7,8 @@ import numpy as np
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective
 from hdpstats.inference.released import estimates
-from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
-from hdpstats.mechanisms.objective.request import noise_distribution
+from hdpstats.mechanisms.perturbation import ObjectiveQuery, ObjectiveRelease
+from hdpstats.mechanisms.perturbation.request import noise_distribution
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 

@@ -17,7 +17,7 @@ from hdpstats.inference.information import (
     draw_jointly,
 )
 from hdpstats.inference.released import ALL_UNCLEAR, NOT_RELEASED, TOGETHER, UNCLEAR, UNCLEAR_SOMEWHERE, assumed
-from hdpstats.mechanisms.objective.request import noise_distribution
+from hdpstats.mechanisms.perturbation.request import noise_distribution
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm
 from tests.unit.inference.several import BOX, part, read

@@ -16,10 +16,10 @@ from hdpstats.inference.information import InObjective
 from hdpstats.inference.pooling import SCALE
 from hdpstats.inference.released import ALL_UNCLEAR, NOT_RELEASED, estimates
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
-from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.request import noise_distribution
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery, ObjectiveRelease
+from hdpstats.mechanisms.perturbation import site as perturbation
+from hdpstats.mechanisms.perturbation.request import noise_distribution
 from hdpstats.noise.distributions import ball_variance, cylinder_variance
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.geometry import Geometry, from_box, whiten
@@ -309,7 +309,7 @@ def test_calibrated_noise_is_what_inference_assumes():
     """Exact tails of the noise's norm, Gamma(D): 1e-9; noise 1.5 times too small or too large passes with no more."""
     public = public_side()
     query = query_of(public.geometry, centre=public.centre, ridge=200.0)
-    constants = objective.calibrate(
+    constants = perturbation.calibrate_objective(
         query, RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0), records=10
     )
     drawn = np.array([[float(value) for value in constants.perturbation.draw()] for _ in range(400)])

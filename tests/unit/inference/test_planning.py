@@ -11,7 +11,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.inference.information import InObjective
 from hdpstats.inference.pooling import expected_covariance
 from hdpstats.inference.sandwich import averaged, of_point, predicted_errors
-from hdpstats.mechanisms.objective.request import noise_distribution
+from hdpstats.mechanisms.perturbation.request import noise_distribution
 from tests.unit.inference.sides import BETA, public_side
 
 SCHEMA = hdp.Schema(

@@ -9,14 +9,14 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.objective import ObjectivePerturbation, ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.regression import (
     RegressionPeople,
     RegressionPersonLoss,
     regression_person_loss,
     score_norm,
 )
+from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.registry import named
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.budget import MechanismName, total
@@ -46,7 +46,7 @@ def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(
 
 def calibrate(query, *, records=1000, weight=1.0, offset=0.0, relation=Relation.REPLACE_ONE):
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=offset)
-    return objective.calibrate(query, person_loss, records=records, relation=relation)
+    return perturbation.calibrate_objective(query, person_loss, records=records, relation=relation)
 
 
 CASES = [
@@ -202,7 +202,7 @@ def test_a_loss_without_coupling_pays_for_its_determinant_and_says_so():
     squares = replace(query, model=replace(query.model, loss="squares"))
     bought = calibrate(squares)
     person_loss = RegressionPersonLoss(model=squares.model, largest_weight=1.0, largest_offset=0.0)
-    epsilon = query.epsilon * (1 - query.hessian_share - objective.SMOOTHING_SHARE)
+    epsilon = query.epsilon * (1 - query.hessian_share - perturbation.SMOOTHING_SHARE)
     paid = math.log1p(float(person_loss.trace / query.ridge))
     assert float(bought.noise_rate) == pytest.approx((float(epsilon) - paid) / 2.0, rel=1e-6)
     assert bought.events[0].ran is MechanismName.OBJECTIVE_DETERMINANT

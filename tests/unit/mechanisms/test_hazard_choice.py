@@ -2,7 +2,7 @@
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.objective import hazard_request as hazard_objective
+from hdpstats.mechanisms.perturbation import hazard_request as hazard_objective
 
 SCHEMA = hdp.Schema(
     age=hdp.Continuous(20, 90, complete=True),

@@ -10,9 +10,9 @@ import pytest
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import certified
-from hdpstats.mechanisms.output import OutputQuery
-from hdpstats.mechanisms.output import site as output
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import OutputQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.noise import BallNoise, RoundedNormal
 from hdpstats.privacy.budget import MechanismName, as_pair, total
 from hdpstats.privacy.gaussian import delta_of
@@ -36,7 +36,7 @@ def person_loss_for(query, weight=1.0):
 
 
 def calibrate(query, *, weight=1.0, relation=Relation.REPLACE_ONE, records=RECORDS):
-    return output.calibrate(query, person_loss_for(query, weight), records=records, relation=relation)
+    return perturbation.calibrate_output(query, person_loss_for(query, weight), records=records, relation=relation)
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -118,7 +118,7 @@ def test_no_neighbours_are_farther_apart_and_some_almost_are():
 def test_persons_of_hazard_models_move_the_minimiser_within_the_bound(relation):
     regime = Regime(radius=2.0, total=2.0, relation=relation, ridge=1.0)
     query = OutputQuery.from_dict(regime.query.to_dict() | {"kind": OutputQuery.kind})
-    constants = output.calibrate(query, regime.person_loss, records=9, relation=relation)
+    constants = perturbation.calibrate_output(query, regime.person_loss, records=9, relation=relation)
     rng = np.random.default_rng(3)
     people, still = pool(regime, rng, size=30), (Fraction(0),) * regime.model.dimension
     largest = 0.0
@@ -208,7 +208,8 @@ def test_variances_are_those_of_the_noise():
         query = asked(ridge=5.0, delta=delta)
         constants, person_loss = calibrate(query), person_loss_for(query)
         found = (
-            output.noise_variance(person_loss, epsilon=Fraction(1), delta=delta, relation=Relation.REPLACE_ONE) / 25.0
+            perturbation.noise_variance(person_loss, epsilon=Fraction(1), delta=delta, relation=Relation.REPLACE_ONE)
+            / 25.0
         )
         if delta:
             assert found == pytest.approx(float(constants.noise_sd) ** 2, rel=1e-6)

@@ -6,10 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.output import site as output
-from hdpstats.mechanisms.output.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import site as perturbation
+from hdpstats.mechanisms.perturbation.request import choose_output, with_normal_noise
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import Relation
 from tests.unit.mechanisms.test_public_side import query_for, side
@@ -50,7 +49,9 @@ def test_the_ridge_minimises_the_predicted_error(known, epsilon):
         v, missed = (np.ones(D) if public.fit is None else np.diag(public.fit.covariance)), 0.3
 
     def error(ridge):
-        constants = output.calibrate(replace(found, ridge=Fraction(ridge)), person_loss, records=2000, relation=REPLACE)
+        constants = perturbation.calibrate_output(
+            replace(found, ridge=Fraction(ridge)), person_loss, records=2000, relation=REPLACE
+        )
         variance = (D + 1.0) / float(constants.noise_rate) ** 2
         unshrunk = variance * (1.0 + ridge / h) ** 2
         return np.mean(unshrunk + (missed * ridge / (ridge + h)) ** 2 * v)
@@ -74,14 +75,14 @@ def test_a_delta_is_used_where_normal_noise_is_smaller():
     assert loose.delta == LOOSE
     person_loss = person_loss_of(loose)
     pure, normal = (
-        output.noise_variance(person_loss, epsilon=Fraction(1), delta=delta, relation=REPLACE)
+        perturbation.noise_variance(person_loss, epsilon=Fraction(1), delta=delta, relation=REPLACE)
         for delta in (Fraction(0), LOOSE)
     )
     assert normal < pure
 
 
 def pure_variance(query, person_loss):
-    rate = objective.calibrate(query, person_loss, records=2000).noise_rate
+    rate = perturbation.calibrate_objective(query, person_loss, records=2000).noise_rate
     return float(
         np.mean(NoiseDistribution(norm=person_loss.norm, dimension=person_loss.dimension, rate=float(rate)).variance)
     )
@@ -97,8 +98,10 @@ def test_normal_noise_in_the_objective_is_taken_where_it_is_smaller(public):
     assert found.delta == LOOSE
     assert found.ridge >= query.ridge
     assert replace(found, ridge=query.ridge, delta=Fraction(0)) == query
-    sd = float(objective.calibrate(found, person_loss, records=2000).perturbation.sd)
+    sd = float(perturbation.calibrate_objective(found, person_loss, records=2000).perturbation.sd)
     assert sd**2 < variance
     # The ridge leaves most of the noise of a free determinant.
-    free = objective.calibrate(replace(found, ridge=found.ridge * 2**20), person_loss, records=2000).perturbation.sd
+    free = perturbation.calibrate_objective(
+        replace(found, ridge=found.ridge * 2**20), person_loss, records=2000
+    ).perturbation.sd
     assert sd <= float(free) / 0.97 * (1.0 + 1e-6)

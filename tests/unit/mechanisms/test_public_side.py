@@ -10,9 +10,10 @@ import pytest
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.outcome import Response
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.request import (
+from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
+from hdpstats.mechanisms.perturbation.request import (
     CHEAP,
     FREE,
     RegressionPrice,
@@ -20,8 +21,7 @@ from hdpstats.mechanisms.objective.request import (
     choose,
     noise_distribution,
 )
-from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.fit import public_rows, whitened_public
 from hdpstats.records.geometry import Source
@@ -97,7 +97,7 @@ def price_of(rate):
 
 def calibrate(query, *, records=1000, weight=1.0, relation=Relation.REPLACE_ONE):
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=weight, largest_offset=0.0)
-    return objective.calibrate(query, person_loss, records=records, relation=relation)
+    return perturbation.calibrate_objective(query, person_loss, records=records, relation=relation)
 
 
 def test_public_rows_are_complete_and_within_the_bounds():

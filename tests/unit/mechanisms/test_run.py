@@ -9,9 +9,9 @@ import pytest
 
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import LinearObjective, Solution, accelerated
@@ -45,7 +45,7 @@ def make_rows(query, n=120):
 
 def calibrate(query, *, records=120):
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
-    return objective.calibrate(query, person_loss, records=records)
+    return perturbation.calibrate_objective(query, person_loss, records=records)
 
 
 def truth(query, rows):

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.mechanisms.objective import ObjectiveRelease
-from hdpstats.mechanisms.objective.site import smoothing_distribution, smoothing_noise, widest_smoothing
+from hdpstats.mechanisms.perturbation import ObjectiveRelease
+from hdpstats.mechanisms.perturbation.site import smoothing_distribution, smoothing_noise, widest_smoothing
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 
 EPSILON = Fraction(1, 1000)

@@ -12,8 +12,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.audit import observe
 from hdpstats.mechanisms.importance_weights import ColumnBox
-from hdpstats.mechanisms.objective import ObjectiveRelease
-from hdpstats.mechanisms.output import OutputRelease
+from hdpstats.mechanisms.perturbation import ObjectiveRelease, OutputRelease
 from hdpstats.models.importance_weights import importance_weights
 from hdpstats.records.geometry import Geometry
 from hdpstats.results.weighted_sample import WeightedSample

@@ -8,8 +8,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.objective import ObjectiveQuery
-from hdpstats.mechanisms.output import OutputQuery, OutputRelease
+from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery, OutputRelease
 from hdpstats.privacy.budget import MechanismName
 from tests.support import CORNERS, people, replaced
 from tests.support import SCHEMA as CELLS

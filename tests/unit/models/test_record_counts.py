@@ -6,7 +6,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.objective import site as objective
+from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.models.site_records import LEAST_SHARE, MOST_SHARE, left_for_fit, share_of_count
 from hdpstats.privacy.sensitivity import Relation
 from tests.support import FORMULA, PUBLIC_ROWS, SCHEMA, people
@@ -75,13 +75,13 @@ def test_a_plan_is_for_the_declared_number_and_says_so():
 
 
 def test_a_plan_is_for_what_is_left_and_for_half_the_noise(monkeypatch):
-    asked, right = [], objective.calibrate
+    asked, right = [], perturbation.calibrate_objective
 
     def calibrate(query, *args, **options):
         asked.append((query.epsilon, options["relation"]))
         return right(query, *args, **options)
 
-    monkeypatch.setattr(objective, "calibrate", calibrate)
+    monkeypatch.setattr(perturbation, "calibrate_objective", calibrate)
     here = planned(relation="add_or_remove_one", n_max=900).plan(1.0, describe=False)
     there = planned().plan(1.0, n=900, describe=False)
     assert asked == [(Fraction(49, 50), ADD), (Fraction(1), REPLACE)]

@@ -7,7 +7,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.objective import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.records.several import SitesQuery, SitesRelease
 from tests.support import FORMULA, SCHEMA, people
 

@@ -8,8 +8,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference.information import InObjective, OnMinimiser, Smoothed
-from hdpstats.mechanisms.objective import site as objective
-from hdpstats.mechanisms.objective.site import smoothing_distribution, widest_smoothing
+from hdpstats.mechanisms.perturbation import site as perturbation
+from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.model import predict
 from hdpstats.models.points import ask_objective, noise_of, read_points
 from hdpstats.models.private_result import Contribution, Contributions
@@ -74,7 +74,7 @@ def test_with_a_million_people_and_no_public_rows_smoothing_is_larger_than_sampl
     spec = logit(study(100, public=0))._spec
     query = ask_objective(spec, hdp.mechanisms.ObjectivePerturbation(), asked(1.0), records=LARGE)
     person_loss = spec.person_loss(query.model)
-    constants = objective.calibrate(query, person_loss, records=LARGE, relation=spec.study.relation)
+    constants = perturbation.calibrate_objective(query, person_loss, records=LARGE, relation=spec.study.relation)
     H = LARGE * 0.2 * np.eye(person_loss.dimension)  # curvature of the order that rows of unit variance have
     exact = OnMinimiser(
         distribution=smoothing_distribution(constants.noise, constants.grid), ridge=float(query.ridge)
@@ -89,7 +89,7 @@ def test_with_a_million_people_and_no_public_rows_smoothing_is_larger_than_sampl
 
 
 def release_of(constants, *, dimension):
-    return objective.ObjectiveRelease(
+    return perturbation.ObjectiveRelease(
         theta=(0.0,) * dimension,
         hessian=None,
         noise_rate=float(constants.noise_rate),
@@ -103,7 +103,9 @@ def release_of(constants, *, dimension):
 def test_plans_count_it_too():
     spec = logit(hdp.Study(public=frame(100), schema=SCHEMA))._spec
     query = ask_objective(spec, hdp.mechanisms.ObjectivePerturbation(), asked(1.0), records=LARGE)
-    constants = objective.calibrate(query, spec.person_loss(query.model), records=LARGE, relation=spec.study.relation)
+    constants = perturbation.calibrate_objective(
+        query, spec.person_loss(query.model), records=LARGE, relation=spec.study.relation
+    )
     T = spec.to_terms(query.model)
     smoothing = T @ np.diag(smoothing_distribution(constants.noise, constants.grid).variance) @ T.T
     predicted = predict(spec, asked(1.0), {"site": LARGE}).errors

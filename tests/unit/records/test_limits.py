@@ -20,7 +20,7 @@ from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, LossSelectionQuery, NeighboursQuery, SelectionQuery
 from hdpstats.mechanisms.hybrid_weights.site import landscape_of
-from hdpstats.mechanisms.objective import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery
 from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.noise.knorm import LARGEST_DIMENSION

@@ -24,8 +24,7 @@ from hdpstats.mechanisms.hybrid_weights import (
     SelectionRelease,
 )
 from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
-from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
-from hdpstats.mechanisms.output import OutputQuery, OutputRelease
+from hdpstats.mechanisms.perturbation import ObjectiveQuery, ObjectiveRelease, OutputQuery, OutputRelease
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.registry import FAMILIES, query_from_json, release_from_json
 from hdpstats.mechanisms.statistics import StatisticsQuery, StatisticsRelease

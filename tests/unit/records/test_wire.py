@@ -9,8 +9,7 @@ import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
-from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
-from hdpstats.mechanisms.output import OutputQuery, OutputRelease
+from hdpstats.mechanisms.perturbation import ObjectiveQuery, ObjectiveRelease, OutputQuery, OutputRelease
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import Geometry, Source, from_box

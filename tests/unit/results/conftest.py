@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.mechanisms.objective import ObjectiveQuery, ObjectiveRelease
+from hdpstats.mechanisms.perturbation import ObjectiveQuery, ObjectiveRelease
 from hdpstats.privacy.budget import Guarantee, MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import ErrorDistribution, Estimate

@@ -10,9 +10,9 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
-from hdpstats.mechanisms.objective import ObjectiveRelease
-from hdpstats.mechanisms.objective import site as objective
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
+from hdpstats.mechanisms.perturbation import ObjectiveRelease
+from hdpstats.mechanisms.perturbation.site import calibrate_objective
 from hdpstats.records.query import Query
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import LinearObjective
@@ -210,7 +210,7 @@ def test_the_gradient_does_not_depend_on_the_order_of_rows_in_any_shape():
 
 
 def test_the_solution_does_not_depend_on_the_order_of_rows_beyond_its_certificate(orders, query):
-    calibration = objective.calibrate(query, regression_person_loss(query.model, SCHEMA), records=RECORDS)
+    calibration = calibrate_objective(query, regression_person_loss(query.model, SCHEMA), records=RECORDS)
     for _ in range(5):
         perturbation = calibration.perturbation.draw()
         first, second = (minimiser.solve(query, calibration, each, perturbation=perturbation) for each in orders)

@@ -9,7 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import observe
-from hdpstats.mechanisms.objective import ObjectiveQuery
+from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from tests.support import CORNERS, seen_of_ledger

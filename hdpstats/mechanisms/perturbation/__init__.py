@@ -1,8 +1,10 @@
-"""Objective perturbation: a random linear term is added to the penalised sum of losses before it is minimised.
+"""Noise before or after the penalised sum of losses is minimised: objective and output perturbation.
 
-Guarantee: pure epsilon, or (epsilon, delta) with normal noise where that is smaller; it survives a finite solver and
-floating point. Source: Chaudhuri, Monteleoni and Sarwate (2011); Nguyen and Hui (2017), algorithm 2, corrected.
-Use: the default of every regression; at several sites without a delta. Proof: `hdpstats.mechanisms.objective.site`.
+*Objective perturbation* adds a random linear term to the sum before it is minimised. It is the default of every
+regression, and at several sites without a delta. *Output perturbation* adds noise to the certified minimiser: for
+losses that have a bounded gradient and nothing else. Guarantee: both pure epsilon, or (epsilon, delta) with normal
+noise where that is smaller; they survive a finite solver and floating point. Source: Chaudhuri, Monteleoni and Sarwate
+(2011); Nguyen and Hui (2017), algorithms 2 and 1, corrected. Proofs: `hdpstats.mechanisms.perturbation.site`.
 """
 
 from dataclasses import dataclass
@@ -63,3 +65,39 @@ class ObjectiveRelease(PointRelease):
     """The perturbed minimiser; its noise entered the objective."""
 
     kind: ClassVar[str] = "objective/1"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputPerturbation(WithHessianShare):
+    """Noise on the certified minimiser (Nguyen and Hui 2017, algorithm 1, corrected; public-whitened form).
+
+    Pure, unless a delta is offered with which normal noise is smaller. More noise than objective perturbation adds
+    wherever that has a proof; this proof asks nothing of the losses but a bounded gradient.
+
+    Parameters
+    ----------
+    se_share
+        Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian, as for `ObjectivePerturbation`.
+
+    Examples
+    --------
+    >>> OutputPerturbation().share
+    Fraction(0, 1)
+    """
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputQuery(PointQuery):
+    """Minimise the penalised objective and add noise: K-norm noise, or normal noise for a delta above 0."""
+
+    kind: ClassVar[str] = "output/1"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OutputRelease(PointRelease):
+    """The minimiser with noise."""
+
+    kind: ClassVar[str] = "output/1"

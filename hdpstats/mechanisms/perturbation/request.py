@@ -1,4 +1,7 @@
-"""The query of objective perturbation for regressions: geometry, centre and ridge, all from public facts.
+r"""The queries of objective and output perturbation: geometry, centre, ridge and kind of noise, all from public facts.
+
+Geometry and centre are the same for both. What follows is for regressions; hazards have their own
+(`hdpstats.mechanisms.perturbation.hazard_request`).
 
 **With public rows.** Whitened by them, centred at the public fit. The radius minimises the predicted mean variance of
 the whitened coefficients, ``tr H^-1 (J + B) H^-1 / D`` (``B``: covariance of the noise), over a grid around the median
@@ -18,12 +21,23 @@ the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurt
 **Losses without a coupling**, the multinomial one among them, are charged for the determinant
 (`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth of epsilon, a seventh without a
 public fit.
+
+**The ridge of output perturbation.** The noise on the minimiser has a standard deviation of ``k / lambda`` in each
+whitened direction. Unshrunk, the error of a direction with Hessian ``h`` has the variance
+
+.. math:: k^2 (1/\lambda + 1/h)^2 + \{m\, \lambda / (\lambda + h)\}^2 v
+
+beside that of sampling: the noise, unshrunk, and what unshrinking misses where ``h`` is known to a share ``m`` and the
+private coefficients lie ``v`` (a variance) from the centre. The first falls with the ridge, the second rises; the ridge
+that is chosen makes their mean over directions least. Without public curvature nothing can be unshrunk, and ``m = 1``,
+``v = 1``.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import ClassVar, TypeVar, final
 
 import numpy as np
@@ -31,10 +45,13 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import steepest, trace_bound
+from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import score_norm
+from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
+from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE, noise_variance, normal_sd
 from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.sensitivity import BallNorm
-from hdpstats.public.moments import WhitenedRows
+from hdpstats.privacy.sensitivity import BallNorm, Relation
+from hdpstats.public.moments import PublicSide, WhitenedRows
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import AnyModel
 
@@ -198,3 +215,79 @@ def _ridge(public: WhitenedRows, price: LossPrice, *, records: int) -> float:
     )
     wanted = (1.0 + noise / level) * information if public.scaled else (score + noise) / (level * spread)
     return max(least, PULL * wanted)
+
+
+MISTRUST = 0.3
+"""Share of the private curvature that public rows may miss."""
+
+RIDGES = np.geomspace(1e-4, 1e2, 241)
+"""Candidate ridges, relative to the mean curvature."""
+
+NEARLY_FREE = 0.97
+"""Share of the noise of a free determinant that the ridge leaves."""
+
+
+def choose_output(
+    query: ObjectiveQuery,
+    person_loss: PersonLoss,
+    side: PublicSide | None,
+    *,
+    records: int,
+    delta: Fraction,
+    relation: Relation,
+) -> OutputQuery:
+    """Return the query of output perturbation with the model and the centre of another query.
+
+    ``delta`` is used where normal noise is smaller than pure noise; else the query asks for pure noise.
+    """
+    epsilon = query.epsilon * (1 - query.hessian_share)
+    variances = [noise_variance(person_loss, epsilon=epsilon, delta=Fraction(0), relation=relation)]
+    if delta > 0:
+        variances.append(noise_variance(person_loss, epsilon=epsilon, delta=delta, relation=relation))
+    h, v, missed = _known(person_loss, side, records=records)
+    ridges = float(np.mean(h)) * RIDGES
+    errors = [_error(min(variances), ridge, h=h, v=v, missed=missed) for ridge in ridges.tolist()]
+    return query.asked_as(
+        OutputQuery,
+        ridge=Fraction(float(ridges[int(np.argmin(errors))])),
+        delta=delta if variances[-1] < variances[0] else Fraction(0),
+    )
+
+
+def with_normal_noise(
+    query: ObjectiveQuery, person_loss: PersonLoss, *, variance: float, delta: Fraction, relation: Relation
+) -> ObjectiveQuery:
+    """Return the query with ``delta`` where normal noise in the objective is smaller than ``variance``, else as it is.
+
+    ``variance`` is the mean over coordinates of the pure noise that the query asks for. The ridge is raised, if need
+    be, until the determinant leaves 97 % of the noise.
+    """
+    epsilon = query.epsilon * (1 - query.hessian_share - SMOOTHING_SHARE)
+    kept = delta * (1 - query.epsilon * SMOOTHING_SHARE)
+    ridge = query.ridge
+
+    def sd(ridge: Fraction) -> float:
+        return float(normal_sd(person_loss, ridge=ridge, epsilon=epsilon, delta=kept, relation=relation))
+
+    free = sd(max(query.ridge, Fraction(10**6) * person_loss.trace / epsilon))
+    if free**2 >= variance:
+        return query
+    ridge = max(ridge, Fraction(float(person_loss.trace / epsilon)))
+    while sd(ridge) > free / NEARLY_FREE:
+        ridge *= 2
+    return replace(query, ridge=ridge, delta=delta) if sd(ridge) ** 2 < variance else query
+
+
+def _known(person_loss: PersonLoss, side: PublicSide | None, *, records: int) -> tuple[FloatArray, FloatArray, float]:
+    """Return curvatures, variances about the centre, and the share of curvature that is not known."""
+    D, n = person_loss.dimension, max(records, 1)
+    if side is None:
+        return np.full(D, n * float(person_loss.trace) / (2.0 * D)), np.ones(D), 1.0
+    h = np.diag(side.moments(side.centre, records=n).H)
+    return h, np.ones(D) if side.fit is None else np.diag(side.fit.covariance), MISTRUST
+
+
+def _error(variance: float, ridge: float, *, h: FloatArray, v: FloatArray, missed: float) -> float:
+    noise = variance * (1.0 / ridge + 1.0 / h) ** 2
+    bias = (missed * ridge / (ridge + h)) ** 2 * v
+    return float(np.mean(noise + bias))

@@ -20,9 +20,9 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.objective.request import PULL, Recommended
-from hdpstats.mechanisms.objective.site import SMOOTHING_SHARE
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
+from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Recommended
+from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
@@ -41,9 +41,6 @@ REACHES = (0.4, 0.6, 0.8, 1.0, 1.3)
 
 SEARCHED = 300
 """Public people that the search looks at."""
-
-NEARLY_FREE = 0.97
-"""Share of the noise of a free determinant that the ridge leaves."""
 
 ARBITRARY = 0.85
 """The same where there is no public fit to pull to."""
