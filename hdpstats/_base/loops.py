@@ -1,4 +1,4 @@
-"""Loops over records or repetitions: whether they may stop early, and how far they are.
+r"""Loops over rows or repetitions: how they are compiled, whether they may stop early, and how far they are.
 
 **Full length.** The time of a computation must not depend on its rows. Its work is therefore bounded by public facts,
 and a service measures that bound on invented rows: it *rehearses* the computation with every loop at its full length,
@@ -7,6 +7,16 @@ and answers real requests no earlier than such a rehearsal ends. A loop that end
 
 **Progress.** A bar after a second on a terminal or in a notebook, silence elsewhere. It is for work whose length is
 public only: how many steps a solver takes on private rows depends on these.
+
+**Compiled.** What a loop computes for a row must depend on that row alone, to the last bit. So loops are compiled
+without permission to reorder, contract or approximate: in any lane of a vector, and in what is left over after the last
+full vector, each operation is that of IEEE 754, as numpy's are.
+
+**A matrix times columns** (`products`): sums stay in registers, rows are lanes of vectors. What is computed of a row is
+:math:`(\cdots((0 + a_{k0} c_0) + a_{k1} c_1) + \cdots) + a_{k,d-1} c_{d-1}`, each product and each sum rounded by
+itself (nothing is fused or reordered), in whatever lane the row is: the numbers of `numpy`, to the last bit, and of a
+row that depend on that row alone. A processor with narrower vectors takes two or four of its own for one of these, with
+the same numbers.
 """
 
 import sys
@@ -14,7 +24,16 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from hdpstats._base.typing import FloatArray
 
 T = TypeVar("T")
 _FULL: ContextVar[bool] = ContextVar("whether loops go on to their full length", default=False)
@@ -64,3 +83,185 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
+
+
+def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile a loop, once per machine where there is a place to keep compiled code, else once per process.
+
+    Without options nothing is reordered or fused: numbers are those of numpy to the last bit. Code that was kept is
+    used while the file of the loop, those of the loops that it calls and the constants that it names are as they were.
+    """
+    options = {"nogil": True, "error_model": "numpy"} | options
+    try:
+        made = numba.njit(cache=True, **options)(loop)
+        kept = made._cache._cache_file
+        kept._source_stamp = (kept._source_stamp, *_used_by(loop))
+    except (RuntimeError, AttributeError):  # no place to keep code, or a numba that keeps it otherwise
+        made = numba.njit(**options)(loop)
+    return cast("Callable[..., Any]", made)
+
+
+def _used_by(loop: Callable[..., Any]) -> Iterator[object]:
+    """Give the states of what is compiled into a loop from elsewhere: numba looks at the loop's own file only."""
+    for name in loop.__code__.co_names:
+        used: Any = loop.__globals__.get(name)
+        if isinstance(used, int | float | str):
+            yield name, used
+        elif hasattr(used, "_cache"):
+            yield name, used._cache._cache_file._source_stamp
+        elif hasattr(used, "_defn"):
+            file = Path(used._defn.__code__.co_filename).stat()
+            yield name, file.st_mtime_ns, file.st_size
+
+
+def compiled_reordered(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a loop over public rows, which may reorder its sums; infinities and NaN keep their meaning."""
+    return compiled(loop, fastmath={"reassoc", "contract", "nsz"})
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread of ours: where others compute beside, they share the processors already."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+ROUNDER = 1.5 * 2.0**52
+"""Added to a number of at most 2^51 it leaves the nearest integer (ties to even) in the last bits of the sum."""
+
+ROUNDER_BITS = int(np.float64(ROUNDER).view(np.int64))
+"""Less the bits of that sum, as an integer, they are that integer."""
+
+SMALLEST_COMPILED = 512
+"""Rows from which compiled loops are used: below, numpy is done before compiled code is loaded."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def bits_of(_typing: Any, number: Any) -> Any:  # noqa: ARG001
+    """Return the 64 bits of a double as an integer, inside a compiled loop."""
+
+    def generated(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+        return builder.bitcast(given[0], ir.IntType(64))
+
+    return types.int64(types.float64), generated
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def double_of(_typing: Any, bits: Any) -> Any:  # noqa: ARG001
+    """Return the double that has 64 bits, inside a compiled loop."""
+
+    def generated(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+        return builder.bitcast(given[0], ir.DoubleType())
+
+    return types.float64(types.int64), generated
+
+
+VECTOR = 8
+"""Doubles of a vector."""
+
+LANES = 2 * VECTOR
+"""Rows that are handled at a time: tiles must be a multiple of it."""
+
+AT_ONCE = 5
+"""Rows of the matrix that are handled at a time: ten sums, which hide each other's latency."""
+
+INTEGER, DOUBLE = ir.IntType(64), ir.DoubleType()
+DOUBLES = ir.VectorType(DOUBLE, VECTOR)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def double_at(_typing: Any, address: Any, place: Any) -> Any:  # noqa: ARG001
+    """Return the double at a place of an array that is given by its address, inside a compiled loop."""
+
+    def generated(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+        return builder.load(builder.gep(builder.inttoptr(given[0], DOUBLE.as_pointer()), [given[1]]))
+
+    return types.float64(types.int64, types.int64), generated
+
+
+def _sums(count: int) -> Callable[..., None]:
+    """Return a loop over ``d`` columns that adds ``count`` rows of the matrix for `LANES` rows.
+
+    Its arguments are addresses: of the first row of the matrix (rows of ``d`` numbers), of the first of these rows in
+    the first column, of the place for their first sum; and ``d`` and how many rows a tile has.
+    """
+
+    @intrinsic  # type: ignore[untyped-decorator]
+    def sums(_typing: Any, matrix: Any, columns: Any, out: Any, d: Any, rows: Any) -> Any:  # noqa: ARG001
+        def generated(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+            pointers = [builder.inttoptr(each, DOUBLE.as_pointer()) for each in given[:3]]
+            _generate(builder, *pointers, *given[3:], count=count)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 5), generated
+
+    found: Callable[..., None] = sums
+    return found
+
+
+def _generate(builder: Any, matrix: Any, columns: Any, out: Any, d: Any, rows: Any, *, count: int) -> None:
+    before, loop, after = builder.block, builder.append_basic_block(), builder.append_basic_block()
+    zero, one = ir.Constant(DOUBLES, [0.0] * VECTOR), ir.Constant(INTEGER, 1)
+    lines = [builder.gep(matrix, [builder.mul(d, ir.Constant(INTEGER, k))]) for k in range(count)]
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    j = builder.phi(INTEGER)
+    j.add_incoming(ir.Constant(INTEGER, 0), before)
+    halves = [[builder.phi(DOUBLES) for _ in range(2)] for _ in range(count)]
+    start = builder.gep(columns, [builder.mul(j, rows)])
+    numbers = [_vector_at(builder, start, half) for half in range(2)]
+    for line, sums in zip(lines, halves, strict=True):
+        factor = _everywhere(builder, builder.load(builder.gep(line, [j])))
+        for number, total in zip(numbers, sums, strict=True):
+            total.add_incoming(zero, before)
+            total.add_incoming(builder.fadd(total, builder.fmul(number, factor)), loop)
+    following = builder.add(j, one)
+    j.add_incoming(following, loop)
+    builder.cbranch(builder.icmp_signed("<", following, d), loop, after)
+    builder.position_at_end(after)
+    for k, sums in enumerate(halves):
+        place = builder.gep(out, [builder.mul(rows, ir.Constant(INTEGER, k))])
+        for half, total in enumerate(sums):
+            last = total.incomings[1][0]
+            builder.store(last, _pointer(builder, place, half)).align = 8
+
+
+def _pointer(builder: Any, start: Any, half: int) -> Any:
+    return builder.bitcast(builder.gep(start, [ir.Constant(INTEGER, half * VECTOR)]), DOUBLES.as_pointer())
+
+
+def _vector_at(builder: Any, start: Any, half: int) -> Any:
+    vector = builder.load(_pointer(builder, start, half))
+    vector.align = 8
+    return vector
+
+
+def _everywhere(builder: Any, number: Any) -> Any:
+    nothing, index = ir.Constant(DOUBLES, ir.Undefined), ir.IntType(32)
+    first = builder.insert_element(nothing, number, ir.Constant(index, 0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(index, VECTOR), [0] * VECTOR))
+
+
+_several, _single = _sums(AT_ONCE), _sums(1)
+
+
+@compiled
+def products(matrix: FloatArray, columns: FloatArray, out: FloatArray) -> None:
+    """Write a matrix (k, d) times columns (d, rows), d >= 1, of a tile of a multiple of `LANES` rows; C order all."""
+    k, d = matrix.shape
+    rows = columns.shape[1]
+    for i in range(0, rows, LANES):
+        first = 0
+        while first < k:
+            start = matrix.ctypes.data + 8 * first * d
+            to = out.ctypes.data + 8 * (first * rows + i)
+            if first + AT_ONCE <= k:
+                _several(start, columns.ctypes.data + 8 * i, to, d, rows)
+                first += AT_ONCE
+            else:
+                _single(start, columns.ctypes.data + 8 * i, to, d, rows)
+                first += 1

@@ -1,16 +1,34 @@
-"""The process of a site: from settings to a site that holds the rows, and from there to a service."""
+"""The process of a site: from settings to a site that holds the rows, and from there to a service.
+
+**Whether the rows may be served.** A file that is coded otherwise than its schema declares is served without an error,
+and every answer from it is wrong without a word; so is a file that was corrected, where the ledger has releases from
+the one before it. Noise does not repair either. So a site starts only if
+
+- every label is declared, a binary column holds its two values only, no column has more cells without a value than
+  `MOST_MISSING` (none where the schema declares ``complete: true``) or more cells cut at its bounds than `MOST_CUT`,
+  unless the settings acknowledge it (`hdpstats.custodian.settings.Acknowledged`);
+- the rows, as the schema admits them, and the schema are those that this version of the data set was served with
+  before. A keyed hash of them is kept beside the settings (``site.cells.json`` for ``site.yaml``), its key beside the
+  ledger's file (or beside the settings, where the ledger is in a database), each for its owner alone.
+
+All of this is between the process and its custodian, on the console: no analyst is shown it, and neither the ledger nor
+the log has it. What is said names columns and terms, no cell and no number; `hdpstats site check --rows` shows more.
+*That* a site starts depends on private rows: it says that they passed, or that the custodian acknowledged
+what they are. It is the custodian's decision, outside the guarantee of releases.
+"""
 
 import asyncio
 import ctypes
+import json
 import logging
 import resource
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 
@@ -19,15 +37,165 @@ from hdpstats.custodian import journal
 from hdpstats.custodian.account import account_for_serving, head_stores, held_open, open_account
 from hdpstats.custodian.app import application, errors_logged
 from hdpstats.custodian.credentials import Certificates, TokenVerifier
-from hdpstats.custodian.curation import check_acknowledged, check_version
 from hdpstats.custodian.exchange import Deadlines
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
-from hdpstats.custodian.reading import check_secret, check_trusted
+from hdpstats.custodian.reading import check_secret, check_trusted, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
-from hdpstats.schema.check import RowsCheck, check
+from hdpstats.ledger.location import file_of, locate
+from hdpstats.noise.exact import bits
+from hdpstats.schema.check import ColumnCheck, RowsCheck, check
+from hdpstats.schema.columns import Binary, Categorical, Column, Duration
 from hdpstats.sites import LocalSite
+
+MOST_MISSING: Final = 0.1
+"""The largest share of cells without a value in a column that the settings say nothing about."""
+
+MOST_CUT: Final = 0.2
+"""The largest share of cells cut at the bounds of a column that the settings say nothing about."""
+
+MOST_CENSORED: Final = 0.9
+"""The share of follow-up beyond the horizon, which is usual, from which it counts as cut."""
+
+FORMAT: Final = "hdpstats cells 1"
+_KEY_BYTES: Final = 32
+
+
+def check_acknowledged(found: RowsCheck, settings: SiteSettings) -> None:
+    """Refuse rows that hold what nobody declared and the settings do not acknowledge.
+
+    Raises
+    ------
+    ArgumentError
+        It names columns, and no cell or number.
+    """
+    known, dictionary = settings.acknowledged, settings.dictionary
+    empty = {name: 0.0 if column.complete else MOST_MISSING for name, column in dictionary.items()}
+    empty |= known.missing_share
+    cut = dict.fromkeys(dictionary, MOST_CUT) | known.cut_share
+    strange = [each for each in found.columns if _coded(dictionary[each.name]) and each.spellings]
+    strange = [each for each in strange if each.name not in known.undeclared_levels]
+    labels = [each.name for each in strange if each.labelled]
+    others = [each.name for each in strange if not each.labelled]
+    lacking = [each.name for each in found.columns if _without(each, dictionary[each.name]) > empty[each.name]]
+    beyond = [each.name for each in found.columns if _cut(each, dictionary[each.name]) > cut[each.name]]
+    if not (strange or lacking or beyond):
+        return
+    seen = [f"labels that are not declared in {', '.join(labels)}"] if labels else []
+    seen += [f"cells that are neither 0 nor 1 in {', '.join(others)}"] if others else []
+    seen += [f"more than {empty[name]:g} of the cells without a value in {name}" for name in lacking]
+    seen += [f"more than {cut[name]:g} of the cells cut at the bounds in {name}" for name in beyond]
+    entries = [f"undeclared_levels: [{', '.join(each.name for each in strange)}]"] if strange else []
+    entries += [
+        f"{entry}: {{{', '.join(f'{name}: SHARE' for name in names)}}}"
+        for entry, names in (("missing_share", lacking), ("cut_share", beyond))
+        if names
+    ]
+    raise ArgumentError(
+        f"data: the rows are not served: there are {'; '.join(seen)}. See hdpstats site check SITE.YAML --rows, and "
+        "correct the file or the schema. Where the rows are as they must be, write into the settings: acknowledged: "
+        f"{{{', '.join(entries)}}}",
+        argument="data",
+    )
+
+
+def _coded(column: Column) -> bool:
+    return isinstance(column, Categorical | Binary)
+
+
+def _without(found: ColumnCheck, column: Column) -> float:
+    """Return the share of cells without a value; values that are not declared are a matter of their own."""
+    return found.missing / max(found.rows, 1) if _coded(column) else found.missing_share
+
+
+def _cut(found: ColumnCheck, column: Column) -> float:
+    """Return the share of cells cut at the bounds; follow-up may end at the horizon, if not nearly all of it."""
+    below, above = found.below / max(found.rows, 1), found.above / max(found.rows, 1)
+    return below if isinstance(column, Duration) and above <= MOST_CENSORED else below + above
+
+
+def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> None:
+    """Refuse rows other than those that this version of the data set was served with before.
+
+    Parameters
+    ----------
+    site
+        Which holds the rows.
+    settings
+        Where the hash is kept, and its key.
+    note
+        Whether the hash of a version that was not served before is written down.
+
+    Raises
+    ------
+    ArgumentError
+        The rows or the schema changed; or what is kept cannot be read or written.
+    """
+    place, key = settings.cells, _place_of_key(settings)
+    kept, dataset, version = _read(place), site.ledger.dataset, str(site.ledger.version)
+    if not (kept or note):
+        return
+    secret = _key(key, make=not kept)
+    if secret is None:
+        raise ArgumentError(
+            f"data: the rows cannot be compared with those served before, since the key {key} is gone or not whole: "
+            f"restore it, or delete it and {place} where you know that the rows are the same; they are noted anew",
+            argument="data",
+        )
+    versions, found = kept.get(dataset, {}), site.fingerprint(secret)
+    if versions.get(version, found) != found:
+        later = max(map(int, versions)) + 1
+        raise ArgumentError(
+            f"data: the rows, as the schema admits them, or the schema are not those that version {version} of "
+            f"{dataset!r} was served with: a stored release would be of other rows than a new one. Where the change is "
+            f"meant, raise the version: 'version: {later}' under 'ledger:' in the settings. It has releases "
+            "of its own in the same account: what was spent stays spent. Else restore the file",
+            argument="data",
+        )
+    if note and version not in versions:
+        text = json.dumps({"format": FORMAT, "cells": {**kept, dataset: {**versions, version: found}}})
+        try:
+            write_durably(place, f"{text}\n")
+        except OSError as error:
+            raise ArgumentError(f"data: the hash of the rows cannot be kept in {place}: {error.strerror}") from None
+
+
+def _place_of_key(settings: SiteSettings) -> Path:
+    ledger = file_of(locate(settings.ledger.place))
+    return settings.cells.with_suffix(".key") if ledger is None else ledger.with_name(f"{ledger.name}.cells.key")
+
+
+def _key(path: Path, *, make: bool) -> bytes | None:
+    """Return the key, which is made where there is none and ``make`` says so; None where it is gone or not whole."""
+    check_secret(path, name="the key of the rows' hash")
+    try:
+        if make and not path.exists():
+            write_durably(path, bits(8 * _KEY_BYTES).to_bytes(_KEY_BYTES).hex() + "\n")
+        key = bytes.fromhex(path.read_bytes().decode("ascii"))
+    except (FileNotFoundError, ValueError):
+        return None
+    except OSError:
+        raise ArgumentError(
+            f"data: the key {path} of the rows' hash cannot be read or written", argument="data"
+        ) from None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def _read(path: Path) -> Mapping[str, Mapping[str, str]]:
+    """Return the hashes that are kept, by data set and version."""
+    check_secret(path, name="the rows' hash")
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        cells: Any = fields["cells"] if fields["format"] == FORMAT else None
+        return {str(name): {str(int(number)): str(each) for number, each in of.items()} for name, of in cells.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise ArgumentError(
+            f"data: {path}, with the hash of the rows, cannot be read; restore it", argument="data"
+        ) from None
+
 
 MORE_ROWS = (
     "the data have more rows than n_max * max_rows_per_unit: computations take longer than predicted, and their time "

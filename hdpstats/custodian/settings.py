@@ -171,7 +171,7 @@ class Persons(Section):
 
 @final
 class Acknowledged(Section):
-    """What the custodian has seen in the rows and serves all the same (`hdpstats.custodian.curation`).
+    """What the custodian has seen in the rows and serves all the same (`hdpstats.custodian.serving`).
 
     Attributes
     ----------

@@ -45,8 +45,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import final
 
-from hdpstats._base.compiled import one_thread
 from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.loops import one_thread
 from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import MOST_CELLS, Clock, Predictions, predict
 from hdpstats.custodian.settings import Timing

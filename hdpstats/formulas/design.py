@@ -1,13 +1,13 @@
-"""From rows to numbers: the columns of a design with their bounds, and points of the unit cube.
+"""The design: which columns a model has, within which bounds, and their values in the rows of a table, also whitened.
 
-**A design** is fixed by a formula and a schema. No row takes part in making it, and the value of a row in it
+A design is fixed by a formula and a schema. No row takes part in making it, and the value of a row in it
 depends on that row alone: not on other rows, not on its place. `reference_matrix` gives the design of a population that
 is made of declarations alone, for planning where there are no public rows.
 
-**Points**, between which distances are measured, have columns scaled by public ranges. A private row is clipped to the
-range of the public rows, so that it lies where they do; a level that no public row has is a coordinate in which it
-differs from all of them alike. Every operation is elementwise: a row's point depends on that row alone, to the last
-bit.
+**Whitened and weighted** rows are in one array that is kept column by column (`whitened_rows`). They are the same
+numbers as ``whiten(geometry, design.matrix(table))``, to the last bit, without a copy of the design: the
+whitening replaces the columns of the design, in pieces of rows that stay in cache. What is computed of a row depends on
+that row alone: the sums over columns run in their order in every lane of a vector (`hdpstats._base.loops`).
 """
 
 import warnings
@@ -18,13 +18,22 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.errors import SchemaError, SiteError
-from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats._base.errors import SchemaError
+from hdpstats._base.loops import SMALLEST_COMPILED, compiled, products
+from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, values_of
 from hdpstats.formulas.operations import Interval
-from hdpstats.records.geometry import LARGEST_REACH, Geometry, PointColumn, PointSpace, from_box, from_public
+from hdpstats.records.geometry import (
+    LARGEST,
+    Geometry,
+    Rows,
+    from_box,
+    from_public,
+    mallows_weights,
+    whiten,
+)
 from hdpstats.schema.columns import Categorical, NumericColumn
-from hdpstats.schema.schema import Schema, check_names
+from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 
 
@@ -197,17 +206,17 @@ def _columns(design: Design, table: AdmittedTable, evaluate: Evaluate) -> Iterat
     """
     numeric = {name: np.ascontiguousarray(table.numeric[name], dtype=np.float64) for name, _ in design.boxes}
     left = Counter(column.expressions for column in design.columns)
-    products: dict[tuple[Expression, ...], FloatArray | float] = {}
+    made: dict[tuple[Expression, ...], FloatArray | float] = {}
     for column in design.columns:
         name = plain_column(column)
         if name is not None:
             yield numeric[name]
             continue
-        if column.expressions not in products:
-            products[column.expressions] = _product(evaluate(each, numeric) for each in column.expressions)
+        if column.expressions not in made:
+            made[column.expressions] = _product(evaluate(each, numeric) for each in column.expressions)
         left[column.expressions] -= 1
         kept = left[column.expressions]
-        values = products[column.expressions] if kept else products.pop(column.expressions)
+        values = made[column.expressions] if kept else made.pop(column.expressions)
         yield np.where(_holds(column.levels, table), values, 0.0) if column.levels else values
 
 
@@ -259,90 +268,50 @@ def reference_matrix(design: Design, schema: Schema) -> FloatArray:
     return design.matrix(AdmittedTable(numeric=numeric, codes=codes, rows=ROWS))
 
 
-_LEVEL = 2.0**-0.5
+PIECE = 128
+"""Rows that are whitened at a time."""
 
 
-def embed(space: PointSpace, table: AdmittedTable, *, part: slice = slice(None), clip: bool = True) -> FloatArray:
-    """Return the points (n, p) of a part of the rows, in [0, 1] in every coordinate.
+def whitened_rows(design: Design, geometry: Geometry, table: AdmittedTable) -> Rows:
+    """Return the rows of an admitted table (n, D), whitened, and their Mallows weights: a total, row-wise map.
 
-    Without ``clip``: where they would lie else.
+    ``X.T`` is contiguous where there are many rows: see `hdpstats.solvers.kernels`.
     """
-    rows = len(range(table.rows)[part])
-    points = np.zeros((rows, space.dimension))
-    place = 0
-    for column in space.columns:
-        if column.levels is None:
-            values = table.numeric[column.name][part]
-            inside = np.clip(values, column.lower, column.upper) if clip else values
-            points[:, place] = (inside - column.lower) / (column.upper - column.lower)
-            place += 1
-        else:
-            points[np.arange(rows), place + table.codes[column.name][part]] = _LEVEL
-            place += column.levels
-    return points
+    if table.rows < SMALLEST_COMPILED:
+        return whiten(geometry, design.matrix(table))
+    return _by_columns(geometry, design.by_columns(table))
 
 
-def reach_of(space: PointSpace, schema: Schema) -> float:
-    """Return a bound on the distance of any row, not clipped to the public ranges, from any public point.
-
-    It is cut at what a query can ask for, where the schema's bounds are that much wider than the public rows'.
-    """
-    squares = 0.0
-    for column in space.columns:
-        declared, width = schema[column.name], column.upper - column.lower
-        if column.levels is None and isinstance(declared, NumericColumn):
-            lower, upper = min(declared.lower, column.lower), max(declared.upper, column.upper)
-            squares += ((upper - lower) / width) ** 2
-        else:
-            squares += 1.0
-    return min(float(np.sqrt(max(squares, 1.0))) * (1.0 + 2.0**-40), LARGEST_REACH)
+def whitened_matrix(geometry: Geometry, X: FloatArray) -> Rows:
+    """Return ``whiten(geometry, X)`` of design rows (n, D), to the last bit, kept as `whitened_rows` does."""
+    return whiten(geometry, X) if len(X) < SMALLEST_COMPILED else _by_columns(geometry, np.array(X.T, order="C"))
 
 
-def check_space(space: PointSpace, schema: Schema) -> None:
-    """Refuse a space whose columns the schema does not declare as it says."""
-    for column in space.columns:
-        if column.name not in schema:
-            raise SiteError(f"{column.name!r} is not declared in this site's schema")
-        declared = schema[column.name]
-        levels = len(declared.levels) if isinstance(declared, Categorical) else None
-        if levels != column.levels or not isinstance(declared, Categorical | NumericColumn):
-            raise SiteError(f"{column.name!r} is declared otherwise in this site's schema")
+def _by_columns(geometry: Geometry, columns: FloatArray) -> Rows:
+    """Return the rows whose columns (D, n) are replaced by whitened ones."""
+    m, A = geometry.arrays()
+    square = np.zeros(columns.shape[1])
+    whiten_columns(columns[int(geometry.intercept) :], m, A, square)
+    return Rows(X=columns.T, weights=mallows_weights(square, geometry))
 
 
-def space_of(names: Iterable[str], schema: Schema, public: AdmittedTable) -> tuple[PointSpace, tuple[str, ...]]:
-    """Return the space that public rows span, and the columns left out as all public rows are the same in them.
-
-    Raises
-    ------
-    SchemaError
-        If there is no public row, or a column is not declared.
-    """
-    listed = check_names(schema, names)
-    if not public.rows:
-        raise SchemaError("no public row is complete in the columns; fill them, or name fewer columns", columns=listed)
-    columns: list[PointColumn] = []
-    for name in listed:
-        declared = schema[name]
-        if isinstance(declared, Categorical):
-            if np.ptp(public.codes[name]):
-                columns.append(PointColumn(name=name, levels=len(declared.levels)))
-        else:
-            lower, upper = float(public.numeric[name].min()), float(public.numeric[name].max())
-            if lower < upper:
-                columns.append(PointColumn(name=name, lower=lower, upper=upper))
-    space = PointSpace(columns=tuple(columns))
-    return space, tuple(name for name in listed if name not in space.names)
-
-
-def distinct(points: FloatArray) -> tuple[IntArray, IntArray]:
-    """Return the first rows of the different points (m,), in order, and which of these each row is (n,).
-
-    >>> distinct(np.array([[0.5], [0.0], [0.5]]))[0].tolist()
-    [0, 1]
-    """
-    if not points.shape[1]:
-        return np.zeros(min(len(points), 1), dtype=np.int64), np.zeros(len(points), dtype=np.int64)
-    _, first, inverse = np.unique(points, axis=0, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return np.sort(first), rank[inverse.reshape(-1)]
+@compiled
+def whiten_columns(columns: FloatArray, m: FloatArray, A: FloatArray, square: FloatArray) -> None:
+    """Replace columns (d, n) by whitened ones, and add their squares (n,)."""
+    d = len(columns)
+    centred, z = np.zeros((d, PIECE)), np.empty((d, PIECE))
+    for start in range(0, len(square), PIECE):
+        rows = min(PIECE, len(square) - start)
+        squares = square[start : start + rows]
+        for j in range(d):
+            column, to, location = columns[j, start : start + rows], centred[j], m[j]
+            for i in range(rows):
+                to[i] = column[i] - location
+        if d > 0:
+            products(A, centred, z)
+        for k in range(d):
+            column, own = columns[k, start : start + rows], z[k]
+            for i in range(rows):
+                value = min(max(own[i], -LARGEST), LARGEST)
+                column[i] = value
+                squares[i] += value * value

@@ -10,15 +10,15 @@ from functools import cache
 
 import numpy as np
 
-from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas.whitened import whiten_columns
+from hdpstats._base.loops import SMALLEST_COMPILED
+from hdpstats.formulas.design import whiten_columns
 from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.description.one_pass import add_stored
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units
 from hdpstats.mechanisms.person_loss.one_pass import without_covariates
 from hdpstats.mechanisms.score_sums import clipped
-from hdpstats.schema.clipping import clip_numbers, mark_missing
+from hdpstats.schema.stored import clip_numbers, mark_missing
 from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
 
 

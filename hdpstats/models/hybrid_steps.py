@@ -12,7 +12,6 @@ import numpy as np
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
-from hdpstats.formulas.design import reach_of
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
@@ -35,7 +34,7 @@ from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.query import Query, Release, of_kind
-from hdpstats.schema.public import PublicTable
+from hdpstats.schema.public import PublicTable, reach_of
 from hdpstats.sites import Site
 from hdpstats.solvers import ridge_objective
 from hdpstats.solvers.nearest import halving_order, nearest

@@ -18,8 +18,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
+from hdpstats.formulas.design import whitened_matrix
 from hdpstats.formulas.outcome import Response
-from hdpstats.formulas.whitened import whitened_matrix
 from hdpstats.losses import PredictorLoss
 from hdpstats.public.moments import (
     Moments,
@@ -41,8 +41,8 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
-from hdpstats.solvers.multinomial_objective import MultinomialObjective
 from hdpstats.solvers.newton import AMPLE, newton
+from hdpstats.solvers.several_predictors import MultinomialObjective
 
 FEWEST_ROWS = 40
 """Public rows needed for a public geometry; fewer give way to the schema's box."""

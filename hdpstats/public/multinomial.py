@@ -29,7 +29,7 @@ from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.solvers import minimise
-from hdpstats.solvers.multinomial_objective import MultinomialObjective
+from hdpstats.solvers.several_predictors import MultinomialObjective
 
 
 @final

@@ -23,9 +23,9 @@ from typing import Final, final
 
 import numpy as np
 
-from hdpstats._base.compiled import compiled_reordered
+from hdpstats._base.loops import compiled_reordered
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas.whitened import whiten_columns
+from hdpstats.formulas.design import whiten_columns
 from hdpstats.public.raking import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.schema.columns import Binary, Categorical, NumericColumn

@@ -25,7 +25,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported, columns, number, p_value
-from hdpstats.formulas.constraints import read_constraints
+from hdpstats.formulas.coefficients import read_constraints
 from hdpstats.records.estimate import Estimate
 
 DRAWN = "p-values and intervals are from draws of the error of each contrast, sampling and privacy noise together."

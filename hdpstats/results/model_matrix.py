@@ -13,7 +13,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.columns_in_r import MatrixColumn, columns_in_r, parsed
+from hdpstats.formulas.coefficients import MatrixColumn, columns_in_r, parsed
 from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design
 from hdpstats.records.estimate import Estimate

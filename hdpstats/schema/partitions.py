@@ -257,7 +257,7 @@ def on_cluster(client: Any, work: Callable[[Any], Any], sources: Sequence[Any]) 
 
 def _alone(expected: Mapping[str, str], work: Callable[[Any], Any], source: object) -> Any:
     """Compute on a worker of a cluster, which shares its processors with others; None where the worker is not alike."""
-    from hdpstats._base.compiled import one_thread  # numba, which other work with partitions does without
+    from hdpstats._base.loops import one_thread  # numba, which other work with partitions does without
 
     if environment() != expected:
         return None

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
+from hdpstats._base.loops import compiled
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.schema.column import Cells, Column, NumericColumn
 from hdpstats.schema.table import AdmittedTable
@@ -43,8 +44,6 @@ class Stored:
     @cached_property
     def values(self) -> FloatArray:
         """The numbers within the bounds (n,)."""
-        from hdpstats.schema.clipping import clip_numbers
-
         values, column = np.empty(len(self.numbers)), self.column
         clip_numbers(self.numbers, column.lower, column.upper, self.fill, column.two_valued, values)
         return values
@@ -58,8 +57,6 @@ class Stored:
 
     def mark_missing(self, lacking: BoolArray) -> None:
         """Mark the rows (n,) whose cell is missing."""
-        from hdpstats.schema.clipping import mark_missing
-
         if self.left_out:
             mark_missing(self.numbers, self.column.two_valued, lacking)
 
@@ -127,3 +124,37 @@ def _missing(found: Mapping[str, Cells], name: str) -> BoolArray:
 
 def _beyond(stored: Stored) -> BoolArray:
     return np.asarray(stored.numbers > stored.column.upper)
+
+
+@compiled
+def clip_numbers(
+    numbers: FloatArray, lower: float, upper: float, fill: float, two_valued: bool, values: FloatArray
+) -> None:
+    """Write numbers within bounds, ``fill`` where there is none; the bounds are the only numbers with two values."""
+    for i in range(len(values)):
+        values[i] = within(numbers[i], lower, upper, fill, two_valued)
+
+
+@compiled
+def mark_missing(numbers: FloatArray, two_valued: bool, lacking: BoolArray) -> None:
+    """Mark the rows whose cell holds no number of its column."""
+    if two_valued:
+        for i in range(len(lacking)):
+            lacking[i] |= is_none(numbers[i], True)
+    else:
+        for i in range(len(lacking)):
+            lacking[i] |= is_none(numbers[i], False)
+
+
+@compiled
+def within(number: float, lower: float, upper: float, fill: float, two_valued: bool) -> float:
+    """Return a number within bounds, ``fill`` where it is none, and 0 for -0; without a branch."""
+    known = fill if is_none(number, two_valued) else number
+    above = known if known > lower else lower
+    return (above if above < upper else upper) + 0.0
+
+
+@compiled
+def is_none(number: float, two_valued: bool) -> bool:
+    """Return whether a cell holds no number of its column."""
+    return (number != number) | (two_valued & (number != 0.0) & (number != 1.0))

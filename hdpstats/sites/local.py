@@ -9,9 +9,8 @@ from typing import final
 
 import pandas as pd
 
-from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.loops import SMALLEST_COMPILED, rehearsing
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, SiteFacts, costly_table
 from hdpstats.mechanisms.loading import load

@@ -4,8 +4,8 @@ Nothing here knows privacy.
 """
 
 from hdpstats.solvers.capped import CappedSpells
-from hdpstats.solvers.capped_objective import HazardObjective
 from hdpstats.solvers.newton import Solution, minimise
 from hdpstats.solvers.objective import LinearObjective, Objective, ridge_objective
+from hdpstats.solvers.several_predictors import HazardObjective
 
 __all__ = ["CappedSpells", "HazardObjective", "LinearObjective", "Objective", "Solution", "minimise", "ridge_objective"]

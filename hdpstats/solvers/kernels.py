@@ -3,7 +3,7 @@ r"""Passes over rows, in numpy or compiled: predictors, exact sums of scores and
 Private rows ``X`` (n, D) are kept column by column: ``X.T`` is contiguous. A pass goes through them in pieces that stay
 in cache, and within a piece through one column after the other, so that neighbouring rows are lanes of a vector. What
 is computed of a row is computed by the same operations in the same order in every lane, and depends on that row alone,
-to the last bit (`hdpstats._base.compiled`). What is added over rows is integers, exactly: sums do not depend on the
+to the last bit (`hdpstats._base.loops`). What is added over rows is integers, exactly: sums do not depend on the
 order of rows, on where pieces begin, or on how many threads share them. Other rows are gone through by numpy, few of
 them before compiled code is loaded; all versions agree bit for bit, and which one runs is a matter of time only.
 
@@ -28,7 +28,7 @@ from contextvars import copy_context
 import numba
 import numpy as np
 
-from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
+from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses.logistic import logistic_residual, residuals
 

@@ -39,8 +39,7 @@ from typing import Protocol, final
 
 import numpy as np
 
-from hdpstats._base.compiled import compiled
-from hdpstats._base.loops import full_length
+from hdpstats._base.loops import compiled, full_length
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.solvers import searches
 

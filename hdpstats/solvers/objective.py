@@ -8,7 +8,7 @@ and its distance from the true gradient has the bound of `Objective.gradient_err
 ``theta``.
 
 `LinearObjective` is a weighted sum of losses of one linear predictor, :math:`w_i\,\ell(x_i'\theta + o_i;\, y_i)`;
-`hdpstats.solvers.multinomial_objective` has several, `hdpstats.solvers.capped_objective` the spells of hazards.
+`hdpstats.solvers.several_predictors` has several, `hdpstats.solvers.several_predictors` the spells of hazards.
 """
 
 import math

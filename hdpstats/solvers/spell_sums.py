@@ -8,7 +8,7 @@ of the spell, and so is the cap:
 
 ``r`` being the middle of the exponents of ``E``: a cell costs a root and a quotient, and no exponential. Spells are the
 lanes of vectors, and all intervals are gone through in their order, whatever a spell's follow-up: sums of a spell
-depend on that spell alone, to the last bit (`hdpstats._base.compiled`), and the time they take on none.
+depend on that spell alone, to the last bit (`hdpstats._base.loops`), and the time they take on none.
 
 **Extremes.** The exponents of ``E`` span at most twice `SPAN`, else there are no factors; those of ``G`` are at most
 `SPAN` in size. The exponent of ``W`` is clipped to twice `SPAN`, where ``u`` is beyond e^170 or below e^-170 in every
@@ -22,7 +22,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, bits_of, compiled
+from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses.hazard import FARTHEST
 

@@ -10,7 +10,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import SiteSettings, curation, described, open_site
+from hdpstats.custodian import SiteSettings, described, open_site, serving
 from hdpstats.custodian.account import open_account
 from hdpstats.custodian.reading import write_durably
 from hdpstats.schema.table import PrivateTable
@@ -237,7 +237,7 @@ def test_the_key_is_on_the_disk_before_the_first_hash(written, monkeypatch):
         durable.append(path)
         write_durably(path, text)
 
-    monkeypatch.setattr(curation, "write_durably", noted)
+    monkeypatch.setattr(serving, "write_durably", noted)
     path = written()
     served(path)
     hashes, key = kept(path)

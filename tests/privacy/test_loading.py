@@ -7,15 +7,15 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
-from hdpstats.formulas import whitened
+from hdpstats._base.loops import SMALLEST_COMPILED
+from hdpstats.formulas import design
 from hdpstats.losses import logistic
 from hdpstats.mechanisms import loading, score_sums
 from hdpstats.mechanisms.description import one_pass as in_one_pass
 from hdpstats.mechanisms.description import people
 from hdpstats.mechanisms.person_loss import one_pass
-from hdpstats.schema import clipping
+from hdpstats.schema import stored
 from hdpstats.solvers import kernels
 
 SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
@@ -23,8 +23,8 @@ LOOPS = {
     people: ("_places", "_squares"),
     in_one_pass: ("add_stored",),
     one_pass: ("add_scores",),
-    clipping: ("clip_numbers", "mark_missing"),
-    whitened: ("whiten_columns",),
+    stored: ("clip_numbers", "mark_missing"),
+    design: ("whiten_columns",),
     logistic: ("residuals",),
     score_sums: ("_shorten",),
     kernels: ("_products", "_score_sum", "_logistic_sum", "_rounded_products"),
@@ -87,7 +87,7 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
                 loop(*given)
 
             monkeypatch.setattr(module, name, spy)
-    for module in (whitened, in_one_pass, clipping):
+    for module in (design, in_one_pass, stored):
         for name in LOOPS[module]:
             if hasattr(loading, name):
                 monkeypatch.setattr(loading, name, getattr(module, name))

@@ -21,8 +21,8 @@ from hdpstats.records.geometry import Geometry, Source, whiten
 from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise
 from hdpstats.solvers.kernels import PIECE
-from hdpstats.solvers.multinomial_objective import MultinomialObjective
 from hdpstats.solvers.newton import certify
+from hdpstats.solvers.several_predictors import MultinomialObjective
 
 SCHEMA = hdp.Schema(
     x=hdp.Continuous(-1, 1, complete=True),

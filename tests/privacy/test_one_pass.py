@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base.compiled import LANES, products
+from hdpstats._base.loops import LANES, products
 from hdpstats.formulas import compile_design
-from hdpstats.formulas.whitened import PIECE
+from hdpstats.formulas.design import PIECE
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units, sums_of_stored
 from hdpstats.mechanisms.person_loss.one_pass import TILE, add_sizes
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss

@@ -30,8 +30,8 @@ from hdpstats.records.model import MultinomialModel, RegressionModel
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, minimise_within
-from hdpstats.solvers.multinomial_objective import MultinomialObjective
 from hdpstats.solvers.newton import SMALL, approach, certify, refine
+from hdpstats.solvers.several_predictors import MultinomialObjective
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 
 OBJECTIVES = (LinearObjective, MultinomialObjective, HazardObjective)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 CALLED = """
-from hdpstats._base.compiled import compiled
+from hdpstats._base.loops import compiled
 
 FACTOR = {factor}
 
@@ -15,7 +15,7 @@ def called(x):
 """
 CALLING = """
 from called import FACTOR, called
-from hdpstats._base.compiled import compiled
+from hdpstats._base.loops import compiled
 
 @compiled
 def through(x):

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, bits_of, compiled
+from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.mechanisms.description import UNITS
-from hdpstats.schema.clipping import is_none, within
-from hdpstats.schema.stored import Stored
+from hdpstats.schema.stored import Stored, is_none, within
 
 
 def sums_of_stored(

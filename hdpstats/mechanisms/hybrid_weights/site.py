@@ -1,6 +1,6 @@
 r"""What private people are to public points: how many each point stands for, how far they are, how many points to use.
 
-Every private person is mapped into the unit cube by public ranges (`hdpstats.formulas.design`) and counted at the
+Every private person is mapped into the unit cube by public ranges (`hdpstats.schema.public`) and counted at the
 nearest of the public points, the first of several at the same distance (`hdpstats.solvers.nearest`).
 
 **One count per person.** A row is a person; a site whose people have several rows is refused. The point that a row is
@@ -58,7 +58,6 @@ from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import check_size
 from hdpstats.formulas import Design
-from hdpstats.formulas.design import check_space, distinct, embed
 from hdpstats.mechanisms.base import (
     Prepared,
     PreparedCounts,
@@ -83,6 +82,7 @@ from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import PointSpace
 from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS
 from hdpstats.schema.partitions import Parts
+from hdpstats.schema.public import check_space, distinct, embed
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.nearest import Nearest, blocks, search_among, squared_distances

@@ -20,10 +20,9 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.formulas.design import distinct, embed, space_of
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down
 from hdpstats.records.geometry import PointSpace
-from hdpstats.schema.public import PublicTable
+from hdpstats.schema.public import PublicTable, distinct, embed, space_of
 from hdpstats.solvers.nearest import farthest_first
 
 SMALLEST, LARGEST = 8, 4096

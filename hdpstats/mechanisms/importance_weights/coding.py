@@ -24,8 +24,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.design import Design, DesignColumn
-from hdpstats.formulas.whitened import whitened_matrix
+from hdpstats.formulas.design import Design, DesignColumn, whitened_matrix
 from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.records.geometry import LARGEST, Geometry, Rows, at_radius, from_public, whiten
 

@@ -38,7 +38,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
-from hdpstats.formulas.whitened import whitened_rows
+from hdpstats.formulas.design import whitened_rows
 from hdpstats.losses import LINKS, HazardLink
 from hdpstats.losses.hazard import FARTHEST, CappedTerms
 from hdpstats.mechanisms.base import SiteFacts

@@ -16,8 +16,8 @@ import numpy as np
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import categorical_design
-from hdpstats.formulas.whitened import whitened_rows
 from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
 from hdpstats.mechanisms.person_loss.base import (
     ROUNDING,
@@ -34,8 +34,8 @@ from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.multinomial_objective import MultinomialObjective
 from hdpstats.solvers.objective import UNIT, integer_bits
+from hdpstats.solvers.several_predictors import MultinomialObjective
 
 
 @final

@@ -12,12 +12,12 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.compiled import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at, products
+from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at, products
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.design import Design, plain_column
 from hdpstats.losses.logistic import residuals
 from hdpstats.records.geometry import LARGEST, Geometry, Source
-from hdpstats.schema.clipping import is_none, within
+from hdpstats.schema.stored import is_none, within
 from hdpstats.schema.table import AdmittedTable
 
 TILE = 256

@@ -21,8 +21,8 @@ from mpmath import MPContext, mpf
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.schema.partitions import Parts
-from hdpstats.solvers.capped_objective import HazardObjective
 from hdpstats.solvers.objective import UNIT, LinearObjective, RowBounds, SumObjective, integer_bits
+from hdpstats.solvers.several_predictors import HazardObjective
 
 T = TypeVar("T")
 

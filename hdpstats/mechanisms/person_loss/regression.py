@@ -16,8 +16,8 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.formulas.whitened import whitened_rows
 from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.person_loss.base import (
     ROUNDING,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.covariance import ledoit_wolf as reference_shrinkage
 
-from hdpstats.formulas.whitened import whitened_matrix
+from hdpstats.formulas.design import whitened_matrix
 from hdpstats.records.geometry import Geometry, Source, from_box, from_public, ledoit_wolf, mallows_weights, whiten
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from hdpstats._base.errors import FormulaError
 from hdpstats.formulas import compile_design, compile_one_sided, compile_survival
-from hdpstats.formulas.columns_in_r import columns_in_r
+from hdpstats.formulas.coefficients import columns_in_r
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable

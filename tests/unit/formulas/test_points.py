@@ -6,9 +6,8 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
-from hdpstats.formulas.design import check_space, distinct, embed, reach_of, space_of
 from hdpstats.records.geometry import PointColumn, PointSpace
-from hdpstats.schema.public import PublicTable
+from hdpstats.schema.public import PublicTable, check_space, distinct, embed, reach_of, space_of
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

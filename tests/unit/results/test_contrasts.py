@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from scipy.special import ndtr
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.formulas.constraints import read_constraints
+from hdpstats.formulas.coefficients import read_constraints
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.saved import ErrorDraws
 from hdpstats.results.contrasts import Constraints, wald_test
