@@ -12,7 +12,7 @@ from typing import final
 import rpy2.rinterface as ri
 from rpy2.rinterface_lib import callbacks, openrlib
 
-from r_bridge import interrupts
+from r_bridge import guard
 from r_bridge.vectors import to_r_strings
 
 
@@ -90,7 +90,7 @@ class Console:
             If the front end takes no questions.
         """
         self.flush()
-        with interrupts.in_python():
+        with guard.in_python():
             return self._ask(prompt)
 
     def answer_for_r(self, prompt: ri.StrSexpVector) -> object:

@@ -3,33 +3,134 @@
 rpy2 turns an exception of a Python function that R calls into NULL. So everything is caught here, and R's side
 (``backend.R``) raises what the reply says. A reply holds no traceback, and only those messages that are written for
 users: errors of `hdpstats`, of R functions, of files and imports. Other exceptions could quote cells; of them the reply
-has the type and the place in the code.
+has the type and the place in the code. Messages are in the words of R: ``dp_schema()`` for ``hdp.Schema(…)``, ``TRUE``
+for ``True`` (`in_words_of_r`).
 """
 
 import contextlib
 import inspect
 import io
 import platform
+import re
 import traceback
 import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import pandas as pd
 import rpy2.rinterface as ri
 
 import hdpstats.api as hdp
 from hdpstats.api import ArgumentError, HdpError
-from r_bridge import effects, fits, handles, interrupts, results, studies
+from r_bridge import guard, handles, results, studies
 from r_bridge.arguments import check, converted, single_values
 from r_bridge.from_r import from_r
 from r_bridge.guard import RError, condition_class
 from r_bridge.handles import r_names
-from r_bridge.messages import in_r
 from r_bridge.to_r import to_r
+
+_FUNCTIONS: Final = {
+    "Ledger": "dp_ledger_open",
+    "LocalSite": "dp_study",
+    "losses.Squares": '"squares"',
+    "losses.Huber": '"huber"',
+    "Result": "dp_result",
+    "WeightedSample": "dp_weighted_sample",
+    "Description": "dp_description",
+    "DescriptionRequest": "dp_description_request",
+    "datasets": "the data sets of hdpstats",
+}
+"""What R calls a public name of Python, where that is not the name itself after ``dp_``."""
+
+_TYPES: Final = {
+    **dict.fromkeys(("int", "float", "int64", "float64"), "a number"),
+    **dict.fromkeys(("dict", "list", "tuple"), "a list"),
+    "str": "a text",
+    "bool": "TRUE or FALSE",
+    "DataFrame": "a data frame",
+    "Series": "a vector",
+    "Result": "a dp_result",
+    "NoneType": "NULL",
+}
+"""What R calls the types of Python's values."""
+
+_KINDS: Final = "Continuous|Binary|Categorical|Duration|Weight|Offset"
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+
+
+def _in_r(found: "re.Match[str]") -> str:
+    name = found[1].removesuffix("." if found[1].endswith(".") else "")
+    if name.startswith("mechanisms."):
+        return f'list(name = "{_snake(name.removeprefix("mechanisms."))}", ...)'
+    return _FUNCTIONS.get(name, f"dp_{_snake(name)}")
+
+
+_Written = str | Callable[["re.Match[str]"], str]
+_RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
+    (
+        re.compile(
+            r"^(logit|hazard|linear|quantile|mestimate|poisson|multinomial|distribution|describe|survfit|average_effects|"
+            r"hybrid_weights|importance_weights|study)(?= (has no|needs))"
+        ),
+        r"dp_\1",
+    ),
+    (re.compile(r"(?<==) ?\[([^\]]*)\]"), r"c(\1)"),
+    (re.compile(r"(\w)\[T\.([^\]]+)\]"), r"\1\2"),
+    (re.compile(r"(?<![(\w])Intercept\b"), "(Intercept)"),
+    (
+        re.compile(r"\bas ((?:Continuous|Binary|Categorical|Duration|Weight|Offset))\b(?!\()"),
+        lambda found: f"as dp_{found[1].lower()}()",
+    ),
+    (re.compile(r"\bplan\((?=n=)"), "dp_plan("),
+    (re.compile(r"^constraints: "), "hypothesis: "),
+    (re.compile(r"^term_name "), "term "),
+    (re.compile(r"\bnp\.\w+\(([^()]*)\)"), r"\1"),
+    (re.compile(r"\ban object of hdp\.mechanisms\b(?!\.)"), "a list with its name and options"),
+    (re.compile(r"\bhdp\.(mechanisms\.\w+)(?:\([^()]*\))?"), _in_r),
+    (re.compile(r"\bhdp\.(losses\.\w+)(?:\([^()]*\))?"), _in_r),
+    (re.compile(r"\bhdpf?\.(\w+)"), _in_r),
+    (re.compile(rf"\b(?<!dp_)({_KINDS})(?=\()"), _in_r),
+    (re.compile(r"\bnot (\w+)(?=[;:.,]|$)"), lambda found: f"not {_TYPES.get(found[1], found[1])}"),
+    (re.compile(r"\ban dp_"), "a dp_"),
+    (re.compile(r"\ba pandas DataFrame\b"), "a data frame"),
+    (re.compile(r"\bDataFrames?\b"), "data frame"),
+    (re.compile(r"(?<!dp_)\bfit_public\b(?:\(\))?"), "dp_fit_public()"),
+    (re.compile(r"(?<!dp_schema_)\bfrom_public\b"), "dp_schema_from_public()"),
+    (re.compile(r"\bconf_int\(\)"), "confint()"),
+    (re.compile(r"\bcov_params\(\)"), "vcov()"),
+    (re.compile(r"\bNone\b"), "NULL"),
+    (re.compile(r"\bNaN\b"), "NA"),
+    (re.compile(r"\bTrue\b"), "TRUE"),
+    (re.compile(r"\bFalse\b"), "FALSE"),
+    (re.compile(r"(?<=[\w\"])=(?=[\w\"'.\[(-])(?!=)"), " = "),
+)
+
+
+def in_words_of_r(message: str) -> str:
+    """Return a message as a user of R reads it.
+
+    Texts in quotation marks, which may be names of columns and formulas, stay as they are.
+
+    >>> in_words_of_r("give budget=hdp.Budget(epsilon=1), not np.int64(3); complete=True says so")
+    'give budget = dp_budget(epsilon = 1), not 3; complete = TRUE says so'
+    >>> in_words_of_r("column 'True=None' is missing: age=Continuous(18, 100)")
+    "column 'True=None' is missing: age = dp_continuous(18, 100)"
+    """
+    pieces = re.split(r"('[^']*'|\"[^\"]*\")", message)
+    return "".join(each if place % 2 else _plain(each) for place, each in enumerate(pieces))
+
+
+def _plain(text: str) -> str:
+    for pattern, written in _RULES:
+        text = pattern.sub(written, text)
+    return text
+
 
 _FOR_USERS = (HdpError, RError, OSError, ImportError)
 
@@ -48,8 +149,7 @@ def _public(module: ModuleType) -> dict[str, Callable[..., Any]]:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **_public(studies),
     **_public(results),
-    **_public(effects),
-    **fits.FUNCTIONS,
+    **studies.FUNCTIONS,
     **results.METHODS,
     "aggregate": handles.aggregate,
     "budget": hdp.Budget,
@@ -77,7 +177,7 @@ def answer(name: Any, arguments: Any) -> Any:
     """Run the function of that name and return the reply: ``status`` is "value", "error" or "interrupt"."""
     printed, caught = io.StringIO(), list[warnings.WarningMessage]()
     try:
-        with interrupts.in_python():
+        with guard.in_python():
             reply = _run(name, arguments, printed, caught)
     except KeyboardInterrupt:
         reply = to_r({"status": "interrupt"})
@@ -88,7 +188,7 @@ def answer(name: Any, arguments: Any) -> Any:
 
 def _said(printed: io.StringIO, caught: list[warnings.WarningMessage]) -> dict[str, Any]:
     """Return what a function printed and warned of, also where an error ended it."""
-    messages = [in_r(each) for each in dict.fromkeys(str(each.message) for each in caught)]
+    messages = [in_words_of_r(each) for each in dict.fromkeys(str(each.message) for each in caught)]
     return {"warnings": messages, "printed": printed.getvalue()}
 
 
@@ -102,7 +202,7 @@ def _run(name: Any, arguments: Any, printed: io.StringIO, caught: list[warnings.
     if not isinstance(given, dict):
         raise ArgumentError("arguments must all have names", argument="arguments")
     check(function, given, name=str(name[0]))
-    given = single_values(given, vectors=("epsilon",) if name[0] in fits.SEVERAL_EPSILONS else ())
+    given = single_values(given, vectors=("epsilon",) if name[0] in studies.SEVERAL_EPSILONS else ())
     with warnings.catch_warnings(record=True) as found, contextlib.redirect_stdout(printed):
         for kind in (RuntimeWarning, UserWarning):  # in R they are warnings, whatever Python's filters make of them
             warnings.simplefilter("always", kind)
@@ -138,7 +238,7 @@ def _classes(error: BaseException) -> list[str]:
 
 def _message(error: BaseException) -> str:
     if isinstance(error, HdpError):
-        return in_r(str(error))
+        return in_words_of_r(str(error))
     if isinstance(error, _FOR_USERS):
         return str(error)
     if isinstance(error, MemoryError):

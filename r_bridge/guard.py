@@ -1,18 +1,274 @@
-"""Calls into R whose errors, warnings and interrupts arrive in Python as what they are."""
+"""Calls into R whose errors, warnings and interrupts arrive in Python as what they are.
 
+**Interrupts.** Ctrl-C stops what runs, be it R or Python, whichever of them started the other. R looks at its flag
+``R_interrupts_pending``, Python at its own. Where Python started R, signals arrive in Python: a thread that is notified
+by `signal.set_wakeup_fd` raises R's flag while R runs, and Python itself does nothing about them, since it would raise
+KeyboardInterrupt inside one of R's callbacks, where it is lost. A flag that is raised between R's look at it and a
+wait, as of ``Sys.sleep``, would be seen after the wait only, which no signal ends: so R is told to wait in short
+pieces, and looks at its flag after each. Where R started Python, signals arrive in R (RStudio raises the flag without
+one): a thread watches the flag and interrupts Python while Python runs. R does not look at its flag while Python runs,
+so that no conversion is cut short.
+
+That thread ends with each call of Python. R forks (``parallel::mclapply``) without notice to Python, while its thread
+holds Python's lock; a thread that waits for the lock at that moment leaves its request for it to the forked process, in
+which it does not exist, and Python there passes the lock to nobody and waits forever. Where Python started R, the lock
+is free while R runs, and `r_bridge.session.hold_lock_across_forks` is for forks.
+"""
+
+import _thread
+import ctypes
+import os
+import platform
 import re
+import select
+import signal
+import threading
+import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, final
 
 import rpy2.rinterface as ri
+from rpy2.rinterface_lib import openrlib
+from rpy2.situation import get_r_home, get_rlib_path
 
 import hdpstats.api as hdp
 from hdpstats.api import HdpError
-from r_bridge.interrupts import in_r
+from r_bridge import session
 from r_bridge.session import quoted, r_function, start
 from r_bridge.vectors import fields, from_r_strings, text
+
+_EVERY = 0.05
+"""Seconds between two looks at R's flag."""
+
+
+@final
+class _Listener:
+    """A thread that raises R's flag when Python receives SIGINT, while R is what runs."""
+
+    def __init__(self) -> None:
+        self._read, self.write = os.pipe()
+        os.set_blocking(self.write, False)
+        self._busy = threading.Lock()
+        self.r_runs = False
+        self.interrupted = False  # whether Python was interrupted since it was called by R
+        _wait_in_pieces()
+        threading.Thread(target=self._listen, name="r_bridge-interrupts", daemon=True).start()
+
+    def _listen(self) -> None:
+        while True:
+            select.select([self._read], [], [])
+            with self._busy:
+                received = os.read(self._read, 1)
+                if self.r_runs and received[0] == signal.SIGINT:
+                    openrlib.rlib.R_interrupts_pending = 1
+
+    def clear_flag(self) -> bool:
+        """Clear R's flag once no signal is on its way, and return whether it was up: R has not seen it."""
+        while select.select([self._read], [], [], 0)[0]:
+            time.sleep(0.001)
+        with self._busy:
+            unseen = bool(openrlib.rlib.R_interrupts_pending)
+            openrlib.rlib.R_interrupts_pending = 0
+        return unseen
+
+
+@final
+class _Watcher:
+    """A thread that interrupts Python when R's flag is up; it exists while Python is what runs, called by R.
+
+    It has ended, and no longer waits for Python's lock, when `watch` returns.
+    """
+
+    def __init__(self) -> None:
+        self._ended: threading.Event | None = None
+        self._thread: threading.Thread | None = None
+        self.changes = False  # whether a thread is being started or ended: an interrupt is left to R's flag meanwhile
+
+    @property
+    def watches(self) -> bool:
+        """Whether Python is what runs."""
+        return self._thread is not None
+
+    def watch(self, python_runs: bool) -> None:
+        """Say whether Python runs from now on."""
+        if python_runs == self.watches:
+            return
+        self.changes = True
+        try:
+            if python_runs:
+                self._ended = threading.Event()
+                self._thread = threading.Thread(
+                    target=_watch, args=(self._ended,), name="r_bridge-interrupts", daemon=True
+                )
+                self._thread.start()
+            elif self._thread is not None and self._ended is not None:
+                self._ended.set()
+                self._thread.join()
+                self._thread = self._ended = None
+        finally:
+            self.changes = False
+
+
+def _watch(ended: threading.Event) -> None:
+    while not ended.wait(_EVERY):
+        if openrlib.rlib.R_interrupts_pending:
+            _thread.interrupt_main()
+
+
+_listener = cache(_Listener)
+_watcher = cache(_Watcher)
+
+
+@cache
+def _variable(name: str) -> ctypes.c_int:
+    """Return a variable of R's that rpy2 does not know."""
+    home = get_r_home() or ""
+    library = Path(get_rlib_path(home, platform.system()))
+    return ctypes.c_int.in_dll(ctypes.CDLL(str(library)), name)
+
+
+def _suspended() -> ctypes.c_int:
+    """Return the variable that keeps R from looking at its flag."""
+    return _variable("R_interrupts_suspended")
+
+
+def _wait_in_pieces() -> None:
+    """Let R look at its flag every so often while it waits; a package may have asked for shorter pieces."""
+    microseconds = _variable("R_wait_usec")
+    if microseconds.value <= 0:
+        microseconds.value = int(1e6 * _EVERY)
+
+
+@contextmanager
+def _suspending(suspended: int) -> Iterator[None]:
+    before = _suspended().value
+    try:
+        _suspended().value = suspended
+        yield
+    finally:
+        _suspended().value = before
+
+
+@contextmanager
+def in_r() -> Iterator[None]:
+    """While this lasts, Ctrl-C interrupts R.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        On leaving, where a signal came so late that R did not see it.
+    """
+    with _suspending(0), _watching(False) if session.hosted() else _listening():
+        yield
+
+
+@contextmanager
+def in_python() -> Iterator[None]:
+    """While this lasts, Ctrl-C interrupts Python, which R has called."""
+    with _suspending(1), _watching(True) if session.hosted() else _not_listening():
+        yield
+
+
+@contextmanager
+def _listening() -> Iterator[None]:
+    listener = _listener()
+    before = listener.r_runs
+    wakeup = signal.set_wakeup_fd(listener.write, warn_on_full_buffer=False)
+    handler = signal.getsignal(signal.SIGINT)
+    unseen = False
+    try:
+        listener.r_runs = True
+        signal.signal(signal.SIGINT, _leave_to_r)
+        yield
+    finally:
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
+        finally:
+            unseen = listener.clear_flag()
+            listener.r_runs = before
+            signal.set_wakeup_fd(wakeup)
+    if unseen:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def _not_listening() -> Iterator[None]:
+    listener = _listener()
+    if not listener.r_runs:  # R was started by other means than `in_r`: signals interrupt Python all the time
+        yield
+        return
+    try:
+        listener.interrupted = False
+        signal.signal(signal.SIGINT, _interrupt)
+        unseen = listener.clear_flag()  # R's flag was raised, and R has called Python before it looked
+        listener.r_runs = False
+        if unseen:
+            raise KeyboardInterrupt
+        yield
+    finally:
+        listener.r_runs = True
+        interrupted = _leave_all_to_r()
+        # An exception is lost where an object's end or a callback of R's is what it interrupts.
+        interrupted = listener.clear_flag() or listener.interrupted or interrupted
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    """Interrupt Python, called by R."""
+    _listener().interrupted = True
+    raise KeyboardInterrupt
+
+
+def _leave_to_r(_signal: int, _frame: FrameType | None) -> None:
+    """Do nothing about a signal: the listener has raised R's flag."""
+
+
+def _leave_all_to_r() -> bool:
+    """Make Python do nothing about signals, and return whether one came in the meantime."""
+    interrupted = False
+    while signal.getsignal(signal.SIGINT) is not _leave_to_r:
+        try:
+            signal.signal(signal.SIGINT, _leave_to_r)
+        except KeyboardInterrupt:
+            interrupted = True
+    return interrupted
+
+
+def on_signal_in_r_session(_signal: int, frame: FrameType | None) -> None:
+    """Do what Python does about SIGINT in an R session: raise KeyboardInterrupt, if it is Python's to act.
+
+    R and Python both get a signal (from the watcher, from reticulate, by R's flag). R acts where it has done so already
+    and cleared its flag, and during the change from one to the other, where an exception would be lost.
+    """
+    watcher = _watcher()
+    in_transition = watcher.changes or (not watcher.watches and _called_by_rpy2(frame))
+    if openrlib.rlib.R_interrupts_pending and not in_transition:
+        openrlib.rlib.R_interrupts_pending = 0
+        raise KeyboardInterrupt
+
+
+def _called_by_rpy2(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if "rpy2" in Path(frame.f_code.co_filename).parts:
+            return True
+        frame = frame.f_back
+    return False
+
+
+@contextmanager
+def _watching(python_runs: bool) -> Iterator[None]:
+    before = _watcher().watches
+    _watcher().watch(python_runs)
+    try:
+        yield
+    finally:
+        _watcher().watch(before)
 
 
 class RError(RuntimeError):

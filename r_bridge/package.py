@@ -11,7 +11,7 @@ import rpy2.rinterface as ri
 from rpy2.situation import get_r_exec, get_r_home
 
 from hdpstats.api import HdpError
-from r_bridge import interrupts, session
+from r_bridge import guard, session
 from r_bridge.functions import dispatcher
 from r_bridge.guard import guarded
 from r_bridge.session import helper, r_function
@@ -33,7 +33,7 @@ def attach_functions() -> None:
 
 def connect() -> None:
     """Give the R package that started this Python the function that it calls."""
-    session.adopt(interrupts.on_signal_in_r_session)
+    session.adopt(guard.on_signal_in_r_session)
     put = helper("function(dispatch) assign('dispatch', dispatch, envir = asNamespace('hdpstats')$.state)")
     put(dispatcher())
 

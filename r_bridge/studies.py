@@ -1,14 +1,33 @@
-"""Declarations, ledgers, studies and sites for R; every public function may be called from R by its name."""
+"""Studies, fits and tests for R; every public function may be called from R by its name.
+
+Declarations, ledgers, studies and sites come first, then fits, plans and weighted samples, whose arguments are given to
+the model or to its method, whichever takes them; then tests, contrasts and average effects, where text constraints have
+R's names of coefficients, and a matrix has R's order of them.
+"""
 
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
-from r_bridge.arguments import checked_call, elements, instance, per_site, whole
-from r_bridge.handles import amount
+import hdpstats.formula.api as hdpf
+from r_bridge.arguments import (
+    argument_names,
+    by_name,
+    check,
+    checked_call,
+    choice,
+    column_names,
+    elements,
+    instance,
+    per_site,
+    whole,
+)
+from r_bridge.handles import amount, in_python, in_r, plan_in_r
 
 _KINDS = {
     kind.__name__.lower(): kind
@@ -158,3 +177,214 @@ def connect(url: str, token: str, ca: str | None = None, cert: Any = None, timeo
     if not isinstance(token, str):
         raise hdp.ArgumentError("token must be a text: the token as it was handed out", argument="token")
     return hdp.connect(url, token=token, ca=ca, cert=None if cert is None else tuple(cert), timeout=timeout)
+
+
+MODELS: Final[dict[str, Callable[..., Any]]] = {name: getattr(hdpf, name) for name in hdpf.__all__ if name != "survfit"}
+
+
+def _run(name: str, verb: str, /, **given: Any) -> Any:
+    """Make the model ``name`` and call its method ``verb``: each takes the arguments that are its own."""
+    constructor, study, epsilon = MODELS[name], given.get("data"), given.get("epsilon")
+    if verb == "fit" and isinstance(study, hdp.Study):
+        requirement = "be a number, or a number for each of the study's sites:"
+        given["epsilon"] = per_site(epsilon, study.sites, name="epsilon", requirement=requirement)
+    elif isinstance(epsilon, pd.Series):
+        given["epsilon"] = elements(epsilon)
+    own = {key: given.pop(key) for key in argument_names(constructor) if key in given}
+    model = checked_call(constructor, own, name=name)
+    check(getattr(model, verb), given, name=name, also=argument_names(constructor))
+    schema = study.schema if isinstance(study, hdp.Study) and name != "distribution" else None
+    if "std_error" in given:
+        wanted = by_name(given["std_error"])
+        given["std_error"] = wanted if schema is None else in_python(wanted, own["formula"], schema)
+    try:
+        found = getattr(model, verb)(**given)
+    except hdp.ArgumentError as error:
+        raise error if schema is None else in_r(error, own["formula"], schema) from None
+    if isinstance(found, hdp.Plan) and schema is not None:
+        return plan_in_r(found, own["formula"], schema)
+    return found
+
+
+def hybrid_weights(study: hdp.Study, columns: Any, **given: Any) -> Any:
+    """Return a weighted sample with weights from counts at public points."""
+    names = column_names(columns, len(study.schema) if isinstance(study, hdp.Study) else 0)
+    return checked_call(hdp.hybrid_weights, {"study": study, "columns": names, **given}, name="hybrid_weights")
+
+
+def describe(study: hdp.Study, columns: Any, times: Any = None, **given: Any) -> Any:
+    """Return a description, or without an epsilon the request for one."""
+    names = column_names(columns, 1 + len(study.schema) if isinstance(study, hdp.Study) else 0)
+    given |= {"study": study, "columns": names, "times": _ends(times)}
+    return checked_call(hdp.describe, given, name="describe")
+
+
+def _ends(times: Any) -> Any:
+    """Return ends of intervals; one number is how many."""
+    ends = elements(times) if isinstance(times, pd.Series | list) else times
+    return whole(ends[0]) if isinstance(ends, list) and len(ends) == 1 else whole(ends)
+
+
+def _survfit(
+    verb: str,
+    /,
+    formula: str,
+    data: hdp.Study,
+    times: Any = None,
+    weights: Any = None,
+    recorded: str = "within",
+    **given: Any,
+) -> Any:
+    """Ask for survival curves, plan them, or return those of public rows."""
+    own = {"formula": formula, "data": data, "times": _ends(times), "weights": weights, "recorded": recorded}
+    request = checked_call(hdpf.survfit, own, name="survfit")
+    if verb == "plan":
+        given["epsilon"] = elements(given.get("epsilon"))
+    return checked_call(getattr(request, verb), given, name="survfit")
+
+
+def describe_plan(request: hdp.DescriptionRequest, epsilon: Any, n: int | None = None) -> Any:
+    """Return what a description would find at each epsilon."""
+    return instance(request, hdp.DescriptionRequest, argument="request").plan(elements(epsilon), n=n)
+
+
+def sample_fit(sample: hdp.WeightedSample, formula: str, model: str, **given: Any) -> Any:
+    """Fit the model of that name to the rows of a weighted sample."""
+    choice(model, "model", tuple(MODELS))
+    check(MODELS[model], {"formula": formula, "data": None, **given}, name=model)
+    return instance(sample, hdp.WeightedSample).fit(MODELS[model], formula, **given)
+
+
+SEVERAL_EPSILONS: Final = frozenset({*MODELS, *(f"{name}_plan" for name in (*MODELS, "describe", "survfit"))})
+"""The functions that take several epsilons: one for each site, or those to plan for."""
+
+FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    **{name: partial(_run, name, "fit") for name in MODELS},
+    **{f"{name}_plan": partial(_run, name, "plan") for name in MODELS},
+    **{f"{name}_public": partial(_run, name, "fit_public") for name in MODELS},
+    "survfit": partial(_survfit, "fit"),
+    "survfit_plan": partial(_survfit, "plan"),
+    "survfit_public": partial(_survfit, "fit_public"),
+    "describe": describe,
+    "describe_plan": describe_plan,
+    "hybrid_weights": hybrid_weights,
+    "importance_weights": hdp.importance_weights,
+    "sample_fit": sample_fit,
+}
+"""The functions by the names that R uses."""
+
+
+_NAMES = {
+    "coef": "estimate",
+    "std err": "std_error",
+    "z": "statistic",
+    "P>|z|": "p_value",
+    "Conf. Int. Low": "conf_low",
+    "Conf. Int. Upp.": "conf_high",
+}
+"""Columns of statsmodels in broom's words."""
+
+
+def wald_test(
+    result: hdp.Result, hypothesis: str | None = None, frame: pd.DataFrame | None = None, estimate: str | None = None
+) -> pd.DataFrame:
+    """Return the joint test of constraints in one row, or of every term of the formula in a row each."""
+    own = instance(result, hdp.Result)
+    if hypothesis is None and frame is None:
+        table: pd.DataFrame = own.wald_test_terms(estimate=estimate).table.reset_index()
+        table["term"] = table["term"].replace("Intercept", "(Intercept)")
+    else:
+        found = own.wald_test(_constraints(own, hypothesis, frame), estimate=estimate)
+        table = pd.DataFrame(
+            {"statistic": [found.statistic], "pvalue": [found.pvalue], "df_constraint": [found.df_constraint]}
+        )
+    return table.rename(columns={"pvalue": "p_value", "df_constraint": "df"})
+
+
+def contrasts(
+    result: hdp.Result,
+    hypothesis: str | None = None,
+    frame: pd.DataFrame | None = None,
+    conf_level: float = 0.95,
+    estimate: str | None = None,
+) -> pd.DataFrame:
+    """Return a row for each contrast."""
+    own = instance(result, hdp.Result)
+    found = own.t_test(_constraints(own, hypothesis, frame), estimate=estimate)
+    return _in_broom(found.summary_frame(alpha=1.0 - conf_level))
+
+
+def pairwise(
+    result: hdp.Result,
+    term: str,
+    adjust: str = "hs",
+    conf_level: float = 0.95,
+    cause: str | None = None,
+    estimate: str | None = None,
+) -> pd.DataFrame:
+    """Return a row for each pair of levels of a factor, with p-values adjusted for their number."""
+    found = instance(result, hdp.Result).t_test_pairwise(
+        term, method=adjust, alpha=1.0 - conf_level, cause=cause, estimate=estimate
+    )
+    table = _in_broom(found.contrasts.summary_frame(alpha=1.0 - conf_level))
+    return table.assign(adj_p_value=found.adjusted)
+
+
+def average_effects(
+    result: hdp.Result,
+    variable: str,
+    over: Any = None,
+    study: hdp.Study | None = None,
+    values: Any = None,
+    times: Any = None,
+    cause: str | None = None,
+    weights: str | None = None,
+    conf_level: float = 0.95,
+    estimate: str | None = None,
+) -> pd.DataFrame:
+    """Return a row for each effect of a variable, averaged over rows: by default the public ones of a study."""
+    own = instance(result, hdp.Result)
+    found: pd.DataFrame = (
+        (own if study is None else hdp.model_matrix.with_public_rows(own, study.public))
+        .average_effects(
+            variable,
+            over="public" if over is None else over,
+            values=None if values is None else elements(values),
+            times=None if times is None else elements(times),
+            cause=cause,
+            weights=weights,
+            estimate=estimate,
+            alpha=1.0 - conf_level,
+        )
+        .frame
+    )
+    return found
+
+
+def methods_text(result: hdp.Result) -> str:
+    """Return the paragraph for a methods section."""
+    return str(instance(result, hdp.Result).methods_text())
+
+
+def result_to_docx(result: hdp.Result, path: str) -> None:
+    """Write the summary of a result to a Word file."""
+    instance(result, hdp.Result).summary().to_docx(path)
+
+
+def _constraints(result: hdp.Result, hypothesis: str | None, frame: pd.DataFrame | None) -> Any:
+    """Return constraints of a text, or of a matrix in R's order of coefficients with the values in a last column."""
+    if frame is None:
+        return hypothesis
+    numbers = frame.to_numpy(dtype=np.float64)
+    places = hdp.model_matrix.order(result)
+    if numbers.shape[1] != len(places) + 1:
+        raise hdp.ArgumentError(
+            f"hypothesis must have a column for each of the {len(places)} coefficients", argument="hypothesis"
+        )
+    L = np.empty((len(numbers), len(places)))
+    L[:, places] = numbers[:, :-1]
+    return L, numbers[:, -1]
+
+
+def _in_broom(table: pd.DataFrame) -> pd.DataFrame:
+    return table.rename(columns=_NAMES).rename_axis("contrast").reset_index()

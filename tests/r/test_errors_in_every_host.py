@@ -7,7 +7,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from r_bridge.messages import in_r
+from r_bridge.functions import in_words_of_r
 from tests.r.hosts import HOSTS, run
 
 SETUP = """
@@ -249,7 +249,7 @@ def test_a_mistake_is_a_classed_condition_with_pythons_message_in_words_of_r(
     for name, (_, classes, expected) in MISTAKES.items():
         kinds, message, call = found[name]
         assert kinds == f"{classes} error condition", name
-        assert message.replace("\\n", "\n") == in_r(words(expected, tmp_path, monkeypatch)), name
+        assert message.replace("\\n", "\n") == in_words_of_r(words(expected, tmp_path, monkeypatch)), name
         assert call.startswith(("dp_", "opened(", "predict")), name
     assert "spent 0 0 \n" in printed
     assert "charges at sites 0 \n" in printed
