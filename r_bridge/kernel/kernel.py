@@ -15,7 +15,7 @@ from ipykernel.kernelbase import Kernel
 from r_bridge.console import Console
 from r_bridge.guard import guarded
 from r_bridge.kernel import cell
-from r_bridge.kernel.kernel import Bundle, tool
+from r_bridge.kernel.cell import Bundle, tool
 from r_bridge.package import attach_functions
 from r_bridge.session import helper
 from r_bridge.vectors import fields, from_r_strings, text, to_r_strings
