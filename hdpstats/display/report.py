@@ -11,8 +11,9 @@ does not trust, a page can still be read.
 import html
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Final, Literal, final
 
@@ -64,11 +65,7 @@ def p_equals(value: float, floor: float = 0.0) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share as a whole percentage.
-
-    >>> percent(0.1234)
-    '12%'
-    """
+    """Return a share as a whole percentage: 12% for 0.1234."""
     return f"{100.0 * value:.0f}%"
 
 
@@ -168,8 +165,7 @@ def summary(
     tables[0].title = title
     made = EscapedSummary()
     made.tables.extend(tables)
-    listed = list(notes)
-    if listed:
+    if listed := list(notes):
         made.add_extra_txt(listed)
     return made
 
@@ -295,10 +291,10 @@ Form = Literal["text", "page"]
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Block:
-    """A part of a report: a table of text, LaTeX and simple HTML, and the HTML of a page; one may be left out."""
+    """A part of a report: a table of text, LaTeX and simple HTML, and the HTML of a page, made when they are shown."""
 
-    text: "SimpleTable | None" = None
-    html: str = ""
+    text: "Callable[[], SimpleTable] | None" = None
+    html: Callable[[], str] = str
 
 
 def named_values(rows: Sequence[tuple[str, str]], *, title: str = "", only: Form | None = None) -> Block:
@@ -306,8 +302,12 @@ def named_values(rows: Sequence[tuple[str, str]], *, title: str = "", only: Form
 
     ``title`` is shown on a page; ``only`` says that the block is for one of the two forms.
     """
-    html = key_values((name.removesuffix(":"), value) for name, value in rows)
-    return _block(pairs(rows), html, title=title, folded=False, only=only)
+
+    def html() -> str:
+        whole = key_values((name.removesuffix(":"), value) for name, value in rows)
+        return section(title, whole) if title else whole
+
+    return Block(text=None if only == "page" else partial(pairs, rows), html=str if only == "text" else html)
 
 
 def columns(
@@ -324,14 +324,14 @@ def columns(
 
     ``folded`` says that a page shows its title, and the rest on a click; ``aligns`` is for a page, as in `grid`.
     """
-    html = grid(["", *headers], ([name, *row] for name, row in zip(names, rows, strict=True)), aligns=aligns)
-    return _block(table(rows, headers=headers, stubs=names), html, title=title, folded=folded, only=only)
+    lines = [[name, *row] for name, row in zip(names, rows, strict=True)]
 
+    def html() -> str:
+        whole = grid(["", *headers], lines, aligns=aligns)
+        return whole if not title else details(title, whole) if folded else section(title, whole)
 
-def _block(text: "SimpleTable", html: str, *, title: str, folded: bool, only: Form | None) -> Block:
-    if title:
-        html = details(title, html) if folded else section(title, html)
-    return Block(text=None if only == "page" else text, html="" if only == "text" else html)
+    text = None if only == "page" else partial(table, rows, headers=headers, stubs=names)
+    return Block(text=text, html=str if only == "text" else html)
 
 
 @final
@@ -351,8 +351,8 @@ class Report:
         Above the page; the title by default.
     badges : sequence of str
         Beside the page's heading.
-    ending : str
-        HTML at the end of the page.
+    ending : tuple of two str or None
+        A title at the end of the page, and the words that are shown on a click.
     """
 
     title: str
@@ -360,16 +360,17 @@ class Report:
     notes: Sequence[str] = ()
     heading: str = ""
     badges: Sequence[str] = ()
-    ending: str = ""
+    ending: tuple[str, str] | None = None
 
     def summary(self) -> "EscapedSummary":
         """Return statsmodels' `Summary`."""
-        return summary(self.title, [each.text for each in self.blocks if each.text is not None], self.notes)
+        return summary(self.title, [each.text() for each in self.blocks if each.text is not None], self.notes)
 
     def page(self) -> str:
         """Return the page of a notebook."""
-        parts = [*(each.html for each in self.blocks), notes(self.notes), self.ending]
-        return page(self.heading or self.title, *parts, badges=self.badges)
+        ending = "" if self.ending is None else details(self.ending[0], element("p", self.ending[1]))
+        parts = (each.html() for each in self.blocks)
+        return page(self.heading or self.title, *parts, notes(self.notes), ending, badges=self.badges)
 
 
 class Reported(ABC):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,6 @@ from hdpstats.display import (
     Block,
     Report,
     columns,
-    details,
-    element,
     named_values,
     number,
     p_equals,
@@ -112,10 +111,9 @@ def guarantee_badges(guarantee: Guarantee | None) -> list[str]:
     return [f"epsilon = {decimal(guarantee.epsilon)}", delta, guarantee.relation.value]
 
 
-def guarantee_details(guarantee: Guarantee | None) -> str:
-    """Return the guarantee in plain words, to open."""
-    statement = f"{NO_PRIVATE_RECORD}." if guarantee is None else guarantee.statement()
-    return details("What this guarantees", element("p", statement))
+def guarantee_details(guarantee: Guarantee | None) -> tuple[str, str]:
+    """Return a title and the guarantee in plain words."""
+    return "What this guarantees", f"{NO_PRIVATE_RECORD}." if guarantee is None else guarantee.statement()
 
 
 def _privacy_rows(
@@ -202,7 +200,7 @@ def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> Block:
         rows.append([facts.weights or "none", "Offset:", facts.offset or "none"])
     stubs = ["Dep. Variable:", "Model:", "Weights:"][: len(rows)]
     rows.append([estimate.label, "No. coefficients:", str(len(estimate.terms))])
-    return Block(text=table(rows, stubs=[*stubs, "Estimate:"], aligns="llr"))
+    return Block(text=partial(table, rows, stubs=[*stubs, "Estimate:"], aligns="llr"))
 
 
 def _records_of(facts: ModelFacts, count: Counts | None) -> tuple[str, str]:

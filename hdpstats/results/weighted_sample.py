@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 MOST_LEVELS = 200
 """Combinations of levels that a table may have."""
-
 _SHIFTS: Final = ("feature", "public", "private", "difference", "std_error", "conf_low", "conf_high")
 _SHOWN: Final = ("public", "private", "difference", "conf_low", "conf_high")
 _ALL_SHOWN: Final = 12
@@ -351,8 +350,7 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
 
     ``shifts`` is its `balance`, which a page shows, as it shows diagnostics that are shares as bars.
     """
-    facts, weights = sample.facts, sample.distribution.weights
-    rows, total = len(weights), float(np.sum(weights))
+    facts, weights, rows = sample.facts, sample.distribution.weights, len(sample)
     people = "unknown" if facts.records is None else str(facts.records)
     made = [
         ("Method:", facts.method),
@@ -361,20 +359,22 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
         ("No. public rows:", str(facts.public_rows)),
     ]
     size, overlap = f"{sample.effective_size:.1f} of {rows}", f"{sample.overlap:.3f}"
-    largest = percent(sample.max_weight) if total > 0 else "none"
+    largest = percent(sample.max_weight) if np.sum(weights) > 0 else "none"
     extremes = [
         ("Largest weight:", f"{largest} of the total"),
         ("Rows without weight:", str(int(np.sum(weights <= 0.0)))),
     ]
-    bars = (
-        meter("Effective size", f"{size} rows", [("filled", sample.effective_size / rows if rows else 0.0)]),
-        meter("Overlap", f"{overlap} of 1", [("filled", sample.overlap)]),
-    )
+
+    def bars() -> str:
+        known = meter("Effective size", f"{size} rows", [("filled", sample.effective_size / rows if rows else 0.0)])
+        alike = meter("Overlap", f"{overlap} of 1", [("filled", sample.overlap)])
+        return section("How precise the weighted rows are", known + alike)
+
     alike = ("Overlap:", f"{overlap} (1: weighted and unweighted public rows agree)")
     blocks = [
         named_values(made),
         named_values([("Effective size:", f"{size} public rows"), *extremes, alike], only="text"),
-        Block(html=section("How precise the weighted rows are", "".join(bars))),
+        Block(html=bars),
         named_values(extremes, only="page"),
         *([] if shifts.empty else [_shifts(shifts)]),
         named_values(guarantee_rows(sample.guarantee, sample.releases), title="Privacy"),

@@ -18,11 +18,11 @@ class Example(Reported):
                 columns(
                     ["coef", f"[{alpha / 2:g}"], ["age", "x_1"], [["0.5", "0.1"], ["2", "1"]], title="T", folded=True
                 ),
-                Block(html="<p>bars</p>"),
+                Block(html=lambda: "<p>bars</p>"),
             ],
             notes=["A note with 5 %."],
             badges=["one", "two"],
-            ending="<p>the end</p>",
+            ending=("More", "the <end>"),
         )
 
 
@@ -33,7 +33,7 @@ def test_text_has_its_own_blocks_and_no_titles_of_the_page():
     assert "Model:" in text
     assert "only in text" in text
     assert "A note with 5 %." in text
-    for other in ("only on a page", "Shown", "bars", "the end", "two"):
+    for other in ("only on a page", "Shown", "bars", "More", "two"):
         assert other not in text
 
 
@@ -46,7 +46,7 @@ def test_a_page_has_its_own_blocks_and_every_text_is_escaped():
     assert "y ~ a&lt;b" in page
     assert '<div class="hdp-section">Shown</div>' in page
     assert "<details><summary>T</summary>" in page
-    assert page.index("bars") < page.index("A note") < page.index("the end")
+    assert page.index("bars") < page.index("A note") < page.index("<summary>More</summary><p>the &lt;end&gt;</p>")
 
 
 def test_the_level_reaches_text_and_a_page_keeps_95_percent():
