@@ -15,11 +15,10 @@ from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, described_columns, ends_of, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.models.description_plan import DescriptionPlan, plan_description
-from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
+from hdpstats.models.model_spec import checked_study, declared_column, guarantee_of, site_facts_of
 from hdpstats.models.request import epsilons_of, people_of
-from hdpstats.privacy.budget import guarantee, over_sites, release_delta, release_epsilon
+from hdpstats.privacy.budget import over_sites, release_delta, release_epsilon
 from hdpstats.records.query import of_kind
-from hdpstats.records.several import charged_events
 from hdpstats.results.description import Description
 from hdpstats.results.description_tables import public_cohort
 from hdpstats.schema.columns import Binary, Categorical, Weight
@@ -327,10 +326,7 @@ def released(study: Study, queries: Mapping[str, DescriptionQuery]) -> dict[str,
     """Ask the sites, and return queries, releases, missing sites and guarantee, as a description has them."""
     answered = ask(study, queries)
     releases = {name: of_kind(release, DescriptionRelease) for name, release in answered.releases.items()}
-    guarantees = [
-        guarantee(charged_events(each), relation=study.relation, most_rows=study.most_rows)
-        for each in releases.values()
-    ]
+    guarantees = [guarantee_of(study, each) for each in releases.values()]
     return {
         "queries": tuple((name, queries[name]) for name in releases),
         "releases": tuple(releases.items()),

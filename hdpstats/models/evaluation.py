@@ -14,12 +14,11 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import MEANS
 from hdpstats.mechanisms.evaluation import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
 from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import ModelSpec
+from hdpstats.models.model_spec import ModelSpec, guarantee_of
 from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.privacy.budget import guarantee, release_epsilon
+from hdpstats.privacy.budget import release_epsilon
 from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import of_kind
-from hdpstats.records.several import charged_events
 from hdpstats.results import Result
 from hdpstats.results.curves import curves_at, hazard_facts
 from hdpstats.results.evaluation import Evaluation, spread_out, times_of
@@ -94,7 +93,7 @@ def evaluate(
         place=opened.cause,
         in_sample=checked.guarantee is not None,
         predicted=_predicted(checked, opened, query),
-        guarantee=guarantee(charged_events(release), relation=spec.study.relation, most_rows=spec.study.most_rows),
+        guarantee=guarantee_of(spec.study, release),
     )
 
 

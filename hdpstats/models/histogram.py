@@ -20,16 +20,14 @@ from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease, Pert
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights, axes_of, centres, places
 from hdpstats.mechanisms.histogram.site import cells_of, prepare
 from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import LossSpec, ModelSpec
+from hdpstats.models.model_spec import LossSpec, ModelSpec, guarantee_of
 from hdpstats.models.points import Prediction
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.models.weighted import fit_weighted
-from hdpstats.privacy.budget import guarantee
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import of_kind
-from hdpstats.records.several import charged_events
 from hdpstats.results import Result, WeightedSample
 from hdpstats.results.facts import SampleFacts
 from hdpstats.sites import Study
@@ -162,7 +160,7 @@ def _sample(study: Study, query: HistogramQuery, release: HistogramRelease, *, r
         ),
         queries=(query,),
         releases=(release,),
-        guarantee=guarantee(charged_events(release), relation=study.relation),
+        guarantee=guarantee_of(study, release),
     )
 
 

@@ -28,9 +28,9 @@ from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
 from hdpstats.mechanisms.hybrid_weights import UNITS, CurveRelease, DistanceQuery
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
 from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
+from hdpstats.models.model_spec import guarantee_of
 from hdpstats.models.weighted import both_sides, calibrated, described
-from hdpstats.privacy.budget import guarantee, release_epsilon
-from hdpstats.records.several import charged_events
+from hdpstats.privacy.budget import release_epsilon
 from hdpstats.results.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
@@ -205,9 +205,7 @@ def _sample(study: Study, request: WeightsRequest, released: ReleasedWeights) ->
         ),
         queries=released.queries,
         releases=released.releases,
-        guarantee=guarantee(
-            [event for release in released.releases for event in charged_events(release)], relation=study.relation
-        ),
+        guarantee=guarantee_of(study, *released.releases),
     )
 
 

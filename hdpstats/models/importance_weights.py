@@ -23,13 +23,13 @@ from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceCho
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.perturbation import OutputRelease
 from hdpstats.mechanisms.registry import prepare
+from hdpstats.models.model_spec import guarantee_of
 from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.privacy.budget import guarantee, release_delta, release_epsilon, total
+from hdpstats.privacy.budget import release_delta, release_epsilon, total
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.records.query import PointRelease, of_kind
-from hdpstats.records.several import charged_events
 from hdpstats.results import WeightedSample
 from hdpstats.results.description import Description
 from hdpstats.results.facts import SampleFacts
@@ -178,10 +178,7 @@ def importance_weights(
         ),
         queries=(*(query for query, _ in counts), chosen.query),
         releases=(*(count for _, count in counts), release),
-        guarantee=guarantee(
-            [event for each in (*(count for _, count in counts), release) for event in charged_events(each)],
-            relation=study.relation,
-        ),
+        guarantee=guarantee_of(study, *(count for _, count in counts), release),
     )
     return calibrated(weighted, known)
 

@@ -23,10 +23,13 @@ from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Recommended
+from hdpstats.privacy.budget import Guarantee, guarantee
 from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import QueryModel
+from hdpstats.records.query import Release
+from hdpstats.records.several import charged_events
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.schema import Schema
@@ -251,6 +254,12 @@ def site_facts_of(study: Study, records: int) -> SiteFacts:
     return SiteFacts(
         schema=study.schema, relation=study.relation, records=records, unit=study.unit, most_rows=study.most_rows
     )
+
+
+def guarantee_of(study: Study, *releases: Release | None) -> Guarantee:
+    """Return what was charged for releases of a site to each of its people, together."""
+    events = [event for release in releases for event in charged_events(release)]
+    return guarantee(events, relation=study.relation, most_rows=study.most_rows)
 
 
 def checked_study(study: object, *, argument: str = "data") -> Study:

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, final
 
 from hdpstats.inference.released import assumed
-from hdpstats.models.model_spec import LossSpec, ModelSpec
+from hdpstats.models.model_spec import LossSpec, ModelSpec, guarantee_of
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import RecordCounts, SiteRecords
-from hdpstats.privacy.budget import Guarantee, guarantee, over_sites
+from hdpstats.privacy.budget import over_sites
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import Query, Release, of_kind
@@ -24,7 +24,6 @@ from hdpstats.records.several import (
     SitesQuery,
     SitesRelease,
     answers_in,
-    charged_events,
 )
 from hdpstats.results import FittedRows, ModelFacts, Released, Result, SiteContribution
 from hdpstats.results.sites import DescribedCohort, entries_of
@@ -162,8 +161,8 @@ def _described_sd(contributions: Contributions[Any, Any]) -> float:
 def _released(study: Study, request: FitRequest, contributions: Contributions[Any, Any], found: Estimates) -> Released:
     """Return queries, releases and guarantee; of a study with one site that site's own records."""
     given = contributions.given
-    guarantees = [_guarantee(study, each.charged) for each in given.values()]
-    guarantees += [_guarantee(study, each.charged) for each in contributions.alone.values()]
+    guarantees = [guarantee_of(study, *each.charged) for each in given.values()]
+    guarantees += [guarantee_of(study, *each.charged) for each in contributions.alone.values()]
     sites = _site_facts(study, request, contributions, found)
     described = _description(request, given)
     if len(study.sites) == 1:
@@ -200,11 +199,6 @@ def _description(request: FitRequest, given: Mapping[str, Contribution[Any, Any]
         queries=tuple((name, each.query) for name, each in known),
         releases=tuple((name, each.release) for name, each in known),
     )
-
-
-def _guarantee(study: Study, releases: Sequence[Release | None]) -> Guarantee:
-    events = [event for each in releases for event in charged_events(each)]
-    return guarantee(events, relation=study.relation, most_rows=study.most_rows)
 
 
 def _site_facts(

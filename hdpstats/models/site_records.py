@@ -108,7 +108,8 @@ def planned_records(
     ``averages`` says whether the mechanism has use for averages of private people, ``expected`` whether those that are
     to be asked for are predicted from public rows.
     """
-    own = own_description(spec) if averages and request.describe and request.description is None else None
+    asks = averages and request.describe and request.description is None and spec.study.public is not None
+    own = own_description(spec) if asks else None
     given = {} if request.description is None else described_sites(spec, request.description)
     found = {}
     for name, records in people.items():

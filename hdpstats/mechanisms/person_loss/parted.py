@@ -13,6 +13,7 @@ Neither the ridge nor the perturbation leaves this process: a worker is sent coe
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter, methodcaller
 from typing import Any, Protocol, TypeVar, final
 
 import numpy as np
@@ -79,11 +80,7 @@ class PartedPeople(People):
 
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
         """Return the exact sum of the people's stacked Hessians, each rounded to multiples of ``grid``."""
-        return self.parts.total(partial(_stacked, theta, grid))
-
-
-def _stacked(theta: FloatArray, grid: float, people: People) -> IntArray:
-    return people.stacked_hessian(theta, grid=grid)
+        return self.parts.total(methodcaller("stacked_hessian", theta, grid=grid))
 
 
 def _losses_of(bounds: RowBounds, dimension: int, people: BoundedPeople) -> BoundedObjective:
@@ -108,12 +105,12 @@ class PartedObjective(SumObjective):
     @property
     def mass(self) -> float:
         """The sum of the weights."""
-        return self.parts.total(_mass)
+        return float(self.parts.total(attrgetter("mass")))
 
     def loss_gradient(self, theta: FloatArray) -> IntArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
         rows: Parts[Any] = self.parts if self.read_once is None else self.read_once
-        return rows.total(partial(_gradient, theta))
+        return rows.total(methodcaller("loss_gradient", theta))
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""
@@ -145,11 +142,11 @@ class PartedObjective(SumObjective):
         """
         sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
         sizes += float(np.linalg.norm(self.linear))
-        return (self.parts.total(partial(_error, theta)) + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+        return float(self.parts.total(methodcaller("gradient_error", theta)) + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
 
     def effect(self, direction: FloatArray) -> float:
         """Return the largest change of a linear predictor along a direction (D,)."""
-        return max(self.parts.map(partial(_effect, direction)))
+        return float(max(self.parts.map(methodcaller("effect", direction))))
 
     def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
         """Return the gradient of the sum of losses in the numbers of a context; read in this process."""
@@ -163,31 +160,11 @@ class PartedObjective(SumObjective):
 
         The sum of what the partitions' objectives have, each of which counts all rows as its own.
         """
-        return self.parts.total(partial(_sizes, size)) * (1.0 + 2.0**-20)
-
-
-def _mass(part: BoundedObjective) -> float:
-    return part.mass
-
-
-def _gradient(theta: FloatArray, part: ReadOnce) -> IntArray:
-    return part.loss_gradient(theta)
+        return float(self.parts.total(methodcaller("exact_sizes", size))) * (1.0 + 2.0**-20)
 
 
 def _hessian(theta: FloatArray, part: BoundedObjective) -> IntArray:
     return part.loss_hessian(theta, rows=part.rows)
-
-
-def _error(theta: FloatArray, part: BoundedObjective) -> float:
-    return part.gradient_error(theta)
-
-
-def _effect(direction: FloatArray, part: BoundedObjective) -> float:
-    return part.effect(direction)
-
-
-def _sizes(size: float, part: BoundedObjective) -> float:
-    return part.exact_sizes(size)
 
 
 def of_all(
