@@ -13,7 +13,9 @@ import os
 os.environ.setdefault("RPY2_CFFI_MODE", "ABI")  # as fast as the compiled mode here, and needs no compiler
 
 try:
-    import rpy2.rinterface  # noqa: F401
+    from r_bridge import environment
+
+    environment.use()
 except Exception as error:  # no rpy2: ImportError; no R: ValueError; an R that is too old for rpy2: ffi.error
     raise ImportError(
         "r_bridge needs R and rpy2: on Debian and Ubuntu, apt-get install r-base-core r-cran-survival make, and then "

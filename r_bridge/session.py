@@ -8,7 +8,6 @@ are Python's own, and nothing is done for them.
 """
 
 import ctypes
-import os
 import resource
 import signal
 import sys
@@ -19,8 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import numba
 import rpy2.rinterface as ri
+from llvmlite import binding, ir
 from rpy2.rinterface_lib import callbacks, embedded, openrlib
 
 from hdpstats.api import HdpError
@@ -57,9 +56,7 @@ def start(arguments: Sequence[str] = ()) -> None:
             raise HdpError("R must be used on the main thread: it is not made for others")
         if not embedded.isinitialized():
             embedded.set_initoptions((*OPTIONS, *(["--args", *arguments] if arguments else [])))
-            libraries = os.environ.get("LD_LIBRARY_PATH")
             ri.initr(interactive=False)
-            _restore_library_path(libraries)
             callbacks.consolewrite_warnerror = lambda text: sys.stderr.write(text)  # where Python writes its own
             helper("function() if (!l10n_info()$`UTF-8`) Sys.setlocale('LC_CTYPE', 'C.UTF-8')")()
             _limit_stack()
@@ -118,17 +115,6 @@ def quoted(value: Any) -> Any:
     return r_function("quoted")(ri.ListSexpVector([value])) if isinstance(value, LANGUAGE) else value
 
 
-def _restore_library_path(libraries: str | None) -> None:
-    """Undo the change of ``LD_LIBRARY_PATH`` that rpy2 exports.
-
-    R is loaded already, and a Python that is started from here and has a libpython of its own would load the system's.
-    """
-    if libraries is None:
-        os.environ.pop("LD_LIBRARY_PATH", None)
-    else:
-        os.environ["LD_LIBRARY_PATH"] = libraries
-
-
 def _limit_stack() -> None:
     """Let R notice an endless recursion: rpy2 disables the check, and the process would end without a message."""
     size, _ = resource.getrlimit(resource.RLIMIT_STACK)
@@ -137,48 +123,58 @@ def _limit_stack() -> None:
 
 
 @cache
-def hold_lock_across_forks() -> tuple[Any, ...]:
+def hold_lock_across_forks() -> binding.ExecutionEngine:
     """Let forks by the calling thread, which runs R, hold Python's lock.
 
-    The three functions are compiled: a Python function would release the lock when it returns, before the fork. Returns
-    what must live as long as the process; the cache of this function keeps it.
+    The three functions are machine code: a Python function would release the lock when it returns, before the fork.
+    Returns what must live as long as the process; the cache of this function keeps it.
     """
-    libc, api = ctypes.CDLL(None), ctypes.pythonapi
-    whole, size, pointer = ctypes.c_int, ctypes.c_size_t, ctypes.c_void_p
-    thread, initialized = _unlocked(libc.pthread_self, size), _unlocked(api.Py_IsInitialized, whole)
-    held, take = _unlocked(api.PyGILState_Check, whole), _unlocked(api.PyGILState_Ensure, whole)
-    give = _unlocked(api.PyGILState_Release, None, whole)
-    prepare, resume, begin = (
-        _unlocked(function, None)
-        for function in (api.PyOS_BeforeFork, api.PyOS_AfterFork_Parent, api.PyOS_AfterFork_Child)
-    )
-    put, length = _unlocked(libc.memset, size, size, whole, size), _unlocked(libc.strlen, size, size)
-    mark = ctypes.create_string_buffer(2)  # a text of one character where the lock was taken for a fork, else of none
-    place, runs_r = ctypes.addressof(mark), thread()
-
-    def before() -> None:
-        if thread() == runs_r and initialized() != 0 and held() == 0:
-            take()
-            prepare()
-            put(place, 1, 1)
-
-    def parent() -> None:
-        if length(place) != 0:
-            put(place, 0, 1)
-            resume()
-            give(_UNLOCKED)
-
-    def child() -> None:
-        if length(place) != 0:
-            put(place, 0, 1)
-            begin()
-            give(_UNLOCKED)
-
-    handlers = [numba.cfunc("void()")(each) for each in (before, parent, child)]
-    libc.__register_atfork(*(pointer(each.address) for each in handlers), None)
-    return mark, *handlers
+    libc = ctypes.CDLL(None)
+    libc.pthread_self.restype = ctypes.c_size_t
+    code = _around_forks(libc.pthread_self())
+    for function in code.functions:
+        if function.is_declaration:
+            library = ctypes.pythonapi if function.name.startswith("Py") else libc
+            binding.add_symbol(function.name, ctypes.cast(getattr(library, function.name), ctypes.c_void_p).value)
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    machine = binding.Target.from_default_triple().create_target_machine()
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(str(code)), machine)
+    engine.finalize_object()
+    libc.__register_atfork(*(ctypes.c_void_p(engine.get_function_address(name)) for name in HANDLERS), None)
+    return engine
 
 
-def _unlocked(function: Any, result: Any, *arguments: Any) -> Any:
-    """Return a C function that is called without taking or releasing Python's lock."""
-    return ctypes.CFUNCTYPE(result, *arguments)(ctypes.cast(function, ctypes.c_void_p).value or 0)
+HANDLERS = ("before_a_fork", "after_it_in_the_parent", "after_it_in_the_child")
+
+
+def _around_forks(thread: int) -> ir.Module:
+    """Return the code of the three functions: of a fork by that thread, where it does not hold Python's lock."""
+    module, whole, nothing = ir.Module(), ir.IntType(32), ir.VoidType()
+
+    def function(name: str, result: ir.Type = nothing, *arguments: ir.Type) -> ir.Function:
+        return ir.Function(module, ir.FunctionType(result, arguments), name)
+
+    taken = ir.GlobalVariable(module, whole, "lock_taken")
+    taken.initializer = whole(0)
+    size = ir.IntType(8 * ctypes.sizeof(ctypes.c_size_t))
+    running, initialized = function("pthread_self", size), function("Py_IsInitialized", whole)
+    held, take = function("PyGILState_Check", whole), function("PyGILState_Ensure", whole)
+    give, prepare = function("PyGILState_Release", nothing, whole), function("PyOS_BeforeFork")
+    before, parent, child = (ir.IRBuilder(function(name).append_basic_block()) for name in HANDLERS)
+    with (
+        before.if_then(before.icmp_unsigned("==", before.call(running, ()), size(thread))),
+        before.if_then(before.icmp_signed("!=", before.call(initialized, ()), whole(0))),
+        before.if_then(before.icmp_signed("==", before.call(held, ()), whole(0))),
+    ):
+        before.call(take, ())
+        before.call(prepare, ())
+        before.store(whole(1), taken)
+    for build, resume in ((parent, "PyOS_AfterFork_Parent"), (child, "PyOS_AfterFork_Child")):
+        with build.if_then(build.icmp_signed("!=", build.load(taken), whole(0))):
+            build.store(whole(0), taken)
+            build.call(function(resume), ())
+            build.call(give, (whole(_UNLOCKED),))
+    for build in (before, parent, child):
+        build.ret_void()
+    return module

@@ -99,6 +99,15 @@ def test_a_python_started_from_a_session_meets_the_libraries_it_would_have_met(b
     assert found == [before.get("LD_LIBRARY_PATH"), ""]
 
 
+VARIABLES = "cat(Sys.getenv(c('R_DOC_DIR', 'R_INCLUDE_DIR', 'R_SHARE_DIR', 'R_PAPERSIZE_USER', 'R_HOME')), sep = '\\n')"
+
+
+def test_r_has_the_variables_that_its_start_script_sets(evaluate):
+    plain = subprocess.run(["Rscript", "--vanilla", "-e", VARIABLES], capture_output=True, text=True, check=True)
+    assert list(from_r(evaluate(f"capture.output({VARIABLES})"))) == plain.stdout.splitlines()
+    assert "" not in plain.stdout.splitlines()
+
+
 def test_other_threads_are_refused(evaluate):
     raised = []
 
