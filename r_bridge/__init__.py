@@ -13,9 +13,10 @@ import os
 os.environ.setdefault("RPY2_CFFI_MODE", "ABI")  # as fast as the compiled mode here, and needs no compiler
 
 try:
-    from r_bridge import environment
+    import rpy2.situation
 
-    environment.use()
+    rpy2.situation.r_ld_library_path_from_subprocess = lambda _: ""  # starts R to learn what only rpy2's report shows
+    import rpy2.rinterface  # noqa: F401
 except Exception as error:  # no rpy2: ImportError; no R: ValueError; an R that is too old for rpy2: ffi.error
     raise ImportError(
         "r_bridge needs R and rpy2: on Debian and Ubuntu, apt-get install r-base-core r-cran-survival make, and then "

@@ -8,8 +8,10 @@ are Python's own, and nothing is done for them.
 """
 
 import ctypes
+import os
 import resource
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -21,6 +23,7 @@ from typing import Any
 import rpy2.rinterface as ri
 from llvmlite import binding, ir
 from rpy2.rinterface_lib import callbacks, embedded, openrlib
+from rpy2.situation import get_r_home
 
 from hdpstats.api import HdpError
 
@@ -32,6 +35,9 @@ LANGUAGE = (ri.LangSexpVector, ri.SexpSymbol)
 
 R_CODE = Path(__file__).parent / "R"
 """The R code of the bridge, and the source of the R package."""
+
+SET_BY_THE_SCRIPT = ("R_ARCH", "R_DOC_DIR", "R_INCLUDE_DIR", "R_PAPERSIZE", "R_SHARE_DIR")
+"""Variables that R's start script sets, and that R in this process does not set for itself."""
 
 _UNLOCKED = 1
 """What `PyGILState_Ensure` returns where the lock was not held."""
@@ -63,6 +69,17 @@ def start(arguments: Sequence[str] = ()) -> None:
         _thread = threading.get_ident()
     elif threading.get_ident() != _thread:
         raise HdpError("R must be used on the thread that started it: it is not made for others")
+
+
+def _set_by_the_script() -> tuple[tuple[str, str], ...]:
+    """Return the names and values that R's start script sets: rpy2 starts another R for them."""
+    script = os.path.join(get_r_home() or "", "bin", "R")
+    said = subprocess.run([script, "CMD", "env"], capture_output=True, text=True, check=False)  # noqa: S603
+    pairs = [line.split("=", 1) for line in said.stdout.splitlines() if "=" in line]
+    return tuple((name, value) for name, value in pairs if name in SET_BY_THE_SCRIPT)
+
+
+ri._getrenvvars = _set_by_the_script
 
 
 def adopt(on_interrupt: Callable[[int, FrameType | None], None]) -> None:
