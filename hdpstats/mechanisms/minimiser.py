@@ -304,13 +304,12 @@ def prepared(query: MinimiserQuery, person_loss: PersonLoss, calibration: PointC
 def run(query: MinimiserQuery, calibration: PointCalibration, people: People) -> PointRelease:
     """Draw all noise, then minimise, add noise to the computed point and release.
 
-    Guarantee: ``(query.epsilon, query.delta)``-DP by the proof of `hdpstats.mechanisms.perturbation.site` or
-    `hdpstats.mechanisms.perturbation.site`.
+    Guarantee: ``(query.epsilon, query.delta)``-DP by the proofs of `hdpstats.mechanisms.perturbation.site`.
     """
     inside = calibration.perturbation
     perturbation = [Fraction(0)] * len(query.centre) if inside is None else inside.draw()
     noise = calibration.noise.draw()
-    theta = solve(query, calibration, people, perturbation=perturbation)
+    theta = certified(query, people, effort=calibration.effort, perturbation=perturbation)
     released = [k + n for k, n in zip(on_lattice(theta, calibration.grid), noise, strict=True)]
     numbers = lift(released, calibration.grid)
     hessian = calibration.hessian
@@ -324,13 +323,6 @@ def run(query: MinimiserQuery, calibration: PointCalibration, people: People) ->
         records=calibration.records,
         events=calibration.events,
     )
-
-
-def solve(
-    query: MinimiserQuery, calibration: PointCalibration, people: People, *, perturbation: list[Fraction]
-) -> tuple[Fraction, ...]:
-    """Return a point that is surely within ``effort.radius`` of the exact minimiser for this perturbation."""
-    return certified(query, people, effort=calibration.effort, perturbation=perturbation)
 
 
 def hessian_of(

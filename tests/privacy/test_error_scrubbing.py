@@ -259,8 +259,8 @@ def test_hostile_arguments_do_not_reach_rows(model, watched):
 def test_noise_is_drawn_before_rows_are_used(study, monkeypatch):
     """The time that drawing takes says nothing about rows."""
     order = []
-    solve, draw = minimiser.solve, minimiser.BallNoise.draw
-    monkeypatch.setattr(minimiser, "solve", lambda *a, **k: (order.append("rows"), solve(*a, **k))[1])
+    certified, draw = minimiser.certified, minimiser.BallNoise.draw
+    monkeypatch.setattr(minimiser, "certified", lambda *a, **k: (order.append("rows"), certified(*a, **k))[1])
     monkeypatch.setattr(minimiser.BallNoise, "draw", lambda noise: (order.append("noise"), draw(noise))[1])
     hdpf.logit("y ~ 0 + x", data=study).fit(epsilon=1.0)
     assert order == ["noise", "noise", "rows"]

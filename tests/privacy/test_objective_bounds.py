@@ -86,7 +86,7 @@ def problem_of(query: ObjectiveQuery, calibration: PointCalibration) -> LinearOb
     approach = accelerated.approach
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accelerated, "approach", spy)
-        minimiser.solve(query, calibration, rows, perturbation=[Fraction(0)] * D)
+        minimiser.certified(query, rows, effort=calibration.effort, perturbation=[Fraction(0)] * D)
     return seen[0]
 
 

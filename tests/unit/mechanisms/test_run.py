@@ -67,7 +67,7 @@ def test_the_solution_is_within_the_public_radius(n):
     query = make_query()
     rows = make_rows(query, n)
     constants = calibrate(query, records=n)
-    theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
+    theta = minimiser.certified(query, rows, effort=constants.effort, perturbation=PERTURBATION)
     assert distance(theta, truth(query, rows)) <= float(constants.effort.radius) < 1e-9
 
 
@@ -101,7 +101,7 @@ def test_a_solver_that_fails_is_replaced_by_one_that_cannot(bad, monkeypatch):
     monkeypatch.setattr(accelerated, "minimise", failing)
     monkeypatch.setattr(accelerated, "accelerate", spy)
     monkeypatch.setattr(minimiser, "refine", None)
-    theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
+    theta = minimiser.certified(query, rows, effort=constants.effort, perturbation=PERTURBATION)
     assert replaced == [bad]
     assert distance(theta, exact) <= float(constants.effort.radius)
 
@@ -113,7 +113,7 @@ def test_more_people_than_declared_are_refined_where_floats_do_not_do(monkeypatc
     few = replace(constants.effort, count=119, work=replace(constants.effort.work, radius=1e-30))
     refined, right = [], minimiser.refine
     monkeypatch.setattr(minimiser, "refine", lambda *given, **named: refined.append(1) or right(*given, **named))
-    theta = minimiser.solve(query, replace(constants, effort=few), rows, perturbation=PERTURBATION)
+    theta = minimiser.certified(query, rows, effort=few, perturbation=PERTURBATION)
     assert refined == [1]
     assert distance(theta, truth(query, rows)) <= 1e-30
 
@@ -130,7 +130,7 @@ def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
 
     monkeypatch.setattr(accelerated, "approach", lambda problem, *, start, near: (start, False))
     monkeypatch.setattr(accelerated, "minimise", lying)
-    theta = minimiser.solve(query, constants, rows, perturbation=PERTURBATION)
+    theta = minimiser.certified(query, rows, effort=constants.effort, perturbation=PERTURBATION)
     assert distance(theta, exact) > float(constants.effort.radius)
 
 
@@ -142,7 +142,8 @@ def test_the_order_of_private_rows_moves_the_solution_within_the_radius_only():
     columns = {name: getattr(rows, name)[order] for name in ("X", "y", "weights", "offset")}
     shuffled = replace(rows, **columns)
     radius = float(constants.effort.radius)
-    one, two = (minimiser.solve(query, constants, each, perturbation=PERTURBATION) for each in (rows, shuffled))
+    effort = constants.effort
+    one, two = (minimiser.certified(query, each, effort=effort, perturbation=PERTURBATION) for each in (rows, shuffled))
     assert distance(one, two) <= 2.0 * radius
 
 

@@ -211,10 +211,11 @@ def test_the_gradient_does_not_depend_on_the_order_of_rows_in_any_shape():
 
 def test_the_solution_does_not_depend_on_the_order_of_rows_beyond_its_certificate(orders, query):
     calibration = calibrate_objective(query, regression_person_loss(query.model, SCHEMA), records=RECORDS)
+    effort = calibration.effort
     for _ in range(5):
         perturbation = calibration.perturbation.draw()
-        first, second = (minimiser.solve(query, calibration, each, perturbation=perturbation) for each in orders)
+        first, second = (minimiser.certified(query, each, effort=effort, perturbation=perturbation) for each in orders)
         apart = sum((a - b) ** 2 for a, b in zip(first, second, strict=True))
-        assert apart <= (2 * calibration.effort.radius) ** 2
-        other = minimiser.solve(query, calibration, orders[1], perturbation=[value + 1 for value in perturbation])
-        assert sum((a - b) ** 2 for a, b in zip(first, other, strict=True)) > (2 * calibration.effort.radius) ** 2
+        assert apart <= (2 * effort.radius) ** 2
+        other = minimiser.certified(query, orders[1], effort=effort, perturbation=[value + 1 for value in perturbation])
+        assert sum((a - b) ** 2 for a, b in zip(first, other, strict=True)) > (2 * effort.radius) ** 2
