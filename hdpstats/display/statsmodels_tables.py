@@ -14,7 +14,7 @@ from statsmodels.iolib.table import Cell, SimpleTable, get_output_format
 from statsmodels.iolib.tableformatting import fmt_base
 
 from hdpstats._base.errors import HdpError
-from hdpstats.display.report import key_values
+from hdpstats.display import key_values
 
 _LATEX = str.maketrans(
     {

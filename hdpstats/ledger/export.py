@@ -12,8 +12,7 @@ import pandas as pd
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
-from hdpstats.display import grid, meter, notes
-from hdpstats.display.report import Kind
+from hdpstats.display import Kind, grid, meter, notes
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Budget, Spend, decimal

@@ -9,8 +9,8 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.display.report import STYLE
-from hdpstats.jupyter.commands import Accounts
+from hdpstats.display import STYLE
+from hdpstats.jupyter import Accounts
 from tests.jupyter.session import session
 from tests.waiting import GENEROUS
 

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from hdpstats.display import grid, key_values, meter, notes, page, section
-from hdpstats.display.report import STYLE
+from hdpstats.display import STYLE, grid, key_values, meter, notes, page, section
 
 NASTY = "<script>alert('x')</script> & \"y\""
 COLOUR = re.compile(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.display.report import STYLE
+from hdpstats.display import STYLE
 from hdpstats.records.model import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.facts import HazardFacts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from statsmodels.iolib.summary import Summary
 
-from hdpstats.display.report import STYLE
+from hdpstats.display import STYLE
 from hdpstats.records.estimate import Estimate
 
 KINDS = ["result", "public_result", "silent_result"]

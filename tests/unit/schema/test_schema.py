@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from hdpstats._base.errors import ArgumentError, HdpError, SchemaError
-from hdpstats.display.report import STYLE
+from hdpstats.display import STYLE
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
 

@@ -3,7 +3,7 @@
 import pandas as pd
 
 import hdpstats.api as hdp
-from hdpstats.jupyter.commands import Accounts
+from hdpstats.jupyter import Accounts
 from hdpstats.ledger.account import accounts_html
 from hdpstats.sites.study import sites_html
 

@@ -1,6 +1,9 @@
-"""``%hdp``: what was spent, what is declared, how precise a fit would be. Nothing here spends.
+"""The IPython extension: ``%load_ext hdpstats.jupyter``.
 
-What it shows is found among the user's variables: the only one there is, or the one that is named.
+``%hdp`` shows ledgers and schemas and plans fits; it never spends. Other packages add magics through the entry point
+group `GROUP`: the entry's name is the magic's, its object a function that takes the shell and returns the function of
+``(line, cell, local_ns)`` that is the magic. It is imported when the magic is first used: ``%%R`` comes this way, and R
+does not start before.
 """
 
 import shlex
@@ -8,10 +11,12 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, final
 
 from IPython.core.error import TryNext, UsageError
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import needs_local_scope, no_var_expand
 from IPython.core.magic_arguments import MagicArgumentParser
 
 import hdpstats.api as hdp
@@ -22,6 +27,44 @@ from hdpstats.ledger.account import accounts_html, elsewhere_words
 from hdpstats.ledger.export import charges_html
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.registry import BY_NAME
+
+GROUP = "hdpstats.jupyter"
+
+
+def load_ipython_extension(shell: InteractiveShell) -> None:
+    """Register ``%hdp`` with its completion, and a magic, of lines and of cells, for each entry point of `GROUP`."""
+
+    def hdp(line: str) -> Any:
+        return run(shell, line)
+
+    hdp.__doc__ = HELP
+    shell.register_magic_function(hdp, "line", "hdp")
+    shell.set_hook("complete_command", complete, str_key="%hdp")
+    for entry in entry_points(group=GROUP):
+        shell.register_magic_function(_lazy(shell, entry), "line_cell", entry.name)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Take the magics away."""
+    shell.magics_manager.magics["line"].pop("hdp", None)
+    for entry in entry_points(group=GROUP):
+        for kind in ("line", "cell"):
+            shell.magics_manager.magics[kind].pop(entry.name, None)
+
+
+def _lazy(shell: InteractiveShell, entry: EntryPoint) -> Callable[..., Any]:
+    @cache
+    def loaded() -> Callable[..., Any]:
+        function: Callable[..., Any] = entry.load()(shell)
+        return function
+
+    def magic(line: str, cell: str | None = None, local_ns: Mapping[str, Any] | None = None) -> Any:
+        return loaded()(line, cell, local_ns)
+
+    magic.__doc__ = f"The magic of {entry.value}, which is imported when it is first used; its options: --help."
+    marked: Callable[..., Any] = no_var_expand(needs_local_scope(magic))
+    return marked
+
 
 REMEDIES = {
     "ledger": 'make one with hdp.Ledger("trial.db", dataset=..., epsilon=...), or a study with budget=',
@@ -155,22 +198,6 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--link": {"choices": tuple(LINKS), "help": "hazard: the link"},
 }
 _OF_A_PLAN: Final = ("epsilon", "n", "delta", "mechanism", "se_share")
-
-
-def register(shell: InteractiveShell) -> None:
-    """Register ``%hdp`` and its completion."""
-
-    def hdp(line: str) -> Any:
-        return run(shell, line)
-
-    hdp.__doc__ = HELP
-    shell.register_magic_function(hdp, "line", "hdp")
-    shell.set_hook("complete_command", complete, str_key="%hdp")
-
-
-def unregister(shell: InteractiveShell) -> None:
-    """Take ``%hdp`` away."""
-    shell.magics_manager.magics["line"].pop("hdp", None)
 
 
 def run(shell: InteractiveShell, line: str) -> Any:
