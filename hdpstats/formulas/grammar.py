@@ -51,7 +51,7 @@ def read_factor(cursor: Cursor) -> Factor:
     """
     name = cursor.peek()
     if cursor.peek(1).operator != "(":
-        return _column(cursor)
+        return Variable(name=cursor.next().text, source=name.spelled)
     if name.text in ROLES:
         return read_role(cursor)
     if name.text in CATEGORICAL:

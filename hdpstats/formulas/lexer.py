@@ -150,9 +150,8 @@ class Cursor:
 
     def next(self) -> Token:
         """Return the next token and move past it."""
-        token = self.peek()
         self.position += 1
-        return token
+        return self._tokens[self.position - 1] if self.position <= len(self._tokens) else END
 
     def take(self, *operators: str) -> str:
         """Move past the next token if it is one of the operators, and return it, else an empty text."""

@@ -126,7 +126,18 @@ class Chain:
     def follow(self, entries: Iterable[Entry]) -> Self:
         """Continue the chain with entries in order. Raises a `LedgerError` at the first that does not verify."""
         for entry in entries:
-            self._follow(entry)
+            expected = len(self.hashes) + 1
+            if entry.seq != expected:
+                raise damaged(expected, "it is missing or out of order")
+            if not _is_intact(entry):
+                raise damaged(expected, "its contents were altered")
+            if entry.previous_hash != self.head:
+                raise damaged(expected, "it does not follow the entry before it")
+            try:
+                self._record(entry)
+            except (ArgumentError, KeyError, TypeError, ValueError):
+                raise damaged(expected, "its contents make no sense") from None
+            self.hashes.append(entry.hash)
         return self
 
     def check_known(self, entry: Entry) -> None:
@@ -134,28 +145,8 @@ class Chain:
         if not (entry.hash in self.hashes[entry.seq - 1 : entry.seq] and _is_intact(entry)):
             raise damaged(entry.seq, "its contents were altered")
 
-    def _follow(self, entry: Entry) -> None:
-        expected = len(self.hashes) + 1
-        if entry.seq != expected:
-            raise damaged(expected, "it is missing or out of order")
-        if not _is_intact(entry):
-            raise damaged(expected, "its contents were altered")
-        if entry.previous_hash != self.head:
-            raise damaged(expected, "it does not follow the entry before it")
-        try:
-            amount = Spend(
-                rational(entry.epsilon, name="epsilon"),
-                rational(entry.delta, name="delta"),
-                rational(entry.mu_squared, name="mu_squared"),
-            )
-            self._record(entry, amount)
-            if entry.attempt and entry.kind not in ("charge", "share", "release"):
-                raise damaged(expected, "it is no charge, and has the number of one")
-        except (ArgumentError, KeyError, TypeError, ValueError):
-            raise damaged(expected, "its contents make no sense") from None
-        self.hashes.append(entry.hash)
-
-    def _record(self, entry: Entry, amount: Spend) -> None:
+    def _record(self, entry: Entry) -> None:
+        amount = Spend(*(rational(getattr(entry, name), name=name) for name in ("epsilon", "delta", "mu_squared")))
         match entry.kind:
             case "open" if entry.dataset not in self.names:
                 self._record_name(entry, _agreed(entry, amount))
@@ -175,6 +166,8 @@ class Chain:
                 self._record_release(entry)
             case _:
                 raise damaged(entry.seq, f"an entry {entry.kind!r} cannot stand here")
+        if entry.attempt and entry.kind not in ("charge", "share", "release"):
+            raise damaged(entry.seq, "it is no charge, and has the number of one")
 
     def _record_name(self, entry: Entry, total: Budget) -> None:
         opening = Opening.from_dict(codec.loads(entry.body))

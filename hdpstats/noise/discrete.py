@@ -146,7 +146,7 @@ def bernoulli_exp(numerator: int, denominator: int) -> bool:
             return False
         numerator -= denominator
     trials = 1
-    while bernoulli(numerator, denominator * trials):
+    while below(denominator * trials) < numerator:
         trials += 1
     return trials % 2 == 1
 

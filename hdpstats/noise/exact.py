@@ -51,12 +51,12 @@ S. Haney, D. Desfontaines, L. Hartman, R. Shrestha, M. Hay (2022), Precision-bas
 import math
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 from numbers import Rational
-from typing import Final, TypeVar, final
+from typing import Final, final
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class Draw:
 
     def read(self, count: int) -> bytes:
         """Return the next bytes, from memory where they were read before; in a forked process nothing."""
-        if not self.is_here():
+        if self._process != os.getpid():
             raise RuntimeError("a draw belongs to the process that began it")
         end = self._place + count
         if end > len(self._kept):
@@ -144,14 +144,10 @@ def below(bound: int) -> int:
 WHOLE: Final = 32
 """How often a vector is drawn in a rehearsal that is kept or rejected as a whole."""
 
-_T = TypeVar("_T")
 
-
-def at_length(draw: Callable[[], _T]) -> _T:
-    """Return a draw; in a rehearsal the last of `WHOLE`."""
-    for _ in range(WHOLE - 1 if full_length() else 0):
-        draw()
-    return draw()
+def repeated() -> range:
+    """Return how often such a vector is drawn: `WHOLE` times in a rehearsal, else once. The last one counts."""
+    return range(WHOLE if full_length() else 1)
 
 
 def spare(count: int) -> int:

@@ -57,13 +57,12 @@ T. Steinke, J. Ullman (2016), Between pure and approximate differential privacy 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import partial
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer
 from hdpstats.noise.discrete import TwoSidedGeometric, bernoulli, bernoulli_exp_roots, discrete_laplace, geometric
-from hdpstats.noise.exact import at_length, below, positive_rational, round_down, sqrt_down
+from hdpstats.noise.exact import below, positive_rational, repeated, round_down, sqrt_down
 
 LARGEST_DIMENSION = 100_000
 RATE_BITS = 32
@@ -166,7 +165,7 @@ class BallNoise:
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""
-        return at_length(partial(_draw, self._root))[0]
+        return [_draw(self._root) for _ in repeated()][-1][0]
 
 
 @final
@@ -281,7 +280,7 @@ class CylinderNoise:
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point (t, v_1, ..., v_(D-1)) of Z^dimension."""
-        return at_length(self._draw)
+        return [self._draw() for _ in repeated()][-1]
 
     def _draw(self) -> tuple[int, ...]:
         plan = self._proposals
@@ -341,7 +340,7 @@ class BoxNoise:
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""
-        return at_length(self._draw)
+        return [self._draw() for _ in repeated()][-1]
 
     def _draw(self) -> tuple[int, ...]:
         size = self._size()

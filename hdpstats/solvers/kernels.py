@@ -53,17 +53,17 @@ def added_over_pieces(rows: int, of_piece: Callable[[slice], IntArray]) -> IntAr
     Threads inherit the context of the caller: how numpy treats overflow, and whether work is rehearsed.
     """
     pieces = [slice(start, min(start + PIECE, rows)) for start in range(0, max(rows, 1), PIECE)]
-
-    def added(some: list[slice]) -> IntArray:
-        return np.asarray(np.sum([of_piece(piece) for piece in some], axis=0, dtype=np.int64))
-
     most = rows // SMALLEST_THREAD
     threads = min(numba.get_num_threads(), most) if most >= 2 else 1  # asking numba starts its threads
     if threads < 2:
-        return added(pieces)
-    shares = [(copy_context(), pieces[k::threads]) for k in range(threads)]
+        return np.asarray(np.sum([of_piece(piece) for piece in pieces], axis=0, dtype=np.int64))
+
+    def added(share: int) -> IntArray:
+        return np.asarray(np.sum([of_piece(piece) for piece in pieces[share::threads]], axis=0, dtype=np.int64))
+
+    contexts = [copy_context() for _ in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(lambda share: share[0].run(added, share[1]), shares))
+        parts = list(pool.map(lambda context, share: context.run(added, share), contexts, range(threads)))
     return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
 
 

@@ -201,14 +201,10 @@ class LinearObjective(SumObjective):
             if isinstance(self.loss, LogisticLoss):
                 rows = self.X, self.y, self.weights, self.offset
                 return logistic_sum(*rows, theta, piece, bits=self.grid_bits)
-            residual = self.weights[piece] * self.loss.score(self._predictor(theta, piece), self.y[piece])
-            return grid_sum(self.X, residual, piece, bits=self.grid_bits)
+            score = self.loss.score(row_products(self.X, theta, piece) + self.offset[piece], self.y[piece])
+            return grid_sum(self.X, self.weights[piece] * score, piece, bits=self.grid_bits)
 
         return added_over_pieces(len(self.y), of_piece)
-
-    def _predictor(self, theta: FloatArray, piece: slice) -> FloatArray:
-        """Return the predictors of some rows, each of that row alone."""
-        return np.asarray(row_products(self.X, theta, piece) + self.offset[piece])
 
     @property
     def rows(self) -> int:
@@ -227,12 +223,12 @@ class LinearObjective(SumObjective):
 
         Only with ``bounds``. Curvatures are cut to what they may be.
         """
-        steepest = float(self.loss.smoothness)
+        steepest, bits = float(self.loss.smoothness), self.curvature_bits
 
         def of_piece(piece: slice) -> IntArray:
-            curvature = self.loss.curvature(self._predictor(theta, piece), self.y[piece])
+            curvature = self.loss.curvature(row_products(self.X, theta, piece) + self.offset[piece], self.y[piece])
             bent = np.clip(curvature, 0.0, steepest) * self.weights[piece]
-            return curvature_sum(self.X, bent, piece, bits=self.curvature_bits)
+            return curvature_sum(self.X, bent, piece, bits=bits)
 
         return added_over_pieces(rows, of_piece)
 
