@@ -16,7 +16,7 @@ try:
     import rpy2.situation
 
     rpy2.situation.r_ld_library_path_from_subprocess = lambda _: ""  # starts R to learn what only rpy2's report shows
-    import rpy2.rinterface  # noqa: F401
+    import rpy2.rinterface
 except Exception as error:  # no rpy2: ImportError; no R: ValueError; an R that is too old for rpy2: ffi.error
     raise ImportError(
         "r_bridge needs R and rpy2: on Debian and Ubuntu, apt-get install r-base-core r-cran-survival make, and then "
