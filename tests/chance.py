@@ -98,6 +98,14 @@ def tells(distribution, draws, *wrong):
         assert not other.fits(draws)
 
 
+def enough(distribution, *wrong):
+    """Return a number of draws with which `tells` tells a distribution from others."""
+    trials = 200
+    while any(other.miss(distribution, trials) > ALARM for other in wrong):
+        trials += trials // 4
+    return trials
+
+
 class OutcomeDistribution:
     """A distribution on finitely many points, to be checked by counts; points that come rarely are one cell.
 

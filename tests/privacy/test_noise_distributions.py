@@ -53,13 +53,10 @@ def distribution_of(dimension: int, norm: Norm) -> chance.OutcomeDistribution:
     )
 
 
-def tells(draws: Sequence[tuple[int, ...]], norm: Callable[[float], Norm]) -> None:
+def tells(noise: BallNoise | BoxNoise | CylinderNoise, norm: Callable[[float], Norm]) -> None:
     """Assert that draws have a norm's distribution, and that scales 1.5 times as large or as small are told from it."""
-    chance.tells(
-        distribution_of(len(draws[0]), norm(1.0)),
-        draws,
-        *(distribution_of(len(draws[0]), norm(w)) for w in (1.5, 1 / 1.5)),
-    )
+    right, *wrong = (distribution_of(noise.dimension, norm(w)) for w in (1.0, 1.5, 1 / 1.5))
+    chance.tells(right, [noise.draw() for _ in range(chance.enough(right, *wrong))], *wrong)
 
 
 def fits(draws: Sequence[tuple[int, ...]], norm: Norm) -> bool:
@@ -83,9 +80,7 @@ BALLS = [
 
 @pytest.mark.parametrize(("dimension", "rate"), BALLS)
 def test_ball(dimension: int, rate: Fraction) -> None:
-    noise = BallNoise(dimension=dimension, rate=rate)
-    draws = [noise.draw() for _ in range(DRAWS)]
-    tells(draws, partial(ball_norm, rate))
+    tells(BallNoise(dimension=dimension, rate=rate), partial(ball_norm, rate))
 
 
 CYLINDERS = [
@@ -104,8 +99,7 @@ CYLINDERS = [
 
 @pytest.mark.parametrize("noise", CYLINDERS, ids=lambda noise: f"{noise.dimension}-{noise.radius}")
 def test_cylinder(noise: CylinderNoise) -> None:
-    draws = [noise.draw() for _ in range(DRAWS)]
-    tells(draws, partial(cylinder_norm, noise))
+    tells(noise, partial(cylinder_norm, noise))
 
 
 @pytest.mark.parametrize(
@@ -113,9 +107,7 @@ def test_cylinder(noise: CylinderNoise) -> None:
     [(1, Fraction(1, 4)), (2, Fraction(1, 3)), (2, Fraction(2)), (3, Fraction(2)), (3, Fraction(5, 2))],
 )
 def test_box(dimension: int, rate: Fraction) -> None:
-    noise = BoxNoise(dimension=dimension, rate=rate)
-    draws = [noise.draw() for _ in range(DRAWS)]
-    tells(draws, partial(box_norm, rate))
+    tells(BoxNoise(dimension=dimension, rate=rate), partial(box_norm, rate))
 
 
 def test_a_box_is_neither_a_ball_nor_independent_coordinates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,12 +128,9 @@ def test_a_box_without_the_last_geometric_number_is_noticed(monkeypatch: pytest.
 
 def test_distributions_hold_when_integers_decide_every_coin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(discrete, "decide_in_doubles", undecided)
-    few = DRAWS // 2
     solid = BallNoise(dimension=3, rate=Fraction(3, 2))
-    draws = [solid.draw() for _ in range(few)]
-    tells(draws, partial(ball_norm, solid.rate))
-    draws = [CYLINDERS[2].draw() for _ in range(few)]
-    tells(draws, partial(cylinder_norm, CYLINDERS[2]))
+    tells(solid, partial(ball_norm, solid.rate))
+    tells(CYLINDERS[2], partial(cylinder_norm, CYLINDERS[2]))
 
 
 def test_rejection_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,8 +36,10 @@ def distribution_of(ratio: float) -> chance.OutcomeDistribution:
     return chance.OutcomeDistribution(dict(zip(points.tolist(), heights.tolist(), strict=True)))
 
 
-def tells(draws: Sequence[int], ratio: float, *wrong: float) -> None:
-    chance.tells(distribution_of(ratio), draws, *(distribution_of(other) for other in wrong))
+def tells(ratio: Fraction, *wrong: float) -> None:
+    """Assert that draws have the distribution, and that scales wrong by these factors are told from it."""
+    right, *others = (distribution_of(factor * float(ratio)) for factor in (1.0, *wrong))
+    chance.tells(right, sample(ratio, chance.enough(right, *others)), *others)
 
 
 def fits_the_continuous_distribution(draws: Sequence[int], ratio: float) -> bool:
@@ -58,8 +60,7 @@ RATIOS = [Fraction(1, 2), Fraction(1), Fraction(7, 3), Fraction(10), Fraction(40
 
 @pytest.mark.parametrize("ratio", RATIOS)
 def test_the_distribution_of_a_coordinate(ratio: Fraction) -> None:
-    draws = sample(ratio)
-    tells(draws, float(ratio), 1.35 * float(ratio), float(ratio) / 1.35)
+    tells(ratio, 1.35, 1 / 1.35)
 
 
 def test_the_distribution_on_a_fine_lattice() -> None:
@@ -90,8 +91,7 @@ def test_the_distribution_holds_when_integers_decide_every_coin(monkeypatch: pyt
     monkeypatch.setattr(discrete, "decide_in_doubles", undecided)
     monkeypatch.setattr(normal, "_HALF_LOWER", 0)
     monkeypatch.setattr(normal, "_HALF_UPPER", 1 << 64)
-    draws = sample(Fraction(3), DRAWS // 2)
-    tells(draws, 3.0, 3.0 * 1.4)
+    tells(Fraction(3), 1.4)
 
 
 def test_the_distribution_holds_when_digits_are_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +100,7 @@ def test_the_distribution_holds_when_digits_are_drawn_one_by_one(monkeypatch: py
     monkeypatch.setattr(normal, "_half_coin", lambda: discrete.bernoulli_exp(1, 2))
     monkeypatch.setattr(normal, "_DIGITS", 1)
     monkeypatch.setattr(normal, "_ULP", 0.5)
-    draws = sample(Fraction(5, 2), DRAWS // 2)
-    tells(draws, 2.5, 2.5 * 1.4)
+    tells(Fraction(5, 2), 1.4)
 
 
 BROKEN: dict[str, tuple[str, Callable[..., object]]] = {

@@ -125,3 +125,5 @@ def test_a_distribution_keeps_points_that_come_often_apart():
     assert not wrong.fits(draws)
     assert wrong.miss(distribution, len(draws)) < chance.ALARM
     assert chance.normal_reach() == pytest.approx(6.109, abs=1e-3)
+    trials = chance.enough(distribution, wrong)
+    assert wrong.miss(distribution, trials) <= chance.ALARM < wrong.miss(distribution, trials * 3 // 4)

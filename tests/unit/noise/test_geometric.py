@@ -17,8 +17,6 @@ from hdpstats.noise.discrete import geometric
 from hdpstats.noise.exact import bits
 from tests import chance
 
-DRAWS = 15000
-
 
 def distribution_of(rate: float, *, zero: float = 1.0) -> chance.OutcomeDistribution:
     """Return P[z] ∝ exp(-rate |z|), that of 0 multiplied by ``zero``."""
@@ -31,16 +29,15 @@ def distribution_of(rate: float, *, zero: float = 1.0) -> chance.OutcomeDistribu
 @pytest.mark.entropy
 @pytest.mark.parametrize("rate", [Fraction(1, 5), Fraction(2, 3), Fraction(1), Fraction(7, 3)])
 def test_distribution(rate: Fraction) -> None:
-    draws = TwoSidedGeometric(rate=rate).draws(DRAWS)
-    chance.tells(
-        distribution_of(float(rate)), draws, distribution_of(float(rate) * 1.5), distribution_of(float(rate) / 1.5)
-    )
+    right, *wrong = (distribution_of(float(rate) * factor) for factor in (1.0, 1.5, 1 / 1.5))
+    chance.tells(right, TwoSidedGeometric(rate=rate).draws(chance.enough(right, *wrong)), *wrong)
 
 
 @pytest.mark.entropy
 def test_a_second_zero_would_be_noticed() -> None:
-    signed = [geometric(1, 1) * (-1 if bits(1) else 1) for _ in range(DRAWS)]
-    chance.tells(distribution_of(1.0, zero=2.0), signed, distribution_of(1.0))
+    twice, once = distribution_of(1.0, zero=2.0), distribution_of(1.0)
+    signed = [geometric(1, 1) * (-1 if bits(1) else 1) for _ in range(chance.enough(twice, once))]
+    chance.tells(twice, signed, once)
 
 
 def test_variance_is_that_of_the_distribution() -> None:

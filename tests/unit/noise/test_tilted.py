@@ -41,23 +41,18 @@ def distribution_of(
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_draws_have_the_distribution(name: str) -> None:
     distribution = DISTRIBUTIONS[name]
-    drawn = [distribution.draw() for _ in range(DRAWS)]
-    chance.tells(
-        distribution_of(distribution),
-        drawn,
-        *([distribution_of(distribution, 2.0)] if distribution.upper - distribution.lower > 20 else []),
-    )
+    right = distribution_of(distribution)
+    wrong = [distribution_of(distribution, 2.0)] if distribution.upper - distribution.lower > 20 else []
+    number = chance.enough(right, *wrong) if wrong else DRAWS
+    chance.tells(right, [distribution.draw() for _ in range(number)], *wrong)
 
 
 @pytest.mark.entropy
 def test_zero_is_as_likely_as_it_should_be() -> None:
     """Both signs lead to it: without a rejection it would have twice its probability."""
     distribution = TiltedNormal(lower=-2, upper=2, slope=Fraction(0), curvature=Fraction(1, 10**6))
-    chance.tells(
-        distribution_of(distribution),
-        [distribution.draw() for _ in range(DRAWS)],
-        distribution_of(distribution, zero=2.0),
-    )
+    right, wrong = (distribution_of(distribution, zero=height) for height in (1.0, 2.0))
+    chance.tells(right, [distribution.draw() for _ in range(chance.enough(right, wrong))], wrong)
 
 
 @pytest.mark.parametrize(
