@@ -153,24 +153,30 @@ CORNERS = {
 }
 """Cells that one person may turn out to have."""
 
+ALIKE = [tuple(CORNERS)[start : start + 4] for start in range(0, len(CORNERS), 4)]
+"""Names of such cells, four of nearly the same kind at a time: numbers, texts, collections, dates."""
+
 TOGETHER = [tuple(CORNERS)[start::8] for start in range(8)]
 """Names of such cells, some at a time: where a fit takes long, as many people have one at once."""
 
 
 def replaced_together(frame, columns, names):
     """Return a table whose last rows have the cells of these names in some columns, which become columns of objects."""
-    for place, name in enumerate(names, 1):
-        frame = replaced(frame, columns, CORNERS[name], row=len(frame) - place)
-    return frame
+    return _replaced(frame, columns, {len(frame) - place: CORNERS[name] for place, name in enumerate(names, 1)})
 
 
 def replaced(frame, columns, cell, *, row=7):
     """Return a neighbour: one row has ``cell`` in some columns, which become columns of objects."""
+    return _replaced(frame, columns, {row: cell})
+
+
+def _replaced(frame, columns, new):
     neighbour = frame.copy()
     for name in columns:
         cells = np.empty(len(frame), dtype=object)
         cells[:] = frame[name].tolist()
-        cells[row] = cell
+        for row, cell in new.items():
+            cells[row] = cell
         neighbour[name] = pd.Series(cells, index=frame.index, dtype=object)
     return neighbour
 

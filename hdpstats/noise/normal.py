@@ -41,6 +41,7 @@ C. L. Canonne, G. Kamath, T. Steinke (2020), The discrete Gaussian for different
 L. Devroye (1987), A simple generator for discrete log-concave distributions.
 """
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
@@ -222,27 +223,35 @@ class TiltedNormal:
     slope: Fraction
     curvature: Fraction
     _width: int = field(init=False, repr=False, compare=False)
+    _parts: tuple[int, int, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Validate, and find the width of a block."""
+        """Validate, bring slope and curvature to one denominator, and find the width of a block."""
         if not self.lower <= 0 <= self.upper or self.lower == self.upper:
             raise ArgumentError("lower and upper must enclose 0 and be apart", argument="lower")
         if not self.slope >= 0:
             raise ArgumentError("slope must be at least 0", argument="slope")
         object.__setattr__(self, "curvature", positive_rational(self.curvature, name="curvature"))
+        bottom = math.lcm(self.slope.denominator, self.curvature.denominator)
+        object.__setattr__(self, "_parts", (int(self.slope * bottom), int(self.curvature * bottom), bottom))
         low, high = 0, max(-self.lower, self.upper) + 1
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if self.exponent(middle) >= 1 else (middle, high)
+            low, high = (low, middle) if self._scaled(middle) >= bottom else (middle, high)
         object.__setattr__(self, "_width", high)
 
     def exponent(self, k: int) -> Fraction:
         """Return ``slope |k| + curvature k²``."""
-        return self.slope * abs(k) + self.curvature * (k * k)
+        return Fraction(self._scaled(k), self._parts[2])
+
+    def _scaled(self, k: int) -> int:
+        """Return the exponent times the common denominator."""
+        slope, curvature, _ = self._parts
+        return slope * abs(k) + curvature * k * k
 
     def draw(self) -> int:
         """Return one draw."""
-        kept, least = None, PROPOSALS if full_length() else 0
+        kept, least, bottom = None, PROPOSALS if full_length() else 0, self._parts[2]
         while kept is None or least > 0:
             least -= 1
             blocks = 0
@@ -253,7 +262,6 @@ class TiltedNormal:
             k = -size if negative else size
             if not self.lower <= k <= self.upper or (negative and size == 0 and self.upper > 0):
                 continue
-            excess = self.exponent(k) - blocks
-            if bernoulli_exp(excess.numerator, excess.denominator) and kept is None:
+            if bernoulli_exp(self._scaled(k) - blocks * bottom, bottom) and kept is None:
                 kept = k
         return kept

@@ -15,9 +15,9 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe, skeleton
 from hdpstats.noise.exact import bits
-from hdpstats.schema.table import PrivateTable
 from tests import seeded
 from tests.support import (
+    ALIKE,
     CORNERS,
     FORMULA,
     PUBLIC_ROWS,
@@ -82,9 +82,9 @@ def ordinary(setting):
     return seen
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-def test_one_row_changes_nothing_that_is_seen(corner):
-    neighbour = replaced(PRIVATE, list(PRIVATE.columns), CORNERS[corner], row=RECORDS - 1)
+@pytest.mark.parametrize("corners", ALIKE, ids=", ".join)
+def test_rows_change_nothing_that_is_seen(corners):
+    neighbour = replaced_together(PRIVATE, list(PRIVATE.columns), corners)
     assert watch(neighbour, "weights and offset") == ordinary("weights and offset")
 
 
@@ -169,18 +169,10 @@ def test_an_undeclared_column_changes_nothing_that_is_seen():
     assert watch(PRIVATE.assign(name=[object()] * RECORDS), "box") == ordinary("box")
 
 
-def admitted(model):
-    """Return the admitted cells of a fit, by column."""
-    kept, admit = [], PrivateTable.admit
-
-    def keep(table, names, **options):
-        kept.append(admit(table, names, **options))
-        return kept[-1]
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(PrivateTable, "admit", keep)
-        model.fit(epsilon=1.0)
-    return {**kept[-1].numeric, **kept[-1].codes}
+def admitted(study, *names):
+    """Return the cells of columns as a site admits them, by column."""
+    table = study.site._table.admit(names)
+    return {**table.numeric, **table.codes}
 
 
 def inferred(cells):
@@ -194,28 +186,34 @@ def inferred(cells):
 @seeded.remembered
 def ordinary_cells():
     """Return the cells that are admitted of the ordinary rows."""
-    return admitted(hdpf.logit(FORMULA, data=study_of(PRIVATE)))
+    return admitted(study_of(PRIVATE), "y", *COVARIATES)
 
 
-@pytest.mark.parametrize("corner", CORNERS)
-def test_one_cell_does_not_change_how_the_others_are_read(corner):
+@pytest.mark.parametrize("corners", ALIKE, ids=", ".join)
+def test_some_cells_do_not_change_how_the_others_are_read(corners):
+    """Each alone where pandas infers the type of a column, which one cell may change."""
     before = ordinary_cells()
-    neighbour = replaced(PRIVATE, ["y", *COVARIATES], CORNERS[corner])
-    others = np.arange(RECORDS) != 7
-    for frame in (neighbour, neighbour.apply(inferred)):
-        after = admitted(hdpf.logit(FORMULA, data=study_of(frame)))
+    inferring = (replaced(PRIVATE, ["y", *COVARIATES], CORNERS[each], row=RECORDS - 1) for each in corners)
+    others = np.arange(RECORDS) < RECORDS - len(corners)
+    for frame in (
+        replaced_together(PRIVATE, ["y", *COVARIATES], corners),
+        *(each.apply(inferred) for each in inferring),
+    ):
+        after = admitted(study_of(frame), "y", *COVARIATES)
         for name in ("y", *COVARIATES):
             assert np.array_equal(before[name][others], after[name][others]), name
 
 
-def arrays(endog, exog):
-    return hdp.Logit(endog, exog, exog_bounds=[(-3, 3)], budget=hdp.Budget(epsilon=1))
+def cells_of_arrays(endog, exog):
+    """Return the cells that are admitted of rows in arrays."""
+    model = hdp.Logit(endog, exog, exog_bounds=[(-3, 3)], budget=hdp.Budget(epsilon=1))
+    return admitted(model._spec.study, "x1", "y")
 
 
 @seeded.remembered
 def cells_of_ordinary_arrays():
     """Return the cells that are admitted of the ordinary rows in arrays."""
-    return admitted(arrays(PRIVATE["y"].tolist(), PRIVATE["x"].tolist()))
+    return cells_of_arrays(PRIVATE["y"].tolist(), PRIVATE["x"].tolist())
 
 
 @pytest.mark.parametrize("corner", [corner for corner in CORNERS if corner != "evil"])  # numpy itself asks evil cells
@@ -223,7 +221,7 @@ def test_one_cell_does_not_change_how_other_cells_of_arrays_are_read(corner):
     endog, exog = PRIVATE["y"].tolist(), PRIVATE["x"].tolist()
     before = cells_of_ordinary_arrays()
     hostile = [*exog[:-1], CORNERS[corner]], [*endog[:-1], CORNERS[corner]]
-    for after in (admitted(arrays(endog, hostile[0])), admitted(arrays(hostile[1], exog))):
+    for after in (cells_of_arrays(endog, hostile[0]), cells_of_arrays(hostile[1], exog)):
         for name in ("x1", "y"):
             assert np.array_equal(before[name][:-1], after[name][:-1]), name
 

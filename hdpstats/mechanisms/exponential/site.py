@@ -328,8 +328,8 @@ def potential(calibration: ExponentialCalibration, people: People, at_centre: Fl
     most = calibration.most
     with np.errstate(all="ignore"):
         here = people.losses(calibration.box.at(np.array(k, dtype=np.float64)))
-        units = np.nan_to_num((here - at_centre) / float(calibration.unit), nan=0.0, posinf=most, neginf=-most)
-    return int(np.clip(np.rint(units), -most, most).astype(np.int64).sum())
+        units = np.clip(np.rint((here - at_centre) / float(calibration.unit)), -most, most)
+    return int(np.where(np.isnan(units), 0.0, units).astype(np.int64).sum())
 
 
 @final
