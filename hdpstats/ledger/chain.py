@@ -146,7 +146,11 @@ class Chain:
             raise damaged(entry.seq, "its contents were altered")
 
     def _record(self, entry: Entry) -> None:
-        amount = Spend(*(rational(getattr(entry, name), name=name) for name in ("epsilon", "delta", "mu_squared")))
+        amount = Spend(
+            rational(entry.epsilon, name="epsilon"),
+            rational(entry.delta, name="delta"),
+            rational(entry.mu_squared, name="mu_squared"),
+        )
         match entry.kind:
             case "open" if entry.dataset not in self.names:
                 self._record_name(entry, _agreed(entry, amount))

@@ -30,13 +30,11 @@ SMALL = {
     "_base/typing.py": "imported by all, without numba",
     "custodian/journal.py": "a concept of its own",
     "formula/api.py": "public names",
-    "formulas/design.py": "loaded where rows are read, with numba",
     "inference/log_rank.py": "a concept of its own",
     "kernel/__main__.py": "an entry point",
     "losses/options.py": "public names",
     "mechanisms/loading.py": "loaded where rows are read, with numba",
     "models/estimators.py": "a class for users",
-    "schema/stored.py": "loaded where rows are read, with numba",
 }
 """Modules that are small, beside ``__init__``; and why."""
 
