@@ -1,8 +1,8 @@
 """Losses, one class each: value, derivatives, constants with proof, inverse link, and what tables call it.
 
 A mechanism uses the constants and nothing else, so every loss works with every mechanism whose conditions it meets.
-`options` holds what a user names, `own` checks a loss that a user brings, `links` has the links of hazards. This module
-is the registry.
+`options` holds what a user names, `own` checks a loss that a user brings, `hazard` has the links of hazards. This
+module is the registry.
 """
 
 from collections.abc import Callable
