@@ -183,7 +183,7 @@ class CurveTables(ABC):
         contrasts = []
         for label, (mean, error) in others:
             apart, whole = mean - first[1][0], float(np.hypot(error, first[1][1]))
-            p = _two_sided(apart / whole) if whole > 0.0 else np.nan
+            p = float(2.0 * ndtr(-abs(apart / whole))) if whole > 0.0 else np.nan
             contrasts.append((f"{label} - {first[0]}", upto, apart, whole, apart - z * whole, apart + z * whole, p))
         return frame_of(contrasts, texts=("contrast",), numbers=(*names, "p_value"))
 
@@ -192,11 +192,6 @@ def check_groups(groups: Sequence[str | None]) -> None:
     """Refuse to compare where there is one group."""
     if len(groups) < 2:
         raise ArgumentError("groups to compare are needed: write a column on the right of ~", argument="formula")
-
-
-def _two_sided(z: float) -> float:
-    """Return the probability of a normal number farther from 0."""
-    return float(2.0 * ndtr(-abs(z)))
 
 
 def _listed(values: float | Iterable[float]) -> list[float]:
@@ -279,11 +274,8 @@ def _comparison(curves: "SurvivalCurves", alpha: float) -> Block:
     known = sum(curve.known for curve in curves.curves()) > 1
     test = curves.logrank_test() if known else None
     rows.append(["", "", "N/A"] if test is None else [f"{test.statistic:.2f} on {test.df} df", "", _p(test.p_value)])
-    return columns(["", f"{1.0 - alpha:.0%} limits", "p"], [*names, _name_of_test(curves)], rows, title="Comparison")
-
-
-def _name_of_test(curves: "SurvivalCurves") -> str:
-    return f"log-rank by {' and '.join(curves.strata)}" if curves.strata else "log-rank"
+    names.append(f"log-rank by {' and '.join(curves.strata)}" if curves.strata else "log-rank")
+    return columns(["", f"{1.0 - alpha:.0%} limits", "p"], names, rows, title="Comparison")
 
 
 def _p(value: float) -> str:

@@ -24,7 +24,7 @@ from hdpstats.public.follow_up import PublicCheck
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import answers_in
-from hdpstats.results.facts import ModelFacts, covariates, readable_order
+from hdpstats.results.facts import HazardFacts, ModelFacts, covariates, readable_order
 from hdpstats.results.sites import (
     Counts,
     Released,
@@ -67,15 +67,13 @@ def report_of(result: "Result", alpha: float) -> Report:
         terms = [estimate.terms[place] for place in places]
         blocks.append(columns(labels, terms, side_by_side(parts, places), title=title, folded=True))
     sites = result.site_facts if len(result.site_facts) > 1 else ()
-    if sites:
-        blocks.append(sites_block(sites))
     disagreement = result.disagreement
     agreement = [] if disagreement is None else [("Public differs?", disagreement.words)]
+    if sites:
+        words = [*_privacy_rows(estimate, result.released, site_rows(sites)), *agreement]
+        blocks += [sites_block(sites), named_values(words, only="text")]
     privacy = [*_privacy_rows(estimate, result.released), *agreement]
-    blocks += [
-        named_values([*_privacy_rows(estimate, result.released, site_rows(sites)), *agreement], only="text"),
-        named_values(privacy, title="Privacy", only="page"),
-    ]
+    blocks.append(named_values(privacy, title="Privacy", only="page" if sites else None))
     if check is not None:
         blocks.append(named_values(_check_rows(facts, check), title="Checked on public rows"))
     kind = "fitted to public rows" if result.guarantee is None else "differentially private"
@@ -227,33 +225,28 @@ def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> 
 
 def _words_of(facts: ModelFacts) -> list[tuple[str, str]]:
     """Return what was fitted how, as names and values."""
-    return [("Method:", facts.method), ("Formula:", facts.formula), *_time_axis(facts)]
+    axis = [] if facts.hazard is None else _time_axis(facts.hazard)
+    return [("Method:", facts.method), ("Formula:", facts.formula), *axis]
 
 
-def _time_axis(facts: ModelFacts) -> list[tuple[str, str]]:
+def _time_axis(hazard: HazardFacts) -> list[tuple[str, str]]:
     """Return what a reader of a hazard model's coefficients must know."""
-    hazard = facts.hazard
-    if hazard is None:
-        return []
-    unit = f" {hazard.unit_of_time}" if hazard.unit_of_time else ""
+    unit, names = f" {hazard.unit_of_time}" if hazard.unit_of_time else "", hazard.baseline_names
     rows = [
         ("Link:", f"{hazard.link}: coefficients of covariates are {LINKS[hazard.link].scale}"),
         ("Intervals:", f"{hazard.grid.intervals}, up to {hazard.grid.horizon:.6g}{unit}"),
-        ("Baseline:", f"{len(hazard.baseline_names)} coefficients: {_first_and_last(hazard.baseline_names)}"),
+        ("Baseline:", f"{len(names)} coefficients: {' to '.join(dict.fromkeys((names[0], names[-1])))}"),
     ]
     if len(hazard.causes) > 1:
         rows.append(("Causes:", f"{', '.join(hazard.causes)}, each with its own hazard"))
     return [*rows, ("Cap:", hazard.cap)] if hazard.cap else rows
 
 
-def _first_and_last(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-
-
 def shown_places(facts: ModelFacts, estimate: Estimate) -> list[int]:
     """Return the terms to show, covariates first, without a baseline that would fill pages."""
-    hazard = facts.hazard
-    many = hazard is not None and len(hazard.baseline_names) > _BASELINE_SHOWN
+    if facts.hazard is None:
+        return list(range(len(estimate.terms)))
+    many = len(facts.hazard.baseline_names) > _BASELINE_SHOWN
     return (covariates(facts, estimate) if many else []) or readable_order(facts, estimate)
 
 
