@@ -1,6 +1,6 @@
 """Fits by noisy Newton steps with clipped scores: rounds, predictions, results."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -107,12 +107,7 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
         [part.release.rounds[-1] for part in parts.given.values()],
         T=spec.to_terms(state.model),
         terms=spec.terms,
-        note=" ".join(
-            [
-                _note_on(state, tuple(parts.given)) or _note(spec, options, told=_is_told(spec, counts.sites)),
-                *_outcomes(spec),
-            ]
-        ),
+        note=_note(spec, options, [state.raked.get(name) for name in parts.given], counts.sites.values()),
     ).moved(spec.origin)
     return private_result(spec, request, parts, facts=_facts(spec, options, state, tuple(parts.given)), found=found)
 
@@ -198,37 +193,25 @@ def _raked(
     return found
 
 
-def _note_on(state: Rounds, names: Sequence[str]) -> str | None:
-    """Return what estimates rest on where all sites' people were described; None otherwise."""
-    if not all(name in state.raked for name in names):
-        return None
-    return " ".join(dict.fromkeys(note for name in names for note in state.raked[name].notes))
-
-
-def _is_told(spec: LossSpec, sites: Mapping[str, SiteRecords]) -> bool:
-    """Return whether all sites' people were described, and public rows can be raked to it."""
-    return rakeable(spec.public) is not None and all(site.cohort is not None for site in sites.values())
-
-
-def _note(spec: LossSpec, options: ClippedNewton, *, told: bool) -> str:
-    """Return what estimates rest on where people were not described, or were ``told`` of to no use."""
-    words = _unlike(spec, options)
-    return f"{words} {UNUSABLE}" if told else words
-
-
-def _unlike(spec: LossSpec, options: ClippedNewton) -> str:
-    if not isinstance(spec, HazardSpec):
-        return ALIKE
-    return FOLLOWED_TO_HORIZON if options.censoring == "administrative" else ALIKE_IN_FOLLOW_UP
-
-
-def _outcomes(spec: LossSpec) -> tuple[str, ...]:
-    """Return what is taken of the outcomes of private people, given their covariates."""
+def _note(
+    spec: LossSpec, options: ClippedNewton, raked: Sequence[RakedSite | None], sites: Collection[SiteRecords]
+) -> str:
+    """Return what estimates rest on: ``raked`` people of each site that answered, or the likeness of public ones."""
+    described = [each for each in raked if each is not None]
+    if len(described) == len(raked):
+        words = list(dict.fromkeys(note for each in described for note in each.notes))
+    elif not isinstance(spec, HazardSpec):
+        words = [ALIKE]
+    else:
+        words = [FOLLOWED_TO_HORIZON if options.censoring == "administrative" else ALIKE_IN_FOLLOW_UP]
+    told = rakeable(spec.public) is not None and all(site.cohort is not None for site in sites)
+    if told and len(described) < len(raked):
+        words.append(UNUSABLE)
     if isinstance(spec, RegressionSpec) and isinstance(spec.loss, BoundedSquares):
-        return ("Residuals are taken to be distributed as the public ones, and not to depend on covariates.",)
+        words.append("Residuals are taken to be distributed as the public ones, and not to depend on covariates.")
     if isinstance(spec, RegressionSpec) and isinstance(spec.loss, PoissonLoss):
-        return ("Counts are taken to be Poisson, those above the largest one cut to it.",)
-    return ()
+        words.append("Counts are taken to be Poisson, those above the largest one cut to it.")
+    return " ".join(words)
 
 
 def open_rounds(spec: LossSpec, options: ClippedNewton, *, replicate: int) -> Rounds:
