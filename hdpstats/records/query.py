@@ -10,7 +10,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import check_size
+from hdpstats._base.validation import check_size, real
 from hdpstats.privacy.budget import PrivacyEvent, Spend
 from hdpstats.records import codec
 from hdpstats.records.codec import LEFT_OUT, Record, to_dict
@@ -51,6 +51,22 @@ class MechanismOptions(ABC):  # noqa: B024  (what they share is that `fit` takes
     """What a user may choose about a mechanism: an object that ``fit(mechanism=...)`` takes."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WithHessianShare(MechanismOptions):
+    """Options of a mechanism that may spend a share of epsilon on a noisy Hessian."""
+
+    se_share: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Validate the share."""
+        real(self.se_share, name="se_share", lower=0.0, upper=0.9)
+
+    @property
+    def share(self) -> Fraction:
+        """The share as the exact fraction that was meant."""
+        return Fraction(str(self.se_share))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

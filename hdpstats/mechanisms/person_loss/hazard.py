@@ -28,9 +28,10 @@ up over the person's spells, and the bound for time-varying rows holds.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -50,7 +51,7 @@ from hdpstats.mechanisms.person_loss.base import (
     declared_bound,
     numbers_of,
 )
-from hdpstats.mechanisms.person_loss.parted import of_all
+from hdpstats.mechanisms.person_loss.parted import people_in_parts
 from hdpstats.noise.exact import round_down
 from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.sensitivity import Relation
@@ -331,7 +332,8 @@ class HazardPersonLoss(DeclaredLoss):
         """Return the private people of all partitions."""
         if not self.in_parts:
             return self.people(rows.gathered(joined))
-        return of_all(rows, self.people, self._row_bounds)
+        in_parts: Callable[[Parts[People]], People] = partial(people_in_parts, rows, self._row_bounds, None)
+        return rows.as_one(self.people, in_parts)
 
     def people(self, table: AdmittedTable) -> HazardPeople:
         """Return the spells of an admitted table, capped and weighted; rows with a missing cell count for nothing."""

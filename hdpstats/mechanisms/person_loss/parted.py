@@ -167,21 +167,17 @@ def _hessian(theta: FloatArray, part: BoundedObjective) -> IntArray:
     return part.loss_hessian(theta, rows=part.rows)
 
 
-def of_all(
+def people_in_parts(
     rows: Parts[T],
-    people: Callable[[T], People],
     bounds: RowBounds,
-    *,
-    read_once: Callable[[RowBounds, T], ReadOnce] | None = None,
+    read_once: Callable[[RowBounds, T], ReadOnce] | None,
+    parts: Parts[People],
 ) -> People:
-    """Return the people of private rows: those of the one table in memory, or of all partitions.
+    """Return the people of all partitions of private rows, of which ``parts`` are the people of each.
 
-    ``read_once``, from the bounds with the number of all rows and from a partition, gives gradients in less time.
+    ``bounds`` are those of a row. ``read_once``, from them with the number of all rows and from a partition, gives
+    gradients in less time.
     """
-    parted = replace(bounds, rows=rows.rows)
-
-    def of_parts(parts: Parts[People]) -> People:
-        once = None if read_once is None else rows.each(partial(read_once, parted))
-        return PartedPeople(parts=parts, bounds=parted, read_once=once)
-
-    return rows.as_one(people, of_parts)
+    whole = replace(bounds, rows=rows.rows)
+    once = None if read_once is None else rows.each(partial(read_once, whole))
+    return PartedPeople(parts=parts, bounds=whole, read_once=once)

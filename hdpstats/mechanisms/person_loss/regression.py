@@ -8,8 +8,10 @@ of these bounds, and in the time it takes it is a row like any other.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -28,7 +30,7 @@ from hdpstats.mechanisms.person_loss.base import (
     numbers_of,
 )
 from hdpstats.mechanisms.person_loss.one_pass import StoredRows, stored_rows
-from hdpstats.mechanisms.person_loss.parted import of_all
+from hdpstats.mechanisms.person_loss.parted import people_in_parts
 from hdpstats.noise.exact import round_down, sqrt_up
 from hdpstats.privacy.sensitivity import (
     BallNorm,
@@ -213,7 +215,8 @@ class RegressionPersonLoss(RowLoss):
     def people_of(self, rows: Parts[AdmittedTable]) -> People:
         """Return the private people of all partitions."""
         read_once = self._stored if isinstance(self.loss, LogisticLoss) else None
-        return of_all(rows, self.people, self._bounds, read_once=read_once)
+        in_parts: Callable[[Parts[People]], People] = partial(people_in_parts, rows, self._bounds, read_once)
+        return rows.as_one(self.people, in_parts)
 
     def _stored(self, bounds: RowBounds, table: AdmittedTable) -> StoredRows:
         """Return the rows of a partition, of which the scores are summed while they are read."""

@@ -8,27 +8,9 @@ noise where that is smaller; they survive a finite solver and floating point. So
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import ClassVar, final
 
-from hdpstats._base.validation import real
-from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WithHessianShare(MechanismOptions):
-    """Options of a mechanism that may spend a share of epsilon on a noisy Hessian."""
-
-    se_share: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Validate the share."""
-        real(self.se_share, name="se_share", lower=0.0, upper=0.9)
-
-    @property
-    def share(self) -> Fraction:
-        """The share as the exact fraction that was meant."""
-        return Fraction(str(self.se_share))
+from hdpstats.records.query import PointQuery, PointRelease, WithHessianShare
 
 
 @final
