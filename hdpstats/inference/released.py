@@ -125,6 +125,8 @@ def _undetermined(
     parts: Sequence[ReleasedPoint], read: Sequence["_Read"], fit: PublicFit | None, *, T: FloatArray
 ) -> BoolArray:
     """Return which coefficients (p,) are predicted not to be determined by the private people of all parts."""
+    if fit is None or fit.unknown is None:
+        return np.zeros(len(T), dtype=bool)
     predicted = averaged(
         [
             of_point(part.public, noise=part.noise, records=part.records, known=each.information)

@@ -11,6 +11,7 @@ different causes have covariance ``-c_k c_l`` in one interval, a product of two 
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -44,7 +45,7 @@ UNCAPPED_TOTAL, UNCAPPED_MARGIN = 1e4, 20.0
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class HazardSide(RakeableSide):
     """Public people of a hazard model in a geometry and under a cap.
 
@@ -135,7 +136,7 @@ class HazardSide(RakeableSide):
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         levelled = tuple(slice(own[0], own[-1] + 1) for own in self._slopes if len(own))
         if row_weights is None:
-            H, J = self._sums(theta)
+            H, J = self._sums_at_fit if np.array_equal(theta, self.fit.theta) else self._sums(theta)
             found = averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
         else:
             found = averaged(self._triangles(theta), records=records, row_weights=row_weights, levelled=levelled)
@@ -175,6 +176,10 @@ class HazardSide(RakeableSide):
             np.add.at(J, self.rows.person[part], meat[:, i, j])
         return H, J
 
+    @cached_property
+    def _sums_at_fit(self) -> tuple[FloatArray, FloatArray]:
+        return self._sums(self.fit.theta)
+
     def _sums(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the sums of the people's expected Hessians and score covariances (D, D)."""
         H, J = np.zeros((2, len(theta), len(theta)))
@@ -207,6 +212,8 @@ class HazardSide(RakeableSide):
         """Return what each spell's person gained in log survival in earlier spells (m,)."""
         person = self.rows.person
         gains = np.zeros(len(person))
+        if not self._several:
+            return gains
         for part, intervals in self.spells.blocks():
             gains[part] = self._log_survival_gain(theta, part, intervals).sum(axis=1)
         whole = np.cumsum(gains) - gains
@@ -236,9 +243,13 @@ class HazardSide(RakeableSide):
             margin=cap.margin,
             total=cap.total,
         )
+        return replace(self, geometry=geometry, cap=cap, spells=whole.ended(self.rows.person, several=self._several))
+
+    @property
+    def _several(self) -> bool:
+        """Whether people may have several spells; those of one stand together."""
         person = self.rows.person
-        several = bool(np.any(person[1:] == person[:-1]))
-        return replace(self, geometry=geometry, cap=cap, spells=whole.ended(person, several=several))
+        return bool(np.any(person[1:] == person[:-1]))
 
     def thinned(self, most: int) -> "HazardSide":
         """Return at most ``most`` of the people, evenly spread over the rows."""
