@@ -186,17 +186,6 @@ def _add_scaled(factor: float, added: FloatArray, out: FloatArray) -> None:
 
 
 @compiled_reordered
-def _add_features(features: FloatArray, cells: FloatArray, people: FloatArray, start: int) -> float:
-    """Add cells (lanes,) times each feature (e,) to ``people`` (e, n) from ``start`` on, and return their sum."""
-    whole = 0.0
-    for j in range(len(features)):
-        _add_scaled(features[j], cells, people[j, start : start + len(cells)])
-    for i in range(len(cells)):
-        whole += cells[i]
-    return whole
-
-
-@compiled_reordered
 def _add_cells(
     E: FloatArray,
     G: FloatArray,
@@ -210,16 +199,16 @@ def _add_cells(
     intervals: FloatArray,
     people: FloatArray,
 ) -> None:
-    causes, B, n = W.shape
-    state, links, cells, scales = np.empty((3, LANES)), np.empty((4, LANES)), np.empty((2, LANES)), np.empty(LANES)
-    alive, caps, at_risk = state[0], state[1], state[2]
+    (causes, B, n), q, features = W.shape, len(A), np.ascontiguousarray(A.T)
+    state, links, scales = np.empty((3, LANES)), np.empty((4, LANES)), np.empty(LANES)
+    alive, caps, at_risk, cells = state[0], state[1], state[2], np.zeros((causes, 2, q, LANES))
     for b in range(B):
         for start in range(0, n, LANES):
             end = min(start + LANES, n)
-            bend, square, scale = cells[0, : end - start], cells[1, : end - start], scales[: end - start]
+            scale = scales[: end - start]
             of_bend, of_square = weights[0, b, start:end], weights[1, b, start:end]
             alive[:], caps[:] = 1.0, 0.0
-            for s in range(E.shape[1]):
+            for s in range(q):
                 for cause in range(causes):
                     _add_scaled(G[cause, s], K[cause, b, start:end], caps)
                 for i in range(end - start):
@@ -231,9 +220,14 @@ def _add_cells(
                         _set_cumulative(E_s * G_s, scale, links)
                     else:
                         _set_odds(E_s * G_s, scale, links)
+                    bend, square = cells[cause, 0, s], cells[cause, 1, s]
                     _set_cells(E_s, G_s, w, k, links, at_risk, of_bend, of_square, bend, square, alive)
-                    intervals[cause, 0, b, s] += _add_features(A[s], bend, people[cause, 0, b], start)
-                    intervals[cause, 1, b, s] += _add_features(A[s], square, people[cause, 1, b], start)
+            for cause in range(causes):
+                for which in range(2):
+                    own = cells[cause, which]
+                    for s in range(q):
+                        intervals[cause, which, b, s] += own[s, : end - start].sum()
+                    people[cause, which, b, :, start:end] = np.dot(features, own)[:, : end - start]
 
 
 ALMOST = 1.0 - 2.0**-40
@@ -341,14 +335,34 @@ def _plain_sums(
     return [(added(bend, counted[0]), added(square, counted[1])) for bend, square in terms]
 
 
+class _Rounded(NamedTuple):
+    """Of weighted covariates: their means (B, p), `rounded` second moments (B, p, p) with traces (B,), and sizes (B,).
+
+    Sizes are the numbers of people of equal weights who would say as much.
+    """
+
+    mean: FloatArray
+    square: FloatArray
+    trace: FloatArray
+    size: FloatArray
+
+    @classmethod
+    def of(cls, z: FloatArray, weights: FloatArray) -> "_Rounded":
+        """Compute them from covariates (B, n, p) and weights (B, n)."""
+        share = weights / weights.sum(axis=1, keepdims=True)
+        square, mean = np.swapaxes(z, 1, 2) @ (share[:, :, None] * z), np.einsum("bn,bnp->bp", share, z)
+        trace, size = np.trace(square, axis1=1, axis2=2), 1.0 / np.sum(share**2, axis=1)
+        return cls(mean=mean, square=rounded(square, mean=mean, total=np.ones(len(z))), trace=trace, size=size)
+
+
 def _moments(spells: CappedSpells, z: FloatArray, sums: list[tuple[_Sums, _Sums]], *, weights: FloatArray) -> Moments:
     """Return the sums of terms times ``x x'``."""
-    D = spells.causes * spells.block
+    D, like = spells.causes * spells.block, _Rounded.of(z, weights)
     H, J = np.zeros((len(z), D, D)), np.zeros((len(z), D, D))
     for cause, both in enumerate(sums):
         own = slice(cause * spells.block, (cause + 1) * spells.block)
         for out, each in zip((H, J), both, strict=True):
-            out[:, own, own] = _shrunk(spells.A, z, each, weights, dimension=D)
+            out[:, own, own] = _shrunk(spells.A, z, each, like, dimension=D)
     return Moments(H=H, J=J)
 
 
@@ -367,7 +381,7 @@ def raked_spells(spells: CappedSpells, z: FloatArray) -> CappedSpells:
     )
 
 
-def _shrunk(A: FloatArray, z: FloatArray, sums: _Sums, weights: FloatArray, *, dimension: int) -> FloatArray:
+def _shrunk(A: FloatArray, z: FloatArray, sums: _Sums, like: _Rounded, *, dimension: int) -> FloatArray:
     """Return matrices (B, e + p, e + p) of sums times ``x x'``, shrunk as `hdpstats.public.moments.raked` shrinks."""
     (q, e), p = A.shape, z.shape[2]
     by_interval = sums.intervals
@@ -376,16 +390,11 @@ def _shrunk(A: FloatArray, z: FloatArray, sums: _Sums, weights: FloatArray, *, d
     found[:, :e, e:] = sums.people[:, :e] @ z
     found[:, e:, e:] = np.swapaxes(z, 1, 2) @ (sums.people[:, e, :, None] * z)
     target = found.copy()
-    share = weights / weights.sum(axis=1, keepdims=True)
-    square = np.swapaxes(z, 1, 2) @ (share[:, :, None] * z)
-    own, others = (np.trace(each, axis1=1, axis2=2) for each in (found[:, e:, e:], square))
-    level = own / np.where(others > 0.0, others, 1.0)
-    mean = np.einsum("bn,bnp->bp", share, z)
-    target[:, e:, e:] = level[:, None, None] * rounded(square, mean=mean, total=np.ones(len(z)))
-    of_interval = mean * (level / np.maximum(by_interval.sum(axis=1), 1e-300))[:, None]
+    level = np.trace(found[:, e:, e:], axis1=1, axis2=2) / np.where(like.trace > 0.0, like.trace, 1.0)
+    target[:, e:, e:] = level[:, None, None] * like.square
+    of_interval = like.mean * (level / np.maximum(by_interval.sum(axis=1), 1e-300))[:, None]
     target[:, :e, e:] = (by_interval @ A)[:, :, None] * of_interval[:, None, :]
-    effective = np.sum(weights, axis=1) ** 2 / np.sum(weights**2, axis=1)
-    kept = (effective / (effective + dimension))[:, None, None]
+    kept = (like.size / (like.size + dimension))[:, None, None]
     whole = kept * found + (1.0 - kept) * target
     whole[:, e:, :e] = np.swapaxes(whole[:, :e, e:], 1, 2)
     return np.asarray(whole)
