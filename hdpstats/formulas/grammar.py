@@ -20,6 +20,8 @@ are no attributes, no subscripts, no texts but names of levels, and no functions
 `hdpstats.formulas.operations`.
 """
 
+from collections.abc import Callable
+
 from hdpstats.formulas.bases import CENTRE, REMEDIES, SETTINGS, SPREAD, basis_of
 from hdpstats.formulas.expressions import Basis, Cut, Expression, Factor, Number, Operation, Variable, columns_of
 from hdpstats.formulas.levels import (
@@ -165,19 +167,19 @@ def _constant(side: Expression) -> float | None:
 
 
 def _sum(cursor: Cursor) -> Expression:
-    start = cursor.position
-    left = _product(cursor)
-    while sign := cursor.take("+", "-"):
-        operands = (left, _product(cursor))
-        left = Operation(rule=sign, operands=operands, source=cursor.spelled_since(start))
-    return left
+    return _from_the_left(cursor, _product, "+", "-")
 
 
 def _product(cursor: Cursor) -> Expression:
+    return _from_the_left(cursor, _signed, "*", "/")
+
+
+def _from_the_left(cursor: Cursor, read: Callable[[Cursor], Expression], *operators: str) -> Expression:
+    """Read operands that the operators join, from the left to the right."""
     start = cursor.position
-    left = _signed(cursor)
-    while sign := cursor.take("*", "/"):
-        operands = (left, _signed(cursor))
+    left = read(cursor)
+    while sign := cursor.take(*operators):
+        operands = (left, read(cursor))
         left = Operation(rule=sign, operands=operands, source=cursor.spelled_since(start))
     return left
 

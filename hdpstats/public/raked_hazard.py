@@ -13,7 +13,7 @@ people and intervals of `hdpstats.public.hazard` with these in place of the publ
 public people by how long they were followed instead leaves too few of them.) Nothing is expanded to person-period rows
 but for the numbers of one block.
 
-**Compiled sums.** With the factors of `hdpstats.solvers.spell_sums` the ratio of hazard to cap is :math:`u = E_s W_i`,
+**Compiled sums.** With the factors of `hdpstats.solvers.kernels` the ratio of hazard to cap is :math:`u = E_s W_i`,
 the cap :math:`h = G_s K_i`, and :math:`u h` are the odds of the event (logit link) or its cumulative hazard
 (complementary log-log link): a cell costs a root and quotients, and one exponential for the latter link alone. Rows are
 public, so that sums over people may be reordered.
@@ -31,7 +31,7 @@ from hdpstats.public.people import WhitenedPeople, rounded
 from hdpstats.public.survival_outcomes import without_censoring
 from hdpstats.solvers import CappedSpells
 from hdpstats.solvers.capped import CELLS
-from hdpstats.solvers.spell_sums import LANES, STEEPEST, Factors
+from hdpstats.solvers.kernels import LANES, STEEPEST, Factors
 
 LEAST_SURVIVAL = 2.0**-40
 """The least probability of surviving an interval that is used."""

@@ -19,8 +19,7 @@ from hdpstats._base.loops import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLink
 from hdpstats.losses.hazard import FARTHEST
-from hdpstats.solvers.kernels import ALL, row_products
-from hdpstats.solvers.spell_sums import SPAN, STEEPEST, Factors, add_caps, add_curvatures, add_scores
+from hdpstats.solvers.kernels import ALL, SPAN, STEEPEST, Factors, add_caps, add_curvatures, add_scores, row_products
 
 CELLS = 400_000
 """Spells times intervals that are handled at a time."""
@@ -147,7 +146,7 @@ class CappedSpells:
 
     @property
     def _has_factors(self) -> bool:
-        """Whether caps are products of factors (`hdpstats.solvers.spell_sums`): a public fact.
+        """Whether caps are products of factors (`hdpstats.solvers.kernels`): a public fact.
 
         Whether hazards are depends on coefficients (`factors`). A rehearsal adds up both by their factors and cell by
         cell, and so takes no less time than either, compilation included.

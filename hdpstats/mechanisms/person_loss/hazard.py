@@ -6,7 +6,7 @@ numbers. Ending follow-up by a function of the covariates is censoring that tell
 estimate stays consistent. The Mallows weight multiplies the whole loss of a spell, baseline included.
 
 **Work** is bounded by public facts: sums of caps, the objective and scores go through every interval of every spell,
-whatever its follow-up (`hdpstats.solvers.spell_sums`); losses and noisy Hessians person by person through those at
+whatever its follow-up (`hdpstats.solvers.kernels`); losses and noisy Hessians person by person through those at
 risk, at most all intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.base`.
 
 *Not bounded* is the work before a person's first ``most_rows`` spells are chosen: all rows of the table are whitened,
