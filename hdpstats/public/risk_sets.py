@@ -3,10 +3,10 @@ r"""Who was at risk when: the exact counts of public rows, and what follows from
 At each distinct time :math:`t_j` there are :math:`n_j` people at risk and :math:`d_{kj}` events of cause ``k``. Numbers
 equal those of R's survival: ``survfit`` (limits on the logarithmic scale), its ``rmean`` and ``quantile``.
 
-**The log-rank test** is exact, as R's ``survdiff`` has it; `LogRank` and `Score` are the records of noisy tests too. At
-the time :math:`t_j` of a stratum there are :math:`d_j` events among :math:`n_j` at risk, in the group ``g``
-:math:`d_{gj}` among :math:`n_{gj}`. With weights :math:`w_j`,
-:math:`U_g = \sum_j w_j (d_{gj} - d_j n_{gj} / n_j)` has under equal hazards the variance
+**The log-rank test** is exact, as R's ``survdiff`` has it; `Score` is the record of noisy tests too. At the time
+:math:`t_j` of a stratum there are :math:`d_j` events among :math:`n_j` at risk, in the group ``g`` :math:`d_{gj}` among
+:math:`n_{gj}`. With weights :math:`w_j`, :math:`U_g = \sum_j w_j (d_{gj} - d_j n_{gj} / n_j)` has under equal hazards
+the variance
 
 .. math::
 
@@ -16,7 +16,7 @@ The weights are 1, or for Peto and Peto's test the survival of all groups togeth
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Final, final
 
@@ -198,34 +198,6 @@ CLOSE: Final = 1e-9
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class LogRank:
-    """A log-rank test.
-
-    Attributes
-    ----------
-    statistic : float
-        The chi-square statistic.
-    df : int
-        Its degrees of freedom.
-    p_value : float
-        The probability of a larger one under equal hazards.
-    observed, expected : (G,) float64
-        Observed and expected events, weighted.
-    sampling, noise : (G, G) float64
-        Variances of their difference.
-    """
-
-    statistic: float
-    df: int
-    p_value: float
-    observed: FloatArray
-    expected: FloatArray
-    sampling: FloatArray
-    noise: FloatArray
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Score:
     """Observed and expected events, variances of their difference, and the information about log hazard ratios."""
 
@@ -245,30 +217,26 @@ class Score:
         """The variance of that."""
         return self.sampling + self.noise
 
+    @property
+    def df(self) -> int:
+        """The degrees of freedom of the test that all hazards are equal; the last group follows from the others."""
+        return len(self.total) - 1
+
+    @property
+    def statistic(self) -> float:
+        """The chi-square statistic of that test."""
+        inverse = np.linalg.pinv(self.variance[:-1, :-1], hermitian=True)
+        return float(self.total[:-1] @ inverse @ self.total[:-1])
+
+    @property
+    def p_value(self) -> float:
+        """The probability of a larger statistic under equal hazards."""
+        return float(chdtrc(self.df, max(self.statistic, 0.0)))
+
     def scaled(self, weight: float) -> "Score":
         """Return the score of people who each stand for so many."""
-        return Score(
-            observed=self.observed * weight,
-            expected=self.expected * weight,
-            sampling=self.sampling * weight**2,
-            noise=self.noise * weight**2,
-            information=self.information * weight**2,
-        )
-
-    def test(self) -> LogRank:
-        """Return the test that all hazards are equal; the last group follows from the others."""
-        df = len(self.total) - 1
-        inverse = np.linalg.pinv(self.variance[:-1, :-1], hermitian=True)
-        statistic = float(self.total[:-1] @ inverse @ self.total[:-1])
-        return LogRank(
-            statistic=statistic,
-            df=df,
-            p_value=float(chdtrc(df, max(statistic, 0.0))),
-            observed=self.observed,
-            expected=self.expected,
-            sampling=self.sampling,
-            noise=self.noise,
-        )
+        powers = {"observed": 1, "expected": 1, "sampling": 2, "noise": 2, "information": 2}
+        return Score(**{name: getattr(self, name) * weight**power for name, power in powers.items()})
 
 
 def log_hazard_ratios(score: Callable[[FloatArray], Score], groups: int) -> tuple[FloatArray, FloatArray]:
@@ -362,10 +330,4 @@ def survival_before(rate: FloatArray) -> FloatArray:
 
 def added(scores: Sequence[Score]) -> Score:
     """Return the score of several strata together."""
-    return Score(
-        observed=np.sum([each.observed for each in scores], axis=0),
-        expected=np.sum([each.expected for each in scores], axis=0),
-        sampling=np.sum([each.sampling for each in scores], axis=0),
-        noise=np.sum([each.noise for each in scores], axis=0),
-        information=np.sum([each.information for each in scores], axis=0),
-    )
+    return Score(**{part.name: np.sum([getattr(each, part.name) for each in scores], axis=0) for part in fields(Score)})

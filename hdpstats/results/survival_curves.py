@@ -20,7 +20,7 @@ from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.privacy.budget import Guarantee
-from hdpstats.public.risk_sets import LogRank, log_hazard_ratios
+from hdpstats.public.risk_sets import Score, log_hazard_ratios
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
@@ -50,7 +50,7 @@ class LogRankTest(Reported):
         "logrank" or "peto".
     strata : tuple of str
         The columns of strata.
-    result : LogRank
+    result : Score
         Statistic, degrees of freedom, p-value, observed and expected events.
     log_hazard_ratios : (G - 1,) float64
         Of each group against the first one.
@@ -64,7 +64,7 @@ class LogRankTest(Reported):
     left_out: tuple[str, ...]
     method: str
     strata: tuple[str, ...]
-    result: LogRank
+    result: Score
     log_hazard_ratios: FloatArray
     covariance: FloatArray
     private: bool
@@ -335,7 +335,7 @@ class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
             left_out=(*without, *(within[row] for row in range(len(within)) if row not in full)),
             method=kind,
             strata=by,
-            result=score(chosen, peto=kind == "peto", beta=None).scaled(scale).test(),
+            result=score(chosen, peto=kind == "peto", beta=None).scaled(scale),
             log_hazard_ratios=beta,
             covariance=covariance,
             private=private,

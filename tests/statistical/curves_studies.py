@@ -187,7 +187,7 @@ def rejections(sizes, intervals, epsilon, *, ratio=1.0, peto=False, repeats=TEST
         tables = [
             table(rng, *people(rng, n, 0, ratio=each), cuts, epsilon) for n, each in zip(sizes, ratios, strict=True)
         ]
-        rejected.append(noisy_score([tables], peto=peto).test().p_value < 0.05)
+        rejected.append(noisy_score([tables], peto=peto).p_value < 0.05)
         if len(sizes) == 2 and seed < POWER:
             beta, covariance = log_hazard_ratios(lambda b, own=tables: noisy_score([own], beta=b), 2)
             logs.append(beta[0])
@@ -265,5 +265,5 @@ def unequal(sizes, shape, censored, epsilon, intervals=6):
     for seed in range(TESTS):
         rng = np.random.default_rng([2026, 6, *sizes, list(SHAPES).index(shape), seed])
         tables = [drawn_table(rng, n, shape, each, cuts, epsilon) for n, each in zip(sizes, censored, strict=True)]
-        rejected.append(noisy_score([tables]).test().p_value < 0.05)
+        rejected.append(noisy_score([tables]).p_value < 0.05)
     return float(np.mean(rejected))
