@@ -20,16 +20,15 @@ from hdpstats.mechanisms.statistics.estimate import inside, likelihood, projecte
 from hdpstats.mechanisms.statistics.site import family_of
 from hdpstats.models.model_spec import ModelSpec, checked_study
 from hdpstats.models.points import Prediction
-from hdpstats.models.private_result import Contribution, Contributions, private_result
+from hdpstats.models.private_result import Contributions, ask_once, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.records import codec
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import QueryModel
-from hdpstats.records.query import MechanismOptions, Query, of_kind
+from hdpstats.records.query import MechanismOptions, Query
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
-from hdpstats.sites.asking import ask
 
 AT_PUBLIC = "Predicted for noisy statistics at the public rows' parameters."
 AT_MIDDLE = "Without 25 public rows the prediction, for noisy statistics, is at the middle of the ranges."
@@ -215,7 +214,7 @@ def _interval(family: Family, name: str, pair: object) -> Interval:
 
 def fit_distribution(model: DistributionSpec, mechanism: MechanismOptions, request: FitRequest) -> Result:
     """Ask every site for noisy statistics, or for blocks, and read the answers."""
-    found, method = entry_of(mechanism), method_of(mechanism)
+    method = method_of(mechanism)
     request = replace(request, delta=Fraction(0))  # whatever was offered: these mechanisms are pure
     for site in model.study.sites.values():  # each would refuse for itself, when others have been charged
         method.check(site.terms.row_order, model.study.unit)
@@ -227,15 +226,8 @@ def fit_distribution(model: DistributionSpec, mechanism: MechanismOptions, reque
     counts = record_counts(model, request, lambda site: query_of(site, whole))
     people = sum(site.records for site in counts.sites.values())
     queries = {name: query_of(site, people) for name, site in counts.sites.items()}
-    answered = ask(model.study, queries)
-    given = {
-        name: Contribution(query=queries[name], release=of_kind(release, found.releases[0]), people=counts.sites[name])
-        for name, release in answered.releases.items()
-    }
-    missing = (*counts.missing, *answered.missing)
-    return read_distribution(
-        model, mechanism, request, Contributions(given=given, missing=missing, alone=counts.alone(given))
-    )
+    answers = ask_once(model.study, queries, counts, entry_of(mechanism).releases[0])
+    return read_distribution(model, mechanism, request, answers)
 
 
 def method_of(mechanism: MechanismOptions) -> DistributionMethod:

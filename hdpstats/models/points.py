@@ -43,7 +43,7 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.model_spec import LossSpec
-from hdpstats.models.private_result import Contribution, Contributions, private_result
+from hdpstats.models.private_result import Contribution, Contributions, ask_once, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
@@ -51,9 +51,8 @@ from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
-from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease, of_kind
+from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 from hdpstats.results import Result
-from hdpstats.sites.asking import ask
 
 PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
 
@@ -86,13 +85,7 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
 
     counts = record_counts(spec, request, query_of, averages=rests_on_averages(mechanism))
     queries = {name: query_of(each) for name, each in counts.sites.items()}
-    answered = ask(spec.study, queries)
-    points = {
-        name: Contribution(query=queries[name], release=of_kind(release, PointRelease), people=counts.sites[name])
-        for name, release in answered.releases.items()
-    }
-    missing = (*counts.missing, *answered.missing)
-    return read_points(spec, request, Contributions(given=points, missing=missing, alone=counts.alone(points)))
+    return read_points(spec, request, ask_once(spec.study, queries, counts, PointRelease))
 
 
 def rests_on_averages(mechanism: PointMechanism) -> bool:

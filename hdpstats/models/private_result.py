@@ -99,6 +99,16 @@ class AnsweredRounds(Generic[Asked, Given]):
         return Contributions(given=given, missing=(*counts.missing, *self.missing), alone=counts.alone(given))
 
 
+def ask_once(study: Study, queries: Mapping[str, Q], counts: RecordCounts, kind: type[R]) -> Contributions[Q, R]:
+    """Ask each site one query, and return what they gave; their releases must be of a kind."""
+    answered = ask(study, queries)
+    given = {
+        name: Contribution(query=queries[name], release=of_kind(release, kind), people=counts.sites[name])
+        for name, release in answered.releases.items()
+    }
+    return Contributions(given=given, missing=(*counts.missing, *answered.missing), alone=counts.alone(given))
+
+
 def ask_rounds(
     study: Study, advance: Next[Asked, Given, E], kind: type[Given]
 ) -> tuple[E, AnsweredRounds[Asked, Given]]:
