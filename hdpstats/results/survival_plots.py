@@ -123,85 +123,6 @@ FINE: Final = 40
 """Points of a smooth line in an interval."""
 
 
-def plot_curves(
-    curves: "SurvivalCurves",
-    *,
-    join: str,
-    ci: bool,
-    at_risk: bool,
-    median: bool,
-    p: bool,
-    public: bool,
-    labels: Sequence[str] | None,
-    time_unit: str | None,
-    ax: "Axes | None",
-) -> "Axes":
-    """Draw survival by group; see `hdpstats.results.SurvivalCurves.plot`."""
-    shape = choice(join, name="join", options=("steps", "smooth"))
-    names, groups = _names(curves, labels), curves.curves()
-    axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
-    for name, colour, curve in zip(names, colours, groups, strict=False):
-        if curve.known:
-            times = curve.drawn_at
-            _draw(axes, times, curve.survival(times, normal_quantile(0.05)), colour, name, shape=shape, ci=ci)
-    if public and curves.source == "private":
-        for place, (colour, curve) in enumerate(zip(colours, curves.curves("public"), strict=False)):
-            times = curve.drawn_at
-            label = "public" if place == 0 else "_"
-            axes.step(times, curve.survival(times, 1.0).value, where="post", color=colour, linewidth=1.0,
-                      linestyle="--", label=label)  # fmt: skip
-    axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
-    if median:
-        _medians(curves, axes, colours)
-    if p and sum(curve.known for curve in groups) > 1:
-        words = f"log-rank {p_equals(curves.logrank_test().p_value)}"
-        ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1.0}
-        size = "x-small" if is_narrow(axes) else "small"
-        axes.annotate(
-            words,
-            (0.0, 0.0),
-            (5.0, 5.0),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            fontsize=size,
-            bbox=ground,
-        )
-    return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=len(names) > 1 or public)
-
-
-def plot_incidence(
-    curves: "SurvivalCurves",
-    *,
-    causes: str | Sequence[str] | None,
-    ci: bool,
-    at_risk: bool,
-    labels: Sequence[str] | None,
-    time_unit: str | None,
-    ax: "Axes | None",
-) -> "Axes":
-    """Draw the incidence of causes by group; see `hdpstats.results.SurvivalCurves.plot_incidence`."""
-    shown = list(curves.causes) if causes is None else [causes] if isinstance(causes, str) else list(causes)
-    for each in shown:
-        choice(each, name="causes", options=curves.causes)
-    names, groups = _names(curves, labels), curves.curves()
-    axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
-    top = 0.0
-    for place, (name, curve) in enumerate(zip(names, groups, strict=True)):
-        if not curve.known:
-            continue
-        times = curve.drawn_at
-        for rank, cause in enumerate(shown):
-            one = len(groups) == 1
-            band = curve.incidence(curves.causes.index(cause), times, normal_quantile(0.05))
-            words = [name] if len(shown) == 1 else [cause] if one else [name, cause]
-            _draw(axes, times, band, colours[rank if one else place], ", ".join(words), shape="steps", ci=ci,
-                  line="-" if one else LINES[rank % len(LINES)])  # fmt: skip
-            top = max(top, float(np.nanmax(band.high if ci and np.isfinite(band.high).any() else band.value)))
-    axes.set(ylim=(0.0, min(1.02, max(1.08 * top, 0.05))), ylabel="cumulative incidence")
-    several = len(names) * len(shown) > 1
-    return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=several)
-
-
 def _names(curves: "SurvivalCurves", labels: Sequence[str] | None) -> list[str]:
     groups = curves.groups
     if len(groups) > len(palette()):
@@ -322,10 +243,36 @@ class CurveFigures:
             "days", "weeks", "months" or "years"; by default the longest of which the axis has two.
         """
         curves = cast("SurvivalCurves", self)
-        return plot_curves(
-            curves, join=join, ci=ci, at_risk=at_risk, median=median, p=p, public=public, labels=labels,
-            time_unit=time_unit, ax=ax,
-        )  # fmt: skip
+        shape = choice(join, name="join", options=("steps", "smooth"))
+        names, groups = _names(curves, labels), curves.curves()
+        axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
+        for name, colour, curve in zip(names, colours, groups, strict=False):
+            if curve.known:
+                times = curve.drawn_at
+                _draw(axes, times, curve.survival(times, normal_quantile(0.05)), colour, name, shape=shape, ci=ci)
+        if public and curves.source == "private":
+            for place, (colour, curve) in enumerate(zip(colours, curves.curves("public"), strict=False)):
+                times = curve.drawn_at
+                label = "public" if place == 0 else "_"
+                axes.step(times, curve.survival(times, 1.0).value, where="post", color=colour, linewidth=1.0,
+                          linestyle="--", label=label)  # fmt: skip
+        axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
+        if median:
+            _medians(curves, axes, colours)
+        if p and sum(curve.known for curve in groups) > 1:
+            words = f"log-rank {p_equals(curves.logrank_test().p_value)}"
+            ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1.0}
+            size = "x-small" if is_narrow(axes) else "small"
+            axes.annotate(
+                words,
+                (0.0, 0.0),
+                (5.0, 5.0),
+                xycoords="axes fraction",
+                textcoords="offset points",
+                fontsize=size,
+                bbox=ground,
+            )
+        return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=len(names) > 1 or public)
 
     def plot_incidence(
         self,
@@ -342,4 +289,23 @@ class CurveFigures:
         Groups have colours and causes kinds of lines; in one group causes have colours.
         """
         curves = cast("SurvivalCurves", self)
-        return plot_incidence(curves, causes=causes, ci=ci, at_risk=at_risk, labels=labels, time_unit=time_unit, ax=ax)
+        shown = list(curves.causes) if causes is None else [causes] if isinstance(causes, str) else list(causes)
+        for each in shown:
+            choice(each, name="causes", options=curves.causes)
+        names, groups = _names(curves, labels), curves.curves()
+        axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
+        top = 0.0
+        for place, (name, curve) in enumerate(zip(names, groups, strict=True)):
+            if not curve.known:
+                continue
+            times = curve.drawn_at
+            for rank, cause in enumerate(shown):
+                one = len(groups) == 1
+                band = curve.incidence(curves.causes.index(cause), times, normal_quantile(0.05))
+                words = [name] if len(shown) == 1 else [cause] if one else [name, cause]
+                _draw(axes, times, band, colours[rank if one else place], ", ".join(words), shape="steps", ci=ci,
+                      line="-" if one else LINES[rank % len(LINES)])  # fmt: skip
+                top = max(top, float(np.nanmax(band.high if ci and np.isfinite(band.high).any() else band.value)))
+        axes.set(ylim=(0.0, min(1.02, max(1.08 * top, 0.05))), ylabel="cumulative incidence")
+        several = len(names) * len(shown) > 1
+        return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=several)
