@@ -148,8 +148,10 @@ class _Read:
 
 def _read(parts: Sequence[ReleasedPoint], *, meat: float | None, raked: bool) -> list[_Read] | None:
     """Return what is known of each site's curvature, over ``raked`` rows or not; None where it is not known of all."""
+    if all(part.release.hessian is None for part in parts):
+        meat = None
     own = [None if meat is None else _own(part, meat=meat) for part in parts]
-    rest = [_from_public(part, raked=raked) for part in parts]
+    rest = [None if part.public is None else _from_public(part, part.public, raked=raked) for part in parts]
     found = [first or second for first, second in zip(own, rest, strict=True)]
     known = [each for each in found if each is not None]
     if len(known) == len(parts):
@@ -178,36 +180,32 @@ def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:
     return _Read(information=ReleasedInformation(hessian=hessian, meat=meat), note=None)
 
 
-def _from_public(part: ReleasedPoint, *, raked: bool) -> _Read | None:
-    if part.public is None or not part.public.known or _is_flat(part):
+def _from_public(part: ReleasedPoint, public: PublicSide, *, raked: bool) -> _Read | None:
+    if not public.known or _is_flat(part, public):
         return None
-    note = assumed(part.public) if part.release.hessian is None else UNCLEAR + assumed(part.public)
-    if part.cohort is not None and rakeable(part.public) is not None:
+    note = assumed(public) if part.release.hessian is None else UNCLEAR + assumed(public)
+    if part.cohort is not None and rakeable(public) is not None:
         records = max(part.records, 1)
-        told = raked_information(part.public, part.cohort, records=records, records_sd=part.records_sd)
+        told = raked_information(public, part.cohort, records=records, records_sd=part.records_sd)
         if raked and told is not None:
             return _Read(information=told, note=" ".join(told.notes))
         note = f"{note} {UNUSABLE}"
     return _Read(
-        information=PublicInformation(public=part.public, records=max(part.records, 1), records_sd=part.records_sd),
+        information=PublicInformation(public=public, records=max(part.records, 1), records_sd=part.records_sd),
         note=note,
     )
 
 
-def _is_flat(part: ReleasedPoint) -> bool:
+def _is_flat(part: ReleasedPoint, public: PublicSide) -> bool:
     """Whether public rows tell no curvature in some direction, as where all of them lie on a line of a quantile."""
-    if part.public is None:
-        return True
-    places = (part.public.centre, part.theta)
-    eigenvalues = [np.linalg.eigvalsh(part.public.moments(at, records=max(part.records, 1)).H) for at in places]
+    places = (public.centre, part.theta)
+    eigenvalues = [np.linalg.eigvalsh(public.moments(at, records=max(part.records, 1)).H) for at in places]
     return any(bool(values[0] <= FLAT * values[-1]) for values in eigenvalues)
 
 
 def _together(parts: Sequence[ReleasedPoint], *, meat: float) -> list[_Read] | None:
     """Return each site's share, by people, of the released Hessians; None where their sum is not clear of noise."""
     bearers = [(part, hessian) for part in parts if (hessian := released_hessian(part.release)) is not None]
-    if not bearers:
-        return None
     whole = added([hessian for _, hessian in bearers])
     if not whole.is_clear:
         return None
@@ -245,7 +243,9 @@ def _as_released(
             note=ALL_UNCLEAR if unclear else missing,
         )
 
-    weights = shares([part.variance(_guess(part)) for part in parts])
+    curved = [max(part.records, 1) * part.curvature * np.eye(len(part.release.theta)) for part in parts]
+    # as if curvature were the same along all directions: it weighs sites, and nothing else
+    weights = shares([part.variance(Moments(H=H, J=H)) for part, H in zip(parts, curved, strict=True)])
     return Estimates(
         penalised=None,
         private_only=released(weighted(weights, [part.theta for part in parts]), parts),
@@ -255,12 +255,6 @@ def _as_released(
             for part, share in zip(parts, weights, strict=True)
         ),
     )
-
-
-def _guess(part: ReleasedPoint) -> Moments:
-    """Return moments as if curvature were the same along all directions: they weigh sites, and nothing else."""
-    H = max(part.records, 1) * part.curvature * np.eye(len(part.release.theta))
-    return Moments(H=H, J=H)
 
 
 TIED: Final = (
