@@ -132,9 +132,9 @@ def worst_loss(query, person_loss, *, seed=0):
         return one - other
 
     rng = np.random.default_rng(seed)
-    signs = rng.choice([-1.0, 0.0, 1.0, 2.0], (40_000, 3)) * rng.choice([-1.0, 1.0], (40_000, 3))
+    signs = rng.choice([-1.0, 0.0, 1.0, 2.0], (10_000, 3)) * rng.choice([-1.0, 1.0], (10_000, 3))
     points = np.column_stack(
-        [rng.choice([-8.0, 0.0, 8.0], (40_000, 6)), signs * rng.choice([0.3, 2.0, 10.0, 30.0], (40_000, 1))]
+        [rng.choice([-8.0, 0.0, 8.0], (10_000, 6)), signs * rng.choice([0.3, 2.0, 10.0, 30.0], (10_000, 1))]
     )
     found = losses(points)
     best = float(found.max())

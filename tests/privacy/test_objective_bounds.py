@@ -167,17 +167,12 @@ def named(regime: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
-def test_no_neighbours_lose_more_than_was_promised(regime: dict[str, object]) -> None:
+def test_no_neighbours_lose_more_than_was_promised_and_where_the_bound_is_tight_some_lose_it(
+    regime: dict[str, object],
+) -> None:
     query = make_query(**regime)
     loss = worst(query, mechanism_of(query, weight=float(regime.get("weight", 1.0))))
-    assert 0.5 * promised(query) < loss <= promised(query) + SLACK
-
-
-@pytest.mark.parametrize("regime", TIGHT, ids=named)
-def test_where_the_bound_is_tight_the_search_reaches_it(regime: dict[str, object]) -> None:
-    query = make_query(**regime)
-    loss = worst(query, mechanism_of(query, weight=float(regime.get("weight", 1.0))))
-    assert loss >= 0.99 * promised(query)
+    assert (0.99 if regime in TIGHT else 0.5) * promised(query) < loss <= promised(query) + SLACK
 
 
 def test_the_search_finds_a_doubled_noise_rate(monkeypatch: pytest.MonkeyPatch) -> None:
