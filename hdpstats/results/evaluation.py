@@ -37,6 +37,10 @@ from hdpstats.schema.public import PublicTable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+TIMES: Final = 12
+"""The most times at which Brier scores are computed."""
+SHOWN: Final = 3
+"""The most times at which calibration is tabulated."""
 KNOWN: Final = 0.5
 """Scores of a time are shown where this share of the risk groups stands clear of its noise up to it."""
 OPTIMISM = "The private records took part in the fit, which makes the model look a little better."
@@ -260,12 +264,6 @@ def _with_error(value: float, error: float) -> str:
 def times_of(query: EvaluationQuery) -> FloatArray | None:
     """Return where bins of time end (B,), or None for a binary outcome."""
     return None if query.grid is None else np.array(query.grid.cuts)[np.array(query.ends) - 1]
-
-
-TIMES: Final = 12
-"""The most times at which Brier scores are computed."""
-SHOWN: Final = 3
-"""The most times at which calibration is tabulated."""
 
 
 @final
