@@ -139,7 +139,8 @@ def private_result(
     released = _released(spec.study, request, contributions, found)
     if not request.describe and (note := declined(spec)):
         found = found.noted(note, instead=assumed(spec.public) if isinstance(spec, LossSpec) else "")
-    if released.count is None and (sd := _described_sd(contributions)):
+    sd = math.hypot(*(each.people.records_sd for each in contributions.given.values()))
+    if released.count is None and sd:  # descriptions told the number of people
         facts = replace(facts, records_sd=sd, complete_rows=spec.study.schema.leaves_out(spec.needs))
     return Result(
         facts=facts,
@@ -161,11 +162,6 @@ def declined(spec: ModelSpec) -> str | None:
     if isinstance(spec, LossSpec) and spec.public:
         taken.append(f"{spec.public.taken_alike} distributed as the public ones")
     return f"Intervals assume {' and '.join(taken)} (describe=False)." if taken else None
-
-
-def _described_sd(contributions: Contributions[Any, Any]) -> float:
-    """Return the standard deviation of the noise in the number of people of all sites, as descriptions tell it."""
-    return math.hypot(*(each.people.records_sd for each in contributions.given.values()))
 
 
 def _released(study: Study, request: FitRequest, contributions: Contributions[Any, Any], found: Estimates) -> Released:

@@ -156,7 +156,8 @@ def _counted(spec: ModelSpec, site: SiteRecords) -> SiteRecords:
     needs = spec.needs if site.request.describe else ()
     left = left_for_fit(spec.study, needs, epsilon, records=site.most)
     spent = epsilon - left
-    return replace(site, records_sd=count_sd(spent), for_count=spent, request=replace(site.request, epsilon=left))
+    sd = TwoSidedGeometric(rate=spent).variance ** 0.5 if spent else 0.0
+    return replace(site, records_sd=sd, for_count=spent, request=replace(site.request, epsilon=left))
 
 
 def record_counts(
@@ -268,8 +269,3 @@ def share_of_count(study: Study, needs: Sequence[str], epsilon: Fraction, *, rec
         return Fraction(0)
     exact = Fraction(math.isqrt(2 * 10**12), 10**6) / (RELATIVE_ERROR * max(records, 1) * epsilon)
     return min(max(rounded_down(exact, SHARE_GRAIN), LEAST_SHARE), MOST_SHARE)
-
-
-def count_sd(epsilon: Fraction) -> float:
-    """Return the standard deviation of the noise in a number of people on which some epsilon is spent."""
-    return TwoSidedGeometric(rate=epsilon).variance ** 0.5 if epsilon else 0.0
