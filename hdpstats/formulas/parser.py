@@ -90,26 +90,24 @@ class _Reader:
         return text, size
 
     def _power(self) -> tuple[str, int]:
-        text, size = self._atom()
+        if self.cursor.take("("):
+            text, size = self.sum(top=False)
+            if not self.cursor.take(")"):
+                raise self.cursor.misplaced("write + between terms")
+            text = f"({text})"
+        elif self.cursor.peek().kind == "dot" and self._others:
+            self.cursor.next()
+            factors = [Variable(name=name, source=quoted(name)) for name in self._others]
+            text, size = f"({' + '.join(map(self._placeholder, factors))})", len(factors)
+        elif self.cursor.peek().kind == "name":
+            text, size = self._placeholder(read_factor(self.cursor)), 1
+        else:
+            raise self.cursor.misplaced("write a column, a function of columns or parentheses there")
         if not self.cursor.take("^", "**"):
             return text, size
         exponent = read_exponent(self.cursor)
         _check_size(size**exponent)
         return f"{text}**{exponent}", size**exponent
-
-    def _atom(self) -> tuple[str, int]:
-        if self.cursor.take("("):
-            text, size = self.sum(top=False)
-            if not self.cursor.take(")"):
-                raise self.cursor.misplaced("write + between terms")
-            return f"({text})", size
-        if self.cursor.peek().kind == "dot" and self._others:
-            self.cursor.next()
-            factors = [Variable(name=name, source=quoted(name)) for name in self._others]
-            return f"({' + '.join(map(self._placeholder, factors))})", len(factors)
-        if self.cursor.peek().kind != "name":
-            raise self.cursor.misplaced("write a column, a function of columns or parentheses there")
-        return self._placeholder(read_factor(self.cursor)), 1
 
     def _placeholder(self, factor: Factor) -> str:
         return f"v{self.placeholders.setdefault(factor, len(self.placeholders))}"
@@ -203,13 +201,30 @@ class ParsedFormula:
         return f"{outcome}~ {' + '.join(terms)}"
 
 
-def parse(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
+def plain_outcome(left: LeftSide | None) -> LeftSide:
+    """Return the left side if it is a bare column."""
+    if left is None:
+        raise refusal("~", "the outcome is missing", 'write it on the left: "y ~ x"')
+    if left.function:
+        raise _no_plain_outcome(left.source)
+    return left
+
+
+def _no_plain_outcome(source: str) -> FormulaError:
+    remedy = "write the bare name of a column of the schema on the left of ~"
+    return refusal(source, "this model needs a plain outcome column", remedy)
+
+
+def parse(
+    text: object, columns: Sequence[str] = (), *, outcome: Callable[[LeftSide], LeftSide] | None = plain_outcome
+) -> ParsedFormula:
     """Read a formula such as ``"y ~ age + log1p(nodes) * C(size)"``.
 
     R's spellings are read too: ``(a + b)^2``, ``I(x^2)``, ``factor(x)``, ``scale(x, center=50, scale=10)``.
     Names that are no plain words stand in backticks. Nothing is evaluated. The work is bounded: at most 2000
     characters, 250 operators, powers up to 4, parentheses 20 deep, 200 terms. A ``.`` stands for those of ``columns``
-    that the left side does not name.
+    that the left side does not name. ``outcome`` returns the left side that a model reads, or refuses it; with None
+    there must be none.
 
     Raises
     ------
@@ -223,48 +238,6 @@ def parse(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
     >>> [term.source for term in formula.terms], formula.response, formula.intercept
     (['a', 'b', 'a:b'], 'y', False)
     """
-    return _parse(text, plain_outcome, columns)
-
-
-def parse_survival(text: object, columns: Sequence[str] = (), *, intercept: str = BASELINE) -> ParsedFormula:
-    """Read a formula such as ``"Surv(time, event) ~ age"`` or ``"Surv(start, stop, event) ~ age"``.
-
-    The right side is read as by `parse`; ``intercept`` says why the intercept cannot be taken away.
-
-    Raises
-    ------
-    FormulaError
-        If the text is not such a formula, or takes the intercept away.
-
-    Examples
-    --------
-    >>> formula = parse_survival("Surv( start,stop, event) ~ a*b")
-    >>> formula.left.columns, formula.canonical
-    (('start', 'stop', 'event'), 'Surv(start, stop, event) ~ 1 + a + b + a:b')
-    """
-    parsed = _parse(text, survival_outcome, columns)
-    if not parsed.intercept:
-        raise refusal("~ 0", intercept, "leave out 0 and - 1")
-    return parsed
-
-
-def parse_one_sided(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
-    """Read a formula without an outcome, such as ``"~ age + C(grade) + size"``; the right side as `parse` does.
-
-    Raises
-    ------
-    FormulaError
-        If the text is not such a formula, or has an outcome.
-
-    Examples
-    --------
-    >>> parse_one_sided("~ age*grade").canonical
-    '~ 1 + age + grade + age:grade'
-    """
-    return _parse(text, None, columns)
-
-
-def _parse(text: object, outcome: Callable[[LeftSide], LeftSide] | None, columns: Sequence[str]) -> ParsedFormula:
     if type(text) is not str:
         raise refusal(type(text).__name__, "a formula is a text", 'write it as "y ~ x + z"')
     tokens = tokenize(text)
@@ -285,6 +258,44 @@ def _parse(text: object, outcome: Callable[[LeftSide], LeftSide] | None, columns
     if not terms and not intercept:
         raise refusal(spell(tokens), "no term is left", "keep the intercept, as in y ~ 1")
     return ParsedFormula(text=text, left=left, terms=terms, intercept=intercept, roles=roles)
+
+
+def parse_survival(text: object, columns: Sequence[str] = (), *, intercept: str = BASELINE) -> ParsedFormula:
+    """Read a formula such as ``"Surv(time, event) ~ age"`` or ``"Surv(start, stop, event) ~ age"``.
+
+    The right side is read as by `parse`; ``intercept`` says why the intercept cannot be taken away.
+
+    Raises
+    ------
+    FormulaError
+        If the text is not such a formula, or takes the intercept away.
+
+    Examples
+    --------
+    >>> formula = parse_survival("Surv( start,stop, event) ~ a*b")
+    >>> formula.left.columns, formula.canonical
+    (('start', 'stop', 'event'), 'Surv(start, stop, event) ~ 1 + a + b + a:b')
+    """
+    parsed = parse(text, columns, outcome=survival_outcome)
+    if not parsed.intercept:
+        raise refusal("~ 0", intercept, "leave out 0 and - 1")
+    return parsed
+
+
+def parse_one_sided(text: object, columns: Sequence[str] = ()) -> ParsedFormula:
+    """Read a formula without an outcome, such as ``"~ age + C(grade) + size"``; the right side as `parse` does.
+
+    Raises
+    ------
+    FormulaError
+        If the text is not such a formula, or has an outcome.
+
+    Examples
+    --------
+    >>> parse_one_sided("~ age*grade").canonical
+    '~ 1 + age + grade + age:grade'
+    """
+    return parse(text, columns, outcome=None)
 
 
 def _apart(terms: Sequence[Term]) -> tuple[tuple[Term, ...], tuple[Role, ...]]:
@@ -331,15 +342,6 @@ def no_outcome(source: str) -> FormulaError:
     return refusal(source, "this formula has no outcome", 'write nothing on the left: "~ age + C(grade)"')
 
 
-def plain_outcome(left: LeftSide | None) -> LeftSide:
-    """Return the left side if it is a bare column."""
-    if left is None:
-        raise refusal("~", "the outcome is missing", 'write it on the left: "y ~ x"')
-    if left.function:
-        raise _no_plain_outcome(left.source)
-    return left
-
-
 def survival_outcome(left: LeftSide | None) -> LeftSide:
     """Return the left side if it is ``Surv(time, event)`` or ``Surv(start, stop, event)`` with different columns."""
     if left is None:
@@ -373,11 +375,6 @@ def _expand(algebra: str) -> "Formula":
         return Formula(algebra, _parser=DefaultFormulaParser(include_intercept=False), _ordering="degree")
     except Exception:  # whatever a parser of other people raises is about the formula
         raise refusal("formula", "its terms cannot be worked out", "write out the terms that you need") from None
-
-
-def _no_plain_outcome(source: str) -> FormulaError:
-    remedy = "write the bare name of a column of the schema on the left of ~"
-    return refusal(source, "this model needs a plain outcome column", remedy)
 
 
 def _no_survival_outcome(source: str) -> FormulaError:

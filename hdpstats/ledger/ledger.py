@@ -342,7 +342,11 @@ class Ledger(AccountReader):
             raise ArgumentError("cost must be above 0: a release that costs nothing needs no ledger", argument="cost")
         name = named_analyst(analyst)
         held_by, price, later = holder or own_holder(), self.charged(cost), self.floor.charged_together(ahead)
-        return self._write(lambda writing: writing.charge(request, price, later, held_by, name, over))
+        return self._write(
+            partial(
+                Transaction.charge, request=request, cost=price, ahead=later, holder=held_by, analyst=name, over=over
+            )
+        )
 
     def beat(self, charge: Charge) -> None:
         """Say that the computation of a charge is at work; see `hdpstats.ledger.leases`."""
@@ -364,4 +368,4 @@ class Ledger(AccountReader):
         if not isinstance(release_json, str):
             raise ArgumentError("release_json must be JSON text", argument="release_json")
         name = named_analyst(analyst)
-        return self._write(lambda writing: writing.record(charge, release_json, name))
+        return self._write(partial(Transaction.record, charge=charge, release_json=release_json, analyst=name))

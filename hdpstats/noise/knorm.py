@@ -280,18 +280,17 @@ class CylinderNoise:
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point (t, v_1, ..., v_(D-1)) of Z^dimension."""
-        return [self._draw() for _ in repeated()][-1]
-
-    def _draw(self) -> tuple[int, ...]:
         plan = self._proposals
         if isinstance(plan, TwoSidedGeometric):
-            return (plan.draw(),)
-        while True:
-            t = plan.axis.draw()
-            v, v_square = _draw(plan.ball._root)  # once, in rehearsals as well: these repeat the whole draw
-            face = plan.end if plan.t_weight * t * t >= plan.v_weight * v_square else plan.side
-            if face.keeps(t, v_square):
-                return (t, *v)
+            return [(plan.draw(),) for _ in repeated()][-1]
+        for _ in repeated():
+            kept = False
+            while not kept:
+                t = plan.axis.draw()
+                v, v_square = _draw(plan.ball._root)  # once, in rehearsals as well: these repeat the whole draw
+                face = plan.end if plan.t_weight * t * t >= plan.v_weight * v_square else plan.side
+                kept = face.keeps(t, v_square)
+        return (t, *v)
 
 
 COARSEST = 8

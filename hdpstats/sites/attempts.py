@@ -29,7 +29,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, final
@@ -189,7 +189,17 @@ def drawn_once(
     prepared = prepare()
     while stored is None:
         with _ATTEMPTS.of(key) as attempt, attempt.alone():
-            stored = _next(ledger, request, prepared, compute, analyst, attempt, patient=patient)
+            found = _charged(ledger, request, prepared, analyst, attempt, patient=patient)
+            if isinstance(found, Charge):
+                draw = attempt.begin(found)
+                with beating(partial(ledger.beat, found), attempt.lock.locked), drawing(draw):
+                    release = errors_scrubbed(partial(compute, prepared))
+                if not draw.is_here():
+                    raise SiteError("the process was forked while it computed; its parent goes on")
+                with suppress(Superseded):
+                    stored = ledger.persist(found, release.to_json(), analyst)
+            else:
+                stored = found
             attempt.charging = attempt.charging and stored is None
             patient = patient or bool(attempt.number)
         if stored is None:
@@ -199,17 +209,13 @@ def drawn_once(
     return stored, False
 
 
-def _next(
-    ledger: Ledger,
-    request: Request,
-    prepared: Prepared,
-    compute: Callable[[Prepared], Release],
-    analyst: str | None,
-    attempt: Attempt,
-    *,
-    patient: bool,
-) -> StoredRelease | None:
-    """Return the stored release, or compute it, or wait for who does; None where everything is to be seen again."""
+def _charged(
+    ledger: Ledger, request: Request, prepared: Prepared, analyst: str | None, attempt: Attempt, *, patient: bool
+) -> Charge | StoredRelease | None:
+    """Return the charge to compute for, or the stored release, or wait for who computes.
+
+    None where everything is to be seen again.
+    """
     charging = partial(ledger.charge, request, total(prepared.events), prepared.ahead, analyst, holder=attempt.holder)
     before, attempt.charging = attempt.charging, True  # an interrupt may come when the charge is written
     try:
@@ -224,17 +230,7 @@ def _next(
         attempt.charging = before
         raise
     stored = ledger.stored(request.id, analyst)
-    if stored is not None or not isinstance(found, Charge):
-        return stored
-    draw = attempt.begin(found)
-    with beating(partial(ledger.beat, found), attempt.lock.locked), drawing(draw):
-        release = errors_scrubbed(partial(compute, prepared))
-    if not draw.is_here():
-        raise SiteError("the process was forked while it computed; its parent goes on")
-    try:
-        return ledger.persist(found, release.to_json(), analyst)
-    except Superseded:
-        return None
+    return found if stored is None and isinstance(found, Charge) else stored
 
 
 def errors_scrubbed(compute: Callable[[], T]) -> T:
