@@ -186,7 +186,7 @@ hindsight, rows = [], {}
 for line, (name, study) in zip(axes, studies.items(), strict=True):
     points = len(paper.distinct_points(study)[0])
     for panel, epsilon in zip(line, (1, 3, 10), strict=True):
-        curve, runs = curves(study, np.arange(10, points + 1, 10), epsilon, repeats=3)
+        curve, runs = curves(study, np.arange(10, points + 1, 10), epsilon, repeats=2)
         draw(panel, curve, runs[0].public_only, rf"{name}, $\varepsilon$ = {epsilon}")
         hindsight.append(curve["printed"].min() > runs[0].public_only)
         rows[name, 2 * epsilon] = {
