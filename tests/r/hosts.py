@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from tests import forked
@@ -43,6 +44,9 @@ def run(host: str, code: str, *, folder: Path, library: Path, **changes: str) ->
     return forked.run(command(host, script), text=False, cwd=folder, env=environ, timeout=300)
 
 
+TOO_LONG = 900
+"""Seconds after which a script in a session is taken to hang."""
+
 _LOOP = """
 local({
   orders <- file("stdin", "r")
@@ -75,6 +79,8 @@ class Session:
         if self._process is None or self._process.poll() is not None:
             self._start()
         before = self._errors.seek(0, os.SEEK_END)
+        killer = threading.Timer(TOO_LONG, self._process.kill)  # of an R that hangs; the next script gets another
+        killer.start()
         self._process.stdin.write(f"{folder}\n".encode())
         self._process.stdin.flush()
         printed = []
@@ -85,6 +91,7 @@ class Session:
                 break
         else:
             status = self._process.wait()
+        killer.cancel()
         self._errors.seek(before)
         said = b"".join(printed).removesuffix(b"\n")
         return subprocess.CompletedProcess(["R", str(folder)], status, said, self._errors.read())

@@ -33,7 +33,7 @@ def secrets_in(data: bytes) -> list[bytes]:
 @pytest.mark.parametrize("host", HOSTS)
 def test_no_mistake_shows_private_rows(host, library, tmp_path):
     # Rows cross to Python in the same way in every host: all kinds of them in one host, some in each other.
-    every, first = {"Rscript": (1, 1), "r_bridge run": (4, 2), "r_bridge.call": (4, 4)}[host]
+    every, first = {"Rscript": (1, 1), "r_bridge run": (8, 2), "r_bridge.call": (8, 6)}[host]
     code = f"every <- {every}; first <- {first}\n" + (Path(__file__).parent / "secrets.R").read_text(encoding="utf-8")
     done = run(host, code, folder=tmp_path, library=library)
     assert done.stdout.endswith(b"the end\n"), done.stderr.decode(errors="replace")
