@@ -20,7 +20,7 @@ from hdpstats.mechanisms.statistics.estimate import inside, likelihood, projecte
 from hdpstats.mechanisms.statistics.site import family_of
 from hdpstats.models.model_spec import ModelSpec, checked_study
 from hdpstats.models.points import Prediction
-from hdpstats.models.private_result import Contributions, ask_once, private_result
+from hdpstats.models.private_result import Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.records import codec
@@ -29,6 +29,7 @@ from hdpstats.records.model import QueryModel
 from hdpstats.records.query import MechanismOptions, Query
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
+from hdpstats.sites.asking import ask
 
 AT_PUBLIC = "Predicted for noisy statistics at the public rows' parameters."
 AT_MIDDLE = "Without 25 public rows the prediction, for noisy statistics, is at the middle of the ranges."
@@ -226,7 +227,7 @@ def fit_distribution(model: DistributionSpec, mechanism: MechanismOptions, reque
     counts = record_counts(model, request, lambda site: query_of(site, whole))
     people = sum(site.records for site in counts.sites.values())
     queries = {name: query_of(site, people) for name, site in counts.sites.items()}
-    answers = ask_once(model.study, queries, counts, entry_of(mechanism).releases[0])
+    answers = answers_to(queries, ask(model.study, queries), counts, entry_of(mechanism).releases[0])
     return read_distribution(model, mechanism, request, answers)
 
 

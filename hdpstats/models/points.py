@@ -43,7 +43,7 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.model_spec import LossSpec
-from hdpstats.models.private_result import Contribution, Contributions, ask_once, private_result
+from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
@@ -53,6 +53,7 @@ from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 from hdpstats.results import Result
+from hdpstats.sites.asking import ask
 
 PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
 
@@ -85,7 +86,7 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
 
     counts = record_counts(spec, request, query_of, averages=rests_on_averages(mechanism))
     queries = {name: query_of(each) for name, each in counts.sites.items()}
-    return read_points(spec, request, ask_once(spec.study, queries, counts, PointRelease))
+    return read_points(spec, request, answers_to(queries, ask(spec.study, queries), counts, PointRelease))
 
 
 def rests_on_averages(mechanism: PointMechanism) -> bool:

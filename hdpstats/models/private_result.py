@@ -28,7 +28,7 @@ from hdpstats.records.several import (
 from hdpstats.results import FittedRows, ModelFacts, Released, Result, SiteContribution
 from hdpstats.results.sites import DescribedCohort, entries_of
 from hdpstats.sites import Study
-from hdpstats.sites.asking import Missing, ask
+from hdpstats.sites.asking import Answered, Missing, ask
 
 Q = TypeVar("Q", bound=Query)
 R = TypeVar("R", bound=Release)
@@ -99,9 +99,10 @@ class AnsweredRounds(Generic[Asked, Given]):
         return Contributions(given=given, missing=(*counts.missing, *self.missing), alone=counts.alone(given))
 
 
-def ask_once(study: Study, queries: Mapping[str, Q], counts: RecordCounts, kind: type[R]) -> Contributions[Q, R]:
-    """Ask each site one query, and return what they gave; their releases must be of a kind."""
-    answered = ask(study, queries)
+def answers_to(
+    queries: Mapping[str, Q], answered: Answered, counts: RecordCounts, kind: type[R]
+) -> Contributions[Q, R]:
+    """Return what sites gave that were asked one query each; their releases must be of a kind."""
     given = {
         name: Contribution(query=queries[name], release=of_kind(release, kind), people=counts.sites[name])
         for name, release in answered.releases.items()
