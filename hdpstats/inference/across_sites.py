@@ -268,12 +268,9 @@ def heterogeneity(
     precisions = np.linalg.inv(np.array(variances))
     found, by_chance = _statistic(estimates[:, None, :], precisions), _statistic(errors, precisions)
     overall = _tested(found, by_chance, df=(len(estimates) - 1) * estimates.shape[1])
-    b, drawn = estimates @ T.T, errors @ T.T
-    weights = 1.0 / np.array([np.diag(T @ each @ T.T) for each in variances])
-    by_term = tuple(
-        _tested(_spread(b[:, [t]], weights[:, [t]]), _spread(drawn[:, :, t], weights[:, [t]]), df=len(estimates) - 1)
-        for t in range(len(T))
-    )
+    own = np.array([np.diag(T @ each @ T.T) for each in variances])[:, None]
+    found, by_chance = scatter((estimates @ T.T)[:, None], own), scatter(errors @ T.T, own)
+    by_term = tuple(_tested(found[:, t], by_chance[:, t], df=len(estimates) - 1) for t in range(len(T)))
     return Heterogeneity(overall=overall, by_term=by_term)
 
 
@@ -288,9 +285,3 @@ def _statistic(values: FloatArray, precisions: FloatArray) -> FloatArray:
     weighted = values @ np.swapaxes(precisions, 1, 2)
     mean = np.linalg.solve(precisions.sum(axis=0), weighted.sum(axis=0).T).T
     return np.asarray(np.einsum("kbd,kbd->b", weighted, values - mean))
-
-
-def _spread(values: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return Q (B,) of one coefficient, from values (k, B) with precisions (k, 1)."""
-    mean = (weights * values).sum(axis=0) / weights.sum()
-    return np.asarray((weights * (values - mean) ** 2).sum(axis=0))

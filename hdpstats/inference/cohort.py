@@ -51,7 +51,7 @@ AVERAGED, FEWEST = 60, 12
 WORK = 250_000
 """Terms of people's losses that such draws may have in all."""
 
-AT_A_TIME = 8_192
+AT_A_TIME = 32_768
 """Raked people who are computed at a time."""
 
 
