@@ -143,17 +143,28 @@ def level_rows(X: FloatArray, y: IntArray, *, others: int) -> SignedRows:
     return SignedRows.of(np.concatenate(rows).reshape(-1, others * X.shape[1]))
 
 
-def has_maximum(decrement: float, longest: float, *, bound: float) -> bool:
+def has_maximum(
+    gradient: FloatArray, hessian: FloatArray, longest: Callable[[FloatArray], float], *, bound: float
+) -> bool:
     r"""Return whether a sum of convex losses is proved to have a minimum near a point.
 
-    With gradient ``g`` and Hessian ``H`` at the point, ``decrement`` is :math:`\nu = (g'H^{-1}g)^{1/2}` and ``longest``
-    is :math:`R = \max_i (x_i'H^{-1}x_i)^{1/2}`. Where :math:`|\ell'''| \le M \ell''`, ``M`` being the ``bound``, the
-    sum at a distance ``v`` is above its value by at least :math:`\|v\|_H^2 \phi(M s) - \nu \|v\|_H` with
-    :math:`s = \max_i |x_i'v|` and :math:`\phi(t) = (e^{-t} + t - 1) / t^2` (Bach 2010, proposition 1). Where
-    ``s = 1 / M``, :math:`\|v\|_H \ge 1 / (M R)`, so that it is above by more than 0 if :math:`\nu R M < 1 / e`: then
-    the minimum is within. NaN proves nothing.
+    With gradient ``g`` and Hessian ``H`` at the point, let :math:`\nu = (g'H^{-1}g)^{1/2}`; ``longest`` gives
+    :math:`R = \max_i (x_i'H^{-1}x_i)^{1/2}` from :math:`H^{-1}`. Where :math:`|\ell'''| \le M \ell''`, ``M`` being the
+    ``bound``, the sum at a distance ``v`` is above its value by at least :math:`\|v\|_H^2 \phi(M s) - \nu \|v\|_H` with
+    :math:`s = \max_i |x_i'v|` and :math:`\phi(t) = (e^{-t} + t - 1) / t^2` (Bach 2010, proposition 1). Where ``s = 1 /
+    M``, :math:`\|v\|_H \ge 1 / (M R)`, so that it is above by more than 0 if :math:`\nu R M < 1 / e`: then the minimum
+    is within. NaN proves nothing.
     """
-    return decrement * longest * bound < math.exp(-1.0)
+    try:
+        inverse: FloatArray = np.asarray(np.linalg.inv(hessian))
+    except np.linalg.LinAlgError:
+        return False
+    return bool(lengths(gradient[None, :], inverse)[0] * longest(inverse) * bound < math.exp(-1.0))
+
+
+def longest_of(rows: FloatArray, inverse: FloatArray) -> float:
+    """Return the largest of the lengths of rows, 0 without any."""
+    return float(np.max(lengths(rows, inverse), initial=0.0))
 
 
 def lengths(rows: FloatArray, inverse: FloatArray) -> FloatArray:

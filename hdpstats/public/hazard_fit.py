@@ -20,7 +20,7 @@ import scipy
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
-from hdpstats.public.existence import Existence, SignedRows, existence, has_maximum, lengths, polished
+from hdpstats.public.existence import Existence, SignedRows, existence, has_maximum, longest_of, polished
 from hdpstats.public.likelihood import ALIASED_IN_GLM, identified, orthogonal, unidentified
 from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column, spread_along
 from hdpstats.public.people import Completed, completed, unknown_directions
@@ -349,15 +349,13 @@ def _warn_of_separation(fit: HazardFit) -> None:
 def _is_certain(data: HazardData, fit: HazardFit, link: str) -> bool:
     """Return whether there is a maximum near where the iteration ended."""
     e, known, here = data.A.shape[1], LINKS[link], fit.reached
-    try:
-        inverse: FloatArray = np.asarray(np.linalg.inv(here.hessian))
-    except np.linalg.LinAlgError:
-        return False
     along_a, along_eta = data.A @ here.theta[:e], data.Z @ here.theta[e:] + data.offset
     ends = np.array([np.min(along_a) + np.min(along_eta), np.max(along_a) + np.max(along_eta)])
-    longest = np.max(lengths(data.A, inverse[:e, :e])) + np.max(lengths(data.Z, inverse[e:, e:]), initial=0.0)
-    decrement = float(lengths(here.gradient[None, :], inverse)[0])
-    return has_maximum(decrement, float(longest), bound=known.self_concordance(ends))
+
+    def longest(inverse: FloatArray) -> float:
+        return longest_of(data.A, inverse[:e, :e]) + longest_of(data.Z, inverse[e:, e:])
+
+    return has_maximum(here.gradient, here.hessian, longest, bound=known.self_concordance(ends))
 
 
 def _existence(data: HazardData, X: FloatArray) -> Existence:

@@ -16,6 +16,7 @@ shows where its iteration ended, and here they are NaN (`hdpstats.public.existen
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import scipy
@@ -24,7 +25,7 @@ from hdpstats._base.errors import HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.losses import BoundedSquares, ExponentialTimes, LogisticLoss, PoissonLoss, SmoothedQuantile
 from hdpstats.losses.located import scale_of, window
-from hdpstats.public.existence import binary_rows, count_rows, existence, has_maximum, lengths, polished
+from hdpstats.public.existence import binary_rows, count_rows, existence, has_maximum, longest_of, polished
 from hdpstats.records.estimate import Estimate
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
 
@@ -74,14 +75,8 @@ def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided
 
 def _is_certain(objective: LinearObjective, theta: FloatArray) -> bool:
     """Return whether there is a maximum near where the iteration ended."""
-    gradient = objective.gradient(theta)
-    try:
-        inverse: FloatArray = np.asarray(np.linalg.inv(objective.hessian(theta)))
-    except np.linalg.LinAlgError:
-        return False
-    rows = objective.X[objective.weights > 0]
-    decrement = float(lengths(gradient[None, :], inverse)[0])
-    return has_maximum(decrement, float(np.max(lengths(rows, inverse), initial=0.0)), bound=1.0)
+    longest = partial(longest_of, objective.X[objective.weights > 0])
+    return has_maximum(objective.gradient(theta), objective.hessian(theta), longest, bound=1.0)
 
 
 def _warn_of_separation(objective: LinearObjective, theta: FloatArray) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
-from hdpstats.public.existence import existence, has_maximum, lengths, level_rows, polished
+from hdpstats.public.existence import existence, has_maximum, level_rows, longest_of, polished
 from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
 from hdpstats.public.likelihood import identified, spread
 from hdpstats.public.moments import (
@@ -161,12 +161,10 @@ def _is_certain(objective: MultinomialObjective, theta: FloatArray) -> bool:
     Third derivatives along ``v`` are at most the range of a row's predictors ``0, x'v_1, ...`` times second ones,
     as a third central moment is to a variance; that is at most twice the largest ``|x'v_k|``.
     """
-    gradient = objective.gradient(theta)
-    try:
-        inverse: FloatArray = np.asarray(np.linalg.inv(objective.hessian(theta)))
-    except np.linalg.LinAlgError:
-        return False
     D, rows = objective.X.shape[1], objective.X[objective.weights > 0]
-    blocks = (inverse[k * D : (k + 1) * D, k * D : (k + 1) * D] for k in range(objective.others))
-    longest = max((float(np.max(lengths(rows, block), initial=0.0)) for block in blocks), default=0.0)
-    return has_maximum(float(lengths(gradient[None, :], inverse)[0]), longest, bound=2.0)
+
+    def longest(inverse: FloatArray) -> float:
+        blocks = (inverse[k * D : (k + 1) * D, k * D : (k + 1) * D] for k in range(objective.others))
+        return max((longest_of(rows, block) for block in blocks), default=0.0)
+
+    return has_maximum(objective.gradient(theta), objective.hessian(theta), longest, bound=2.0)
