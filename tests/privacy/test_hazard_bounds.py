@@ -194,7 +194,7 @@ def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.Monk
     def cells(self: ProbitLink, eta: np.ndarray, log_cap: np.ndarray) -> CappedTerms:
         near = np.clip(eta, -35.0, 35.0)
         event = np.exp(-0.5 * near * near - 0.5 * np.log(2.0 * np.pi) - log_ndtr(near))
-        return replace(right(self, eta, log_cap), event=event, event_curvature=event * (event + near))
+        return right(self, eta, log_cap)._replace(event=event, event_curvature=event * (event + near))
 
     monkeypatch.setattr(ProbitLink, "cells", cells)
     at = Regime(link="probit", radius=3.0, ridge=60.0, intervals=4, total=4.0)
