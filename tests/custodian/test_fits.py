@@ -12,6 +12,8 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, RECORDS, SCHEMA, SURVIVAL
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 REPLICATES = itertools.count(1)
 
 

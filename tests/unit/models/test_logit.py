@@ -14,6 +14,8 @@ from hdpstats.records.geometry import whiten
 from hdpstats.records.query import unstack
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, people, study_of
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 PRIVATE = people(RECORDS)
 PUBLIC = people(PUBLIC_ROWS, seed=1)
 TERMS = ["Intercept", "x", "log1p(k)", "g[T.b]", "g[T.c]"]

@@ -21,6 +21,8 @@ SCHEMA = hdp.Schema(
     w=hdp.Weight(max=2, complete=True),
     o=hdp.Offset(-1, 1, complete=True),
 )
+
+pytestmark = pytest.mark.usefixtures("few_draws")
 FORMULA = "y ~ x + g"
 NEWTON = hdp.mechanisms.PublicHessian
 

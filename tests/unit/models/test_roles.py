@@ -31,6 +31,8 @@ SCHEMA = hdp.Schema(
     o=hdp.Offset(-1, 1, complete=True),
 )
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 
 def study(**options):
     return hdp.Study(private=FRAME, public=FRAME.copy(), schema=SCHEMA, budget=hdp.Budget(epsilon=10), **options)
