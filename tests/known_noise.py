@@ -6,11 +6,13 @@ distributions, and that mechanisms add what samplers draw, is for tests with the
 `tests.chance` to find.
 """
 
+import itertools
+import math
+
 import numpy as np
 
 from hdpstats.mechanisms.exponential import site as sampling
-from hdpstats.mechanisms.hybrid_weights import site as hybrid_weights
-from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric
+from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, PermuteAndFlip, RoundedNormal, TwoSidedGeometric
 from hdpstats.noise.distributions import ball_variance, box_variance, cylinder_variance
 from hdpstats.noise.normal import TiltedNormal
 
@@ -31,7 +33,7 @@ def off(monkeypatch):
     for distribution in (TwoSidedGeometric, TiltedNormal):
         monkeypatch.setattr(distribution, "draw", lambda self: 0)
     monkeypatch.setattr(sampling, "bernoulli_exp", lambda *_: True)
-    monkeypatch.setattr(hybrid_weights, "permute_and_flip", lambda costs, rate: int(np.argmin(costs)))
+    monkeypatch.setattr(PermuteAndFlip, "draw", lambda self, costs: int(np.argmin(costs)))
 
 
 def given(monkeypatch, vectors):
@@ -70,6 +72,19 @@ def variance(distribution):
         grids = np.array([float(distribution.grid_axis)] + [float(distribution.grid_ball)] * (D - 1))
         return cylinder_variance(D, rate, float(distribution.radius)) / grids**2
     return np.full(D, {BallNoise: ball_variance, BoxNoise: box_variance}[type(distribution)](D, rate))
+
+
+def choices(costs, rate):
+    """Return the distribution of permute-and-flip: the average over permutations of the first coin that shows heads."""
+    heads = [math.exp(-float(rate) * (cost - min(costs))) for cost in costs]
+    found = np.zeros(len(costs))
+    orders = list(itertools.permutations(range(len(costs))))
+    for order in orders:
+        left = 1.0
+        for place in order:
+            found[place] += left * heads[place] / len(orders)
+            left *= 1 - heads[place]
+    return found
 
 
 def counts(monkeypatch, seed):

@@ -5,8 +5,8 @@ that was rounded onto a public grid. Nothing here takes a seed, and nothing here
 on declared numbers only.
 """
 
-from hdpstats.noise.discrete import TwoSidedGeometric
+from hdpstats.noise.discrete import PermuteAndFlip, TwoSidedGeometric
 from hdpstats.noise.knorm import BallNoise, BoxNoise, CylinderNoise
 from hdpstats.noise.normal import RoundedNormal
 
-__all__ = ["BallNoise", "BoxNoise", "CylinderNoise", "RoundedNormal", "TwoSidedGeometric"]
+__all__ = ["BallNoise", "BoxNoise", "CylinderNoise", "PermuteAndFlip", "RoundedNormal", "TwoSidedGeometric"]

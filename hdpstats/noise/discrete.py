@@ -293,27 +293,42 @@ class TwoSidedGeometric:
         return 2.0 * math.exp(-rate) / math.expm1(-rate) ** 2
 
 
-def permute_and_flip(costs: Sequence[int], rate: Fraction) -> int:
-    """Return the place of the chosen cost: integer arithmetic and the operating system's entropy only.
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermuteAndFlip:
+    """A choice among candidates by integer costs, exact for a rational rate > 0: see the module.
 
-    Parameters
+    Where one person changes any difference of two costs by at most R, it is (rate R)-differentially private, pure.
+
+    Attributes
     ----------
-    costs
-        One integer for each candidate; the less the better.
     rate
-        Privacy loss (nats) per unit of a difference of costs, rational.
+        Privacy loss (nats) per unit of a difference of costs; converted to a `Fraction`, exactly.
+
+    Raises
+    ------
+    ArgumentError
+        If the rate is not in [2^-256, 2^256].
 
     Examples
     --------
-    >>> permute_and_flip([10**9, 0, 10**9], Fraction(1))
+    >>> PermuteAndFlip(rate=Fraction(1)).draw([10**9, 0, 10**9])
     1
     """
-    if not costs:
-        raise ArgumentError("costs must name at least one candidate", argument="costs")
-    loss = positive_rational(rate, name="rate")
-    least, waiting, taken = min(costs), list(range(len(costs))), []
-    while waiting:
-        place = waiting.pop(below(len(waiting)))
-        if bernoulli_exp((costs[place] - least) * loss.numerator, loss.denominator):
-            taken.append(place)
-    return taken[0]
+
+    rate: Fraction
+
+    def __post_init__(self) -> None:
+        """Convert the rate to a fraction and refuse rates that are none."""
+        object.__setattr__(self, "rate", positive_rational(self.rate, name="rate"))
+
+    def draw(self, costs: Sequence[int]) -> int:
+        """Return the place of the chosen cost, of one cost or more; the less, the better."""
+        if not costs:
+            raise ArgumentError("costs must name at least one candidate", argument="costs")
+        least, waiting, taken = min(costs), list(range(len(costs))), []
+        while waiting:
+            place = waiting.pop(below(len(waiting)))
+            if bernoulli_exp((costs[place] - least) * self.rate.numerator, self.rate.denominator):
+                taken.append(place)
+        return taken[0]

@@ -1,7 +1,5 @@
 """Neighbouring people at nearest public points: every constant is attained, and none is exceeded."""
 
-import itertools
-import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -24,6 +22,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.public import PublicTable, space_of
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import nearest as search
+from tests.known_noise import choices
 from tests.support import CORNERS
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
@@ -89,19 +88,6 @@ def neighbouring(frame, relation, rng):
         yield pd.concat([row, rows], ignore_index=True)
 
 
-def choices(costs, rate):
-    """Return the distribution of permute-and-flip: the average over permutations of the first coin that shows heads."""
-    heads = [math.exp(-float(rate) * (cost - min(costs))) for cost in costs]
-    found = np.zeros(len(costs))
-    orders = list(itertools.permutations(range(len(costs))))
-    for order in orders:
-        left = 1.0
-        for place in order:
-            found[place] += left * heads[place] / len(orders)
-            left *= 1 - heads[place]
-    return found
-
-
 @pytest.mark.parametrize(("relation", "change"), [(REPLACE, 2), (ADD, 1)])
 def test_one_person_changes_counts_by_as_much_as_the_noise_covers(relation, change):
     prepared = hybrid_weights.prepare_neighbours(NEIGHBOURS, site_facts(relation))
@@ -142,10 +128,10 @@ def test_a_choice_of_size_keeps_its_epsilon_and_wastes_nothing(relation):
             after = hybrid_weights.distance_units(SELECTION, prepared.landscape, admitted(other))
             change = after - before
             assert change.max() - change.min() <= UNITS
-            distributions = [choices([*map(int, costs)], prepared.rate) for costs in (before, after)]
+            distributions = [choices([*map(int, costs)], prepared.choice.rate) for costs in (before, after)]
             worst = max(worst, float(np.abs(np.log(distributions[0] / distributions[1])).max()))
     assert worst <= float(SELECTION.epsilon) * (1 + 1e-9)
-    assert prepared.rate * UNITS == SELECTION.epsilon
+    assert prepared.choice.rate * UNITS == SELECTION.epsilon
 
 
 def test_the_bound_on_a_choice_of_size_is_attained():
@@ -170,7 +156,7 @@ def test_the_bound_on_a_choice_of_size_is_attained():
         table = PrivateTable.from_frame(pd.DataFrame({"x": [x]}), schema).admit(["x"])
         units = hybrid_weights.distance_units(query, prepared.landscape, table)
         costs.append([int(unit) + penalty for unit, penalty in zip(units, prepared.penalties, strict=True)])
-    ratios = np.log(choices(costs[0], prepared.rate) / choices(costs[1], prepared.rate))
+    ratios = np.log(choices(costs[0], prepared.choice.rate) / choices(costs[1], prepared.choice.rate))
     assert np.abs(ratios).max() == pytest.approx(1.0, rel=1e-6)
 
 
@@ -186,7 +172,7 @@ def test_a_choice_by_loss_keeps_its_epsilon_and_attains_it(relation, factor):
         change = after.sum(axis=1) - before.sum(axis=1)
         worst = max(worst, int(change.max() - change.min()))
     assert worst == factor * UNITS
-    assert prepared.rate * worst == LOSS.epsilon
+    assert prepared.choice.rate * worst == LOSS.epsilon
 
 
 @pytest.mark.parametrize("relation", [REPLACE, ADD])

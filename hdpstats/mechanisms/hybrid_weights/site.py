@@ -77,7 +77,7 @@ from hdpstats.mechanisms.hybrid_weights import (
     SelectionQuery,
     SelectionRelease,
 )
-from hdpstats.noise.discrete import TwoSidedGeometric, permute_and_flip
+from hdpstats.noise.discrete import PermuteAndFlip, TwoSidedGeometric
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.records.geometry import PointSpace
 from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS
@@ -211,9 +211,9 @@ def prepare_distance(query: DistanceQuery, site_facts: SiteFacts) -> PreparedDis
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedChoice(Prepared, ABC):
-    """A choice among candidates, with everything public fixed; ``rate`` is that of permute-and-flip."""
+    """A choice among candidates, with everything public fixed."""
 
-    rate: Fraction
+    choice: PermuteAndFlip
 
     @abstractmethod
     def costs(self, table: AdmittedTable) -> IntArray:
@@ -228,7 +228,7 @@ class PreparedChoice(Prepared, ABC):
         """Sum the costs, choose and release."""
         costs = rows.total(self.costs).tolist()
         costs = [cost + penalty for cost, penalty in zip_longest(costs, self.fixed, fillvalue=0)]
-        return SelectionRelease(choice=permute_and_flip(costs, self.rate), events=self.events)
+        return SelectionRelease(choice=self.choice.draw(costs), events=self.events)
 
 
 @final
@@ -267,7 +267,7 @@ def prepare_selection(query: SelectionQuery, site_facts: SiteFacts) -> PreparedS
         query=query,
         landscape=landscape_of(query.space, query.order, query.public_sha256, site_facts),
         penalties=tuple(round(Fraction(value) / Fraction(query.reach) * UNITS) for value in query.penalties),
-        rate=query.epsilon / UNITS,
+        choice=PermuteAndFlip(rate=query.epsilon / UNITS),
     )
 
 
@@ -311,5 +311,5 @@ def prepare_loss(query: LossSelectionQuery, site_facts: SiteFacts) -> PreparedLo
         ahead=query.ahead,
         query=query,
         design=design,
-        rate=query.epsilon / (UNITS * site_facts.relation.persons_changed),
+        choice=PermuteAndFlip(rate=query.epsilon / (UNITS * site_facts.relation.persons_changed)),
     )

@@ -10,7 +10,7 @@ import pytest
 
 from hdpstats._base.loops import rehearsing
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, exact
-from hdpstats.noise.discrete import permute_and_flip
+from hdpstats.noise.discrete import PermuteAndFlip
 from hdpstats.noise.exact import WHOLE, spare
 from hdpstats.noise.normal import PROPOSALS, TiltedNormal
 from tests import chance
@@ -105,7 +105,7 @@ def test_the_number_of_coins_of_a_choice_does_not_depend_on_the_costs(
     monkeypatch.setattr("hdpstats.noise.discrete.bernoulli_exp", spy)
     for costs in ([0] * 20, [10**9] * 19 + [0], list(range(20))):
         coins.clear()
-        assert costs[permute_and_flip(costs, Fraction(1))] == 0
+        assert costs[PermuteAndFlip(rate=Fraction(1)).draw(costs)] == 0
         assert len(coins) == 20
 
 
