@@ -6,8 +6,8 @@ Floats are read through their shortest decimal form: 0.1 is 1/10, and ten times 
 asked to cost is rounded down to a public grain, and what it is charged is rounded up to it
 (`hdpstats.privacy.charging`): a third of 1 is 0.333333333, and three of them fit in 1.
 
-The events of a release name what ran: their meaning never changes; a new mechanism is a new name. Those of one release,
-or of the rounds of one fit, add up: their number and their costs were fixed before the first of them ran.
+The events of a release name what ran: their meaning never changes; what no name says is a new name. Those of one
+release, or of the rounds of one fit, add up: their number and their costs were fixed before the first of them ran.
 (For costs that are chosen after seeing releases, see `hdpstats.privacy.charging`.)
 """
 
