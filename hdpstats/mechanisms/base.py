@@ -44,6 +44,7 @@ from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import PrivacyEvent, Spend
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimates
+from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import Query, Release, TableRelease
 from hdpstats.schema.datasets import FollowUpColumns, costly_frame
 from hdpstats.schema.partitions import Parts
@@ -222,7 +223,7 @@ def follow_up_of(query: Query, schema: Schema) -> FollowUpColumns | None:
     """Return the survival outcome that a query is about; None where it is about none."""
     about: Any = getattr(query, "model", query)
     grid = getattr(about, "grid", None)
-    if grid is None:
+    if not isinstance(grid, TimeGrid):
         return None
     design = compile_survival(about.formula, schema)
     return FollowUpColumns(start=design.start, stop=design.stop, event=design.event, grid=grid)

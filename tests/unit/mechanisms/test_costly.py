@@ -1,5 +1,9 @@
 """Costly invented rows of a query: those of the survival outcome that the query is about, and a release from them."""
 
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
@@ -7,6 +11,7 @@ from hdpstats._base.loops import rehearsing
 from hdpstats.mechanisms.base import SiteFacts, costly_table, follow_up_of
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.query import ChargedQuery
 from tests.privacy.test_gradient_sensitivity import SCHEMA, hazard_model, make_query, regression_model
 
 
@@ -40,3 +45,15 @@ def test_a_query_about_no_follow_up_is_answered_from_rows_of_the_schema() -> Non
     assert len(prepared.compute(costly_table(query, site_facts, rows=9).admit(prepared.needs)).total) == len(
         query.theta
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OnAGrid(ChargedQuery):
+    kind: ClassVar[str] = "on a grid/1"
+    grid: tuple[float, ...]
+    public_sha256: str | None = None
+
+
+def test_a_grid_of_other_numbers_than_times_is_no_follow_up() -> None:
+    query = OnAGrid(grid=(0.0, 1.0), epsilon=Fraction(1), schema_sha256=SCHEMA.sha256)
+    assert follow_up_of(query, SCHEMA) is None
