@@ -255,8 +255,7 @@ def _counted_from_one(frame: object) -> object:
 
 
 _LOSSES: Final[dict[str, Callable[..., Any]]] = {
-    name.lower(): getattr(hdp.losses, name)
-    for name in ("Squares", "Huber", "Quantile", "Absolute", "Logistic", "Poisson", "Exponential", "Multinomial")
+    each.title.lower(): each for each in hdp.losses.OPTIONS if each is not hdp.losses.Loss
 }
 _COUNTS: Final = (
     *("replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds", "bins", "blocks", "quorum", "seed"),

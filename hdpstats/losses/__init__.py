@@ -32,10 +32,18 @@ MEANS: dict[str, Callable[[FloatArray], FloatArray]] = {
 }
 """The outcome's mean (quantile, mean time until the event; probabilities of levels) at linear predictors."""
 
+MEAN_LINKS: dict[str, str] = {
+    **{name: loss.link for name, loss in BY_NAME.items() if loss is not Tabulated},
+    multinomial.NAME: multinomial.LINK,
+    **{f"own ({name} link)": name for name in OWN_LINKS},
+}
+"""The inverses of `MEANS`, as R calls them."""
+
 __all__ = [
     "BY_NAME",
     "LINKS",
     "MEANS",
+    "MEAN_LINKS",
     "BoundedSquares",
     "ExponentialTimes",
     "HazardLink",

@@ -45,6 +45,12 @@ class PredictorLoss(ABC):
         Whether standard errors take ``l''`` and ``l'^2`` from outcomes of public rows, not from a model.
     modelled : bool
         Whether `typical` is what a model says, or a bound on the safe side, so that standard errors may rest on it.
+    link : str
+        The link as R calls it: what makes a linear predictor of the outcome's mean.
+    counts : str
+        Which distribution of the whole numbers from 0 the loss is minus the log-likelihood of, in words; empty where it
+        is none of counts. Then ``|l'''| <= l''``, the loss of a count of 0 rises with ``eta``, that of another count is
+        least at a finite one, and `listed` and `chances` are those of counts.
     raked : bool
         Whether intervals over public rows that are raked to a description cover, as was measured (`over`).
     meat : float or None
@@ -70,6 +76,8 @@ class PredictorLoss(ABC):
     coupled: bool = False
     robust: bool = True
     modelled: bool = False
+    link: str = "identity"
+    counts: str = ""
     raked: bool = False
     meat: float | None = None
     ulps: float = 8.0

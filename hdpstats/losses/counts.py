@@ -53,6 +53,8 @@ class PoissonLoss(PredictorLoss):
     parameters = ("cap",)
     exponentiated = "incidence rate ratio"
     outcomes = ("continuous", "binary")
+    link = "log"
+    counts = "Poisson"
     upper: float
     cap: float
     lipschitz: Fraction = field(init=False)
@@ -205,6 +207,7 @@ class ExponentialTimes(PredictorLoss):
     parameters = ("h",)
     exponentiated = "rate ratio"
     outcomes = ()
+    link = "log"
     h: float
     lipschitz: Fraction = field(init=False)
     smoothness: Fraction = field(init=False)

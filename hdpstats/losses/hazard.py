@@ -129,7 +129,7 @@ class HazardLink(ABC):
 
     @abstractmethod
     def survive(self, eta: FloatArray) -> LikelihoodTerms:
-        """Return ``-log(1 - p)`` and its derivatives, without overflow for any finite ``eta``."""
+        """Return ``-log(1 - p)`` and its derivatives, without overflow for any finite ``eta``; 0 at ``eta = -1e9``."""
 
     def event(self, eta: FloatArray) -> LikelihoodTerms:
         """Return ``-log p`` and its derivatives, without overflow for any finite ``eta``; here of a symmetric link."""
@@ -146,7 +146,7 @@ class HazardLink(ABC):
         return -np.expm1(-survived.value), rest, survived.score * rest
 
     def log_scale(self, eta: FloatArray) -> FloatArray:
-        """Return ``log g(eta)`` elementwise: ``eta``, where no link says otherwise."""
+        """Return ``log g(eta)`` elementwise, of a slope of 1 or more: ``eta``, where no link says otherwise."""
         return eta
 
     def at_scale(self, scale: float) -> float:

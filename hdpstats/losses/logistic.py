@@ -114,6 +114,7 @@ class LogisticLoss(PredictorLoss):
     name = "logistic"
     exponentiated = "odds ratio"
     outcomes = ("binary",)
+    link = "logit"
     lipschitz = Fraction(1)
     smoothness = Fraction(1, 4)
     coupled = True

@@ -10,7 +10,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats.inference.cohort import UNUSABLE
 from hdpstats.inference.sandwich import predicted_errors
-from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss, PredictorLoss
+from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import (
     ClippedNewton,
     ClippedNewtonQuery,
@@ -209,8 +209,8 @@ def _note(
         words.append(UNUSABLE)
     if isinstance(spec, RegressionSpec) and isinstance(spec.loss, BoundedSquares):
         words.append("Residuals are taken to be distributed as the public ones, and not to depend on covariates.")
-    if isinstance(spec, RegressionSpec) and isinstance(spec.loss, PoissonLoss):
-        words.append("Counts are taken to be Poisson, those above the largest one cut to it.")
+    if isinstance(spec, RegressionSpec) and spec.loss.counts:
+        words.append(f"Counts are taken to be {spec.loss.counts}, those above the largest one cut to it.")
     return " ".join(words)
 
 
@@ -258,7 +258,7 @@ def _check_listed(spec: LossSpec) -> None:
     if not isinstance(spec, RegressionSpec) or isinstance(spec.loss, LogisticLoss | BoundedSquares):
         return
     response = spec.response
-    counts = isinstance(spec.loss, PoissonLoss) and response.lower == 0.0 and response.upper == int(response.upper)
+    counts = spec.loss.counts and response.lower == 0.0 and response.upper == int(response.upper)
     if not counts or response.upper > MOST_COUNTS:
         raise MechanismError(
             "clipped_newton lists all outcomes that public people might have: it is for binary and categorical "

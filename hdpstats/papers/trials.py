@@ -89,7 +89,7 @@ class DiscreteTrial:
     alpha, beta : (e,), (p,) float64
         The true coefficients.
     link : str
-        logit, cloglog or probit.
+        A name of `hdpstats.losses.LINKS`.
     """
 
     frame: pd.DataFrame
@@ -161,7 +161,8 @@ def discrete_trial(
         Baseline features, a row per interval.
     alpha, beta : (e,), (p,) arrays
         Coefficients of the baseline and of the covariates.
-    link : {"logit", "cloglog", "probit"}
+    link : str
+        A name of `hdpstats.losses.LINKS`.
     covariates : callable
         Draws rows from a generator: `normal`, `autoregressive`, `unit_ball` or one's own ``f(rng, n, p)``.
     bound : number

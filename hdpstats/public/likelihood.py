@@ -14,7 +14,7 @@ shows where its iteration ended, and here they are NaN (`hdpstats.public.existen
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -23,9 +23,9 @@ import scipy
 
 from hdpstats._base.errors import HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.losses import BoundedSquares, ExponentialTimes, LogisticLoss, PoissonLoss, SmoothedQuantile
+from hdpstats.losses import BoundedSquares, ExponentialTimes, LogisticLoss, PoissonLoss, PredictorLoss, SmoothedQuantile
 from hdpstats.losses.located import scale_of, window
-from hdpstats.public.existence import binary_rows, count_rows, existence, has_maximum, longest_of, polished
+from hdpstats.public.existence import SignedRows, binary_rows, count_rows, existence, has_maximum, longest_of, polished
 from hdpstats.records.estimate import Estimate
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
 
@@ -34,8 +34,11 @@ ALIASED, ALIASED_IN_GLM = 1e-7, 1e-11
 R's ``lm``, and in ``glm``, whose default is the smaller one."""
 
 
-SIGNED_ROWS = {LogisticLoss: binary_rows, PoissonLoss: count_rows}
-"""The signed rows of the losses whose fits may not exist; both have ``|l'''| <= l''``, see `has_maximum`."""
+def signed_rows(loss: PredictorLoss) -> Callable[[FloatArray, FloatArray], SignedRows] | None:
+    """Return what makes signed rows for a loss whose fit may not exist; it has ``|l'''| <= l''``, see `has_maximum`."""
+    if isinstance(loss, LogisticLoss):
+        return binary_rows
+    return count_rows if loss.counts else None
 
 
 def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided: bool = True) -> Estimate:
@@ -54,13 +57,13 @@ def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided
     objective = ridge_objective(rows.loss, basis, rows.y, weights=rows.weights, offset=rows.offset)
     found_at = minimise(objective, start=objective.centre).theta
     theta, covariance = back @ found_at, back @ np.linalg.pinv(objective.hessian(found_at)) @ back.T
-    infinite = np.zeros(len(theta), dtype=bool)
+    infinite, signed = np.zeros(len(theta), dtype=bool), signed_rows(rows.loss)
     if not decided:
         _warn_of_separation(objective, found_at)
-    elif type(rows.loss) in SIGNED_ROWS and not _is_certain(objective, found_at):
+    elif signed is not None and not _is_certain(objective, found_at):
         objective = ridge_objective(rows.loss, columns / scale, rows.y, weights=rows.weights, offset=rows.offset)
         part = rows.weights > 0
-        found = existence(SIGNED_ROWS[type(rows.loss)](objective.X[part], rows.y[part]))
+        found = existence(signed(objective.X[part], rows.y[part]))
         infinite = ~found.finite
         far = polished(theta, found.away, gradient=objective.gradient, hessian=objective.hessian)
         theta, covariance = far.theta, far.covariance

@@ -184,8 +184,8 @@ class HazardCap:
 
     .. math:: h_s(z) = e^{d}\,g(\gamma_{ks} + \delta_k'z + o),
 
-    ``g`` being the link's scale (the odds for logit and probit, the cumulative hazard for cloglog), ``k`` the cause and
-    ``o`` the offset. Follow-up ends before the sum of the caps, over intervals and causes, passes ``total``.
+    ``g`` being the link's scale (`hdpstats.losses.HazardLink.log_scale`), ``k`` the cause and ``o`` the offset.
+    Follow-up ends before the sum of the caps, over intervals and causes, passes ``total``.
 
     Attributes
     ----------

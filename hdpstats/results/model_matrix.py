@@ -3,10 +3,9 @@
 They are those of ``model.matrix``; a result itself has patsy's names, in the order of its own formula.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import final
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.coefficients import MatrixColumn, columns_in_r, parsed
 from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design
+from hdpstats.losses import MEAN_LINKS
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import population
 from hdpstats.results.facts import ModelFacts
@@ -26,9 +26,6 @@ from hdpstats.schema.columns import Binary, Categorical, Continuous
 from hdpstats.schema.columns import Column as Declared
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema, check_frame
-
-_LINKS: Final = {"logistic": "logit", "multinomial": "logit", "poisson": "log", "exponential": "log"}
-_OWN_LINK: Final = re.compile(r"own \((\w+) link\)")
 
 
 @final
@@ -232,5 +229,4 @@ def _with_averages(column: Declared, frame: pd.DataFrame, name: str) -> Declared
 def _link(facts: ModelFacts) -> str:
     if facts.hazard is not None:
         return facts.hazard.link
-    own = _OWN_LINK.fullmatch(facts.loss or "")
-    return own[1] if own else _LINKS.get(facts.loss or "", "identity")
+    return "identity" if facts.loss is None else MEAN_LINKS[facts.loss]

@@ -106,7 +106,8 @@ def _no_ratio(facts: ModelFacts, kind: str) -> str:
         effects = LINKS[facts.hazard.link].scale
         reason = f"with the {facts.hazard.link} link effects are {effects}; ask for predict_survival(frame)"
     else:
-        other = {"odds ratio": "odds_ratios()", "hazard ratio": "hazard_ratios()"}[facts.exponentiated]
+        named = {"odds ratio": "odds_ratios()", "hazard ratio": "hazard_ratios()"}
+        other = named.get(facts.exponentiated, "tidy(exponentiate=True)")
         reason = (
             f"with the {facts.hazard.link} link it is: {facts.exponentiated}; ask for {other}, or fit with link="
             + repr("cloglog" if kind == "hazard ratio" else "logit")

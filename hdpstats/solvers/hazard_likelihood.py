@@ -329,8 +329,8 @@ def fit_hazard(
     ----------
     data : HazardData
         Spells, baseline features, weights, offsets.
-    link : {"logit", "cloglog", "probit"}
-        How hazard and linear predictor are connected.
+    link : str
+        A name of `hdpstats.losses.LINKS`: how hazard and linear predictor are connected.
     ridge, centre : (e + p,) float64, optional
         Diagonal ridge on the scale of the sum, not negative (default 0), and where it pulls to (default 0).
     start : (e + p,) float64, optional

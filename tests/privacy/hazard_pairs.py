@@ -11,10 +11,9 @@ from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
-from scipy.special import ndtri
 
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.losses import HazardLink
+from hdpstats.losses import LINKS, HazardLink
 from hdpstats.mechanisms.minimiser import PointCalibration
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
@@ -65,7 +64,7 @@ class Regime:
         if self.relative:
             levels *= rng.uniform(0.2, 1.0, levels.shape)
         slopes = rng.normal(scale=0.5, size=(self.causes, p)) if self.relative else np.zeros((self.causes, p))
-        scale = ndtri(levels / (1.0 + levels)) if self.link == "probit" else np.log(levels)
+        scale = np.vectorize(LINKS[self.link].at_scale)(levels)
         features = self.features if self.features is not None else ((1.0,),) * q
         return HazardModel(
             formula="Surv(stop, event) ~ " + " + ".join(f"z{j}" for j in range(p)),

@@ -284,9 +284,10 @@ class HazardPersonLoss(DeclaredLoss):
         """Return a bound on one person's loss at ``centre``: it grows by ``H + 1`` per unit of distance from the cap.
 
         With ``log u = eta - log h`` losses are at least 0 and at most ``h asinh(u)`` and ``asinh(1/u)``, and
-        ``asinh(e^x) <= 1 + max(x, 0)``; for probit they are smaller where caps are not raised, as the log odds rise by
-        more than 1. At the predictor of the caps ``log u`` is the margin. Where a cap is raised to the smallest one,
-        the loss of an event grows by less than the predictor of the cap is beyond.
+        ``asinh(e^x) <= 1 + max(x, 0)``; for other scales they are smaller where caps are not raised, as every scale's
+        logarithm rises by 1 or more (`HazardLink.log_scale`). At the predictor of the caps ``log u`` is the margin.
+        Where a cap is raised to the smallest one, the loss of an event grows by less than the predictor of the cap is
+        beyond.
         """
         e, block, apart, raised = len(self.model.baseline[0]), self.model.block, 0.0, 0.0
         A, length = np.array(self.model.baseline), math.sqrt(self.model.geometry.leverage)

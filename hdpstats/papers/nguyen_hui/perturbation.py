@@ -123,8 +123,8 @@ def fit(
 
     Parameters
     ----------
-    link : {"logit", "cloglog", "probit"}
-        Of the hazard; the paper's algorithms take the logit.
+    link : str
+        A name of `hdpstats.losses.LINKS`; the paper's algorithms take the logit.
     ridge : number
         ``rho``, in the scale of sums: ``n`` times the paper's ``Lambda``. Positive where there is a linear term.
     linear : (e + p,), optional

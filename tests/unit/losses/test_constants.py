@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hdpstats._base.errors import MechanismError
 from hdpstats.losses import (
     BY_NAME,
+    MEAN_LINKS,
+    MEANS,
     BoundedSquares,
     ExponentialTimes,
     HuberLoss,
@@ -19,6 +21,8 @@ from hdpstats.losses import (
     PredictorLoss,
     SmoothedQuantile,
     Tabulated,
+    multinomial,
+    options,
 )
 
 UNIT = 2.0**-53
@@ -50,6 +54,13 @@ LOSSES: list[tuple[PredictorLoss, np.ndarray, np.ndarray]] = [
 ]
 IDS = [f"{loss.name}-{k}" for k, (loss, _, _) in enumerate(LOSSES)]
 everywhere = pytest.mark.parametrize(("loss", "eta", "y"), LOSSES, ids=IDS)
+
+
+def test_every_loss_is_searched_and_named_and_has_its_mean_and_link() -> None:
+    assert {type(loss) for loss, _, _ in LOSSES} == set(BY_NAME.values())
+    assert {each.loss for each in options.OPTIONS} == {*BY_NAME, multinomial.NAME}
+    assert {*options.__all__} == {"LossOption", *(each.title for each in options.OPTIONS)}
+    assert MEAN_LINKS.keys() == MEANS.keys()
 
 
 @everywhere

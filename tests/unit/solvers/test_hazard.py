@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.losses import LINKS
 from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, fit_hazard
 from tests.unit.solvers.hazards import expanded_derivatives, expanded_fit, spells, use
 
-LINKS = ("logit", "cloglog", "probit")
 METHODS = ("direct", "tabulated")
 
 
