@@ -12,7 +12,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import PerturbedObjective, perturbed_objective, worst_neighbours
-from hdpstats.losses import BoundedSquares, ExponentialTimes, HuberLoss, PoissonLoss, SmoothedQuantile, Tabulated
+from hdpstats.losses import BY_NAME
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
@@ -36,6 +36,15 @@ ASKED: dict[str, tuple[str, tuple[float, ...], tuple[tuple[float, ...], ...]]] =
     "exponential": ("Surv(time, event) ~ x", (2.0,), ()),
     "own": ("y ~ x", (-2.0, 0.1, 1.0), (ROW, ROW)),
 }
+HALVES = {
+    "squares": Fraction(1, 2),
+    "huber": Fraction(35, 1000),
+    "quantile": Fraction(1, 4),
+    "poisson": Fraction(5),
+    "exponential": Fraction(1),
+    "own": Fraction(1, 2),
+}
+"""Half of the steepest score of each."""
 
 
 def query_of(
@@ -86,11 +95,15 @@ def promised(query: ObjectiveQuery) -> float:
 def worst(query: ObjectiveQuery, mechanism: PerturbedObjective, *, tries: int = 2048) -> float:
     intercept = query.model.geometry.intercept
     reach = 3.0 * query.model.geometry.radius
-    spread = 30.0 if query.model.loss in ("poisson", "exponential", "own") else 3.0
+    spread = 3.0 if query.model.loss in ("squares", "huber", "quantile") else 30.0
     found = worst_neighbours(
         mechanism, others=1, intercept=intercept, reach=reach, spread=spread, tries=tries, polish=24, rounds=80
     )
     return found.loss
+
+
+def test_every_loss_without_a_coupling_is_searched() -> None:
+    assert ASKED.keys() == HALVES.keys() == {name for name, loss in BY_NAME.items() if not loss.coupled}
 
 
 @pytest.mark.parametrize("ridge", [2.0, 15.0])
@@ -127,22 +140,14 @@ def test_a_determinant_that_is_not_paid_for_is_found(monkeypatch: pytest.MonkeyP
     assert worst(query, mechanism_of(query)) > 1.15 * promised(query)
 
 
-@pytest.mark.parametrize(
-    ("name", "loss", "constant", "wrong"),
-    [
-        ("squares", BoundedSquares, "lipschitz", Fraction(1, 2)),
-        ("huber", HuberLoss, "lipschitz", Fraction(35, 1000)),
-        ("quantile", SmoothedQuantile, "lipschitz", Fraction(1, 4)),
-        ("poisson", PoissonLoss, "lipschitz", Fraction(5)),
-        ("exponential", ExponentialTimes, "lipschitz", Fraction(1)),
-        ("own", Tabulated, "lipschitz", Fraction(1, 2)),
-    ],
-)
+@pytest.mark.parametrize(("name", "wrong"), HALVES.items())
 def test_a_score_that_is_bounded_by_half_of_its_size_is_found(
-    name: str, loss: type, constant: str, wrong: Fraction, monkeypatch: pytest.MonkeyPatch
+    name: str, wrong: Fraction, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = query_of(name, ridge=15.0)
-    monkeypatch.setattr(loss, constant, property(lambda each: wrong, lambda each, value: None), raising=False)
+    monkeypatch.setattr(
+        BY_NAME[name], "lipschitz", property(lambda each: wrong, lambda each, value: None), raising=False
+    )
     from hdpstats.formulas import outcome
 
     outcome.made.cache_clear()
