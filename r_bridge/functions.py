@@ -175,15 +175,19 @@ def dispatcher() -> Any:
 
 def answer(name: Any, arguments: Any) -> Any:
     """Run the function of that name and return the reply: ``status`` is "value", "error" or "interrupt"."""
-    printed, caught = io.StringIO(), list[warnings.WarningMessage]()
-    try:
-        with guard.in_python():
-            reply = _run(name, arguments, printed, caught)
-    except KeyboardInterrupt:
-        reply = to_r({"status": "interrupt"})
-    except BaseException as error:
-        reply = _report(error, _said(printed, caught))
-    return reply
+    printed = io.StringIO()
+    # What is around Python's part is not interrupted: a signal that comes so late is seen once R has the reply.
+    with guard.suspending(), warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed):
+        for kind in (RuntimeWarning, UserWarning):  # in R they are warnings, whatever Python's filters make of them
+            warnings.simplefilter("always", kind)
+        try:
+            with guard.in_python():
+                value = _run(name, arguments)
+                return to_r({"status": "value", "value": value, **_said(printed, caught)})
+        except KeyboardInterrupt:
+            return to_r({"status": "interrupt"})
+        except BaseException as error:
+            return _report(error, _said(printed, caught))
 
 
 def _said(printed: io.StringIO, caught: list[warnings.WarningMessage]) -> dict[str, Any]:
@@ -192,7 +196,7 @@ def _said(printed: io.StringIO, caught: list[warnings.WarningMessage]) -> dict[s
     return {"warnings": messages, "printed": printed.getvalue()}
 
 
-def _run(name: Any, arguments: Any, printed: io.StringIO, caught: list[warnings.WarningMessage]) -> Any:
+def _run(name: Any, arguments: Any) -> Any:
     handles.release_collected()
     function = FUNCTIONS.get(name[0])
     if function is None:
@@ -203,14 +207,7 @@ def _run(name: Any, arguments: Any, printed: io.StringIO, caught: list[warnings.
         raise ArgumentError("arguments must all have names", argument="arguments")
     check(function, given, name=str(name[0]))
     given = single_values(given, vectors=("epsilon",) if name[0] in studies.SEVERAL_EPSILONS else ())
-    with warnings.catch_warnings(record=True) as found, contextlib.redirect_stdout(printed):
-        for kind in (RuntimeWarning, UserWarning):  # in R they are warnings, whatever Python's filters make of them
-            warnings.simplefilter("always", kind)
-        try:
-            value = function(**converted(given))
-        finally:
-            caught += found
-    return to_r({"status": "value", "value": value, **_said(printed, caught)})
+    return function(**converted(given))
 
 
 def _report(error: BaseException, said: dict[str, Any]) -> Any:

@@ -55,6 +55,7 @@ class _Listener:
         os.set_blocking(self.write, False)
         self._busy = threading.Lock()
         self.r_runs = False
+        self.received = 0  # how many signals Python has seen
         self.interrupted = False  # whether Python was interrupted since it was called by R
         _wait_in_pieces()
         threading.Thread(target=self._listen, name="r_bridge-interrupts", daemon=True).start()
@@ -75,6 +76,21 @@ class _Listener:
             unseen = bool(openrlib.rlib.R_interrupts_pending)
             openrlib.rlib.R_interrupts_pending = 0
         return unseen
+
+    @contextmanager
+    def after_r(self) -> Iterator[None]:
+        """Pass from R to Python, in a body that says so.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            Where a signal came that R has not seen.
+        """
+        before = self.received
+        unseen = self.clear_flag()
+        yield
+        if unseen or self.received != before:
+            raise KeyboardInterrupt
 
 
 @final
@@ -145,10 +161,11 @@ def _wait_in_pieces() -> None:
 
 
 @contextmanager
-def _suspending(suspended: int) -> Iterator[None]:
+def suspending() -> Iterator[None]:
+    """While this lasts, R does not look at its flag, unless it allows interrupts itself."""
     before = _suspended().value
     try:
-        _suspended().value = suspended
+        _suspended().value = 1
         yield
     finally:
         _suspended().value = before
@@ -156,21 +173,21 @@ def _suspending(suspended: int) -> Iterator[None]:
 
 @contextmanager
 def in_r() -> Iterator[None]:
-    """While this lasts, Ctrl-C interrupts R.
+    """While this lasts, Ctrl-C interrupts R where R allows it.
 
     Raises
     ------
     KeyboardInterrupt
         On leaving, where a signal came so late that R did not see it.
     """
-    with _suspending(0), _watching(False) if session.hosted() else _listening():
+    with suspending(), _watching(False) if session.hosted() else _listening():
         yield
 
 
 @contextmanager
 def in_python() -> Iterator[None]:
     """While this lasts, Ctrl-C interrupts Python, which R has called."""
-    with _suspending(1), _watching(True) if session.hosted() else _not_listening():
+    with suspending(), _watching(True) if session.hosted() else _not_listening():
         yield
 
 
@@ -178,22 +195,20 @@ def in_python() -> Iterator[None]:
 def _listening() -> Iterator[None]:
     listener = _listener()
     before = listener.r_runs
+    listener.clear_flag()  # what Python has acted on is not for R
     wakeup = signal.set_wakeup_fd(listener.write, warn_on_full_buffer=False)
     handler = signal.getsignal(signal.SIGINT)
-    unseen = False
     try:
         listener.r_runs = True
-        signal.signal(signal.SIGINT, _leave_to_r)
+        signal.signal(signal.SIGINT, _on_signal)
         yield
     finally:
-        try:
-            signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
-        finally:
-            unseen = listener.clear_flag()
-            listener.r_runs = before
+        with listener.after_r():
             signal.set_wakeup_fd(wakeup)
-    if unseen:
-        raise KeyboardInterrupt
+            try:
+                signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
+            finally:
+                listener.r_runs = before
 
 
 @contextmanager
@@ -203,41 +218,25 @@ def _not_listening() -> Iterator[None]:
         yield
         return
     try:
-        listener.interrupted = False
-        signal.signal(signal.SIGINT, _interrupt)
-        unseen = listener.clear_flag()  # R's flag was raised, and R has called Python before it looked
-        listener.r_runs = False
-        if unseen:
-            raise KeyboardInterrupt
+        with listener.after_r():  # R may have called Python before it looked at its flag
+            listener.r_runs = False
         yield
     finally:
-        listener.r_runs = True
-        interrupted = _leave_all_to_r()
-        # An exception is lost where an object's end or a callback of R's is what it interrupts.
-        interrupted = listener.clear_flag() or listener.interrupted or interrupted
-    if interrupted:
+        listener.r_runs = True  # first, and by no call: from here on nothing is raised
+        interrupted, listener.interrupted = listener.interrupted, False
+        # An exception is lost where an object's end or a callback of R's is what it interrupts, and is another one
+        # where what it interrupts, as an import, reports every exception as its own.
+        if listener.clear_flag() or interrupted:
+            raise KeyboardInterrupt
+
+
+def _on_signal(_signal: int, _frame: FrameType | None) -> None:
+    """Interrupt Python where it runs, called by R; where R runs the listener has raised R's flag."""
+    listener = _listener()
+    listener.received += 1
+    if not listener.r_runs:
+        listener.interrupted = True
         raise KeyboardInterrupt
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    """Interrupt Python, called by R."""
-    _listener().interrupted = True
-    raise KeyboardInterrupt
-
-
-def _leave_to_r(_signal: int, _frame: FrameType | None) -> None:
-    """Do nothing about a signal: the listener has raised R's flag."""
-
-
-def _leave_all_to_r() -> bool:
-    """Make Python do nothing about signals, and return whether one came in the meantime."""
-    interrupted = False
-    while signal.getsignal(signal.SIGINT) is not _leave_to_r:
-        try:
-            signal.signal(signal.SIGINT, _leave_to_r)
-        except KeyboardInterrupt:
-            interrupted = True
-    return interrupted
 
 
 def on_signal_in_r_session(_signal: int, frame: FrameType | None) -> None:

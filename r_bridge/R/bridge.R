@@ -5,7 +5,8 @@
 # A call or a symbol, given as the only element of a list, such that it stays what it is among the arguments of a call.
 quoted <- function(x) as.call(list(as.name("quote"), x[[1L]]))
 
-# Call a function; errors and interrupts are part of the reply, and warnings are listed.
+# Call a function; errors and interrupts are part of the reply, and warnings are listed. It is called with interrupts
+# suspended, so that each is seen by the function or after the reply.
 guarded <- function(.function, ...) {
   warned <- character()
   caught <- function(e) {
@@ -16,7 +17,7 @@ guarded <- function(.function, ...) {
     )
   }
   reply <- tryCatch(
-    withCallingHandlers(list(value = .function(...)), warning = function(w) {
+    withCallingHandlers(list(value = allowInterrupts(.function(...))), warning = function(w) {
       warned <<- c(warned, conditionMessage(w))
       tryInvokeRestart("muffleWarning")
     }),

@@ -157,7 +157,14 @@ def busy():
     while True:
         pass
 
+def reported_as_something_else():
+    try:
+        busy()
+    except BaseException as error:
+        raise ImportError("what was interrupted says so in its own way") from error
+
 FUNCTIONS["busy"] = busy
+FUNCTIONS["other"] = reported_as_something_else
 FUNCTIONS["back"] = lambda f: f()
 r_bridge.attach_functions()
 loop = "{ file.create('begun'); repeat {} }"
@@ -168,6 +175,7 @@ for name, code in {
     "R works in C": "{ file.create('begun'); repeat sort(stats::runif(1e5)) }",
     "R sees it": f"tryCatch({loop}, interrupt = function(e) 'seen')",
     "Python loops": "hdpstats:::.py('busy')",
+    "Python reports another error": "hdpstats:::.py('other')",
     "R sees Python's": "tryCatch(hdpstats:::.py('busy'), interrupt = function(e) 'seen')",
     "R loops for Python": f"hdpstats:::.py('back', list(f = function() {loop}))",
 }.items():
@@ -197,6 +205,7 @@ def test_an_interrupt_stops_r_and_python_and_leaves_the_session_usable(tmp_path)
         "R works in C": "stopped",
         "R sees it": "seen",
         "Python loops": "stopped",
+        "Python reports another error": "stopped",
         "R sees Python's": "seen",
         "R loops for Python": "stopped",
     }
@@ -238,3 +247,57 @@ except KeyboardInterrupt:
 
 def test_an_interrupt_that_r_has_not_seen_before_it_waits_ends_the_wait(tmp_path):
     assert forked_python(BETWEEN, cwd=tmp_path, PATH=os.environ["PATH"]) == "stopped"
+
+
+PASSAGE = """
+import json, os, signal, sys
+sys.path.insert(0, ROOT)
+import r_bridge
+from r_bridge import functions, guard
+from r_bridge.session import helper
+from rpy2.rinterface import NULL
+
+def strike_at(number):
+    passed = 0
+    def trace(frame, event, _argument):
+        nonlocal passed
+        if frame.f_code.co_filename not in (guard.__file__, functions.__file__):
+            return None
+        if event == "line" and signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            passed += 1
+            if passed == number:
+                os.kill(os.getpid(), signal.SIGINT)
+        return trace
+    sys.settrace(trace)
+    try:
+        outcome = str(r_bridge.from_r(guard.guarded(run)))
+    except KeyboardInterrupt:
+        outcome = "stopped"
+    except r_bridge.RError as error:
+        outcome = str(error)
+    finally:
+        sys.settrace(None)
+    return passed >= number, outcome
+
+sys.unraisablehook = lambda lost: None  # what is lost in R's callbacks is told by R
+r_bridge.attach_functions()
+functions.FUNCTIONS["nothing"] = lambda: None
+functions.FUNCTIONS["wrong"] = lambda: 1 / 0
+found = []
+for call in ("nothing", "wrong"):
+    code = f"try(hdpstats:::.py('{call}'), silent = TRUE)"
+    run = helper(f"function() {{ {code}; for (each in seq_len(2e7)) NULL; 'lost' }}")
+    number, more = 1, True
+    while more:
+        more, outcome = strike_at(number)
+        found += [(call, number, outcome)] if more else []
+        assert r_bridge.call("sum", [1, 2]) == 3
+        number += 1
+print(json.dumps(found))
+"""
+
+
+def test_an_interrupt_at_any_line_of_the_way_between_r_and_python_stops_r(tmp_path):
+    found = forked_python(PASSAGE.replace("ROOT", repr(str(ROOT))), cwd=tmp_path, PATH=os.environ["PATH"])
+    assert len(found) > 150
+    assert [each for each in found if each[-1] != "stopped"] == []
