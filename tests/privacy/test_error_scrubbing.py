@@ -105,7 +105,7 @@ def test_a_failure_leads_to_no_row(model, study, monkeypatch):
     inside = [
         frame for frame in frames(error) if frame.f_code.co_filename.endswith(("sites/local.py", "sites/attempts.py"))
     ]
-    assert [frame.f_code.co_name for frame in inside] == ["answer", "drawn_once", "_next", "errors_scrubbed"]
+    assert [frame.f_code.co_name for frame in inside] == ["answer", "drawn_once", "errors_scrubbed"]
     for frame in frames(error):
         assert CANARY not in repr(frame.f_locals)
     local = [value for frame in inside for value in frame.f_locals.values()]
