@@ -68,29 +68,18 @@ class _Listener:
                 if self.r_runs and received[0] == signal.SIGINT:
                     openrlib.rlib.R_interrupts_pending = 1
 
-    def clear_flag(self) -> bool:
-        """Clear R's flag once no signal is on its way, and return whether it was up: R has not seen it."""
+    def clear_flag(self, r_runs: bool) -> bool:
+        """Clear R's flag once no signal is on its way, say what runs from now on, and return whether the flag was up.
+
+        It was up where R has not seen a signal.
+        """
         while select.select([self._read], [], [], 0)[0]:
             time.sleep(0.001)
         with self._busy:
             unseen = bool(openrlib.rlib.R_interrupts_pending)
             openrlib.rlib.R_interrupts_pending = 0
+            self.r_runs = r_runs
         return unseen
-
-    @contextmanager
-    def after_r(self) -> Iterator[None]:
-        """Pass from R to Python, in a body that says so.
-
-        Raises
-        ------
-        KeyboardInterrupt
-            Where a signal came that R has not seen.
-        """
-        before = self.received
-        unseen = self.clear_flag()
-        yield
-        if unseen or self.received != before:
-            raise KeyboardInterrupt
 
 
 @final
@@ -195,7 +184,7 @@ def in_python() -> Iterator[None]:
 def _listening() -> Iterator[None]:
     listener = _listener()
     before = listener.r_runs
-    listener.clear_flag()  # what Python has acted on is not for R
+    listener.clear_flag(before)  # what Python has acted on is not for R
     wakeup = signal.set_wakeup_fd(listener.write, warn_on_full_buffer=False)
     handler = signal.getsignal(signal.SIGINT)
     try:
@@ -203,12 +192,14 @@ def _listening() -> Iterator[None]:
         signal.signal(signal.SIGINT, _on_signal)
         yield
     finally:
-        with listener.after_r():
-            signal.set_wakeup_fd(wakeup)
-            try:
-                signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
-            finally:
-                listener.r_runs = before
+        seen, unseen = listener.received, listener.clear_flag(True)
+        signal.set_wakeup_fd(wakeup)
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler if handler is None else handler)
+        finally:
+            unseen = listener.clear_flag(before) or unseen
+        if unseen or listener.received != seen:
+            raise KeyboardInterrupt
 
 
 @contextmanager
@@ -218,15 +209,16 @@ def _not_listening() -> Iterator[None]:
         yield
         return
     try:
-        with listener.after_r():  # R may have called Python before it looked at its flag
-            listener.r_runs = False
+        seen, unseen = listener.received, listener.clear_flag(False)
+        if unseen or listener.received != seen:  # R has called Python before it looked at its flag
+            raise KeyboardInterrupt
         yield
     finally:
         listener.r_runs = True  # first, and by no call: from here on nothing is raised
         interrupted, listener.interrupted = listener.interrupted, False
         # An exception is lost where an object's end or a callback of R's is what it interrupts, and is another one
         # where what it interrupts, as an import, reports every exception as its own.
-        if listener.clear_flag() or interrupted:
+        if listener.clear_flag(True) or interrupted:
             raise KeyboardInterrupt
 
 

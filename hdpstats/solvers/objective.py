@@ -8,7 +8,7 @@ and its distance from the true gradient has the bound of `Objective.gradient_err
 ``theta``.
 
 `LinearObjective` is a weighted sum of losses of one linear predictor, :math:`w_i\,\ell(x_i'\theta + o_i;\, y_i)`;
-`hdpstats.solvers.several_predictors` has several, `hdpstats.solvers.several_predictors` the spells of hazards.
+those of several predictors, and of the spells of hazards, are in `hdpstats.solvers.several_predictors`.
 """
 
 import math

@@ -120,8 +120,9 @@ class HazardObjective(SumObjective):
         Let u = 2^-53, g = 1.01 (D + 8) u, ``r`` the link's `ulps` and ``k`` its largest smoothness. The predictor of a
         cell errs by at most ``g (||x|| ||theta|| + |o|)``, that of its cap by
         ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores have slopes of at most ``k h`` in the first and ``h``
-        in the second (``k`` and 1 for an event), and an error of ``r u`` of that size on top. A spell's caps
-        add up to at most ``H``, so its score errs by ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``; for the rest
+        in the second (``k`` and 1 for an event) where the cap's scale is exponential, and an error of ``r u`` of that
+        size on top; exact gradients of other links take the same caps as floats, so that theirs add nothing. A spell's
+        caps add up to at most ``H``, so its score errs by ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``; the rest:
         see `SumObjective.summed_error`.
         """
         spells = self.spells

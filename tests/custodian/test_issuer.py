@@ -24,7 +24,9 @@ def issuer(institution, tmp_path):
 def believing(institution, issuer):
     """A site that believes the issuer, and reads its keys at every unknown name (how soon otherwise: `test_tokens`)."""
     settings = institution.write("believing", PRIVATE, SCHEMA, tokens=issuer.settings)
-    running = institution.start(settings, first="from hdpstats.custodian import credentials\ncredentials.SOONEST = -1.0")
+    running = institution.start(
+        settings, first="from hdpstats.custodian import credentials\ncredentials.SOONEST = -1.0"
+    )
     yield running
     running.stop()
 

@@ -255,14 +255,14 @@ sys.path.insert(0, ROOT)
 import r_bridge
 from r_bridge import functions, guard
 from r_bridge.session import helper
-from rpy2.rinterface import NULL
+from rpy2.rinterface_lib import openrlib
 
 def strike_at(number):
     passed = 0
     def trace(frame, event, _argument):
         nonlocal passed
-        if frame.f_code.co_filename not in (guard.__file__, functions.__file__):
-            return None
+        if frame.f_code.co_filename not in (guard.__file__, functions.__file__) or frame.f_code.co_name == "clear_flag":
+            return None  # a lock is held there, and an error of this function would come where no signal's can
         if event == "line" and signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             passed += 1
             if passed == number:
@@ -290,7 +290,7 @@ for call in ("nothing", "wrong"):
     number, more = 1, True
     while more:
         more, outcome = strike_at(number)
-        found += [(call, number, outcome)] if more else []
+        found += [(call, number, outcome, openrlib.rlib.R_interrupts_pending)] if more else []
         assert r_bridge.call("sum", [1, 2]) == 3
         number += 1
 print(json.dumps(found))
@@ -299,5 +299,5 @@ print(json.dumps(found))
 
 def test_an_interrupt_at_any_line_of_the_way_between_r_and_python_stops_r(tmp_path):
     found = forked_python(PASSAGE.replace("ROOT", repr(str(ROOT))), cwd=tmp_path, PATH=os.environ["PATH"])
-    assert len(found) > 150
-    assert [each for each in found if each[-1] != "stopped"] == []
+    assert len(found) > 120
+    assert [each for each in found if each[2:] != ["stopped", 0]] == []

@@ -234,7 +234,7 @@ PROMISED = {
             "as printed, the guarantee is broken at a = 10, 30, 100: True",
             "corrected, it is kept at every a: True",
             "the two fits of everybody agree to 1e-9: True",
-            "from epsilon = 0.4 on nearer than Algorithms 1 and 2: True",
+            "from epsilon = 1.6 on nearer than Algorithms 1 and 2: True",
             "1-differential privacy (pure)",
         ),
     ),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.inference import draws
+from hdpstats.inference import combination, draws
 from hdpstats.inference.combination import InformedPoint, bias, combine_points, scalar_weight, shares, unshrink
 from hdpstats.inference.information import (
     InObjective,
@@ -98,15 +98,19 @@ def test_the_bias_of_a_small_site_is_known():
     assert not bias(InformedPoint(part=site, information=own), at, point=truth).any()
 
 
-def test_bias_is_taken_off_where_sites_are_several():
+def test_bias_is_taken_off_where_sites_are_several(monkeypatch):
+    biases = []
+    monkeypatch.setattr(combination, "bias", lambda *site, point: biases.append(bias(*site, point=point)) or biases[-1])
     public = public_side()
     sites = [part(public, BETA + 0.2, rate=0.05, records=500) for _ in range(4)]
     known = [InformedPoint(part=each, information=PublicInformation(public=public, records=500)) for each in sites]
     alone, found = combine_points(known[:1], public.fit), combine_points(known, public.fit)
     assert alone.unshrunk[0] == pytest.approx(sites[0].unshrunk(alone.at[0].H))
     last = found.unshrunk[0] - sites[0].unshrunk(found.at[0].H)
+    assert len(biases) == len(sites)  # once
+    assert last == pytest.approx(-biases[0], rel=1e-9)
     taken = -bias(known[0], found.at[0], point=found.pooled)
-    assert np.abs(last - taken).max() < 0.05 * np.abs(taken).max()
+    assert np.abs(last - taken).max() < 0.05 * np.abs(taken).max()  # at a point that is almost the pooled one
     assert np.abs(taken).max() > 0.01
 
 
