@@ -107,7 +107,8 @@ def _released(
         perturbation.calibrate_objective(query, person_loss, records=n, relation=Relation.REPLACE_ONE).noise_rate
     )
     distribution = NoiseDistribution(norm=person_loss.norm, dimension=person_loss.dimension, rate=rate)
-    rows, D = whiten(query.model.geometry, np.column_stack([np.ones(n), X])), person_loss.dimension
+    columns = X[:, np.argsort(NAMES)]  # in the order of a query's canonical formula
+    rows, D = whiten(query.model.geometry, np.column_stack([np.ones(n), columns])), person_loss.dimension
     people = RegressionPeople(loss=spec.loss, X=rows.X, y=y, weights=rows.weights, offset=np.zeros(n))
     centre = np.array(query.centre)
     perturbed = people.objective(
