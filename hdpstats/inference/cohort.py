@@ -251,9 +251,9 @@ class RakedInformation(OverPublicPeople):
             return self.at_centre
         return _mean_moments(self.public, theta, self.averaged, records=self.records)
 
-    def bend(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+    def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the same of the moments averaged over what is known of the averages."""
-        bent = [self.public.raked_bend(theta, steps, people=each) for each in self.averaged]
+        bent = [self.public.raked_hessian_change(theta, steps, people=each) for each in self.averaged]
         return np.asarray(self.records * np.concatenate(bent).mean(axis=0))
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:

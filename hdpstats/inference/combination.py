@@ -225,4 +225,4 @@ def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:
     C = solve @ (at.J + part.noise.covariance(at.H) + np.outer(pull, pull)) @ solve
     sizes, directions = np.linalg.eigh(C)
     steps = (directions * np.sqrt(np.maximum(sizes, 0.0))).T
-    return np.asarray(-0.25 * np.linalg.solve(at.H, information.bend(point, steps)))
+    return np.asarray(-0.25 * np.linalg.solve(at.H, information.hessian_change(point, steps)))

@@ -64,7 +64,7 @@ class Information(ABC):
     def at(self, theta: FloatArray) -> Moments:
         """Return the best guess at coefficients ``theta`` (D,)."""
 
-    def bend(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+    def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (D,) of steps (k, D)."""
         return np.asarray(sum((self.at(theta + step).H - self.at(theta - step).H) @ step for step in steps))
 

@@ -195,8 +195,8 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         found = raked(people, weight * curvature, weight**2 * square)
         return Moments(H=records * found.H, J=records * found.J)
 
-    def raked_bend(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
-        """Return how curvature over raked people changes; see `RakeableSide.raked_bend`."""
+    def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
+        """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
         eta, along = people.predictor(theta) + self.offset, people.predictor(steps)
         changes = self.loss.typical(eta + along)[0] - self.loss.typical(eta - along)[0]
         return people.products(self.weights * people.mallows * changes, along, steps)

@@ -128,7 +128,7 @@ class RakeableSide(PublicSide, ABC):
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
 
-    def raked_bend(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
+    def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
         """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D); if canonical."""
         raise NotImplementedError(f"{type(self).__name__} has curvature that rests on outcomes")
 
