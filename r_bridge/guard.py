@@ -93,6 +93,7 @@ class _Watcher:
         self._ended: threading.Event | None = None
         self._thread: threading.Thread | None = None
         self.changes = False  # whether a thread is being started or ended: an interrupt is left to R's flag meanwhile
+        self.interrupted = False  # whether Python was interrupted since it was called by R
 
     @property
     def watches(self) -> bool:
@@ -241,6 +242,7 @@ def on_signal_in_r_session(_signal: int, frame: FrameType | None) -> None:
     in_transition = watcher.changes or (not watcher.watches and _called_by_rpy2(frame))
     if openrlib.rlib.R_interrupts_pending and not in_transition:
         openrlib.rlib.R_interrupts_pending = 0
+        watcher.interrupted |= watcher.watches
         raise KeyboardInterrupt
 
 
@@ -254,12 +256,17 @@ def _called_by_rpy2(frame: FrameType | None) -> bool:
 
 @contextmanager
 def _watching(python_runs: bool) -> Iterator[None]:
-    before = _watcher().watches
-    _watcher().watch(python_runs)
+    watcher = _watcher()
+    before = watcher.watches
+    watcher.watch(python_runs)
     try:
         yield
     finally:
-        _watcher().watch(before)
+        watcher.watch(before)
+        if python_runs and not before:
+            interrupted, watcher.interrupted = watcher.interrupted, False
+            if interrupted:  # see `_not_listening`: what arrives here may be another exception, or none
+                raise KeyboardInterrupt
 
 
 class RError(RuntimeError):

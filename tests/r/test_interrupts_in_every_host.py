@@ -41,6 +41,22 @@ history <- as.data.frame(dp_ledger(study))
 cat("end|charges|", identical(coef(fit(1)), coef(first)), "|", nrow(history), "\\n", sep = "")
 cat("end|verify|", dp_ledger_verify(ledger), "|0\\n", sep = "")
 """
+CONVERTED = """
+reticulate::py_run_string("
+from r_bridge.functions import FUNCTIONS
+def reported_as_something_else():
+    try:
+        open('begun', 'w').close()
+        while True:
+            pass
+    except BaseException as error:
+        raise ImportError('what was interrupted says so in its own way') from error
+FUNCTIONS['other'] = reported_as_something_else
+")
+stopped("another error", hdpstats:::.py("other"))
+"""
+"""Python code, called by R that started Python, reports an interrupt as an error of its own."""
+
 UNMINDED = """
 said <- FALSE
 until <- proc.time()[[3]] + 600
@@ -50,6 +66,9 @@ while (proc.time()[[3]] < until) if (!said) { cat("begin script\\n"); flush(stdo
 
 ENDS = {"r_bridge run": 130, "Rscript": 1}
 """How a script ends that does not mind an interrupt."""
+ADDED = {"Rscript": CONVERTED}
+"""What runs in one host besides; the R inside Python has a test of its own for it."""
+
 NAMES = {"sleep", "loop", "sort", "fit 2", "fit 3"}
 
 
@@ -63,7 +82,7 @@ def charges(path):
 @pytest.mark.parametrize("host", HOSTS)
 def test_ctrl_c_stops_whatever_runs_and_the_ledger_is_exact(host, library, tmp_path):
     script = tmp_path / "script.R"
-    script.write_text(SCRIPT + UNMINDED * (host in ENDS), encoding="utf-8")
+    script.write_text(SCRIPT + ADDED.get(host, "") + UNMINDED * (host in ENDS), encoding="utf-8")
     ends, sent = {}, set()
     with forked.Popen(
         command(host, script),
@@ -78,14 +97,16 @@ def test_ctrl_c_stops_whatever_runs_and_the_ledger_is_exact(host, library, tmp_p
                 sent.add(name := line.removeprefix("begin").strip())
                 if name == "fit 3":  # fit 2 is interrupted as it begins, this one once it has charged all its epsilon
                     until(lambda: sum(charges(tmp_path / "ledger.db")) >= Fraction(ends["fit 2"][1]) + 1, "its charges")
+                if name == "another error":
+                    until((tmp_path / "begun").exists, "the work that is to be interrupted")
                 session.send_signal(signal.SIGINT)
             elif line.startswith("end"):
                 _, name, *outcome = line.strip("|\n").split("|")
                 ends[name] = outcome
         errors = session.stderr.read()
     assert session.returncode == ENDS.get(host, 0), errors
-    assert sent == (NAMES | {"script"} if host in ENDS else NAMES)
-    sent &= NAMES
+    assert sent == NAMES | ({"another error"} if host in ADDED else set()) | ({"script"} if host in ENDS else set())
+    sent -= {"script"}
     assert {name: ends[name][0] for name in sent} == dict.fromkeys(sent, "stopped")
     assert {float(ends[name][1]) for name in ("sleep", "loop", "sort")} == {1.0}
     found = charges(tmp_path / "ledger.db")
