@@ -1,18 +1,18 @@
 """The simulation studies behind ``vignettes/validation/hazard.md``: accuracy and coverage through the public API."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
-from hdpstats._base.loops import progress
 from hdpstats.papers import unit_ball_trial
 from hdpstats.papers.nguyen_hui import Patients, objective_perturbation, output_perturbation
 from hdpstats.solvers.hazard_likelihood import HazardData, fit_hazard
 from tests.statistical.hazard_designs import DESIGNS, HazardDesign, Scene
+from tests.statistical.monte_carlo import together
 
 RIDGES = np.geomspace(1e-4, 10.0, 11)
 """The paper's regularisation parameter: its Algorithm 1 is given the best of these in hindsight."""
@@ -38,7 +38,7 @@ def one_scene(scene: Scene, fits: Sequence[Fit]) -> list[dict[str, object]]:
 
 def _row(scene: Scene, result: hdp.Result, name: str) -> dict[str, object]:
     row: dict[str, object] = {"fit": name, "error": _error(scene, result.params)}
-    for label in ("public_only", "private_only", "pooled"):
+    for label in ("penalised", "private_only", "pooled"):
         estimate = getattr(result, label)
         if estimate is None:
             continue
@@ -59,18 +59,13 @@ def _error(scene: Scene, params: pd.Series) -> float:
     return float(np.linalg.norm((params.to_numpy() - scene.truth)[scene.is_slope]))
 
 
-def _run(arguments: tuple[Callable[[int], Scene], int, Sequence[Fit]]) -> list[dict[str, object]]:
-    make, seed, fits = arguments
+def _run(seed: int, make: Callable[[int], Scene], fits: Sequence[Fit]) -> list[dict[str, object]]:
     return one_scene(make(seed), fits)
 
 
-def simulate(
-    make: Callable[[int], Scene], fits: Sequence[Fit], *, repeats: int, first_seed: int, label: str
-) -> pd.DataFrame:
+def simulate(make: Callable[[int], Scene], fits: Sequence[Fit], *, repeats: int, first_seed: int) -> pd.DataFrame:
     """Return one row per simulated study and fit. ``make`` must be picklable."""
-    jobs = [(make, first_seed + k, fits) for k in range(repeats)]
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        found = list(progress(pool.map(_run, jobs), label=label, total=len(jobs)))
+    found = together(partial(_run, make=make, fits=fits), range(first_seed, first_seed + repeats), chunksize=1)
     return pd.DataFrame([row for rows in found for row in rows])
 
 
@@ -97,12 +92,11 @@ class FromDesign:
 def simulate_design(design: HazardDesign, *, repeats: int) -> pd.DataFrame:
     """Return one row per study simulated from a design."""
     fit = Fit("objective", {"epsilon": design.epsilon, "se_share": design.se_share})
-    return simulate(FromDesign(DESIGNS.index(design)), [fit], repeats=repeats, first_seed=1, label=design.name)
+    return simulate(FromDesign(DESIGNS.index(design)), [fit], repeats=repeats, first_seed=1)
 
 
-def paper(arguments: tuple[int, int]) -> dict[str, object]:
+def paper(seed: int, records: int) -> dict[str, object]:
     """Fit one unit-ball trial as the paper prints it, and without privacy; errors of the slopes."""
-    seed, records = arguments
     trial = unit_ball_trial(records + 200, seed=seed)
     frame = trial.frame.iloc[200:]
     patients = Patients(

@@ -1,8 +1,8 @@
 """The simulation studies of importance weights: the Adult data of Ji and Elkan, and coverage where truth is known."""
 
 import os
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from tests.statistical.monte_carlo import together
 
 ADULT = Path(os.environ.get("HDPSTATS_ADULT", "adult63.csv.gz"))
 """The Adult census-income data (Becker and Kohavi 1996, CC BY 4.0) in the 63 binary columns of Ji and Elkan (2013):
@@ -135,6 +136,5 @@ def saturated() -> list[float]:
 
 def coverages(case: Case, repeats: int) -> pd.Series:
     """Return the share of intervals that hold the truth, over simulated pairs of samples."""
-    with ProcessPoolExecutor(2) as pool:
-        found = list(pool.map(one_coverage, [case] * repeats, range(repeats), chunksize=10))
+    found = together(partial(one_coverage, case), range(repeats), chunksize=10)
     return pd.DataFrame(found).astype(float).mean()

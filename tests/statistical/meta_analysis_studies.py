@@ -1,8 +1,8 @@
 """Simulated fits at several sites: real minimisers of perturbed objectives, with the noise of the mechanism."""
 
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -23,6 +23,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten
 from hdpstats.solvers import minimise
+from tests.statistical.monte_carlo import together
 
 COLUMNS = 10
 NAMES = [f"x{j + 1}" for j in range(COLUMNS)]
@@ -75,8 +76,7 @@ def one_data_set(sites: Sites, seed: int) -> dict[str, float]:
 
 def simulate(sites: Sites, *, repeats: int) -> pd.DataFrame:
     """Return one row per data set."""
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        return pd.DataFrame(pool.map(one_data_set, [sites] * repeats, range(repeats), chunksize=2))
+    return pd.DataFrame(together(partial(one_data_set, sites), range(repeats), chunksize=2))
 
 
 def _spec(X: np.ndarray, y: np.ndarray) -> RegressionSpec:

@@ -26,7 +26,10 @@ ONE_SCALE: Final = np.concatenate([[0.0], np.geomspace(1e-4, 30.0, 80)])
 
 @dataclass(frozen=True)
 class Design:
-    """Covariances of a private estimate and of the public fit, and how many of the coefficients' units they are in."""
+    """Covariances of a private estimate and of the public fit, and how many of the coefficients' units they are in.
+
+    ``terms`` are in the order of the coefficients of a query.
+    """
 
     terms: tuple[str, ...]
     private: dict[float, np.ndarray]
@@ -53,7 +56,8 @@ def rotterdam_from_gbsg(sites: int = 1) -> Design:
         )
         covariances[epsilon] = of_point(side, noise=noise, records=site.records).covariance / sites
     fit = spec.public.fit
-    return Design(terms=spec.terms, private=covariances, fit=fit, directions=np.hstack(fit.parts))
+    terms = tuple(spec.terms[place] for place in spec.asked.to_terms.argmax(axis=0))
+    return Design(terms=terms, private=covariances, fit=fit, directions=np.hstack(fit.parts))
 
 
 def _whitening(geometry):

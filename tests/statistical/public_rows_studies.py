@@ -1,11 +1,5 @@
 """Public only, a level that public rows lack, and quantiles of counts: simulated data sets and what intervals hold."""
 
-import warnings
-from collections.abc import Callable, Iterable
-from concurrent.futures import ProcessPoolExecutor
-from functools import partial
-from typing import TypeVar
-
 import numpy as np
 import pandas as pd
 from scipy.special import expit
@@ -38,20 +32,6 @@ DISTRIBUTIONS = {
     "Poisson, mean 1.7 (F(1) = .49, F(2) = .76)": poisson(1.7),
     "negative binomial (F(2) = .49, F(3) = .59)": nbinom(1, 0.2),
 }
-R = TypeVar("R")
-J = TypeVar("J")
-
-
-def together(work: Callable[[J], R], jobs: Iterable[J]) -> list[R]:
-    """Return what two processes make of jobs."""
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(partial(_quietly, work), jobs, chunksize=4))
-
-
-def _quietly(work: Callable[[J], R], job: J) -> R:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of coefficients that public rows do not give
-        return work(job)
 
 
 def few_public_rows(seed: int) -> dict[str, float]:

@@ -5,14 +5,15 @@ Each data set is fitted twice by the public interface: as a fit is by itself (*d
 public ones (*oracle*): what no description could do better.
 """
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
 
 from hdpstats.records.estimate import Estimate
+from tests.statistical.monte_carlo import together
 from tests.statistical.shift_designs import Data
 from tests.statistical.shift_oracles import caught, oracle
 
@@ -64,13 +65,15 @@ def simulate(
     **options: object,
 ) -> Mapping[Line, Fits]:
     """Return the fits of so many data sets, line by line."""
-    found: dict[Line, list[tuple[np.ndarray, np.ndarray]]] = {}
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="public rows alone")  # some have a coefficient without a finite fit
-        for seed in range(first, first + repeats):
-            for line, numbers in one_set(design(seed, **options), epsilons, mechanism=mechanism):
-                found.setdefault(line, []).append(numbers)
-    return {line: _fits(each) for line, each in found.items()}
+    draw = partial(design, **options)
+    sets = together(partial(_numbers, draw, epsilons, mechanism), range(first, first + repeats))
+    return {line: _fits([each[line] for each in sets]) for line in sets[0]}
+
+
+def _numbers(
+    draw: Callable[[int], Data], epsilons: Sequence[float], mechanism: object, seed: int
+) -> dict[Line, tuple[np.ndarray, np.ndarray]]:
+    return dict(one_set(draw(seed), epsilons, mechanism=mechanism))
 
 
 def _fits(each: Sequence[tuple[np.ndarray, np.ndarray]]) -> Fits:

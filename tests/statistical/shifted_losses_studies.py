@@ -1,8 +1,6 @@
 """Counts and numbers of known truth whose private covariates differ from the public ones: told, not told, an oracle."""
 
-import warnings
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -15,6 +13,7 @@ from hdpstats.inference import released
 from hdpstats.inference.information import PublicInformation
 from hdpstats.public.fit import public_rows
 from hdpstats.records.geometry import whiten
+from tests.statistical.monte_carlo import together
 
 PRIVATE, PUBLIC = 3000, 250
 SLOPES = np.array([1.0, -0.5, 0.25, 0.6])
@@ -121,7 +120,5 @@ def one_fit(job: Job) -> dict[tuple[str, str], np.ndarray]:
 def simulate(model: str, mechanism: str, epsilon: float, *, repeats: int) -> dict[tuple[str, str], np.ndarray]:
     """Return coverage of each coefficient, by how fits were told and by estimate."""
     jobs = [Job(model, mechanism, epsilon, seed) for seed in range(repeats)]
-    with warnings.catch_warnings(), ProcessPoolExecutor(max_workers=2) as pool:
-        warnings.simplefilter("ignore")
-        found = list(pool.map(one_fit, jobs, chunksize=4))
+    found = together(one_fit, jobs)
     return {key: np.mean([each[key] for each in found], axis=0) for key in found[0]}

@@ -1,8 +1,8 @@
 """The simulation studies behind ``vignettes/validation``: accuracy and coverage through the public API."""
 
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from benchmarks.designs import ar_design
 from tests.statistical.designs import DESIGNS, Design
+from tests.statistical.monte_carlo import together
 
 EPSILONS = (0.1, 0.5, 1.0, 3.0, 10.0)
 COVERAGE_EPSILONS = (0.5, 1.0, 3.0, 10.0)
@@ -28,14 +29,12 @@ class Setting:
 
 @dataclass(frozen=True)
 class Fit:
-    """What one simulated fit gave: relative errors and shares of coefficients covered at 95 %."""
+    """What one simulated fit gave: the relative error, and shares of coefficients covered at 95 %."""
 
     epsilon: float
     error: float
-    public_error: float
     covered_private: float
     covered_pooled: float
-    width: float
 
 
 def _frame(X: np.ndarray, y: np.ndarray) -> pd.DataFrame:
@@ -61,39 +60,26 @@ def one_data_set(setting: Setting, seed: int, epsilons: tuple[float, ...] = EPSI
 
 
 def _fit(result: hdp.Result, epsilon: float, beta: np.ndarray) -> Fit:
-    def relative(values: np.ndarray) -> float:
-        return float(np.linalg.norm(values - beta) / np.linalg.norm(beta))
-
     def covered(estimate: object) -> float:
         if estimate is None:
             return np.nan
         limits = estimate.conf_int().to_numpy()
         return float(np.mean((limits[:, 0] <= beta) & (beta <= limits[:, 1])))
 
-    limits = result.conf_int().to_numpy()
-    public = result.public_only
     return Fit(
         epsilon=epsilon,
-        error=relative(result.params.to_numpy()),
-        public_error=np.nan if public is None else relative(public.params.to_numpy()),
+        error=float(np.linalg.norm(result.params.to_numpy() - beta) / np.linalg.norm(beta)),
         covered_private=covered(result.private_only),
         covered_pooled=covered(result.pooled),
-        width=float(np.mean(limits[:, 1] - limits[:, 0])),
     )
-
-
-def _run(arguments: tuple[Setting, int, tuple[float, ...]]) -> list[Fit]:
-    return one_data_set(*arguments)
 
 
 def simulate(
     setting: Setting, *, repeats: int, first_seed: int, epsilons: tuple[float, ...] = EPSILONS
 ) -> pd.DataFrame:
     """Return one row per data set and epsilon."""
-    jobs = [(setting, first_seed + k, epsilons) for k in range(repeats)]
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        fits = [fit for found in pool.map(_run, jobs, chunksize=4) for fit in found]
-    return pd.DataFrame([vars(fit) for fit in fits])
+    found = together(partial(one_data_set, setting, epsilons=epsilons), range(first_seed, first_seed + repeats))
+    return pd.DataFrame([vars(fit) for fits in found for fit in fits])
 
 
 def summarise(table: pd.DataFrame, column: str, statistic: Callable[[np.ndarray], float]) -> pd.DataFrame:
@@ -161,22 +147,17 @@ def one_shift(seed: int, shift: Shift) -> tuple[np.ndarray, np.ndarray]:
     return hits(result.private_only.conf_int().to_numpy()), hits(result.pooled.conf_int().to_numpy())
 
 
-def _run_shift(arguments: tuple[int, Shift]) -> tuple[np.ndarray, np.ndarray]:
-    return one_shift(*arguments)
-
-
 def simulate_shift(shift: Shift, *, repeats: int) -> pd.DataFrame:
     """Return coverage per coefficient (rows: private_only, pooled)."""
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        found = list(pool.map(_run_shift, [(seed, shift) for seed in range(repeats)], chunksize=8))
+    found = together(partial(one_shift, shift=shift), range(repeats), chunksize=8)
     names = hdpf.logit(PATIENTS, data=hdp.Study(schema=patients_schema(), public=hdp.datasets.load_gbsg()))
     terms = names.fit_public().params.index
     rows = [np.mean([pair[k] for pair in found], axis=0) for k in range(2)]
     return pd.DataFrame(rows, index=["private_only", "pooled"], columns=terms)
 
 
-def _run_design(arguments: tuple[int, int]) -> list[tuple[float, float, float]]:
-    place, seed = arguments
+def one_design(place: int, seed: int) -> list[tuple[float, float, float]]:
+    """Simulate one data set of a design; return every epsilon with coverage of the two estimates."""
     design = DESIGNS[place]
     private, public, beta = design.simulate(seed)
     study = hdp.Study(private=private, public=public, schema=design.schema(), budget=hdp.Budget(epsilon=100))
@@ -190,7 +171,6 @@ def _run_design(arguments: tuple[int, int]) -> list[tuple[float, float, float]]:
 
 def simulate_design(design: Design, *, repeats: int) -> pd.DataFrame:
     """Return mean coverage of the private-only and of the pooled intervals per epsilon."""
-    jobs = [(DESIGNS.index(design), seed) for seed in range(repeats)]
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        rows = [row for found in pool.map(_run_design, jobs, chunksize=4) for row in found]
+    found = together(partial(one_design, DESIGNS.index(design)), range(repeats))
+    rows = [row for each in found for row in each]
     return pd.DataFrame(rows, columns=["epsilon", "private_only", "pooled"]).groupby("epsilon").mean()

@@ -1,6 +1,5 @@
 """Weights of public rows before and after calibration to a description, Rotterdam by gbsg: run by ``make validate``."""
 
-from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+from tests.statistical.monte_carlo import together
 
 pytestmark = pytest.mark.validate
 
@@ -63,8 +63,7 @@ def one(seed: int) -> list[dict[str, object]]:
 
 @pytest.fixture(scope="module")
 def study() -> pd.DataFrame:
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        found = pd.DataFrame([row for rows in pool.map(one, range(DATA_SETS)) for row in rows])
+    found = pd.DataFrame([row for rows in together(one, range(DATA_SETS)) for row in rows])
     lines = [
         "# Weights of public rows calibrated to a description, measured",
         "",

@@ -4,8 +4,6 @@ Public people are like the private ones ("alike"), or their coefficients differ 
 differ beforehand ("apart"): a pooled test that held its size where people are alike could not hold it elsewhere.
 """
 
-import warnings
-from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from scipy.special import expit
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference.pooling import DEGREES, SCALE
+from tests.statistical.monte_carlo import together
 
 pytestmark = pytest.mark.validate
 
@@ -80,9 +79,7 @@ def one_data_set(seed: int, people: str) -> list[dict[str, float | str]]:
     risk = float(np.mean(expit(linear_predictor(public, 1.0)) - expit(linear_predictor(public, 0.0))))
     found = []
     for epsilon in EPSILONS:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="public rows alone")  # people far apart may be all cases, or none
-            result = model.fit(epsilon)
+        result = model.fit(epsilon)
         for estimate in ESTIMATES:
             low, high = result.t_test("arm[T.b] - arm[T.c]", estimate=estimate).conf_int()[0]
             effects = result.average_effects("t", estimate=estimate).frame.iloc[0]
@@ -102,8 +99,7 @@ def one_data_set(seed: int, people: str) -> list[dict[str, float | str]]:
 def measured(repeats: int) -> pd.DataFrame:
     """Return shares of data sets by people, epsilon and estimate."""
     seeds, people = zip(*((seed, each) for each in PEOPLE for seed in range(repeats)), strict=True)
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        rows = [row for found in pool.map(one_data_set, seeds, people, chunksize=8) for row in found]
+    rows = [row for found in together(one_data_set, seeds, people, chunksize=8) for row in found]
     return pd.DataFrame(rows).groupby(["people", "epsilon", "estimate"])[["joint", "contrast", "risk"]].mean()
 
 

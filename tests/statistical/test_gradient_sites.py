@@ -42,8 +42,9 @@ def rows() -> list[str]:
             "and delta 1e-6 where nothing else is said; through the public API. All sites are asked for sums of "
             "clipped scores at the same coefficients, in three rounds, each adds its own noise, and sums are weighted "
             f"by people and noise. Means over {REPEATS} simulated data sets: relative errors of the coefficients "
-            "(reported: what the standard errors say), and shares of coefficients within their 95 % intervals. "
-            "Heterogeneous: how often Cochran's Q says at 5 % that sites differ, which they do not.",
+            "(public: of the penalised public fit, which is pooled; reported: what the standard errors say), and "
+            "shares of coefficients within their 95 % intervals. Heterogeneous: how often Cochran's Q says at 5 % that "
+            "sites differ, which they do not.",
             "",
             "| fit | " + " | ".join([*COLUMNS, "heterogeneous"]) + " |",
             "|---|" + "---|" * (len(COLUMNS) + 1),

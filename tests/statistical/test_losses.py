@@ -1,6 +1,5 @@
 """Coverage of linear, Huber, quantile and Poisson fits, 10^4 private and 200 public records: run by `make validate`."""
 
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from tests.statistical.monte_carlo import together
 
 pytestmark = pytest.mark.validate
 
@@ -93,8 +93,7 @@ def covered(job: Job) -> list[tuple[str, float, float, float, float]]:
 def study() -> pd.DataFrame:
     """Return mean coverage with its standard error by model and epsilon."""
     jobs = [Job(name, seed) for name in MODELS for seed in range(REPEATS)]
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        rows = [row for found in pool.map(covered, jobs, chunksize=8) for row in found]
+    rows = [row for found in together(covered, jobs, chunksize=8) for row in found]
     columns = ["model", "epsilon", "private", "pooled", "ratio"]
     found = pd.DataFrame(rows, columns=columns).groupby(["model", "epsilon"]).agg(["mean", "sem"])
     PAGE.write_text("\n".join(page_of(found)), encoding="utf-8")

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+from tests.statistical.monte_carlo import together
 from tests.statistical.public_rows_studies import (
     DISTRIBUTIONS,
     FEW,
     absent_level,
     count_median,
     few_public_rows,
-    together,
 )
 
 pytestmark = pytest.mark.validate

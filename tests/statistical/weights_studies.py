@@ -1,7 +1,6 @@
 """The simulation studies behind ``vignettes/validation/weights.md``: hybrid weights through the public API."""
 
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 
 import numpy as np
@@ -12,6 +11,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.histogram import PerturbedHistogram
 from hdpstats.papers import wang
+from tests.statistical.monte_carlo import together
 
 SIZES = np.arange(10, 2_961, 50)
 BETA = (-0.8, 0.6, -0.4, 0.5, 0.9)
@@ -151,5 +151,4 @@ def _held(limits: dict[str, tuple[float, float]], truth: dict[str, float]) -> di
 
 def repeated(job: Callable[..., dict[str, object]], repeats: int, **options: object) -> pd.DataFrame:
     """Return a row per repeat of a job, whose argument is its number."""
-    with ProcessPoolExecutor(max_workers=2) as pool:
-        return pd.DataFrame(list(pool.map(partial(job, **options), range(repeats), chunksize=2)))
+    return pd.DataFrame(together(partial(job, **options), range(repeats), chunksize=2))
