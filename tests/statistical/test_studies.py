@@ -1,0 +1,159 @@
+"""The studies that `make validate` runs hold every coefficient against its own truth: without noise estimates are near.
+
+One data set of each, so that a study which is run seldom is not found broken only then.
+"""
+
+import numpy as np
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from tests.statistical import (
+    clock_studies,
+    curves_studies,
+    description_studies,
+    hazard_studies,
+    importance_studies,
+    meta_analysis_studies,
+    missing_studies,
+    pooling_studies,
+    public_rows_studies,
+    rounds_studies,
+    shift_designs,
+    shift_studies,
+    shifted_losses_studies,
+    sites_studies,
+    studies,
+    test_contrasts,
+    test_losses,
+    weights_studies,
+)
+from tests.statistical.hazard_designs import DESIGNS, eight_scene
+from tests.statistical.monte_carlo import allow_infinite_public_fits, together
+
+pytestmark = pytest.mark.usefixtures("no_noise", "few_draws")
+
+LARGE = 20.0
+OF_HAZARD = {design.name: design for design in DESIGNS}
+SEPARATED = OF_HAZARD["a dummy for each interval"], 1
+"""A design and a seed whose public rows have no event in an interval."""
+
+
+def of_shift(draw, mechanism="objective"):
+    found = shift_studies.one_set(draw(20_001), (LARGE,), mechanism=mechanism)
+    limits = [own for (_, _, reading), (_, own) in found if reading != "declined"]
+    return [(own[:, 0] <= 0) & (own[:, 1] >= 0) for own in limits]
+
+
+def of_hazard(scene):
+    (row,) = hazard_studies.one_scene(scene, [hazard_studies.Fit("objective", {"epsilon": LARGE})])
+    return [row[name] for name in hazard_studies.COVERED]
+
+
+def of_missing(formula):
+    lacking = missing_studies.Lacking(column="nodes", share=0.1, at_random=True)
+    (fit,) = missing_studies.simulate(formula, lacking, 1, nodes=hdp.Continuous(0, 40))
+    return fit.covered
+
+
+def of_logit(setting):
+    (fit,) = studies.one_data_set(setting, 1, (LARGE,))
+    return fit
+
+
+def of_shifted_loss(model):
+    return [*shifted_losses_studies.one_fit(shifted_losses_studies.Job(model, "objective", LARGE, 0)).values()]
+
+
+def of_discrete_cells():
+    case = importance_studies.Case("discrete", "~ a*g*y", LARGE)
+    return [*importance_studies.one_coverage(case, 2).values()]
+
+
+COVERED = {
+    "logit": lambda: of_logit(studies.Setting(4000, 200)).covered_pooled,
+    "20 columns": lambda: studies.one_design(1, 1)[-1][1:],
+    "other public covariates": lambda: np.array(studies.one_shift(0, studies.Shift("rotterdam", LARGE, 0.0))),
+    "losses": lambda: test_losses.covered(test_losses.Job("linear", 0))[-1][2:4],
+    "shifted losses": lambda: of_shifted_loss("Poisson"),
+    "shifted patients": lambda: of_shift(shift_designs.patients),
+    "shifted, correlated": lambda: of_shift(shift_designs.correlated),
+    "shifted, hazards": lambda: of_shift(shift_designs.survivors, hdp.mechanisms.ClippedNewton(rounds=1)),
+    "hazard, two causes": lambda: of_hazard(OF_HAZARD["two causes"].scene(1)),
+    "hazard, six covariates": lambda: of_hazard(eight_scene(1, records=4000)),
+    "Newton steps at sites": lambda: sites_studies.one_simulation("1, 1, 0", 1),
+    "contrasts": lambda: [
+        each[name] for each in test_contrasts.one_data_set(3, "alike") for name in ("contrast", "risk")
+    ],
+    "importance weights": of_discrete_cells,
+    "missing cells": lambda: of_missing(missing_studies.LOGIT),
+    "missing cells, hazard": lambda: of_missing(missing_studies.HAZARD),
+    "hybrid weights": lambda: [*weights_studies.discrete_coverage(1, epsilon=LARGE, projection="simplex").values()],
+    "public rows": lambda: [*public_rows_studies.few_public_rows(0).values()],
+    "a level that public rows lack": lambda: public_rows_studies.absent_level((0.4, LARGE, True, 2))["others"],
+}
+"""Whether 95 % intervals hold the truth."""
+
+ERRORS = {
+    "logit without public rows": lambda: of_logit(studies.Setting(4000, 200, use_public=False)).error,
+    "rounds": lambda: rounds_studies.one_data_set(rounds_studies.equal(4000, 2, epsilon=LARGE), 1)["pooled"],
+    "one release of each site": lambda: meta_analysis_studies.one_data_set(
+        meta_analysis_studies.equal(4000, 2, epsilon=LARGE), 1
+    )["private"],
+    "splits between sites": lambda: max(
+        each["error"] for each in sites_studies.one_split("gbsg", 1) if each["method"] in sites_studies.OURS
+    ),
+    "plans": lambda: np.abs(np.log(pooling_studies.planned_against_reported({}, LARGE, splits=1))).max(),
+}
+"""The length of what coefficients err by, over their own; of a plan the largest logarithm of its ratio."""
+
+
+@pytest.mark.parametrize("study", COVERED)
+def test_intervals_are_held_against_the_truth_of_their_coefficients(study):
+    allow_infinite_public_fits()
+    assert np.mean(COVERED[study]()) >= 0.8
+
+
+@pytest.mark.parametrize("study", ERRORS)
+def test_estimates_are_held_against_the_truth_of_their_coefficients(study):
+    assert ERRORS[study]() < 0.4
+
+
+def test_coefficients_of_pooling_have_their_names():
+    """Estimates over their standard errors do not depend on units, and little on the prior."""
+    design = pooling_studies.rotterdam_from_gbsg()
+    schema, frame = studies.patients_schema(), hdp.datasets.load_gbsg()
+    alone = hdpf.logit(studies.PATIENTS, data=hdp.Study(public=frame, schema=schema)).fit_public()
+    back, fit = np.linalg.inv(design.directions), design.fit
+    ours = (back @ fit.theta) / np.sqrt(np.diag(back @ fit.covariance @ back.T))
+    assert ours[1:] == pytest.approx((alone.params / alone.bse)[list(design.terms)][1:], abs=0.5)
+
+
+def test_a_public_fit_without_finite_coefficients_stops_no_study():
+    design, seed = SEPARATED
+    with pytest.warns(RuntimeWarning, match="public rows alone"):
+        assert np.isnan(design.scene(seed).discrete_hazard().fit(LARGE).public_only.params).any()
+    fits = [hazard_studies.Fit("objective", {"epsilon": LARGE})]
+    scenes = [design.scene(seed), OF_HAZARD["two causes"].scene(1)]
+    ((separated,), (other,)) = together(hazard_studies.one_scene, scenes, [fits, fits])
+    assert separated["penalised error"] < 2.0
+    assert other["error"] == hazard_studies.one_scene(scenes[1], fits)[0]["error"]
+
+
+def test_questions_about_a_person_name_him():
+    queries = clock_studies.templates(clock_studies.people(2).head(200), radius="64", ridge="1/10")
+    for about in queries.values():
+        text = str(about(7))
+        assert "code - 7" in text
+        assert "code - 0" not in text
+
+
+def test_studies_of_counts_run(monkeypatch):
+    monkeypatch.setattr(description_studies, "REPEATS", 1)
+    assert max(description_studies.errors(500, LARGE).values()) < 0.01
+    for name in ("CURVES", "TESTS"):
+        monkeypatch.setattr(curves_studies, name, 5)
+    assert curves_studies.curves(2643, 0, 6, LARGE)["error"] < 0.02
+    assert curves_studies.causes(2643, 12, LARGE)["error"] < 0.02
+    assert curves_studies.shapes(500, "flat", "spread", LARGE)["held"] >= 0.8
+    assert abs(curves_studies.rejections((500, 500), 6, LARGE, repeats=5)["bias"]) < 0.2
