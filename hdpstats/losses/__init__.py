@@ -1,7 +1,7 @@
 """Losses, one class each: value, derivatives, constants with proof, inverse link, and what tables call it.
 
 A mechanism uses the constants and nothing else, so every loss works with every mechanism whose conditions it meets.
-`options` holds what a user names, `own` checks a loss that a user brings, `hazard` has the links of hazards. This
+`options` holds what a user names, `own` checks a loss that a user brings, `hazard_links` has the links of hazards. This
 module is the registry.
 """
 
@@ -11,7 +11,8 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.losses import multinomial
 from hdpstats.losses.base import PredictorLoss, Table
 from hdpstats.losses.counts import ExponentialTimes, PoissonLoss
-from hdpstats.losses.hazard import CloglogLink, HazardLink, LogitLink, ProbitLink
+from hdpstats.losses.hazard import HazardLink
+from hdpstats.losses.hazard_links import CloglogLink, LogitLink, ProbitLink
 from hdpstats.losses.located import BoundedSquares, HuberLoss, Located, SmoothedQuantile
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.losses.own import OWN_LINKS, Tabulated

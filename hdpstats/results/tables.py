@@ -108,10 +108,9 @@ def _no_ratio(facts: ModelFacts, kind: str) -> str:
     else:
         named = {"odds ratio": "odds_ratios()", "hazard ratio": "hazard_ratios()"}
         other = named.get(facts.exponentiated, "tidy(exponentiate=True)")
-        reason = (
-            f"with the {facts.hazard.link} link it is: {facts.exponentiated}; ask for {other}, or fit with link="
-            + repr("cloglog" if kind == "hazard ratio" else "logit")
-        )
+        links = " or ".join(repr(name) for name, link in LINKS.items() if link.exponentiated == kind)
+        reason = f"with the {facts.hazard.link} link it is: {facts.exponentiated}; ask for {other}"
+        reason += f", or fit with link={links}" if links else ""
     return f"the exponential of a coefficient of this model is no {kind}: {reason}"
 
 

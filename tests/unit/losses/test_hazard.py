@@ -7,7 +7,8 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from hdpstats.losses import LINKS, HazardLink
-from hdpstats.losses.hazard import STEEPEST, LogitLink
+from hdpstats.losses.hazard import STEEPEST
+from hdpstats.losses.hazard_links import LogitLink
 
 LOSSES = list(LINKS.values())
 CAPS = np.log([1e-9, 1e-6, 1e-3, 0.02, 0.3, 1.0, 7.0, 1e3, 1e9])
@@ -189,12 +190,30 @@ def test_scores_are_no_steeper_in_predictor_and_cap_than_is_said(loss: HazardLin
 def test_caps_are_the_scale_of_a_hazard_and_stay_in_range(loss: HazardLink) -> None:
     p = np.array([0.05, 0.4, 0.9])
     eta = loss.predictor(p)
-    scale = -np.log1p(-p) if loss.name == "cloglog" else p / (1.0 - p)
+    scale = -np.log1p(-p) if loss.cumulative else p / (1.0 - p)
     assert np.exp(loss.caps(eta, 0.7)) == pytest.approx(scale * np.exp(0.7), rel=1e-12)
     far = np.exp(loss.caps(np.array([-600.0, -20.0, 600.0]), -1.0))
     assert np.all(np.isfinite(far) & (far > 0.0))
     if loss.smallest_cap:
         assert far[0] == pytest.approx(loss.smallest_cap)
+
+
+def test_a_multiplicative_scale_is_the_odds_or_the_cumulative_hazard(loss: HazardLink) -> None:
+    # What compiled sums over hazards that are products of factors rest on.
+    eta = np.linspace(-20.0, 3.0, 70)
+    scale = np.exp(eta)
+    expected = -np.expm1(-scale) if loss.cumulative else scale / (1.0 + scale)
+    assert np.allclose(loss.hazard(eta), expected, rtol=1e-12) == (loss.multiplicative or loss.cumulative)
+    if loss.multiplicative:
+        assert not loss.smallest_cap
+        assert loss.log_scale(eta) == pytest.approx(eta, rel=1e-14)
+        assert np.allclose(loss.cells(eta, 0.0 * eta).survived, scale / np.sqrt(1.0 + scale**2), rtol=1e-12)
+
+
+def test_an_event_may_be_a_survived_interval_minus_the_predictor(loss: HazardLink) -> None:
+    eta = np.linspace(-20.0, 6.0, 53)
+    plain = np.allclose(loss.survive(eta).value - loss.event(eta).value, eta, rtol=1e-12, atol=1e-12)
+    assert plain == loss.linear_event
 
 
 def test_the_logarithm_of_a_scale_rises_by_one_or_more(loss: HazardLink) -> None:
