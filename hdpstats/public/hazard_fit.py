@@ -312,7 +312,7 @@ def hazard_likelihood(
         known = np.ones(len(theta), dtype=bool)
         if not decided:
             _warn_of_separation(fit)
-        elif not _is_certain(data, fit, link):
+        elif not _is_certain(data, fit):
             found = _existence(data, X[:, kept])
             likelihood = Likelihood(data, LINKS[link])
             away: FloatArray = np.asarray(np.linalg.solve(back, found.away))
@@ -346,16 +346,14 @@ def _warn_of_separation(fit: HazardFit) -> None:
         )
 
 
-def _is_certain(data: HazardData, fit: HazardFit, link: str) -> bool:
+def _is_certain(data: HazardData, fit: HazardFit) -> bool:
     """Return whether there is a maximum near where the iteration ended."""
-    e, known, here = data.A.shape[1], LINKS[link], fit.reached
-    along_a, along_eta = data.A @ here.theta[:e], data.Z @ here.theta[e:] + data.offset
-    ends = np.array([np.min(along_a) + np.min(along_eta), np.max(along_a) + np.max(along_eta)])
+    e, here = data.A.shape[1], fit.reached
 
     def longest(inverse: FloatArray) -> float:
         return longest_of(data.A, inverse[:e, :e]) + longest_of(data.Z, inverse[e:, e:])
 
-    return has_maximum(here.gradient, here.hessian, longest, bound=known.self_concordance(ends))
+    return has_maximum(here.gradient, here.hessian, longest, bound=fit.self_concordance)
 
 
 def _existence(data: HazardData, X: FloatArray) -> Existence:

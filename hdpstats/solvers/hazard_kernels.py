@@ -4,13 +4,13 @@ r"""Kernels: sums over the intervals that spells survive, by person and interval
 
 `TabulatedKernel`, compiled, is for any link: the cost of a spell does not depend on how many intervals it lasts.
 For a fixed baseline the sum over intervals ``F_t(eta) = sum_{s <= t} f(a_s + eta)`` is a smooth function of one number,
-whether ``f`` is the term of a survived interval or one of its derivatives. Its singularities lie at least d = 2.8 away
-from the real line (logit: pi), so in cells of half-width h a polynomial through `NODES` Chebyshev points misses it by
-the order of ``rho^-NODES`` with ``rho = d/h + sqrt(1 + d^2/h^2)`` (Trefethen 2013, theorem 8.2), which is below 3e-13
-of its size and in sums over many spells at the level of rounding. A spell needs ``F_last - F_entry`` at its ``eta``.
-Sums over spells go the other way: interval s needs ``sum_i w_i f(a_s + eta_i)`` over those at risk. Interpolation turns
-it into a sum over nodes, weighted by the spells' moments in the Chebyshev polynomials, which are collected by last
-interval and summed from the last interval back.
+whether ``f`` is the term of a survived interval or one of its derivatives. Its singularities lie at least d away from
+the real line (`HazardLink.analytic`), so in cells of half-width h a polynomial through `NODES` Chebyshev points misses
+it by the order of ``rho^-NODES`` with ``rho = d/h + sqrt(1 + d^2/h^2)`` (Trefethen 2013, theorem 8.2). Where h is d /
+5.6 or less that is below 3e-13 of its size and in sums over many spells at the level of rounding. A spell needs
+``F_last - F_entry`` at its ``eta``. Sums over spells go the other way: interval s needs ``sum_i w_i f(a_s + eta_i)``
+over those at risk. Interpolation turns it into a sum over nodes, weighted by the spells' moments in the Chebyshev
+polynomials, which are collected by last interval and summed from the last interval back.
 
 `CumulativeHazards` is for the complementary log-log link, in closed form. Surviving an interval adds
 ``e^{a_s + eta} = E_s w``, so the sum over a spell's intervals is ``w`` times a difference of running sums of ``E_s``,
@@ -129,6 +129,9 @@ NODES: Final = 12
 WIDTH: Final = 1.0
 """Largest width of a cell, on the scale of the linear predictor."""
 
+FAR: Final = 2.8
+"""Singularities that are nearer to the real line make cells narrower in proportion."""
+
 PART: Final = 64
 """Intervals whose terms are computed at a time."""
 
@@ -143,7 +146,7 @@ class TabulatedKernel(Kernel):
     """Tables of score, curvature and curvature times features by last interval and cell; moments of the spells."""
 
     def __init__(self, link: HazardLink, A: FloatArray, a: FloatArray, survived: Survived) -> None:
-        q, cells = len(A), _cells(survived.eta)
+        q, cells = len(A), _cells(link, survived.eta)
         self._survived = survived
         self._lowest = float(np.min(survived.eta))
         self._width = max(float(np.ptp(survived.eta)) / cells, 1e-300)
@@ -169,14 +172,14 @@ class TabulatedKernel(Kernel):
         return IntervalSums(float(np.sum(value)), score, curvature)
 
 
-def table_size(A: FloatArray, eta: FloatArray) -> int:
+def table_size(link: HazardLink, A: FloatArray, eta: FloatArray) -> int:
     """Return how many numbers the table holds."""
-    return int((len(A) + 1) * _cells(eta) * (3 + A.shape[1]) * NODES)
+    return int((len(A) + 1) * _cells(link, eta) * (3 + A.shape[1]) * NODES)
 
 
-def _cells(eta: FloatArray) -> int:
+def _cells(link: HazardLink, eta: FloatArray) -> int:
     """Return into how many cells the range of linear predictors is cut."""
-    return max(1, math.ceil(float(np.ptp(eta)) / WIDTH))
+    return max(1, math.ceil(float(np.ptp(eta)) / (WIDTH * min(1.0, link.analytic / FAR))))
 
 
 def _table(A: FloatArray, score: FloatArray, curvature: FloatArray) -> FloatArray:

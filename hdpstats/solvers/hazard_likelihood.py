@@ -95,7 +95,13 @@ class HazardData:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HazardFit:
-    """A maximum of the (penalised) likelihood, or where the iteration ended.
+    r"""A maximum of the (penalised) likelihood, or where the iteration ended.
+
+    **Convergence.** Let ``|l'''| <= M l''`` for all terms (`HazardLink.self_concordance`), and let Newton's step ``v``
+    move linear predictors by at most ``s``. Along the step the objective falls at first with the slope ``-v'Hv``, and
+    its curvature is at least ``v'Hv exp(-M s t)`` after a share ``t`` of it. So where ``M s < 1`` the slope is 0 before
+    ``t = -log(1 - M s) / (M s)``: there is a minimum along the step. Terms that fall for ever have slopes of at least
+    ``l'' / M``, so that ``v'Hv <= M s v'Hv`` and ``M s >= 1`` for a step along them, however light their tails are.
 
     Attributes
     ----------
@@ -105,6 +111,8 @@ class HazardFit:
         What was computed last, at the point from which the last step led to ``theta``.
     log_likelihood : float
         ``log L``, weighted, without the ridge.
+    self_concordance : float
+        ``M``, of the terms of people at risk where predictors differ by at most 1 from those reached.
     converged : bool
         False if the iteration did not end at a maximum: a likelihood without a maximum (separation; an indicator of an
         interval without events), or too many steps.
@@ -113,6 +121,7 @@ class HazardFit:
     theta: FloatArray
     reached: "Derivatives"
     log_likelihood: float
+    self_concordance: float
     converged: bool
 
     @property
@@ -149,7 +158,7 @@ ROUGH: Final = 0.1
 """The tolerance of a fit that only starts another one."""
 
 SMALL_STEP: Final = 0.1
-"""A maximum was reached where the last step moves no linear predictor by as much."""
+"""A maximum was reached where ``M s`` of the last step is smaller: see `HazardFit`."""
 
 SAMPLING: Final = 20
 """One of so many spells is in the sample whose fit starts that of all."""
@@ -244,6 +253,13 @@ class Likelihood(SmoothObjective):
         highest = float(np.max(along_a) + np.max(along_eta, initial=0.0))
         return max(-lowest, highest)
 
+    def self_concordance(self, theta: FloatArray) -> float:
+        """Return ``M`` of the terms of people at risk, where predictors differ by at most 1 from those at ``theta``."""
+        e = self.data.A.shape[1]
+        a, eta = (self.data.A @ theta[:e])[self._at_risk], self.data.Z @ theta[e:] + self.data.offset
+        ends = [limit(a) + limit(eta) for limit in (np.min, np.max)] if len(a) else []
+        return self.link.self_concordance(np.array(ends))
+
     def at(self, theta: FloatArray) -> Derivatives:
         """Return value, gradient and Hessian at ``theta``, without the ridge."""
         if self._here is None or not np.array_equal(self._here.theta, theta):
@@ -299,7 +315,7 @@ class Likelihood(SmoothObjective):
     def _tabulates(self, eta: FloatArray) -> bool:
         if not (self._compiled and len(eta) and np.isfinite(np.ptp(eta))):
             return False
-        return table_size(self.data.A, eta) <= min(self._cells, LARGEST_TABLE)
+        return table_size(self.link, self.data.A, eta) <= min(self._cells, LARGEST_TABLE)
 
 
 def _at_risk(data: HazardData) -> BoolArray:
@@ -349,12 +365,14 @@ def fit_hazard(
         step = _last_step(likelihood, here)
         effect = likelihood.effect(step)
         step = step if effect < np.inf else np.zeros_like(step)
+        bound = likelihood.self_concordance(here.theta)
         value = here.value - float(here.gradient @ step) + 0.5 * float(step @ here.hessian @ step)
     return HazardFit(
         theta=here.theta - step,
         reached=here,
         log_likelihood=-value,
-        converged=effect < SMALL_STEP,
+        self_concordance=bound,
+        converged=effect * bound < SMALL_STEP,
     )
 
 

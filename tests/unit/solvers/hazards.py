@@ -4,7 +4,34 @@ import numpy as np
 from scipy.special import expit, log_expit, log_ndtr
 from scipy.stats import norm
 
+from hdpstats.losses import LINKS
+from hdpstats.losses.hazard import HazardLink
 from hdpstats.solvers.hazard_likelihood import LARGEST_TABLE, HazardData, Likelihood, table_size
+
+
+class LogLog(HazardLink):
+    """``p = exp(-e^-eta)``, the complementary log-log link of the opposite event: surviving has the lighter tail."""
+
+    name = "loglog"
+    analytic = 1.57  # singularities at -log(2 pi) +- i pi / 2
+
+    def survive(self, eta):
+        return LINKS["cloglog"].event(-eta).mirrored()
+
+    def event(self, eta):
+        return LINKS["cloglog"].survive(-eta).mirrored()
+
+    def self_concordance(self, eta):
+        return LINKS["cloglog"].self_concordance(-eta)
+
+    def hazard(self, eta):
+        return np.exp(-np.exp(-eta))
+
+    def predictor(self, hazard):
+        return -np.log(-np.log(hazard))
+
+    def exact_scores(self, numbers, eta, log_cap):
+        raise NotImplementedError("this link is for the likelihood only")
 
 
 def use(monkeypatch, method: str) -> None:
@@ -12,7 +39,7 @@ def use(monkeypatch, method: str) -> None:
 
     def tabulates(self: Likelihood, eta: np.ndarray) -> bool:
         made = method == "tabulated" and len(eta) > 0 and np.isfinite(np.ptp(eta))
-        return bool(made and table_size(self.data.A, eta) <= LARGEST_TABLE)
+        return bool(made and table_size(self.link, self.data.A, eta) <= LARGEST_TABLE)
 
     monkeypatch.setattr(Likelihood, "_tabulates", tabulates)
 
@@ -64,7 +91,13 @@ def expanded_derivatives(data: HazardData, link: str, theta: np.ndarray) -> tupl
         g = u / np.expm1(np.minimum(u, 700.0))
         value, score = np.where(y, -np.log(-np.expm1(-u)), u), np.where(y, -g, u)
         curvature = np.where(y, g * (g + u - 1), u)
+    elif link == "loglog":
+        u = np.exp(-eta)
+        g = u / np.expm1(np.minimum(u, 700.0))
+        value, score = np.where(y, u, -np.log(-np.expm1(-u))), np.where(y, -u, g)
+        curvature = np.where(y, u, g * (g + u - 1))
     else:
+        assert link == "probit"
         sign = np.where(y, -1.0, 1.0)
         mills = np.exp(norm.logpdf(eta) - log_ndtr(-sign * eta))
         value, score = -log_ndtr(-sign * eta), sign * mills

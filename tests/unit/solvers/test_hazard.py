@@ -6,9 +6,15 @@ import pytest
 from hdpstats._base.errors import ArgumentError
 from hdpstats.losses import LINKS
 from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, fit_hazard
-from tests.unit.solvers.hazards import expanded_derivatives, expanded_fit, spells, use
+from tests.unit.solvers.hazards import LogLog, expanded_derivatives, expanded_fit, spells, use
 
 METHODS = ("direct", "tabulated")
+ALL = (*LINKS, LogLog.name)
+
+
+@pytest.fixture(autouse=True)
+def _with_another_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LINKS, LogLog.name, LogLog())
 
 
 @pytest.fixture(params=METHODS)
@@ -22,7 +28,7 @@ def close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
     return bool(np.max(np.abs(a - b)) <= tolerance * max(1.0, float(np.max(np.abs(b)))))
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
 @pytest.mark.parametrize("dummies", [False, True])
 def test_the_fit_is_that_of_the_expanded_rows(link: str, dummies: bool, method: str) -> None:
     data = spells(1, m=600, q=6 if dummies else 12, dummies=dummies)
@@ -38,7 +44,7 @@ def test_the_fit_is_that_of_the_expanded_rows(link: str, dummies: bool, method: 
     assert close(found.information, hessian, 1e-7)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
 def test_a_ridge_pulls_to_its_centre(link: str, method: str) -> None:
     data = spells(2)
     ridge, centre = np.array([0.0, 3.0, 0.5, 20.0, 1.0]), np.array([9.0, -1.0, 2.0, 0.3, 0.0])
@@ -50,7 +56,7 @@ def test_a_ridge_pulls_to_its_centre(link: str, method: str) -> None:
     assert close(found.information, hessian, 1e-6)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
 def test_the_start_does_not_matter(link: str) -> None:
     data = spells(3)
     first, second = fit_hazard(data, link), fit_hazard(data, link, start=np.array([3.0, -4.0, 2.0, 1.0, -1.0]))
@@ -66,7 +72,7 @@ def same(first: HazardFit, second: HazardFit) -> bool:
     return close(first.theta, second.theta, 1e-11) and first.deviance == pytest.approx(second.deviance, rel=1e-11)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
 def test_a_spell_cut_in_two_is_the_same_spell(link: str, method: str) -> None:
     data = spells(4)
     middle = (data.entry + data.exit) // 2
@@ -81,7 +87,7 @@ def test_a_spell_cut_in_two_is_the_same_spell(link: str, method: str) -> None:
     assert same(fit_hazard(cut, link), fit_hazard(data, link))
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
 def test_empty_spells_contribute_nothing(link: str, method: str) -> None:
     data = spells(5)
     empty = changed(data, exit=np.where(np.arange(400) % 3 == 0, data.entry, data.exit), event=np.ones_like(data.event))
@@ -94,7 +100,7 @@ def test_empty_spells_contribute_nothing(link: str, method: str) -> None:
     assert len(only.Z) < len(empty.Z)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
 def test_a_weight_of_two_is_two_people(link: str, method: str) -> None:
     data = spells(6)
     double = {
@@ -104,7 +110,7 @@ def test_a_weight_of_two_is_two_people(link: str, method: str) -> None:
     assert same(fit_hazard(changed(data, **double), link), fit_hazard(heavier, link))
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
 def test_separation_returns_the_last_iterate(link: str, method: str) -> None:
     data = spells(7, plain=True)
     event = (data.Z[:, 0] > 0).astype(int)
@@ -115,7 +121,20 @@ def test_separation_returns_the_last_iterate(link: str, method: str) -> None:
     assert 0 <= found.deviance < 20 < fit_hazard(data, link).deviance
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
+@pytest.mark.parametrize("happened", [0, 1])
+def test_an_outcome_that_everybody_has_is_told_by_tails_of_any_weight(link: str, happened: int) -> None:
+    # Log-log terms of surviving, and complementary log-log terms of events, fall as exp(-e^t): steps there are short.
+    data = spells(11, plain=True)
+    same = {"entry": np.zeros(400, int), "exit": np.ones(400, int), "event": np.full(400, happened)}
+    found = fit_hazard(changed(data, A=data.A[:1, :1], **same), link)
+    assert not found.converged
+    assert found.deviance < 1e-6
+    mixed = fit_hazard(changed(data, A=data.A[:1, :1], **same | {"event": np.arange(400) % 2}), link)
+    assert mixed.converged
+
+
+@pytest.mark.parametrize("link", ALL)
 def test_no_events_and_no_spells(link: str, method: str) -> None:
     data = spells(8)
     quiet = fit_hazard(changed(data, event=np.zeros_like(data.event)), link)
@@ -131,7 +150,7 @@ def test_no_events_and_no_spells(link: str, method: str) -> None:
     assert np.all(np.isfinite(fit_hazard(nobody, link).theta))
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
 def test_a_repeated_covariate_does_not_raise(link: str) -> None:
     data = spells(9)
     twice = fit_hazard(changed(data, Z=np.hstack([data.Z, data.Z[:, :1]])), link)
@@ -161,7 +180,7 @@ def test_many_intervals_without_overflowing_products(method: str) -> None:
     assert -stopped.log_likelihood == pytest.approx(expected, rel=1e-10)
 
 
-@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("link", ALL)
 def test_far_starts_come_back(link: str, method: str) -> None:
     data = spells(11)
     start = np.array([-20.0, 3.0, 0.0, 90.0 if link == "logit" else 5.0, -5.0])

@@ -8,17 +8,18 @@ from hdpstats.losses import LINKS
 from hdpstats.solvers import hazard_kernels, hazard_likelihood
 from hdpstats.solvers.hazard_kernels import CellKernel, CumulativeHazards, TabulatedKernel
 from hdpstats.solvers.hazard_likelihood import HazardData, Likelihood, fit_hazard
-from tests.unit.solvers.hazards import expanded_derivatives, spells, use
+from tests.unit.solvers.hazards import LogLog, expanded_derivatives, spells, use
 
+ALL = LINKS | {LogLog.name: LogLog()}
 KERNELS = [
-    ("logit", CellKernel),
-    ("logit", TabulatedKernel),
-    ("cloglog", CumulativeHazards),
-    ("cloglog", CellKernel),
-    ("cloglog", TabulatedKernel),
-    ("probit", CellKernel),
-    ("probit", TabulatedKernel),
+    *((name, kernel) for name in ALL for kernel in (CellKernel, TabulatedKernel)),
+    *((name, CumulativeHazards) for name, link in ALL.items() if link.cumulative),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _with_another_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(LINKS, LogLog.name, ALL[LogLog.name])
 
 
 def with_kernel(monkeypatch: pytest.MonkeyPatch, data: HazardData, link: str, kernel: type) -> Likelihood:
@@ -49,7 +50,7 @@ def test_extreme_predictors(monkeypatch: pytest.MonkeyPatch, link: str, kernel: 
     # Some spells are sure to survive, some to end at once: terms of e^-700 beside terms of size one.
     data = spells(22)
     names = ("A", "Z", "entry", "exit", "event", "weights")
-    reach = {"logit": 700.0, "cloglog": 12.0, "probit": 30.0}[link]
+    reach = {"logit": 700.0, "cloglog": 12.0, "probit": 30.0, "loglog": 12.0}[link]
     offset = np.where(np.arange(400) % 50 == 0, -reach, np.where(np.arange(400) % 50 == 1, reach, 0.0))
     data = HazardData(**{name: getattr(data, name) for name in names}, offset=offset)
     theta = np.array([-1.0, 0.4, -0.2, 0.3, -0.1])
@@ -144,3 +145,16 @@ def test_the_table_would_show_fewer_nodes(monkeypatch: pytest.MonkeyPatch) -> No
     here = found.at(theta)
     _, gradient, _ = expanded_derivatives(data, "logit", theta)
     assert largest_error(here.gradient, gradient) > 1e-9
+
+
+def test_singularities_nearer_than_others_make_narrower_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = spells(28, q=1, p=1, m=5000)
+    theta = np.array([0.3, 0.2, 0.1, 1.5])
+    _, _, hessian = expanded_derivatives(data, "loglog", theta)
+
+    def error() -> float:
+        return largest_error(with_kernel(monkeypatch, data, "loglog", TabulatedKernel).at(theta).hessian, hessian)
+
+    assert error() < 1e-12
+    monkeypatch.setattr(LogLog, "analytic", 2.8)
+    assert error() > 1e-11

@@ -66,6 +66,7 @@ def test_nothing_overflows(link: str) -> None:
         for terms in (LINKS[link].survive(eta), LINKS[link].event(eta)):
             assert not np.isnan(np.array(terms)).any()
             assert np.all(np.array(terms.curvature) >= 0)
+    assert LINKS[link].event(np.array([1e9])).curvature == pytest.approx(0.0, abs=1e-200)
     assert float(LINKS["cloglog"].survive(np.array([710.0])).value[0]) == np.exp(LARGEST_EXPONENT)
 
 
