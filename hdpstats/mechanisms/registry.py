@@ -5,6 +5,7 @@ A new mechanism has its own folder, and one entry here.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, cast, final
 
@@ -76,6 +77,10 @@ DISTRIBUTION: Final = frozenset({"distribution"})
 NO_MODEL: Final[frozenset[str]] = frozenset()
 
 
+def _of_model(query: Any) -> str:
+    return cast(str, query.model.kind)
+
+
 @final
 @dataclass(frozen=True, slots=True)
 class Mechanism:
@@ -98,6 +103,8 @@ class Mechanism:
         The options that `fit` takes; None where users do not name the mechanism.
     distribution : DistributionMethod or None
         How it fits a distribution, where it does.
+    family : callable
+        Returns which of several families the model of a query is of; by default that of its ``model``.
     columns : callable or None
         Returns the columns that an answer is computed from, from a query and the facts about a site, where they are
         known without `prepare`.
@@ -110,6 +117,7 @@ class Mechanism:
     uses_person_loss: bool = False
     options: type[MechanismOptions] | None = None
     distribution: DistributionMethod | None = None
+    family: Callable[[Any], str] = _of_model
     columns: Callable[[Any, SiteFacts], tuple[str, ...]] | None = None
 
     @property
@@ -208,7 +216,11 @@ MECHANISMS: Final = (
         columns=_named,
     ),
     Mechanism(
-        evaluation.EvaluationQuery, (evaluation.EvaluationRelease,), HAZARD | REGRESSION, evaluation_site.prepare
+        evaluation.EvaluationQuery,
+        (evaluation.EvaluationRelease,),
+        HAZARD | REGRESSION,
+        evaluation_site.prepare,
+        family=attrgetter("family"),
     ),
     Mechanism(
         importance_weights.ImportanceWeightsQuery,
@@ -316,22 +328,15 @@ def columns_of(query: Query, site_facts: SiteFacts) -> tuple[str, ...]:
 def family_of(query: Query) -> str | None:
     """Return the family of the model that a query fits or reads; None where it has none.
 
-    A performance curve and a choice by loss are logistic fits; an evaluation reads the coefficients of a logistic fit,
-    or with a grid of times those of a hazard.
-
     Raises
     ------
     KeyError
         The query is of no mechanism.
     """
-    asked: Any = query
-    families = FAMILIES[name_of(query)]
-    if len(families) < 2:
-        return next(iter(families), None)
-    model = getattr(asked, "model", None)
-    if model is not None:
-        return str(model.kind)
-    return RegressionModel.kind if asked.grid is None else HazardModel.kind
+    mechanism = _BY_QUERY[type(query)]
+    if len(mechanism.models) < 2:
+        return next(iter(mechanism.models), None)
+    return mechanism.family(query)
 
 
 def person_loss_of(model: AnyModel, site_facts: SiteFacts) -> PersonLoss:

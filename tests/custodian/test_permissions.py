@@ -1,17 +1,19 @@
 """What is not listed for an analyst is denied."""
 
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian.permissions import Permissions
+from hdpstats.mechanisms import registry
 from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.description import DescribedColumn, DescriptionQuery
 from hdpstats.mechanisms.evaluation import EvaluationQuery
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, LossSelectionQuery
-from hdpstats.mechanisms.registry import FAMILIES, MECHANISMS, family_of
+from hdpstats.mechanisms.registry import FAMILIES, MECHANISMS, Mechanism, family_of
 from hdpstats.mechanisms.statistics import StatisticsQuery
 from hdpstats.records.model import TimeGrid
 
@@ -56,6 +58,24 @@ def test_fits_that_name_no_model_have_a_family():
         None,
         "distribution",
     ]
+
+
+def test_a_query_of_several_families_has_a_model_or_says_which():
+    several = [each for each in MECHANISMS if len(each.models) > 1]
+    assert len(several) > 4
+    for each in several:
+        names = {field.name for field in fields(each.query)}
+        assert ("model" in names) == (each.family is registry._of_model), each.name
+
+
+def test_a_query_with_a_grid_is_not_taken_for_a_hazard(monkeypatch):
+    @dataclass(frozen=True, kw_only=True)
+    class Gridded:
+        grid: tuple[float, ...]
+
+    entry = Mechanism(Gridded, (), frozenset({"hazard", "regression"}), None, family=lambda _: "regression")
+    monkeypatch.setitem(registry._BY_QUERY, Gridded, entry)
+    assert family_of(Gridded(grid=(1.0, 2.0))) == "regression"
 
 
 def test_who_may_fit_hazards_may_not_fit_or_read_logistic_regressions():

@@ -14,7 +14,7 @@ from typing import ClassVar, final
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size
 from hdpstats.records.limits import MOST_CAUSES
-from hdpstats.records.model import TimeGrid
+from hdpstats.records.model import HazardModel, RegressionModel, TimeGrid
 from hdpstats.records.query import ChargedQuery, TableRelease, check_pure
 
 MOST_GROUPS = 10
@@ -78,6 +78,11 @@ class EvaluationQuery(ChargedQuery):
             and all(isinstance(end, int) for end in self.ends)
         ):
             raise MechanismError(f"1 to {MOST_BINS} bins must end at increasing intervals, the last one at the horizon")
+
+    @property
+    def family(self) -> str:
+        """The family of the model whose coefficients these are: a logistic regression, or a hazard."""
+        return RegressionModel.kind if self.grid is None else HazardModel.kind
 
     @property
     def groups(self) -> int:
