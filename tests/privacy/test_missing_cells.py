@@ -1,13 +1,15 @@
-"""A row with a missing cell contributes nothing, whatever its other cells, to every mechanism; and nothing is unpaid.
+"""A row with a missing cell contributes nothing, whatever its other cells, to every mechanism; and all is charged.
 
 Two private tables that differ in the other cells of a row with a missing one give the same releases, to the last bit,
-under the same noise. Where a mechanism read such a row half-way, they would not.
+under the same noise. Where a mechanism read such a row half-way, they would not. Every mechanism of the registry, with
+every family of models, every loss and every link is in `ANALYSES`.
 """
 
 import functools
 import itertools
 import json
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,12 +17,15 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.losses import BY_NAME, LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.count import site as count
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
+from hdpstats.mechanisms.registry import MECHANISMS, family_of, name_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable
+from hdpstats.sites.local import LocalSite
 from tests import seeded
 
 ROWS, SPOILED = 120, 17
@@ -111,16 +116,7 @@ def study_of(frame, *, complete, unit=None, relation="replace_one", row_order="a
 
 
 def fit(model, **arguments):
-    return lambda study: _releases(model(study).fit(**({"epsilon": 1.0} | arguments)))
-
-
-def _releases(found):
-    return _numbers((found.release, *([] if found.count is None else [found.count])))
-
-
-def _numbers(releases):
-    """Return what releases hold, without their places in ledgers."""
-    return [json.dumps(_placeless(json.loads(each.to_json())), sort_keys=True) for each in releases]
+    return lambda study: model(study).fit(**({"epsilon": 1.0} | arguments))
 
 
 def _placeless(value):
@@ -137,71 +133,170 @@ def hazard(formula, **arguments):
     return lambda study: hdpf.hazard(formula, data=study, **({"intervals": 5} | arguments))
 
 
-def sample(make):
-    def released(study):
-        return _numbers(make(study).releases)
+def mestimate(formula, loss):
+    return lambda study: hdpf.mestimate(formula, data=study, loss=loss)
 
-    return released
+
+def multinomial(study, formula="g ~ x"):
+    return hdpf.multinomial(formula, data=study)
+
+
+def weighted(columns, **options):
+    return lambda study: hdp.hybrid_weights(study, columns, epsilon=1.0, **options)
 
 
 def evaluated(opened):
-    def released(study):
+    def evaluate(study):
         model = opened(study)
-        return _numbers([model.evaluate(model.fit_public(), epsilon=1.0).release])
+        return model.evaluate(model.fit_public(), epsilon=1.0)
 
-    return released
+    return evaluate
 
 
+class Analysis(NamedTuple):
+    """What is run on a study, the columns that it reads, and which of `everything` it asks for, among others."""
+
+    run: object
+    columns: str
+    asks: tuple[str, ...]
+
+
+OWN = hdp.losses.Loss(
+    value=lambda eta, y: np.logaddexp(eta - y, y - eta),
+    score=lambda eta, y: np.tanh(eta - y),
+    lipschitz=1.0,
+    smoothness=1.0,
+    residual=(-5.0, 5.0),
+)
+SUBSAMPLE = hdp.mechanisms.SubsampleAggregate(blocks=6)
 ANALYSES = {
-    "objective": (fit(logit), "xbg"),
-    "objective with a Hessian": (fit(logit, se_share=0.2), "xbg"),
-    "objective, normal noise": (fit(logit, delta=1e-3, mechanism="objective"), "xbg"),
-    "weights and offset": (fit(functools.partial(logit, weights="w", offset="o")), "xbgwo"),
-    "output": (fit(logit, mechanism="output"), "xbg"),
-    "exponential": (fit(functools.partial(logit, formula="b ~ x"), mechanism="exponential", delta=1e-3), "xb"),
-    "clipped_newton": (fit(logit, mechanism="clipped_newton", delta=1e-3), "xbg"),
-    "public_hessian": (fit(logit, mechanism="public_hessian"), "xbg"),
-    "histogram": (fit(functools.partial(logit, formula="b ~ g"), mechanism="histogram"), "bg"),
-    "linear": (fit(lambda study: hdpf.linear("x ~ k + g", data=study)), "xkg"),
-    "quantile": (fit(lambda study: hdpf.quantile("x ~ k", data=study, q=0.5)), "xk"),
-    "poisson": (fit(lambda study: hdpf.poisson("k ~ x", data=study)), "xk"),
-    "multinomial": (fit(lambda study: hdpf.multinomial("g ~ x", data=study)), "xg"),
-    "hazard": (fit(hazard("Surv(t, d) ~ x + g")), "tdxg"),
-    "hazard, cloglog": (fit(hazard("Surv(t, d) ~ x", link="cloglog")), "tdx"),
-    "hazard, entry": (fit(hazard("Surv(s, t, d) ~ x")), "stdx"),
-    "hazard, causes": (fit(hazard("Surv(t, c) ~ x")), "tcx"),
-    "hazard, clipped_newton": (fit(hazard("Surv(t, d) ~ x"), mechanism="clipped_newton", delta=1e-3), "tdx"),
-    "statistics": (fit(lambda study: hdpf.distribution("x ~ 1", data=study, family="normal")), "x"),
-    "subsample": (
+    "objective": Analysis(fit(logit), "xbg", ("objective of regression", "loss logistic")),
+    "objective with a Hessian": Analysis(fit(logit, se_share=0.2), "xbg", ()),
+    "objective, normal noise": Analysis(fit(logit, delta=1e-3, mechanism="objective"), "xbg", ()),
+    "weights and offset": Analysis(fit(functools.partial(logit, weights="w", offset="o")), "xbgwo", ()),
+    "output": Analysis(fit(logit, mechanism="output"), "xbg", ("output of regression",)),
+    "exponential": Analysis(
+        fit(functools.partial(logit, formula="b ~ x"), mechanism="exponential", delta=1e-3),
+        "xb",
+        ("exponential of regression",),
+    ),
+    "clipped_newton": Analysis(
+        fit(logit, mechanism="clipped_newton", delta=1e-3), "xbg", ("clipped_newton of regression",)
+    ),
+    "public_hessian": Analysis(fit(logit, mechanism="public_hessian"), "xbg", ("public_hessian of regression",)),
+    "histogram": Analysis(fit(functools.partial(logit, formula="b ~ g"), mechanism="histogram"), "bg", ("histogram",)),
+    "linear": Analysis(fit(lambda study: hdpf.linear("x ~ k + g", data=study)), "xkg", ("loss squares",)),
+    "huber": Analysis(fit(mestimate("x ~ k", hdp.losses.Huber())), "xk", ("loss huber",)),
+    "quantile": Analysis(fit(lambda study: hdpf.quantile("x ~ k", data=study, q=0.5)), "xk", ("loss quantile",)),
+    "poisson": Analysis(fit(lambda study: hdpf.poisson("k ~ x", data=study)), "xk", ("loss poisson",)),
+    "exponential times": Analysis(
+        fit(mestimate("Surv(t, d) ~ x", hdp.losses.Exponential())), "tdx", ("loss exponential",)
+    ),
+    "own": Analysis(fit(mestimate("x ~ k", OWN)), "xk", ("loss own",)),
+    "multinomial": Analysis(fit(multinomial), "xg", ("objective of multinomial",)),
+    "multinomial, output": Analysis(fit(multinomial, mechanism="output"), "xg", ("output of multinomial",)),
+    "multinomial, exponential": Analysis(
+        fit(functools.partial(multinomial, formula="g ~ 1"), mechanism="exponential", delta=1e-3),
+        "g",
+        ("exponential of multinomial",),
+    ),
+    "multinomial, clipped_newton": Analysis(
+        fit(multinomial, mechanism="clipped_newton", delta=1e-3), "xg", ("clipped_newton of multinomial",)
+    ),
+    "hazard": Analysis(fit(hazard("Surv(t, d) ~ x + g")), "tdxg", ("objective of hazard", "link logit")),
+    "hazard, cloglog": Analysis(fit(hazard("Surv(t, d) ~ x", link="cloglog")), "tdx", ("link cloglog",)),
+    "hazard, probit": Analysis(fit(hazard("Surv(t, d) ~ x", link="probit")), "tdx", ("link probit",)),
+    "hazard, entry": Analysis(fit(hazard("Surv(s, t, d) ~ x")), "stdx", ()),
+    "hazard, causes": Analysis(fit(hazard("Surv(t, c) ~ x")), "tcx", ()),
+    "hazard, output": Analysis(fit(hazard("Surv(t, d) ~ x"), mechanism="output"), "tdx", ("output of hazard",)),
+    "hazard, exponential": Analysis(
+        fit(hazard("Surv(t, d) ~ 1", intervals=2, baseline="dummies"), mechanism="exponential", delta=1e-3),
+        "td",
+        ("exponential of hazard",),
+    ),
+    "hazard, clipped_newton": Analysis(
+        fit(hazard("Surv(t, d) ~ x"), mechanism="clipped_newton", delta=1e-3), "tdx", ("clipped_newton of hazard",)
+    ),
+    "statistics": Analysis(
+        fit(lambda study: hdpf.distribution("x ~ 1", data=study, family="normal")),
+        "x",
+        ("statistics of distribution", "count"),
+    ),
+    "subsample": Analysis(
         fit(
             lambda study: hdpf.distribution("k ~ 1", data=study, family="poisson", ranges={"mean": (0.5, 6)}),
-            mechanism=hdp.mechanisms.SubsampleAggregate(blocks=6),
+            mechanism=SUBSAMPLE,
         ),
         "k",
+        ("subsample of distribution",),
     ),
-    "hybrid weights": (sample(lambda study: hdp.hybrid_weights(study, ["b", "g"], epsilon=1.0)), "bg"),
-    "hybrid weights by distance": (
-        sample(lambda study: hdp.hybrid_weights(study, ["x", "b"], epsilon=1.0, select=True, distance_share=0.1)),
-        "xb",
+    "description": Analysis(
+        lambda study: hdp.describe(study, ["x", "g"], epsilon=1.0, complete=True), "xg", ("description",)
     ),
-    "hybrid weights by loss": (
-        sample(lambda study: hdp.hybrid_weights(study, ["x", "b"], epsilon=1.0, select="loss", model="b ~ x")),
-        "xb",
+    "survival curves": Analysis(fit(lambda study: hdpf.survfit("Surv(t, d) ~ g", data=study)), "tdg", ("description",)),
+    "hybrid weights": Analysis(weighted(["b", "g"]), "bg", ("neighbours",)),
+    "hybrid weights by distance": Analysis(
+        weighted(["x", "b"], select=True, distance_share=0.1), "xb", ("selection", "distance")
     ),
-    "hybrid weights by curve": (
-        sample(lambda study: hdp.hybrid_weights(study, ["x", "b"], epsilon=1.0, select="curve", model="b ~ x")),
-        "xb",
+    "hybrid weights by loss": Analysis(
+        weighted(["x", "b"], select="loss", model="b ~ x"), "xb", ("loss_selection of regression",)
     ),
-    "importance weights": (sample(lambda study: hdp.importance_weights(study, "~ x + g", epsilon=1.0)), "xg"),
-    "evaluation": (evaluated(functools.partial(logit, formula="b ~ x", offset="o")), "xbo"),
-    "evaluation of survival": (evaluated(hazard("Surv(t, d) ~ x + g")), "tdxg"),
+    "hybrid weights by curve": Analysis(
+        weighted(["x", "b"], select="curve", model="b ~ x"), "xb", ("curve of regression",)
+    ),
+    "importance weights": Analysis(
+        lambda study: hdp.importance_weights(study, "~ x + g", epsilon=1.0),
+        "xg",
+        ("importance_weights of density ratio",),
+    ),
+    "evaluation": Analysis(
+        evaluated(functools.partial(logit, formula="b ~ x", offset="o")), "xbo", ("evaluation of regression",)
+    ),
+    "evaluation of survival": Analysis(evaluated(hazard("Surv(t, d) ~ x + g")), "tdxg", ("evaluation of hazard",)),
 }
 
 
+def _named(mechanism, family):
+    return mechanism if family is None else f"{mechanism} of {family}"
+
+
+def everything():
+    """Return each mechanism of each family of models that it fits or reads, each loss and each link of hazards."""
+    asked = {_named(each.name, family) for each in MECHANISMS for family in each.models or (None,)}
+    return asked | {f"loss {name}" for name in BY_NAME} | {f"link {name}" for name in LINKS}
+
+
+def asked_by(query):
+    """Return which of `everything` a query asks for."""
+    model = getattr(query, "model", None)
+    parts = {f"{part} {getattr(model, part)}" for part in ("loss", "link") if hasattr(model, part)}
+    return {_named(name_of(query), family_of(query))} | parts
+
+
+def asked_and_released(analysis, frame, **terms):
+    """Return what an analysis asks, and what the site releases of private rows, under the same noise each time."""
+    queries, releases, answer = [], [], LocalSite.answer
+
+    def recorded(site, query, **options):
+        queries.append(query)
+        releases.append(answer(site, query, **options))
+        return releases[-1]
+
+    with seeded.named("missing cells"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalSite, "answer", recorded)
+        analysis(study_of(frame, **terms))
+    found = [json.dumps(_placeless(json.loads(each.to_json())), sort_keys=True) for each in releases]
+    return set().union(*map(asked_by, queries)), found
+
+
 def released(analysis, frame, **terms):
-    """Return what an analysis releases of private rows, under the same noise each time."""
-    with seeded.named("missing cells"):
-        return analysis(study_of(frame, **terms))
+    """Return what an analysis releases of private rows, without places in ledgers."""
+    return asked_and_released(analysis, frame, **terms)[1]
+
+
+def test_every_mechanism_loss_and_link_is_in_an_analysis():
+    asked = [part for analysis in ANALYSES.values() for part in analysis.asks]
+    assert set(asked) == everything()
 
 
 COMPLETE = (
@@ -222,8 +317,9 @@ COMPLETE = (
     ("name", "complete"), [*((name, False) for name in ANALYSES), *((name, True) for name in COMPLETE)]
 )
 def test_the_other_cells_of_a_row_with_a_missing_cell_count_for_nothing(name, complete):
-    analysis, columns = ANALYSES[name]
-    whole = released(analysis, private(None, None, OTHERS[0]), complete=complete)
+    analysis, columns, asks = ANALYSES[name]
+    asked, whole = asked_and_released(analysis, private(None, None, OTHERS[0]), complete=complete)
+    assert complete or set(asks) <= asked
     spoiled = []
     # Another column and other cells from one table to the next. Of complete columns two do for most analyses: all kinds
     # of columns are among the first two of one, or in the one with weights.
@@ -256,7 +352,7 @@ def test_a_row_of_a_person_with_several_is_left_out_and_the_others_stay():
 @pytest.mark.parametrize("name", ["objective", "clipped_newton", "histogram", "hazard"])
 def test_a_row_with_a_missing_cell_is_no_row_where_the_number_is_protected(name):
     """Under add_or_remove_one the releases are those of the table without the row."""
-    analysis, (column, *_) = ANALYSES[name]
+    analysis, (column, *_), _ = ANALYSES[name]
     spoiled = private(column, None, OTHERS[0])
     without = spoiled.drop(index=SPOILED).reset_index(drop=True)
     terms = {"complete": False, "relation": "add_or_remove_one"}
