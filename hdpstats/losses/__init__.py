@@ -40,11 +40,19 @@ MEAN_LINKS: dict[str, str] = {
 }
 """The inverses of `MEANS`, as R calls them."""
 
+REGRESSIONS: dict[str, tuple[str, str]] = {
+    **{name: (loss.regression, loss.source) for name, loss in BY_NAME.items() if loss is not Tabulated},
+    multinomial.NAME: (multinomial.REGRESSION, ""),
+    **{f"own ({name} link)": (Tabulated.regression, "") for name in OWN_LINKS},
+}
+"""What a methods section calls a regression by each of them, and what it cites for it, if anything."""
+
 __all__ = [
     "BY_NAME",
     "LINKS",
     "MEANS",
     "MEAN_LINKS",
+    "REGRESSIONS",
     "BoundedSquares",
     "ExponentialTimes",
     "HazardLink",

@@ -65,6 +65,10 @@ class PredictorLoss(ABC):
         The fields that a query's parameters are, in its order.
     classical : str
         What its fit to public rows is called.
+    regression : str
+        What a regression by it is called in a sentence.
+    source : str
+        What a methods section cites for it; empty where textbooks do.
     """
 
     name: str
@@ -85,6 +89,8 @@ class PredictorLoss(ABC):
     at_zero: float
     parameters: ClassVar[tuple[str, ...]] = ()
     classical: ClassVar[str] = "maximum likelihood"
+    regression: ClassVar[str]
+    source: ClassVar[str] = ""
 
     @classmethod
     def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:

@@ -50,6 +50,7 @@ class PoissonLoss(PredictorLoss):
     """
 
     name = "poisson"
+    regression = "Poisson regression"
     parameters = ("cap",)
     exponentiated = "incidence rate ratio"
     outcomes = ("continuous", "binary")
@@ -204,6 +205,7 @@ class ExponentialTimes(PredictorLoss):
     """
 
     name = "exponential"
+    regression = "Regression of exponential survival times"
     parameters = ("h",)
     exponentiated = "rate ratio"
     outcomes = ()

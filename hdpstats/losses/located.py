@@ -101,6 +101,7 @@ class BoundedSquares(Located):
 
     name = "squares"
     classical = "least squares"
+    regression = "Linear regression"
     lower: float
     upper: float
     lipschitz: Fraction = field(init=False)
@@ -175,6 +176,8 @@ class HuberLoss(Located):
     name = "huber"
     parameters = ("c",)
     classical = "Huber's estimate"
+    regression = "Robust linear regression"
+    source = "Huber PJ (1964). Robust estimation of a location parameter. Annals of Mathematical Statistics 35, 73-101."
     lower: float
     upper: float
     c: float
@@ -268,6 +271,8 @@ class SmoothedQuantile(Located):
     name = "quantile"
     parameters = ("q", "h")
     classical = "quantile regression"
+    regression = "Quantile regression"
+    source = "Koenker R, Bassett G (1978). Regression quantiles. Econometrica 46, 33-50."
     lower: float
     upper: float
     q: float

@@ -112,6 +112,7 @@ class LogisticLoss(PredictorLoss):
     """
 
     name = "logistic"
+    regression = "Logistic regression"
     exponentiated = "odds ratio"
     outcomes = ("binary",)
     link = "logit"

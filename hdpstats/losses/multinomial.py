@@ -23,7 +23,7 @@ from mpmath import MPContext, mpf
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses.base import LossOption
 
-NAME, LINK = "multinomial", "logit"
+NAME, LINK, REGRESSION = "multinomial", "logit", "Multinomial logistic regression"
 
 ROOT_TWO = Fraction(141422, 100000)
 """Above the square root of two."""

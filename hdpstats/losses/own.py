@@ -56,7 +56,7 @@ class Tabulated(PredictorLoss):
 
     name = "own"
     parameters = ("start", "step", "tilt")
-    classical = "M-estimation"
+    classical = regression = "M-estimation"
     outcomes = ("continuous", "binary")
     lower: float
     upper: float

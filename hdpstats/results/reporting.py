@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from hdpstats import __version__
-from hdpstats.losses import LINKS
+from hdpstats.losses import LINKS, REGRESSIONS
 from hdpstats.privacy.budget import Guarantee, MechanismName, decimal
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
@@ -54,6 +54,18 @@ _HISTOGRAM: Final = (
 _EXPONENTIAL: Final = "McSherry F, Talwar K (2007). Mechanism design via differential privacy. FOCS '07, 94-103."
 _GEOMETRY: Final = "Hardt M, Talwar K (2010). On the geometry of differential privacy. STOC '10, 705-714."
 _SUBSAMPLE: Final = "Smith A (2008). Efficient, differentially private point estimators. arXiv:0809.4794."
+_GAUSSIAN: Final = (
+    "Dong J, Roth A, Su WJ (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B 84, 3-37."
+)
+_DISTRIBUTED: Final = "Chen W-N, Sung J. Differentially private parameter estimation from distributed sources."
+_PERMUTE: Final = (
+    "McKenna R, Sheldon D (2020). Permute-and-flip: a new mechanism for differentially private selection. "
+    "Advances in Neural Information Processing Systems 33."
+)
+_WEIGHTS: Final = (
+    "Wang M, Ji Z, Kim HE, Wang S, Xiong L, Jiang X (2018). Selecting optimal subset to release under differentially "
+    "private M-estimators from hybrid datasets. IEEE Transactions on Knowledge and Data Engineering 30, 573-584."
+)
 _PRIVACY: Final = (
     "Dwork C, McSherry F, Nissim K, Smith A (2006). Calibrating noise to sensitivity in private data analysis. "
     "TCC 2006, 265-284."
@@ -68,29 +80,28 @@ _HAZARDS: Final = "Tutz G, Schmid M (2016). Modeling Discrete Time-to-Event Data
 SOURCES: Final = {
     MechanismName.OBJECTIVE: (_OBJECTIVE, _HYBRID),
     MechanismName.OBJECTIVE_DETERMINANT: (_OBJECTIVE, _HYBRID),
-    MechanismName.GAUSSIAN_OBJECTIVE: (_OBJECTIVE, _HYBRID),
+    MechanismName.GAUSSIAN_OBJECTIVE: (_OBJECTIVE, _HYBRID, _GAUSSIAN),
     MechanismName.OUTPUT: (_OBJECTIVE, _HYBRID),
-    MechanismName.GAUSSIAN_OUTPUT: (_OBJECTIVE, _HYBRID),
-    MechanismName.GRADIENT: (_NEWTON,),
+    MechanismName.GAUSSIAN_OUTPUT: (_OBJECTIVE, _HYBRID, _GAUSSIAN),
+    MechanismName.SMOOTHING: (_GEOMETRY,),
+    MechanismName.HESSIAN: (_GEOMETRY,),
+    MechanismName.GRADIENT: (_NEWTON, _GAUSSIAN),
     MechanismName.GRADIENT_PURE: (_NEWTON,),
-    MechanismName.SCORE: (_CLIPPED,),
+    MechanismName.SCORE: (_CLIPPED, _GAUSSIAN),
     MechanismName.SCORE_PURE: (_CLIPPED,),
     MechanismName.SAMPLING: (_EXPONENTIAL,),
     MechanismName.COUNT: (_COUNT,),
     MechanismName.HISTOGRAM: (_HISTOGRAM,),
-    MechanismName.GAUSSIAN_HISTOGRAM: (_HISTOGRAM,),
+    MechanismName.GAUSSIAN_HISTOGRAM: (_HISTOGRAM, _GAUSSIAN),
     MechanismName.DESCRIPTION: (_GEOMETRY,),
-    MechanismName.SUBSAMPLE: (_SUBSAMPLE,),
+    MechanismName.GAUSSIAN_DESCRIPTION: (_GAUSSIAN,),
+    MechanismName.STATISTICS: (_DISTRIBUTED, _GEOMETRY),
+    MechanismName.SUBSAMPLE: (_SUBSAMPLE, _DISTRIBUTED),
+    MechanismName.SELECTION: (_PERMUTE,),
+    MechanismName.DISTANCE: (_WEIGHTS, _COUNT),
+    MechanismName.CURVE: (_WEIGHTS, _COUNT),
 }
-"""What a methods section cites for each mechanism."""
-
-FAMILIES: Final = {
-    "Logit": "Logistic regression",
-    "Linear": "Linear regression",
-    "Quantile": "Quantile regression",
-    "DiscreteHazard": "A discrete-time hazard model",
-}
-"""What models are called in a sentence."""
+"""What a methods section cites for each mechanism: every name of `MechanismName` has an entry."""
 
 
 def methods_text(result: "Result") -> str:
@@ -105,7 +116,9 @@ def methods_text(result: "Result") -> str:
 
 def references_of(result: "Result") -> tuple[str, ...]:
     """Return what the paragraph rests on, each once."""
+    loss = result.facts.loss
     found = [_HAZARDS] if result.facts.hazard is not None else []
+    found += [REGRESSIONS[loss][1]] if loss is not None and REGRESSIONS[loss][1] else []
     if result.guarantee is not None:
         releases = [each for whole in (result.count, result.release) if whole is not None for each in answers_in(whole)]
         found.append(_PRIVACY)
@@ -116,13 +129,14 @@ def references_of(result: "Result") -> tuple[str, ...]:
 
 
 def _model(facts: ModelFacts) -> str:
-    if facts.hazard is None:
-        return f"{FAMILIES.get(facts.model, facts.model)} was fitted with the formula {facts.formula}."
     hazard = facts.hazard
+    if hazard is None:
+        what = f"The {facts.family} distribution" if facts.loss is None else REGRESSIONS[facts.loss][0]
+        return f"{what} was fitted with the formula {facts.formula}."
     unit = f" {hazard.unit_of_time}" if hazard.unit_of_time else ""
     causes = f", cause-specific for {', '.join(hazard.causes)}" if len(hazard.causes) > 1 else ""
     return (
-        f"{FAMILIES.get(facts.model, facts.model)} with the {hazard.link} link, {hazard.grid.intervals} intervals up "
+        f"A discrete-time hazard model with the {hazard.link} link, {hazard.grid.intervals} intervals up "
         f"to {hazard.grid.horizon:.6g}{unit} and a baseline of {len(hazard.baseline_names)} coefficients{causes} was "
         f"fitted with the formula {facts.formula}; coefficients of covariates are {LINKS[hazard.link].scale}."
     )

@@ -3,8 +3,11 @@
 from dataclasses import replace
 from fractions import Fraction
 
+import pytest
+
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.losses import MEANS, REGRESSIONS
 from hdpstats.privacy.budget import MechanismName
 from hdpstats.results.reporting import SOURCES, methods_text, references_of
 from tests.unit.results.conftest import make_hazard
@@ -52,8 +55,41 @@ def test_a_hazard_model_says_its_link_and_intervals():
     assert "log hazard ratios" in text
 
 
-def test_sources_are_of_mechanisms():
-    assert set(SOURCES) <= set(MechanismName)
+def test_every_mechanism_has_sources_and_every_loss_a_name():
+    assert set(SOURCES) == set(MechanismName)
+    assert all(source.endswith(".") for sources in SOURCES.values() for source in sources)
+    assert all(SOURCES.values())
+    assert REGRESSIONS.keys() == MEANS.keys()
+    assert all(words[0].isupper() for words, _ in REGRESSIONS.values())
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "source"),
+    [
+        (lambda data: hdpf.poisson("nodes ~ age", data), "Poisson regression was fitted", None),
+        (
+            lambda data: hdpf.linear("nodes ~ age", data, loss=hdp.losses.Huber(5.0)),
+            "Robust linear regression",
+            "Huber PJ",
+        ),
+        (lambda data: hdpf.multinomial("size ~ age", data), "Multinomial logistic regression was", None),
+        (
+            lambda data: hdpf.distribution("nodes ~ 1", data, family="normal"),
+            "The normal distribution was fitted",
+            "Chen W-N",
+        ),
+    ],
+)
+def test_other_models_are_named_too(model, words, source):
+    schema = hdp.Schema(
+        age=hdp.Continuous(20, 90, complete=True),
+        nodes=hdp.Continuous(0, 50, complete=True),
+        size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+    )
+    study = hdp.Study(private=hdp.datasets.load_rotterdam(), schema=schema, budget=hdp.Budget(epsilon=1))
+    found = model(study).fit(epsilon=1).methods_text()
+    assert words in found
+    assert source is None or source in found
 
 
 def test_what_standard_errors_rest_on_and_who_was_left_out_are_said():
