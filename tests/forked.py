@@ -37,11 +37,14 @@ IMPORTED = (
     "hdpstats.formula.api",
     "hdpstats.cli",
     "hdpstats.jupyter",
+    "pyarrow.dataset",
     "pyarrow.parquet",
+    "sqlalchemy.dialects.sqlite",
     "matplotlib",
     "ipykernel.kernelapp",
     "ipykernel.zmqshell",
     "fastapi",
+    "hdpstats.custodian",
 )
 """What the server imports, apart from what tests need on their own."""
 
