@@ -30,14 +30,16 @@ class Stream:
 
     def read(self, count):
         """Return the next bytes."""
-        end = self._place + count
-        while end > len(self._ready):
+        start = self._place
+        self._place = end = start + count
+        if end <= len(self._ready):
+            return self._ready[start:end]
+        self._ready = self._ready[start:]
+        while count > len(self._ready):
             block = hashlib.shake_256(self._key + b"block" + self._blocks.to_bytes(8, "big")).digest(BLOCK)
-            self._ready, self._blocks = self._ready[self._place :] + block, self._blocks + 1
-            self._place, end = 0, count
-        found = self._ready[self._place : end]
-        self._place = end
-        return found
+            self._ready, self._blocks = self._ready + block, self._blocks + 1
+        self._place = count
+        return self._ready[:count]
 
     def child(self):
         """Return the next stream that is derived from this one; its bytes are none of this one's."""
@@ -56,7 +58,8 @@ class Source:
 
     def __init__(self, seed):
         self.seed = seed
-        self._process = os.getpid()
+        self._forked = False
+        os.register_at_fork(after_in_child=self._leave)
         self._tester = threading.get_ident()
         self._own = threading.local()
         self._born = weakref.WeakKeyDictionary()
@@ -67,9 +70,15 @@ class Source:
     def _stream(self, name):
         return Stream(hashlib.sha256(f"{self.seed}\0{name}".encode("utf-8", "surrogatepass")).digest())
 
+    def _leave(self):
+        self._forked = True
+
     def __call__(self, count):
         """Return bytes for the thread that asks."""
-        return os.urandom(count) if os.getpid() != self._process else self.current().read(count)
+        if self._forked:
+            return os.urandom(count)
+        stream = self._stack[-1] if threading.get_ident() == self._tester else self.current()
+        return stream.read(count)
 
     def current(self):
         """Return the stream of the thread that asks."""
@@ -103,7 +112,7 @@ class Source:
         self.replaced, start = module.system_bytes, threading.Thread.start
 
         def starting(thread):
-            if os.getpid() == self._process:
+            if not self._forked:
                 self._born[thread] = self.current().child()
             start(thread)
 

@@ -62,12 +62,12 @@ class AccountReader(ABC):
     @property
     def relation(self) -> str:
         """The neighbouring relation under which costs are counted."""
-        return self._account().relation
+        return self._opened().relation
 
     @property
     def unit(self) -> str | None:
         """The column that names the person, ``None`` where every row is a person."""
-        return self._account().unit
+        return self._opened().unit
 
     @property
     def budget(self) -> Budget:
@@ -82,7 +82,7 @@ class AccountReader(ABC):
     @property
     def floor(self) -> Floor:
         """The least that one release is charged."""
-        return self._chain.account(self._dataset).floor
+        return self._opened().floor
 
     def charged(self, cost: Spend) -> Spend:
         """Return what a release of some cost is charged: rounded up, and at least the floor.
@@ -159,6 +159,10 @@ class AccountReader(ABC):
 
     def _account(self) -> Account:
         return self._latest().account(self._dataset)
+
+    def _opened(self) -> Account:
+        """Return the account as it was last read: for its terms, which never change."""
+        return self._chain.account(self._dataset)
 
     def _read(self, work: Callable[[Transaction], T]) -> T:
         """Return what is found in one state of the ledger, its chain continued."""

@@ -141,7 +141,7 @@ class Ledger(AccountReader):
         self._chain = self._store.read(read_chain)
         if self._dataset not in self._chain.names:
             self._write(lambda opening: opening.open_account(account, same, floor is not None))
-        check_terms(self._account(), account, floor_asked=floor is not None)
+        check_terms(self._opened(), account, floor_asked=floor is not None)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:
             raise LedgerError(

@@ -28,6 +28,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Connection,
+    Dialect,
     Engine,
     ForeignKey,
     ForeignKeyConstraint,
@@ -48,6 +49,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.schema import CreateTable
 
 from hdpstats._base.errors import LedgerError
 from hdpstats.ledger.location import check_place, file_of, in_memory, locate, shown
@@ -131,6 +133,15 @@ class _Compiled(dict[tuple[Any, ...], Any]):
 
 
 _COMPILED = _Compiled()
+_DEFINITIONS: dict[str, list[str]] = {}
+
+
+def _definitions(dialect: Dialect) -> list[str]:
+    """Return the statements that create the tables, which are compiled once for each kind of database."""
+    if dialect.name not in _DEFINITIONS:
+        tables = METADATA.sorted_tables
+        _DEFINITIONS[dialect.name] = [str(CreateTable(table).compile(dialect=dialect)) for table in tables]
+    return _DEFINITIONS[dialect.name]
 
 
 def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
@@ -292,7 +303,8 @@ class Store:
                 raise self._foreign("an unknown one")
             if tables or not self._create:
                 raise LedgerError(f"{self.place} is a database but no ledger; name a ledger or a new file")
-            METADATA.create_all(connection, checkfirst=False)
+            for definition in _definitions(connection.dialect):
+                connection.exec_driver_sql(definition)
             connection.execute(insert(LEDGER).values(format=FORMAT))
             return
         formats = connection.execute(select(LEDGER.c.format)).scalars().all()
