@@ -1,5 +1,6 @@
 """Properties of formulas: reading is total and harmless, algebra is Wilkinson's, bounds hold, rows do not mix."""
 
+import functools
 import sys
 import warnings
 from contextlib import contextmanager
@@ -50,12 +51,16 @@ def _record(event, arguments):
         _watch["seen"].append(event)
 
 
-sys.addaudithook(_record)
+@functools.cache
+def _install():
+    """Install the hook, once and not before it is needed: it cannot be removed, and slows all later tests down."""
+    sys.addaudithook(_record)
 
 
 @contextmanager
 def nothing_happens():
     """Fail if the block opens a file, imports a module, runs code or starts a process; warnings are errors."""
+    _install()
     _watch.update(on=True, seen=[])
     try:
         with warnings.catch_warnings():
