@@ -5,6 +5,7 @@ from abc import ABC
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final, Self, final
 
 import numpy as np
@@ -172,6 +173,12 @@ def recommended(spec: ModelSpec, request: FitRequest) -> MechanismOptions:
         return ObjectivePerturbation()
     people = {name: site.records for name, site in spec.study.sites.items()}
     return predict(spec, request, people).mechanism
+
+
+def fit_of(spec: ModelSpec, request: FitRequest) -> Callable[[], Result]:
+    """Return what fits a model as asked, by the mechanism that is named or recommended."""
+    chosen = request.mechanism or recommended(spec, request)
+    return partial(methods_of(spec).of(chosen).fit, spec, chosen, request)
 
 
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
@@ -363,13 +370,8 @@ class Model(ABC):
             raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
         request.check(sites)
         warn_of_nan(spec.public_only)
-
-        def fitted(asked: ModelSpec) -> Result:
-            chosen = request.mechanism or recommended(asked, request)
-            return methods_of(asked).of(chosen).fit(asked, chosen, request)
-
-        recorded = recorded_fit(spec, request, fitted, reuse=truth(reuse, name="reuse"))
-        return fitted(spec) if recorded is None else recorded
+        recorded = recorded_fit(spec, request, fit_of, reuse=truth(reuse, name="reuse"))
+        return fit_of(spec, request)() if recorded is None else recorded
 
     def fit_public(self) -> Result:
         """Return the ordinary fit to the public rows alone: no noise, no penalty, no cost.

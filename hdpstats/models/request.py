@@ -128,10 +128,10 @@ def people_of(study: Study, n: object) -> int:
     return study.records
 
 
-Fit = Callable[[ModelSpec], Result]
+FitOf = Callable[[ModelSpec, FitRequest], Callable[[], Result]]
 
 
-def recorded_fit(spec: ModelSpec, request: FitRequest, fit: Fit, *, reuse: bool) -> Result | None:
+def recorded_fit(spec: ModelSpec, request: FitRequest, fit_of: FitOf, *, reuse: bool) -> Result | None:
     """Return a fit from what is recorded already; None where the fit at hand is to be asked for.
 
     Parameters
@@ -140,8 +140,8 @@ def recorded_fit(spec: ModelSpec, request: FitRequest, fit: Fit, *, reuse: bool)
         The model at hand.
     request : FitRequest
         What it is asked for.
-    fit : callable
-        Fit a model as asked.
+    fit_of : callable
+        Returns what fits a model as asked.
     reuse : bool
         Whether an earlier release of the same columns is wanted.
 
@@ -156,13 +156,13 @@ def recorded_fit(spec: ModelSpec, request: FitRequest, fit: Fit, *, reuse: bool)
         study = spec.study.having(sites)
         others = list(_others(spec, formulas))
         if others or reuse:
-            own = _answered(spec.asking(spec.columns, study), sites, fit, whole=True)
+            own = _answered(fit_of, spec.asking(spec.columns, study), request, sites, whole=True)
             if own is not None:
                 return own
             if not reuse and any(site.begun for site in sites.values()):
                 return None
         for formula, columns in others:
-            found = _answered(spec.asking(columns, study), sites, fit, whole=False)
+            found = _answered(fit_of, spec.asking(columns, study), request, sites, whole=False)
             if found is None:
                 continue
             if reuse:
@@ -196,12 +196,14 @@ def _others(spec: LossSpec, formulas: tuple[str, ...]) -> Iterator[tuple[str, Ca
             yield formula, columns
 
 
-def _answered(spec: LossSpec, sites: dict[str, RecordedSite], fit: Fit, *, whole: bool) -> Result | None:
+def _answered(
+    fit_of: FitOf, spec: LossSpec, request: FitRequest, sites: dict[str, RecordedSite], *, whole: bool
+) -> Result | None:
     """Return a fit whose answers are recorded; None without one. ``whole``: all sites must have answered."""
     for site in sites.values():
         site.forget()
     try:
-        found = fit(spec)
+        found = fit_of(spec, request)()
     except HdpError:
         return None
     return None if whole and any(site.lacked for site in sites.values()) else found
