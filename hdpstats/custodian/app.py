@@ -55,7 +55,7 @@ def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock())
         ("GET", "/v1/facts", service.show_facts),
         ("GET", "/v1/dummy", service.invent),
         ("PUT", "/v1/public", service.take_public),
-        ("POST", "/v1/cost", service.price),
+        ("POST", "/v1/cost", service.cost),
         ("POST", "/v1/answer", service.answer),
         ("POST", "/v1/recorded", service.show_recorded),
         ("GET", "/v1/ledger", service.show_share),
@@ -145,7 +145,7 @@ class Service:
         journal.write(analyst=analyst, endpoint="public", sha256=sha256)
         return _json({"sha256": sha256})
 
-    async def price(self, request: Request) -> Response:
+    async def cost(self, request: Request) -> Response:
         """Say what a query would cost."""
         text, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
 

@@ -223,7 +223,7 @@ class Predictions:
 T = TypeVar("T")
 
 READING_EACH = 2
-"""Threads of one analyst that do not compute answers: prices, invented rows, his part of the ledger."""
+"""Threads of one analyst that do not compute answers: costs, invented rows, his part of the ledger."""
 
 READING = 8
 """Such threads of all together."""

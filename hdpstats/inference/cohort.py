@@ -253,8 +253,8 @@ class RakedInformation(OverPublicPeople):
 
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the same of the moments averaged over what is known of the averages."""
-        bent = [self.public.raked_hessian_change(theta, steps, people=each) for each in self.averaged]
-        return np.asarray(self.records * np.concatenate(bent).mean(axis=0))
+        changes = [self.public.raked_hessian_change(theta, steps, people=each) for each in self.averaged]
+        return np.asarray(self.records * np.concatenate(changes).mean(axis=0))
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
         """Return moments under weightings of the public rows and draws of the averages."""

@@ -15,8 +15,8 @@ proportion to their numbers of records, though noise has a variance that falls w
 estimate would be correlated with that estimate, and its weight with its error. With the public fit ``u`` is pooled as
 one site's estimate is (`hdpstats.inference.pooling`).
 
-**Bias.** Scores bend. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j + \tfrac12
-E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias
+**Bias.** Scores are not linear. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j +
+\tfrac12 E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias
 
 .. math:: -\tfrac12 H_j^{-1} s''[C_j], \qquad
           C_j = (H_j + \Lambda)^{-1} \{J_j + N_j + \Lambda^2 \Delta \Delta'\} (H_j + \Lambda)^{-1}, \quad

@@ -48,7 +48,7 @@ class Information(ABC):
 
     @property
     def canonical(self) -> bool:
-        """Whether moments at other coefficients tell how the expected score bends."""
+        """Whether moments at other coefficients tell how scores change."""
         return False
 
     @property
@@ -277,8 +277,8 @@ class OnMinimiser(ScoreNoise):
 
     def covariance(self, H: FloatArray) -> FloatArray:
         """Return ``(H + Lambda) V (H + Lambda)``."""
-        bent = H + self.ridge * np.eye(H.shape[-1])
-        return np.asarray(bent @ np.diag(self.distribution.variance) @ bent)
+        penalised = H + self.ridge * np.eye(H.shape[-1])
+        return np.asarray(penalised @ np.diag(self.distribution.variance) @ penalised)
 
     def draw(self, rng: draws.Generator, H: FloatArray, *, each: int = 1) -> FloatArray:
         """Return ``-(H + Lambda) v``."""

@@ -371,10 +371,10 @@ class Loss(LossOption):
         if self.curvature is None:
             return
         width = float(eta[1, 0] - eta[0, 0])
-        bent = self._called("curvature", self.curvature, 0.5 * (eta[1:] + eta[:-1]), y)
-        outside = (bent < -SLACK * self.smoothness) | (bent > self.smoothness * (1.0 + SLACK))
+        curvature = self._called("curvature", self.curvature, 0.5 * (eta[1:] + eta[:-1]), y)
+        outside = (curvature < -SLACK * self.smoothness) | (curvature > self.smoothness * (1.0 + SLACK))
         self._check_none(outside, "curvature", f"is not within 0 and smoothness = {self.smoothness:g}", eta, y)
-        off = np.abs(bent * width - np.diff(scores, axis=0)) > 0.05 * self.smoothness * width
+        off = np.abs(curvature * width - np.diff(scores, axis=0)) > 0.05 * self.smoothness * width
         if off.mean() > 0.05:
             self._check_none(off, "curvature", "is not the derivative of score", eta, y)
 

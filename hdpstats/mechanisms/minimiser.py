@@ -143,7 +143,7 @@ def too_much(condition: float, steps: int | None) -> MechanismError:
         else f"the private minimum may take {steps} steps, more than {MOST_STEPS}"
     )
     return MechanismError(
-        f"{what}: the losses can bend the objective {condition:.2g} times as much as the ridge does; use a larger "
+        f"{what}: the curvature of the losses may be {condition:.2g} times that of the ridge; use a larger "
         "ridge, public rows or a smaller row_norm, a smaller n_max, or declare narrower offsets and weights"
     )
 

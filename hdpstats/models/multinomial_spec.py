@@ -16,7 +16,7 @@ from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
-from hdpstats.mechanisms.perturbation.request import MultinomialPrice, Recommended, choose
+from hdpstats.mechanisms.perturbation.request import MultinomialCost, Recommended, choose
 from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.models.model_spec import (
     FIXED,
@@ -118,14 +118,14 @@ class MultinomialSpec(LossSpec):
 
     def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
         """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
-        price = MultinomialPrice(
+        cost = MultinomialCost(
             others=self.others,
             epsilon=float(epsilon * (1 - share - SMOOTHING_SHARE)),
             persons=self.study.relation.persons_changed,
             largest_weight=self.largest_weight,
         )
         return choose(
-            price, self.public, model_at=self.model_at, box=self.asked.design.box(self.row_norm), records=records
+            cost, self.public, model_at=self.model_at, box=self.asked.design.box(self.row_norm), records=records
         )
 
     def person_loss(self, model: QueryModel) -> PersonLoss:

@@ -21,7 +21,7 @@ from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
-from hdpstats.mechanisms.perturbation.request import Recommended, RegressionPrice, choose
+from hdpstats.mechanisms.perturbation.request import Recommended, RegressionCost, choose
 from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.models.model_spec import (
     FIXED,
@@ -246,14 +246,14 @@ class RegressionSpec(LossSpec):
                 "leave it out: they come from public rows with the outcome",
                 available=("objective", "output", "exponential"),
             )
-        price = RegressionPrice(
+        cost = RegressionCost(
             loss=self.loss,
             epsilon=float(epsilon * (1 - share - SMOOTHING_SHARE)),
             persons=self.study.relation.persons_changed,
             largest_weight=self.largest_weight,
         )
         return choose(
-            price, self.public, model_at=self.model_at, box=self.asked.design.box(self.row_norm), records=records
+            cost, self.public, model_at=self.model_at, box=self.asked.design.box(self.row_norm), records=records
         )
 
     def person_loss(self, model: QueryModel) -> PersonLoss:

@@ -238,14 +238,14 @@ class PrivacyEvent:
         return Spend(Fraction(0), mu_squared=self.mu_squared, asked=Budget(self.epsilon, self.delta))
 
     @property
-    def price(self) -> str:
+    def amount(self) -> str:
         """What the event costs, in words: 'mu = 0.236704', 'epsilon = 0.85', 'epsilon = 1, delta = 1e-06'."""
         if self.mu_squared:
             return f"mu = {math.sqrt(self.mu_squared):.6g}"
         return f"epsilon = {decimal(self.epsilon)}" + (f", delta = {decimal(self.delta)}" if self.delta else "")
 
     def __str__(self) -> str:
-        return f"{self.ran.words}, {self.price}"
+        return f"{self.ran.words}, {self.amount}"
 
 
 @final

@@ -146,9 +146,9 @@ def hazard_noise(bounds: HazardBounds, *, epsilon: Fraction, curvature: Fraction
     MechanismError
         When the ridge is so small that the determinant alone exceeds epsilon.
     """
-    target, bent = float(epsilon) * DOWN, float(curvature) / DOWN
+    target, largest = float(epsilon) * DOWN, float(curvature) / DOWN
     low, high = 0.0, target / bounds.gradient_bound
-    if hazard_loss(bounds, noise=low, curvature=bent, relation=relation) > target:
+    if hazard_loss(bounds, noise=low, curvature=largest, relation=relation) > target:
         raise MechanismError(
             f"the ridge is too small for epsilon = {float(epsilon):g}: its determinant alone costs more; use a larger "
             "ridge",
@@ -156,7 +156,7 @@ def hazard_noise(bounds: HazardBounds, *, epsilon: Fraction, curvature: Fraction
         )
     for _ in range(60):
         middle = 0.5 * (low + high)
-        fits = hazard_loss(bounds, noise=middle, curvature=bent, relation=relation) <= target
+        fits = hazard_loss(bounds, noise=middle, curvature=largest, relation=relation) <= target
         low, high = (middle, high) if fits else (low, middle)
     return Fraction(low * DOWN)
 
@@ -165,8 +165,8 @@ def _largest(bounds: HazardBounds, *, noise: float, curvature: float) -> float:
     """Return an upper bound on ``sup F``."""
     if bounds.smoothness is not None:
         return noise * bounds.gradient_bound + curvature * bounds.trace
-    gradient, bent = _coefficients(bounds)
-    return float(np.max(noise * gradient + curvature * bent)) / DOWN
+    gradient, hessian = _coefficients(bounds)
+    return float(np.max(noise * gradient + curvature * hessian)) / DOWN
 
 
 @lru_cache(maxsize=8)

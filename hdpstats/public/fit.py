@@ -146,10 +146,10 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         curvature, square = self._typical(theta)
         X, weight, levelled = self.X, self.weights * self.mallows, self._levelled
-        bend, meat = weight * curvature, weight**2 * square
+        curvatures, meat = weight * curvature, weight**2 * square
         if row_weights is not None:
-            return averaged_squares(X, row_weights * bend, row_weights * meat, records=records, levelled=levelled)
-        H, J = (X.T @ (each[:, None] * X) for each in (bend, meat))
+            return averaged_squares(X, row_weights * curvatures, row_weights * meat, records=records, levelled=levelled)
+        H, J = (X.T @ (each[:, None] * X) for each in (curvatures, meat))
         return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
 
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
@@ -157,8 +157,8 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         curvature, square = self._typical(self.centre)
         lengths = np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
         weight = self.weights * np.array([mallows_weights(lengths, each) for each in geometries])
-        bend, meat = weight * curvature / self.people, weight**2 * square / self.people
-        return averaged_squares(self.X, bend, meat, records=records, levelled=self._levelled)
+        curvatures, meat = weight * curvature / self.people, weight**2 * square / self.people
+        return averaged_squares(self.X, curvatures, meat, records=records, levelled=self._levelled)
 
     @property
     def _levelled(self) -> tuple[slice, ...]:
@@ -354,5 +354,5 @@ def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) ->
 def _sandwich(rows: LinearObjective, bread: LinearObjective, *, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the Hessian of the rows' losses and the sum of their squared scores at coefficients (D, D)."""
     X, eta = rows.X, rows.predictor(theta)
-    bent, steep = rows.weights * bread.loss.curvature(eta, rows.y), rows.weights * rows.loss.score(eta, rows.y)
-    return X.T @ (bent[:, None] * X), X.T @ ((steep**2)[:, None] * X)
+    curvatures, scores = rows.weights * bread.loss.curvature(eta, rows.y), rows.weights * rows.loss.score(eta, rows.y)
+    return X.T @ (curvatures[:, None] * X), X.T @ ((scores**2)[:, None] * X)

@@ -167,12 +167,12 @@ class HazardSide(RakeableSide):
         i, j = np.triu_indices(D)
         H, J = np.zeros((self.people, len(i))), np.zeros((self.people, len(i)))
         for part, intervals, of_causes in self._cells(theta):
-            bend = np.zeros((part.stop - part.start, D, D))
-            meat = np.zeros_like(bend)
+            hessians = np.zeros((part.stop - part.start, D, D))
+            meat = np.zeros_like(hessians)
             for cause, (curvature, square) in enumerate(of_causes):
-                spells.add_outer(bend, curvature, part, intervals, cause)
+                spells.add_outer(hessians, curvature, part, intervals, cause)
                 spells.add_outer(meat, square, part, intervals, cause)
-            np.add.at(H, self.rows.person[part], bend[:, i, j])
+            np.add.at(H, self.rows.person[part], hessians[:, i, j])
             np.add.at(J, self.rows.person[part], meat[:, i, j])
         return H, J
 

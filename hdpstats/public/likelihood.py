@@ -169,8 +169,8 @@ def classical_fit(rows: LinearObjective, *, terms: tuple[str, ...]) -> Estimate:
         return estimate
     kept = np.isfinite(estimate.values)
     found = rows.X[:, kept] @ estimate.values[kept] + rows.offset
-    bent, steep = rows.weights * loss.curvature(found, y), rows.weights * loss.score(found, y)
-    return _estimate(rows.X, kept, estimate.values[kept], bent=bent, steep=steep, terms=terms)
+    curvatures, scores = rows.weights * loss.curvature(found, y), rows.weights * loss.score(found, y)
+    return _estimate(rows.X, kept, estimate.values[kept], curvatures=curvatures, scores=scores, terms=terms)
 
 
 def _least_squares(rows: LinearObjective, *, terms: tuple[str, ...]) -> Estimate:
@@ -212,17 +212,23 @@ def _quantile(rows: LinearObjective, q: float, *, terms: tuple[str, ...]) -> Est
     values = -np.asarray(found.eqlin.marginals, dtype=np.float64) / size
     residual = target - columns @ values
     wide = window(scale_of(residual), len(target))
-    bent = weights * (np.abs(residual) <= wide) / (2.0 * wide)
-    return _estimate(rows.X, kept, values, bent=bent, steep=weights * ((residual < 0.0) - q), terms=terms)
+    curvatures = weights * (np.abs(residual) <= wide) / (2.0 * wide)
+    return _estimate(rows.X, kept, values, curvatures=curvatures, scores=weights * ((residual < 0.0) - q), terms=terms)
 
 
 def _estimate(
-    X: FloatArray, kept: BoolArray, values: FloatArray, *, bent: FloatArray, steep: FloatArray, terms: tuple[str, ...]
+    X: FloatArray,
+    kept: BoolArray,
+    values: FloatArray,
+    *,
+    curvatures: FloatArray,
+    scores: FloatArray,
+    terms: tuple[str, ...],
 ) -> Estimate:
     """Return an estimate with the sandwich of rows with curvatures and scores (n,)."""
     columns, (n, p) = X[:, kept], (len(X), len(values))
-    inverse = np.linalg.pinv(columns.T @ (bent[:, None] * columns))
-    meat = columns.T @ ((steep**2)[:, None] * columns)
+    inverse = np.linalg.pinv(columns.T @ (curvatures[:, None] * columns))
+    meat = columns.T @ ((scores**2)[:, None] * columns)
     return spread(kept, values, inverse @ meat @ inverse * (n / max(n - p, 1)), terms=terms)
 
 

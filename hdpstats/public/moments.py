@@ -51,7 +51,7 @@ class PublicSide(ABC):
 
     @property
     def canonical(self) -> bool:
-        """Whether curvature does not depend on outcomes: then `moments` elsewhere show how the expected score bends."""
+        """Whether curvature does not depend on outcomes: then `moments` elsewhere tell how scores change."""
         return False
 
     @property
@@ -328,18 +328,18 @@ def averaged(
 
 
 def averaged_squares(
-    X: FloatArray, bend: FloatArray, meat: FloatArray, *, records: float, levelled: tuple[slice, ...]
+    X: FloatArray, curvatures: FloatArray, meat: FloatArray, *, records: float, levelled: tuple[slice, ...]
 ) -> Moments:
     """Return ``records`` times sums over rows ``X`` (n, D) of ``x x'``, times weights (B, n) for ``H`` and ``J``.
 
     They are shrunk as `averaged` does.
     """
     i, j = np.triu_indices(X.shape[1])
-    H, J = np.zeros((2, len(bend), len(i)))
+    H, J = np.zeros((2, len(curvatures), len(i)))
     for part in (slice(start, start + ROWS) for start in range(0, len(X), ROWS)):
         columns = np.ascontiguousarray(X[part].T)
         products = (columns[i] * columns[j]).T
-        H += bend[:, part] @ products
+        H += curvatures[:, part] @ products
         J += meat[:, part] @ products
     found = (records * _shrunk(_symmetric(each), rows=len(X), levelled=levelled) for each in (H, J))
     return Moments(H=next(found), J=next(found))

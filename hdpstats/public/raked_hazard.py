@@ -159,9 +159,9 @@ def _set_cells(
     k: FloatArray,
     links: FloatArray,
     at_risk: FloatArray,
-    of_bend: FloatArray,
+    of_curvatures: FloatArray,
     of_square: FloatArray,
-    bend: FloatArray,
+    curvatures: FloatArray,
     square: FloatArray,
     alive: FloatArray,
 ) -> None:
@@ -174,7 +174,7 @@ def _set_cells(
         c, e = h * u * root, psi[i] * root
         curved = survived[i] * c * below + hazard[i] * e * (u * u * below + rest[i])
         squared = survived[i] * c * c + hazard[i] * e * e
-        bend[i] = of_bend[i] * at_risk[i] * curved if at_risk[i] > 0.0 else 0.0
+        curvatures[i] = of_curvatures[i] * at_risk[i] * curved if at_risk[i] > 0.0 else 0.0
         square[i] = of_square[i] * at_risk[i] * squared if at_risk[i] > 0.0 else 0.0
         alive[i] *= max(survived[i], LEAST_SURVIVAL)
 
@@ -206,7 +206,7 @@ def _add_cells(
         for start in range(0, n, LANES):
             end = min(start + LANES, n)
             scale = scales[: end - start]
-            of_bend, of_square = weights[0, b, start:end], weights[1, b, start:end]
+            of_curvatures, of_square = weights[0, b, start:end], weights[1, b, start:end]
             alive[:], caps[:] = 1.0, 0.0
             for s in range(q):
                 for cause in range(causes):
@@ -220,8 +220,8 @@ def _add_cells(
                         _set_cumulative(E_s * G_s, scale, links)
                     else:
                         _set_odds(E_s * G_s, scale, links)
-                    bend, square = cells[cause, 0, s], cells[cause, 1, s]
-                    _set_cells(E_s, G_s, w, k, links, at_risk, of_bend, of_square, bend, square, alive)
+                    curvatures, square = cells[cause, 0, s], cells[cause, 1, s]
+                    _set_cells(E_s, G_s, w, k, links, at_risk, of_curvatures, of_square, curvatures, square, alive)
             for cause in range(causes):
                 for which in range(2):
                     own = cells[cause, which]
@@ -320,9 +320,9 @@ def _plain_sums(
         hazard, cells = on.loss.hazard(eta), on.loss.cells(eta, log_caps)
         caps += np.exp(log_caps).reshape(shape)
         lost -= np.log1p(-np.minimum(hazard, ALMOST)).reshape(shape)
-        bend = (1.0 - hazard) * cells.survived_curvature + hazard * cells.event_curvature
+        curvatures = (1.0 - hazard) * cells.survived_curvature + hazard * cells.event_curvature
         square = (1.0 - hazard) * cells.survived**2 + hazard * cells.event**2
-        terms.append((bend.reshape(shape), square.reshape(shape)))
+        terms.append((curvatures.reshape(shape), square.reshape(shape)))
     survived = np.exp(lost - np.cumsum(lost, axis=2))
     at_risk = survived * (np.cumsum(caps, axis=2) <= on.total)
     at_risk *= reached.without_censoring(np.einsum("bn,bns->bs", share, survived))[:, None, :]
@@ -332,7 +332,7 @@ def _plain_sums(
         cells = by[:, :, None] * at_risk * cells
         return _Sums(intervals=cells.sum(axis=1), people=np.swapaxes(cells @ A, 1, 2))
 
-    return [(added(bend, counted[0]), added(square, counted[1])) for bend, square in terms]
+    return [(added(curvatures, counted[0]), added(square, counted[1])) for curvatures, square in terms]
 
 
 class _Rounded(NamedTuple):

@@ -146,7 +146,7 @@ class CurveTables(ABC):
         """Return the mean time without an event up to a time: the area under the curve.
 
         Of private people the logarithm of survival is taken as linear within intervals, which the error does not count:
-        ask for more ends where a curve bends.
+        ask for more ends where a curve is not straight.
 
         Parameters
         ----------

@@ -351,11 +351,11 @@ def _slope(at: "_Rows", j: int, *, method: str) -> tuple[float, FloatArray]:
     X, w, beta, mean = at.X, at.weights, at.beta, at.mean
     eta = X @ beta + at.offset
     first = partial(slope, mean)
-    level, rise, bend = mean(eta), first(eta), slope(first, eta)
+    level, rise, second = mean(eta), first(eta), slope(first, eta)
     scale = X[:, j] if method.endswith("ex") else np.ones(len(X))
-    outer, inner = scale * rise, scale * bend
+    outer, inner = scale * rise, scale * second
     if method.startswith("ey"):
-        outer, inner = outer / level, scale * (bend / level - (rise / level) ** 2)
+        outer, inner = outer / level, scale * (second / level - (rise / level) ** 2)
     gradient = beta[j] * ((w * inner) @ X)
     gradient[j] += w @ outer
     return float(beta[j] * (w @ outer)), np.asarray(gradient)

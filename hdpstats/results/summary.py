@@ -140,7 +140,7 @@ def guarantee_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple
         ("Relation:", f"{guarantee.relation.value}: {guarantee.neighbours}"),
         ("Protected unit:", guarantee.protected),
     ]
-    events = Counter(f"{event.price}: {event.ran.words}" for each in releases for event in each.events)
+    events = Counter(f"{event.amount}: {event.ran.words}" for each in releases for event in each.events)
     texts = list(events.elements()) if guarantee.sites == 1 else [_times(text, k) for text, k in events.items()]
     rows += [("Mechanisms:" if k == 0 else "", text) for k, text in enumerate(texts)]
     places = [(each.entry, total(each.events)) for each in releases if each.entry is not None]

@@ -227,8 +227,8 @@ class LinearObjective(SumObjective):
 
         def of_piece(piece: slice) -> IntArray:
             curvature = self.loss.curvature(row_products(self.X, theta, piece) + self.offset[piece], self.y[piece])
-            bent = np.clip(curvature, 0.0, steepest) * self.weights[piece]
-            return curvature_sum(self.X, bent, piece, bits=bits)
+            weighted = np.clip(curvature, 0.0, steepest) * self.weights[piece]
+            return curvature_sum(self.X, weighted, piece, bits=bits)
 
         return added_over_pieces(rows, of_piece)
 

@@ -236,8 +236,8 @@ class MultinomialObjective(SumObjective):
         whole = np.diag(self.ridge)
         for a in range(self.others):
             for b in range(a, self.others):
-                bent = self.weights * p[:, a] * ((a == b) - p[:, b])
-                block = (self.X.T * bent) @ self.X
+                weighted = self.weights * p[:, a] * ((a == b) - p[:, b])
+                block = (self.X.T * weighted) @ self.X
                 whole[a * D : (a + 1) * D, b * D : (b + 1) * D] += block
                 if a != b:
                     whole[b * D : (b + 1) * D, a * D : (a + 1) * D] += block

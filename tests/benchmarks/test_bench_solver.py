@@ -1,4 +1,4 @@
-"""What the compiled loops buy, and a whole minimisation."""
+"""What the compiled loops save, and a whole minimisation."""
 
 import numpy as np
 import pytest

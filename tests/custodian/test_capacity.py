@@ -40,9 +40,9 @@ def test_prices_and_tables_need_no_computing_slot():
     async def main():
         capacity = Capacity(Limits(computing=1, computing_each=1), ["ann"])
         async with capacity.computing("ann"):
-            return await capacity.read("ann", lambda: "price"), await capacity.parse("ann", lambda: "table")
+            return await capacity.read("ann", lambda: "cost"), await capacity.parse("ann", lambda: "table")
 
-    assert anyio.run(main) == ("price", "table")
+    assert anyio.run(main) == ("cost", "table")
 
 
 def test_bytes_under_way_are_bounded_for_each_and_for_all():

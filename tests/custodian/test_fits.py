@@ -74,14 +74,14 @@ def test_a_fit_is_the_local_one_but_for_its_noise(site, running, model, options)
 def test_the_same_fit_again_is_free_on_another_connection_too(institution, site, running, model, options):
     replicate = next(REPLICATES)
     first = model(hdp.Study(private=site, public=PUBLIC)).fit(epsilon=1.0, replicate=replicate, **options)
-    paid = running.account().spent, len(running.account().history())
+    charged = running.account().spent, len(running.account().history())
     with institution.connect(running) as other:
         again = model(hdp.Study(private=other, public=PUBLIC)).fit(epsilon=1.0, replicate=replicate, **options)
     assert again.release == first.release
     assert "stored release of 20" in again.summary().as_text()
     assert "stored release" not in first.summary().as_text()
     pd.testing.assert_series_equal(again.params, first.params)
-    assert (running.account().spent, len(running.account().history())) == paid
+    assert (running.account().spent, len(running.account().history())) == charged
 
 
 def test_a_release_says_where_the_ledger_keeps_it(site, running):

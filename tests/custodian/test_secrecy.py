@@ -152,7 +152,7 @@ def served(institution, tmp_path, monkeypatch):
     return ask
 
 
-def test_what_breaks_behind_the_wall_stays_there(served):
+def test_what_fails_inside_the_service_is_not_told(served):
     response, log, ledger = served(Broken(f"cannot convert {PLANTED[0]!r}"))
     assert (response.status_code, response.json()) == (422, {"error": "site"})
     assert repr(PLANTED[0]) not in log

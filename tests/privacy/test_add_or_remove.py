@@ -322,9 +322,9 @@ def test_both_charges_add_up_to_what_was_offered(epsilon, share):
     known = result.released.description
     described = [] if known is None else [query.epsilon for _, query in known.queries]
     assert len(described) == (share == 0 and offered > Fraction(1, 100))
-    paid = [counted.epsilon, *described, result.query.epsilon]
-    assert sum(paid) == offered
-    assert study.ledger.spent.epsilon == sum(max(part, floor) for part in paid)
+    parts = [counted.epsilon, *described, result.query.epsilon]
+    assert sum(parts) == offered
+    assert study.ledger.spent.epsilon == sum(max(part, floor) for part in parts)
     assert sum(event.epsilon for event in result.release.events) == result.query.epsilon
     assert list(study.ledger.history()["mechanism"]) == ["count/1", *["description/1"] * len(described), "objective/1"]
     assert result.count.entry.number < result.release.entry.number
@@ -345,7 +345,7 @@ def test_a_repetition_is_free_also_where_nothing_is_left():
     assert len(study.ledger.history()) == 3
 
 
-def test_nobody_pays_for_a_number_alone():
+def test_nobody_is_charged_for_a_number_alone():
     """The budget covers the count and not the fit; or no proof covers the fit; or there is no such mechanism."""
     study = hdp.Study(
         private=people(300), public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=0.9), relation=ADD.value, n_max=500
@@ -375,7 +375,7 @@ def test_fits_of_one_epsilon_share_the_number():
     assert model.fit(epsilon=1.0, replicate=2).count.entry != first.count.entry
 
 
-def test_a_declared_number_of_people_is_used_and_none_is_bought():
+def test_a_declared_number_of_people_is_used_and_none_is_asked_for():
     study, model = long_form_of(trial(100, several=True), relation="replace_one", n_max=120)
     result = model.fit(epsilon=1.0)
     assert result.count is None

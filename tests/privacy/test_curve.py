@@ -96,7 +96,7 @@ def test_the_sensitivity_is_the_formula():
     assert claimed <= np.sqrt(1 + (n - 1) * R**4 / (4 * n**2 * ridge**2)) * 1.01
 
 
-def test_the_noise_pays_for_every_candidate():
+def test_the_noise_covers_every_candidate():
     prepared = curve.prepare(QUERY, site_facts(400))
     assert prepared.noise.rate * curve.sensitivity(QUERY, 400) * len(QUERY.candidates) == QUERY.epsilon
     single = curve.prepare(replace(QUERY, candidates=QUERY.candidates[:1]), site_facts(400))

@@ -112,7 +112,7 @@ def test_a_failure_leads_to_no_row(model, study, monkeypatch):
     assert not any(holds_secret(value) for value in reached(local, stop=[study.site]))
 
 
-def test_the_wall_keeps_nothing_of_a_computation_that_failed():
+def test_an_answer_keeps_nothing_of_a_computation_that_failed():
     rows = np.full(RECORDS, SECRET)
 
     def compute():

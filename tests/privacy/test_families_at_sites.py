@@ -132,7 +132,7 @@ def named_pair():
 
 
 @pytest.mark.usefixtures("no_noise")
-def test_named_people_at_sites_are_paid_for_twice_as_two_blocks_change():
+def test_named_people_at_sites_have_twice_the_noise_as_two_blocks_change():
     """A keyed hash that is counted once loses twice its epsilon between these neighbours."""
     frame, other = named_pair()
     found = []

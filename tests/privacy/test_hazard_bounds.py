@@ -134,7 +134,7 @@ def test_the_search_finds_a_norm_where_its_square_belongs(relation: Relation, mo
 
 
 @pytest.mark.parametrize("relation", Relation)
-def test_the_search_finds_a_determinant_that_is_not_paid_for(
+def test_the_search_finds_a_determinant_that_is_not_charged(
     relation: Relation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bounds_with(monkeypatch, leverage=0.0)
@@ -212,19 +212,19 @@ def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime:
     density = replace(density_of(at), ridge=0.0, centre=np.zeros(at.model.dimension))
     D, reach, trace = at.model.dimension, float(person_loss.euclidean_bound), float(person_loss.trace)
     theta = rng.standard_normal((400, D)) * 10.0 ** rng.uniform(-2.0, 3.0, (400, 1))
-    longest, bent = 0.0, 0.0
+    longest, largest = 0.0, 0.0
     for person in periods_of(at, pool(at, rng, size=80)):
         along = 1e3 * np.concatenate([person.rows, -person.rows])
         noise, hessian = density.parts(np.concatenate([theta, along]), person)
         longest = max(longest, float(np.max(np.linalg.norm(noise, axis=1))))
-        bent = max(bent, float(np.max(np.trace(hessian, axis1=1, axis2=2))))
+        largest = max(largest, float(np.max(np.trace(hessian, axis1=1, axis2=2))))
         assert np.max(np.linalg.norm(hessian, axis=(1, 2))) <= trace
         for ridge in (0.3, 5.0, 200.0):
             largest = float(np.max(np.linalg.slogdet(np.eye(D) + hessian / ridge)[1]))
             assert largest <= float(person_loss.jacobian(Fraction(ridge)))
         assert not len(person.rows) or np.linalg.matrix_rank(person.rows) <= person_loss.rank
     assert 0.4 * reach < longest <= reach
-    assert 0.05 * trace < bent <= trace
+    assert 0.05 * trace < largest <= trace
 
 
 def test_contrasts_measure_in_the_euclidean_norm() -> None:
@@ -241,8 +241,8 @@ def plainly(bounds: HazardBounds, *, noise: float, curvature: float, steps: int 
     x, e = np.linspace(0.0, 1.0, steps)[:, None], np.linspace(0.0, 1.0, steps)[None, :]
     C = bounds.total * x
     gradient = np.hypot(C + e, bounds.radius * (C - e))
-    bent = bounds.leverage * (C * (1.0 - x**2) + e * (1.0 - e**2))
-    return float(np.max(noise * gradient + curvature * bent))
+    largest = bounds.leverage * (C * (1.0 - x**2) + e * (1.0 - e**2))
+    return float(np.max(noise * gradient + curvature * largest))
 
 
 CONSTANTS = [(2.0, 0.5), (1.0, 3.0), (4.0, 1.0), (30.0, 0.1), (1.5, 20.0)]
@@ -293,7 +293,7 @@ def test_above_some_ridge_the_determinant_is_free(total: float, radius: float) -
     assert half == pytest.approx(free / 2.0, rel=1e-4)
 
 
-def test_losses_without_coupling_pay_for_the_whole_trace() -> None:
+def test_losses_without_coupling_are_charged_for_the_whole_trace() -> None:
     bounds = hazard_bounds(total=3.0, radius=2.0, leverage=9.0, causes=1, time_varying=False, smoothness=(0.385, 1.0))
     assert bounds.trace == pytest.approx(9.0 * (0.385 * 3.0 + 1.0))
     spent = hazard_loss(bounds, noise=0.1, curvature=0.01, relation=ADD)

@@ -83,7 +83,7 @@ def test_an_objective_of_thrice_the_size_has_thrice_the_noise(name: str, relatio
 
 @pytest.mark.parametrize("name", person_losses(None))
 @pytest.mark.parametrize("relation", Relation)
-def test_the_cell_of_the_noise_is_paid_for(name: str, relation: Relation) -> None:
+def test_the_cell_of_the_noise_is_charged(name: str, relation: Relation) -> None:
     person_loss, epsilon = person_losses(None)[name], Fraction(1)
     persons = 2 if relation is Relation.REPLACE_ONE else 1
     width = persons * person_loss.gradient_bound
@@ -218,7 +218,7 @@ def test_output_noise_covers_the_solver_on_both_sides(delta: Fraction) -> None:
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(40), Fraction(900)])
 @pytest.mark.parametrize("relation", Relation)
-def test_smoothing_s_factor_on_delta_is_paid_for(epsilon: Fraction, relation: Relation) -> None:
+def test_smoothing_s_factor_on_delta_is_charged(epsilon: Fraction, relation: Relation) -> None:
     # Around an exact minimiser that keeps delta, smoothing by e on both sides keeps exp(e / 2) delta.
     query = point(ObjectiveQuery, epsilon=epsilon, delta=Fraction(1, 10**6))
     person_loss = regression_person_loss(query.model, SCHEMA)

@@ -140,7 +140,7 @@ TOO_LARGE_OFFSETS = {"offsets", "steep caps with offsets"}
 """Offsets of 1e12 leave doubles no digits beside coefficients of 1e-9, to which so large a ridge leads."""
 
 TOO_SMALL_RIDGES = {"weights", "large radius"}
-"""Losses that bend 1e13 times as much as a ridge of 1 does."""
+"""Losses whose curvature is 1e13 times that of a ridge of 1."""
 
 
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -184,7 +184,7 @@ def test_hostile_models_are_answered_whatever_the_rows(
     ids=str,
 )
 @pytest.mark.parametrize("kind", [ObjectiveQuery, OutputQuery])
-def test_hostile_numbers_are_refused_unpaid_or_answered(
+def test_hostile_numbers_are_refused_uncharged_or_answered(
     change: dict[str, Any], kind: type[Query], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered(kind.from_dict(replace(QUERY, **change).to_dict() | {"kind": kind.kind}), monkeypatch)  # type: ignore[attr-defined]

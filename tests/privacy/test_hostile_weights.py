@@ -141,7 +141,7 @@ def test_a_site_keeps_few_tables_and_none_of_another_schema() -> None:
     assert site.ledger.spent == spent
 
 
-def test_a_purchase_is_not_refused_halfway_where_the_schema_is_much_wider_than_the_public_rows() -> None:
+def test_a_request_is_not_refused_halfway_where_the_schema_is_much_wider_than_the_public_rows() -> None:
     schema = hdp.Schema(x=hdp.Continuous(0, 1e9, complete=True), g=hdp.Binary(complete=True))
     rng = np.random.default_rng(6)
     public = pd.DataFrame({"x": rng.uniform(1, 2, 40), "g": rng.integers(0, 2, 40)})

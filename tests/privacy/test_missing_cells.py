@@ -378,10 +378,10 @@ def test_a_person_moves_scores_and_curvature_by_no_more_than_is_claimed_whicheve
     gone = (np.zeros(len(theta)), 0.0)
     pairs = itertools.combinations(own, 2) if relation is Relation.REPLACE_ONE else ((each, gone) for each in own)
     widest = 2.0 if relation is Relation.REPLACE_ONE else 1.0
-    for (one, curved), (other, bent) in pairs:
+    for (one, trace_of_one), (other, trace_of_other) in pairs:
         apart = np.abs(one - other)
         assert max(apart[0], float(np.linalg.norm(apart[1:])) / query.model.geometry.radius) <= widest * reach
-        assert abs(curved - bent) <= trace
+        assert abs(trace_of_one - trace_of_other) <= trace
 
 
 CASES = [(None, None), ("x", None), ("b", 2), ("g", "A")]

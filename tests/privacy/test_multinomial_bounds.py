@@ -192,7 +192,7 @@ def test_a_score_of_half_its_length_would_be_noticed(monkeypatch: pytest.MonkeyP
     assert worst(query, rate) > 1.0
 
 
-def test_a_determinant_that_is_not_paid_for_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_determinant_that_is_not_charged_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MultinomialPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     query = query_of(ridge=0.4)
     relation = Relation.ADD_OR_REMOVE_ONE
@@ -277,7 +277,7 @@ def test_public_fits_are_those_of_mnlogit() -> None:
     np.testing.assert_allclose(mine.bse.to_numpy(), theirs.bse.to_numpy().T.ravel(), rtol=1e-7)
 
 
-def test_it_is_planned_and_fitted_without_public_rows_and_with_a_bought_hessian() -> None:
+def test_it_is_planned_and_fitted_without_public_rows_and_with_a_noisy_hessian() -> None:
     loss = hdp.losses.Multinomial()
     model = hdpf.mestimate("y ~ x", study(rows(4000, 0)), loss=loss, row_norm=1.0)
     assert not model.plan([1.0]).frame["reported"].any()

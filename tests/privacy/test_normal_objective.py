@@ -167,7 +167,7 @@ def test_the_gradient_of_one_person_is_too_little_where_one_is_replaced(monkeypa
     assert worst_replacement() > 1.5
 
 
-def test_a_determinant_that_is_not_paid_for_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_determinant_that_is_not_charged_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RegressionPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     assert worst_regression(regression(ridge=0.2, epsilon=1.0), ADD) > 1.5
 

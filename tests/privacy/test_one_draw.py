@@ -64,7 +64,7 @@ def computed(monkeypatch):
 
 
 def test_identical_requests_at_once_are_computed_once(place, query, computed):
-    """Else the release would be the fastest of several draws, at the price of one.
+    """Else the release would be the fastest of several draws, at the cost of one.
 
     Ledger objects on one file are one account; two in memory are two.
     """
@@ -91,7 +91,7 @@ def test_identical_requests_at_once_are_computed_once(place, query, computed):
     assert site.ledger.verify().entries == 3
 
 
-def test_who_waits_for_the_same_request_pays_out_of_his_own_cap(place, query, computed):
+def test_who_waits_for_the_same_request_is_charged_to_his_own_cap(place, query, computed):
     site = site_at(place)
     for number in range(THREADS):
         site.ledger.grant(f"analyst {number}", epsilon=2)
@@ -332,7 +332,7 @@ def test_processes_that_ask_at_once_receive_one_draw(tmp_path, query):
     assert ledger.verify().entries == 3
 
 
-def test_a_draw_that_died_with_its_process_is_paid_for_and_so_is_the_next_one(tmp_path, query):
+def test_a_draw_whose_process_ended_is_charged_and_so_is_the_next_one(tmp_path, query):
     place = tmp_path / "ledger.db"
     process, text = asked_in_a_process(place, query, dies=True)
     assert process.communicate(text)[0] == ""

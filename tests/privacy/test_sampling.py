@@ -255,7 +255,7 @@ def test_proposals_are_kept_as_often_as_promised(name: str, epsilon: float, ridg
 
 
 def test_an_envelope_that_is_too_steep_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Were the objective taken to bend twice as much as it must, exponents would fall below zero.
+    # Were the curvature of the objective taken to be twice as large as it is, exponents would fall below zero.
     query = asked(epsilon=50.0, ridge=30.0, half=3.0, proposals=20_000)
     right = sampling._proposals
 
@@ -386,7 +386,7 @@ def test_what_floats_cannot_compute_is_refused() -> None:
     ],
     ids=["no delta", "no public rows", "protected number"],
 )
-def test_fits_that_are_not_covered_are_refused_unpaid(data: object, options: dict[str, float], match: str) -> None:
+def test_fits_that_are_not_covered_are_refused_uncharged(data: object, options: dict[str, float], match: str) -> None:
     made = data()
     with pytest.raises(hdp.MechanismError, match=match):
         logit(made).fit(epsilon=1.0, mechanism="exponential", **options)

@@ -66,8 +66,8 @@ def query_of(
         parameters=parameters,
         table=table,
     )
-    bent = RegressionPersonLoss(model=model, largest_weight=1.0, largest_offset=0.0)
-    smooth = float(replace(bent, response=_response(model)).loss.smoothness)
+    person_loss = RegressionPersonLoss(model=model, largest_weight=1.0, largest_offset=0.0)
+    smooth = float(replace(person_loss, response=_response(model)).loss.smoothness)
     return ObjectiveQuery(
         model=model,
         centre=(0.0,) * public.dimension,
@@ -134,7 +134,7 @@ def test_a_rate_a_third_too_large_is_found(name: str) -> None:
     assert worst(query, replace(right, rate=1.0 / 0.6 * right.rate)) > promised(query)
 
 
-def test_a_determinant_that_is_not_paid_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_determinant_that_is_not_charged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RegressionPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     query = query_of("huber", ridge=0.8, intercept=False)
     assert worst(query, mechanism_of(query)) > 1.15 * promised(query)

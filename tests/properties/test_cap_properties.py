@@ -45,7 +45,7 @@ def whole(costs):
 
 @settings(max_examples=30, deadline=None)
 @given(script=st.lists(st.one_of(charges, grants), max_size=16))
-def test_requests_are_paid_once_by_the_total_and_once_by_the_cap_of_each_who_receives_them(script):
+def test_requests_are_charged_once_to_the_total_and_once_to_the_cap_of_each_who_receives_them(script):
     """Request number k costs k steps of a total of 12; what follows from that is kept in two plain dictionaries."""
     ledger = Ledger(None, dataset="d", epsilon=12 * STEP)
     charged, caps, received = {}, {}, defaultdict(dict)
@@ -59,8 +59,8 @@ def test_requests_are_paid_once_by_the_total_and_once_by_the_cap_of_each_who_rec
                 with pytest.raises(ArgumentError):
                     ledger.grant(analyst, epsilon=cost.epsilon)
             continue
-        paid, held = number in charged, number in received[analyst]
-        fits = paid or whole(charged.values()).epsilon + cost.epsilon <= ledger.budget.epsilon
+        is_charged, held = number in charged, number in received[analyst]
+        fits = is_charged or whole(charged.values()).epsilon + cost.epsilon <= ledger.budget.epsilon
         if analyst and not held and caps:
             left = caps[analyst].epsilon - whole(received[analyst].values()).epsilon if analyst in caps else -1
             fits = fits and cost.epsilon <= left

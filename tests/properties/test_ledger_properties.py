@@ -130,8 +130,8 @@ def test_both_kinds_together_never_exceed_the_total_in_any_order(asked, declared
     asked=st.lists(either, min_size=1, max_size=6).flatmap(lambda e: st.tuples(st.just(e), st.permutations(e))),
 )
 def test_in_a_divided_account_what_suffices_suffices_in_every_order(asked):
-    priced = Ledger(None, dataset="d", epsilon=2, delta=1e-4).charged
-    whole = sum(map(priced, map(cost_of, asked[0])), ZERO)
+    charged = Ledger(None, dataset="d", epsilon=2, delta=1e-4).charged
+    whole = sum(map(charged, map(cost_of, asked[0])), ZERO)
     balance = Balance(total=TOTAL, gaussian=Budget(1, 5e-5))
     if not (whole.delta < 1 and balance.affords(whole)):
         return

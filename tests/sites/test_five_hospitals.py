@@ -74,14 +74,14 @@ def test_five_sites_give_one_model_and_the_same_one_again_for_nothing(hospitals,
     assert set(result.sites["status"]) == {"answered"}
     assert float(result.guarantee.epsilon) == 1.0
     check_books(hospitals, result, verified)
-    paid = hospitals.spent()
+    spent = hospitals.spent()
     for name in ROWS:
-        assert paid[name].epsilon - before[name].epsilon == (0 if "delta" in options else 1)
-        assert (paid[name].mu_squared > before[name].mu_squared) is ("delta" in options)
+        assert spent[name].epsilon - before[name].epsilon == (0 if "delta" in options else 1)
+        assert (spent[name].mu_squared > before[name].mu_squared) is ("delta" in options)
     again = model(hospitals.study()).fit(epsilon=1.0, replicate=replicate, **options)
     assert again.release == result.release
     pd.testing.assert_series_equal(again.params, result.params)
-    assert hospitals.spent() == paid
+    assert hospitals.spent() == spent
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -176,7 +176,7 @@ def test_below_the_quorum_there_is_no_result_and_nothing_is_lost(hospitals, mode
     with pytest.raises(hdp.SiteError, match=r"2 of 5 sites answered, and the study needs 3 .*C: .*for nothing"):
         model(hospitals.study(deadline=LONG)).fit(epsilon=1.0, replicate=replicate, **options)
     hospitals.all_up()
-    paid = hospitals.spent()
+    spent = hospitals.spent()
     charges = {name: hospitals.entries(name, "charge") for name in "AB"}
     result = model(hospitals.study(deadline=LONG)).fit(epsilon=1.0, replicate=replicate, **options)
     assert set(result.sites["status"]) == {"answered"}
@@ -186,7 +186,7 @@ def test_below_the_quorum_there_is_no_result_and_nothing_is_lost(hospitals, mode
         assert history.loc[first[name], "request"] == charges[name][-1][:12]
         later = 0 if options == OBJECTIVE else ROUNDS - 1
         assert len(hospitals.entries(name, "charge")) == len(charges[name]) + later
-        assert (hospitals.spent()[name] == paid[name]) is (later == 0)
+        assert (hospitals.spent()[name] == spent[name]) is (later == 0)
 
 
 ASKER = """

@@ -64,7 +64,7 @@ def test_a_new_answer_needs_them_and_nothing_is_charged_without(answered):
     assert site.ledger.spent == spent
 
 
-def test_an_analyst_who_has_not_paid_is_not_handed_what_another_paid_for(answered):
+def test_an_analyst_who_was_not_charged_does_not_receive_what_another_was_charged_for(answered):
     _, path, queries = answered
     ledger = hdp.Ledger(path.with_name("caps.db"), dataset="trial", epsilon=100, delta=1e-3)
     ledger.grant("ann", epsilon=20)

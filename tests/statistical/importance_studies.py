@@ -85,7 +85,7 @@ def continuous(rng: np.random.Generator, shift: float, spread: float, rows: int)
 
 
 def one_sample(case: Case, seed: int) -> hdp.WeightedSample:
-    """Simulate both samples and buy weights."""
+    """Simulate both samples and release weights."""
     rng = np.random.default_rng(seed)
     if case.name == "discrete":
         schema = hdp.Schema(

@@ -169,7 +169,7 @@ def test_efficiency_is_reached_as_sites_grow(page):
 
 
 SIZES = {"A": 150, "B": 500, "C": 1000, "D": 4000}
-PRICES = {"A": 2.0, "B": 0.1, "C": 1.0, "D": 0.5}
+EPSILONS = {"A": 2.0, "B": 0.1, "C": 1.0, "D": 0.5}
 
 
 def test_sites_of_different_sizes_and_epsilons_are_weighted_well(page):
@@ -179,7 +179,7 @@ def test_sites_of_different_sizes_and_epsilons_are_weighted_well(page):
     for _ in range(200):
         private = {name: pd.DataFrame({"visits": rng.poisson(3.0, n) * 1.0}) for name, n in SIZES.items()}
         study = hdp.Study(private=private, schema=schema, budget=hdp.Budget(epsilon=10))
-        fit = hdpf.distribution("visits ~ 1", data=study, family="poisson").fit(PRICES)
+        fit = hdpf.distribution("visits ~ 1", data=study, family="poisson").fit(EPSILONS)
         means = np.array([site.estimate.values[0] for site in fit.site_facts])
         n = np.array(list(SIZES.values()))
         found["ours"].append(fit.params.iloc[0] - 3.0)
@@ -189,7 +189,7 @@ def test_sites_of_different_sizes_and_epsilons_are_weighted_well(page):
         found["said"].append(fit.bse.iloc[0])
     error = {name: float(np.sqrt(np.mean(np.square(values)))) for name, values in found.items()}
     page += ["## Sites of different sizes and epsilons: the mean of counts from statistics, 200 data sets", ""]
-    page += [f"People: {SIZES}; epsilon: {PRICES}.", "", "| combined | root mean squared error |", "| --- | --- |"]
+    page += [f"People: {SIZES}; epsilon: {EPSILONS}.", "", "| combined | root mean squared error |", "| --- | --- |"]
     names = {
         "ours": "at once, by inverse variance (`fit`)",
         "aggregate": "afterwards, by inverse variance (`aggregate`)",

@@ -12,7 +12,7 @@ from tests.statistical.weights_studies import (
     discrete_coverage,
     papers_algorithm,
     public_only,
-    purchases,
+    released_samples,
     repeated,
 )
 
@@ -46,7 +46,7 @@ def _line(label, values, epsilon):
 
 def test_the_choice_of_a_size_is_better_than_the_papers_in_hindsight(page):
     """Only the noise differs between repeats: the data, and so the fit that is aimed at, are the same."""
-    theirs, ours = repeated(papers_algorithm, REPEATS), repeated(purchases, REPEATS)
+    theirs, ours = repeated(papers_algorithm, REPEATS), repeated(released_samples, REPEATS)
     page += [
         "## The simulation of Wang et al. (2018): errors of coefficients",
         "",

@@ -52,8 +52,8 @@ def page():
         "other 40 %. The error is the distance of the coefficients (in standard deviations of the covariates, the "
         "intercept aside) from those of a fit to all rows, over their length. In brackets Monte-Carlo standard "
         f"errors. Methods of the paper have a ridge, chosen in hindsight from {RIDGES[0]:g} to {RIDGES[-1]:,g} as the "
-        "best over all splits, for each data set and measure: more than anybody can have who pays for what he chooses "
-        "by. They are simulated with the paper's constants; what is ours is bought through the public API. Public "
+        "best over all splits, for each data set and measure: more than anybody can have who is charged for his choice "
+        "by. They are simulated with the paper's constants; what is ours is released through the public API. Public "
         "only is the penalised fit that is pooled, a mode under a weak prior: where so few rows are separated, maximum "
         "likelihood has no finite estimate to compare with. p: one-sided paired t test that the matched noisy Newton "
         "is better.",

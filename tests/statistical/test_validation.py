@@ -126,12 +126,12 @@ def test_coverage_in_less_kind_designs(page, design):
     ],
 )
 def test_coverage_when_public_covariates_differ(page, shift, lowest):
-    """Where public rows resemble the private ones badly, intervals fall short unless a noisy Hessian is bought."""
+    """Where public rows resemble the private ones badly, intervals fall short unless a noisy Hessian is released."""
     table = simulate_shift(shift, repeats=REPEATS)
     like = "from the same patients" if shift.public == "rotterdam" else "from gbsg (hormon: 36 % against 11 %)"
-    bought = f", se_share = {shift.se_share:g}" if shift.se_share else ""
+    share = f", se_share = {shift.se_share:g}" if shift.se_share else ""
     page += [
-        f"## Coverage at epsilon = {shift.epsilon:g}{bought}, Rotterdam's covariates, public rows {like}",
+        f"## Coverage at epsilon = {shift.epsilon:g}{share}, Rotterdam's covariates, public rows {like}",
         "",
         f"2,982 private and 555 public records, the same coefficients in both, {REPEATS} data sets; Monte-Carlo "
         "standard errors below 0.04.",

@@ -44,7 +44,7 @@ def papers_algorithm(seed: int) -> dict[str, float]:
     return {"chosen": errors[SIZES.tolist().index(run.chosen)], "hindsight": min(errors)}
 
 
-def purchases(_: int) -> dict[str, float]:
+def released_samples(_: int) -> dict[str, float]:
     """Errors of what this package offers for a total epsilon of 2."""
     pair = papers_pair()
     private, public = pair.frames()

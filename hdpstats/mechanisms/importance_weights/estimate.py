@@ -143,8 +143,8 @@ class DensityRatioWeights(WeightDistribution, Record):
         """Return the share of the variance of log weights over public rows that noise does not explain."""
         spread = np.cov(self.rows, rowvar=False, bias=True).reshape(inverse.shape)
         whole = float(self.coefficients @ spread @ self.coefficients)
-        bent = np.eye(len(inverse)) if self.on_minimiser else inverse / self.records
-        noise = float(np.sum(self.noise.variance * np.diag(bent @ spread @ bent)))
+        scale = np.eye(len(inverse)) if self.on_minimiser else inverse / self.records
+        noise = float(np.sum(self.noise.variance * np.diag(scale @ spread @ scale)))
         return max(0.0, 1.0 - noise / whole) if whole > 0 else 0.0
 
     def draws(self, number: int) -> FloatArray:

@@ -178,8 +178,8 @@ def _best(case: _Case, box: ColumnBox) -> ImportanceChoice | None:
     prior = prior_of(case.coding, box)
     shift = at - np.outer(at[0], at[0]) / at[0, 0] if case.coding.intercept else at
     whole = float(np.trace(shift @ prior))
-    bent = ridge * inverse
-    bias = float(np.trace(bent @ shift @ bent @ prior))
+    shrinkage = ridge * inverse
+    bias = float(np.trace(shrinkage @ shift @ shrinkage @ prior))
     query = ImportanceWeightsQuery(
         model=person_loss.model,
         perturbs=case.kind,

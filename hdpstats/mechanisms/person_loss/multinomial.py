@@ -77,8 +77,8 @@ class MultinomialPeople(People):
 
         def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
             p, X = probabilities(self._predictor(theta, part)), self.X[part]
-            bent = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.weights[part, None]
-            return np.asarray(bent * X[:, i % D] * X[:, j % D] * factor)
+            curvature = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.weights[part, None]
+            return np.asarray(curvature * X[:, i % D] * X[:, j % D] * factor)
 
         return added_in_grid_steps(len(self.y), self.others * D, grid=grid, of_people=of_rows)
 

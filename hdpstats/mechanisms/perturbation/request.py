@@ -72,7 +72,7 @@ MOST_EXPONENT = 5.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class LossPrice(ABC):
+class LossCost(ABC):
     """What noise and what ridge an epsilon asks for, about; ``persons`` is by how many persons neighbours differ.
 
     Attributes
@@ -100,14 +100,14 @@ class LossPrice(ABC):
     def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
 
-    def paid_ridge(self, beta: float, *, alone: bool) -> float:
+    def charged_ridge(self, beta: float, *, alone: bool) -> float:
         """Return the ridge at which the determinant of a trace ``beta`` costs its share of epsilon, `SHARE`."""
         return beta / math.expm1(min((SHARE_ALONE if alone else SHARE) * self.epsilon, MOST_EXPONENT))
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class RegressionPrice(LossPrice):
+class RegressionCost(LossCost):
     """That of a loss of one linear predictor."""
 
     radii: ClassVar[tuple[float, float, int]] = (0.35, 2.5, 30)
@@ -127,12 +127,12 @@ class RegressionPrice(LossPrice):
         beta = float(self.loss.smoothness) * geometry.leverage * self.largest_weight
         if self.loss.coupled:
             return (CHEAP if alone else FREE) * beta * self.persons / self.epsilon
-        return self.paid_ridge(beta, alone=alone)
+        return self.charged_ridge(beta, alone=alone)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MultinomialPrice(LossPrice):
+class MultinomialCost(LossCost):
     """That of the multinomial loss with ``others`` levels beside the reference."""
 
     radii: ClassVar[tuple[float, float, int]] = (0.5, 2.0, 9)
@@ -149,7 +149,9 @@ class MultinomialPrice(LossPrice):
 
     def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
-        return self.paid_ridge(float(trace_bound(self.others)) * geometry.leverage * self.largest_weight, alone=alone)
+        return self.charged_ridge(
+            float(trace_bound(self.others)) * geometry.leverage * self.largest_weight, alone=alone
+        )
 
 
 @final
@@ -163,7 +165,7 @@ class Recommended:
 
 
 def choose(
-    price: LossPrice,
+    cost: LossCost,
     public: WhitenedRows | None,
     *,
     model_at: Callable[[Geometry], AnyModel],
@@ -173,9 +175,9 @@ def choose(
     """Return what is recommended for one fit; without public rows the schema's ``box`` is the geometry."""
     if public is None:
         model = model_at(box)
-        return Recommended(model=model, centre=np.zeros(model.dimension), ridge=price.least_ridge(box, alone=True))
-    public = at_best_radius(public, price, records=records)
-    ridge = _ridge(public, price, records=records)
+        return Recommended(model=model, centre=np.zeros(model.dimension), ridge=cost.least_ridge(box, alone=True))
+    public = at_best_radius(public, cost, records=records)
+    ridge = _ridge(public, cost, records=records)
     return Recommended(model=model_at(public.geometry), centre=public.centre, ridge=ridge)
 
 
@@ -187,29 +189,29 @@ def noise_distribution(geometry: Geometry, *, rate: float) -> NoiseDistribution:
 Rows = TypeVar("Rows", bound=WhitenedRows)
 
 
-def at_best_radius(public: Rows, price: LossPrice, *, records: int) -> Rows:
+def at_best_radius(public: Rows, cost: LossCost, *, records: int) -> Rows:
     """Return the public rows at the radius of least predicted variance."""
     if not public.geometry.location:
         return public.at_radius(1.0)
     norms = np.linalg.norm(public.X[:, int(public.geometry.intercept) :], axis=1)
     middle = max(float(np.median(norms)), 1e-3)
-    candidates = [at_radius(public.geometry, middle * factor) for factor in np.geomspace(*price.radii).tolist()]
+    candidates = [at_radius(public.geometry, middle * factor) for factor in np.geomspace(*cost.radii).tolist()]
     at = public.at_radii(candidates, records=max(records, 1))
-    noise = np.array([price.noise(each).variance for each in candidates])
+    noise = np.array([cost.noise(each).variance for each in candidates])
     inverse = np.linalg.inv(at.H)
     spread = at.J + noise[:, :, None] * np.eye(noise.shape[1])
     variances = np.sum((inverse @ spread) * np.swapaxes(inverse, 1, 2), axis=(1, 2))
     return public.at_radius(candidates[int(np.argmin(variances))].radius)
 
 
-def _ridge(public: WhitenedRows, price: LossPrice, *, records: int) -> float:
+def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
     """Return the larger of the least ridge and `PULL` times that of least mean squared error given the public fit."""
-    least, fit = price.least_ridge(public.geometry, alone=public.fit is None), public.fit
+    least, fit = cost.least_ridge(public.geometry, alone=public.fit is None), public.fit
     if fit is None:
         return least
     slopes = public.slopes
     at = public.moments(public.centre, records=max(records, 1))
-    noise = float(np.mean(price.noise(public.geometry).variance[slopes]))
+    noise = float(np.mean(cost.noise(public.geometry).variance[slopes]))
     score, level, information, spread = (
         float(np.mean(np.diag(each)[slopes])) for each in (at.J, at.H, fit.information, fit.covariance)
     )

@@ -104,8 +104,8 @@ def test_the_hessian_is_that_of_the_private_people(public):
     theta = 0.3 * np.cos(np.arange(side.dimension))
     rows = whiten(side.geometry, design_of(side, private))
     p = LogisticLoss.mean(rows.X @ theta)
-    bend = 5000 * w * rows.weights * p * (1 - p)
-    H, J = rows.X.T @ (bend[:, None] * rows.X), rows.X.T @ ((bend * rows.weights)[:, None] * rows.X)
+    curvatures = 5000 * w * rows.weights * p * (1 - p)
+    H, J = rows.X.T @ (curvatures[:, None] * rows.X), rows.X.T @ ((curvatures * rows.weights)[:, None] * rows.X)
     at = found.at(theta)
     shrinkage = side.dimension * np.sum(w**2)  # about D / n_e
     assert np.linalg.norm(at.H - H) < 2.0 * shrinkage * np.linalg.norm(H)

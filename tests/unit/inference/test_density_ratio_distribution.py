@@ -59,8 +59,8 @@ def test_the_privacy_part_is_the_noise_through_the_derivative(on_minimiser):
     else:
         p, sigma = GIVEN.weights / 600, expit(X @ GIVEN.coefficients)
         weight = (p + 1 / 400) * GIVEN.mallows * sigma * (1 - sigma)
-        bent = 600 * (X.T @ (weight[:, None] * X) + 0.02 * np.eye(3))
-        moved = np.linalg.solve(bent, slope)
+        penalised = 600 * (X.T @ (weight[:, None] * X) + 0.02 * np.eye(3))
+        moved = np.linalg.solve(penalised, slope)
         expected = moved.T @ moved * 0.3**2
     assert distribution.covariance(residuals)[1] == pytest.approx(expected, rel=1e-6)
 

@@ -93,8 +93,8 @@ def test_sites_that_differ_are_told():
 
 def _released(site, rng):
     """Return the site's part with coefficients drawn around BETA as the sandwich has it."""
-    at, bent = site.public.moments(BETA, records=site.records), site.ridge * np.eye(3)
+    at, ridge = site.public.moments(BETA, records=site.records), site.ridge * np.eye(3)
     score = rng.multivariate_normal(np.zeros(3), at.J)
     noise = site.noise.draw(rng, at.H[None])[0]
-    theta = BETA - np.linalg.solve(at.H + bent, score + noise + site.ridge * (BETA - site.centre))
+    theta = BETA - np.linalg.solve(at.H + ridge, score + noise + site.ridge * (BETA - site.centre))
     return part(site.public, theta, rate=site.noise.distribution.rate, records=site.records, ridge=site.ridge)

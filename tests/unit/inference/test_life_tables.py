@@ -141,19 +141,19 @@ def test_the_restricted_mean_is_the_area_and_its_error_that_of_the_derivative(up
     S = survival_between(np.exp(-found.cumulated), CUTS, fine)
     assert mean == pytest.approx(np.trapezoid(S, fine), rel=1e-6)
     gradient = np.array([
-        (restricted_mean(_bent(found, place, 1e-5), upto)[0] - mean) / 1e-5 for place in range(len(CUTS))
+        (restricted_mean(_changed(found, place, 1e-5), upto)[0] - mean) / 1e-5 for place in range(len(CUTS))
     ])  # fmt: skip
     expected = np.sqrt(gradient @ found.cumulated_covariance @ gradient)
     assert error == pytest.approx(expected, rel=0.03)
 
 
-def _bent(found, place, amount):
+def _changed(found, place, amount):
     """Return a table whose cumulative hazard is raised at one cut."""
-    bent = with_cells(found, cells_of(found))
+    changed = with_cells(found, cells_of(found))
     H = found.cumulated.copy()
     H[place] += amount
-    bent.__dict__["cumulated"] = H
-    return bent
+    changed.__dict__["cumulated"] = H
+    return changed
 
 
 def test_levels_are_reached_where_the_line_crosses():

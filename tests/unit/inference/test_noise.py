@@ -47,9 +47,9 @@ def test_noise_on_the_minimiser_is_undone_by_the_solve(distribution):
 
 def test_a_tempered_draw_has_the_inverse_of_its_hessian_as_covariance():
     H, ridge, s = hessian(), 2.5, 0.3
-    bent = H + ridge * np.eye(3)
+    penalised = H + ridge * np.eye(3)
     b = Tempered(temperature=s, ridge=ridge).covariance(H)
-    assert np.linalg.solve(bent, np.linalg.solve(bent, b).T) == pytest.approx(np.linalg.inv(s * bent))
+    assert np.linalg.solve(penalised, np.linalg.solve(penalised, b).T) == pytest.approx(np.linalg.inv(s * penalised))
 
 
 def test_normal_draws_have_their_standard_deviation():

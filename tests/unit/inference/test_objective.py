@@ -160,7 +160,7 @@ def box_release(n, share_sd, *, seed=3):
     return query, release_of(BETA, records=n, hessian=tuple(H.tolist()), sd=share_sd), unstack(H, 3)
 
 
-def test_without_public_rows_a_bought_hessian_gives_standard_errors():
+def test_without_public_rows_a_noisy_hessian_gives_standard_errors():
     query, release, H = box_release(20_000, 5.0)
     found = read(query, release)
     estimate = found.chosen

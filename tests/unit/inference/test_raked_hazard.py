@@ -109,10 +109,10 @@ def test_the_direct_sum_over_people_and_intervals(side):
         caps = np.column_stack([spells.log_caps(slice(0, N), slice(0, YEARS), 0)])
         inside = np.cumsum(np.exp(caps), axis=1)[:, s] <= spells.total
         cells, p = spells.loss.cells(eta, caps[:, s]), spells.loss.hazard(eta)
-        bend = (1 - p) * cells.survived_curvature + p * cells.event_curvature
+        curvature = (1 - p) * cells.survived_curvature + p * cells.event_curvature
         reached = min(share[s] / alive.mean(), 1.0)
         x = np.column_stack([np.tile(spells.A[s], (N, 1)), spells.Z])
-        H += 1000 / N * x.T @ ((side.spells.weights * reached * alive * inside * bend)[:, None] * x)
+        H += 1000 / N * x.T @ ((side.spells.weights * reached * alive * inside * curvature)[:, None] * x)
         alive = alive * (1 - p)
     assert np.allclose(found[:e, :e], H[:e, :e] + 0.1 * np.eye(e), rtol=1e-6)
     assert np.linalg.norm(found - H) < 0.05 * np.linalg.norm(H)

@@ -49,7 +49,7 @@ def test_gaussian_releases_share_a_part_and_the_others_the_rest(mixed, request_f
     assert ledger.spent.epsilon <= 4
 
 
-def test_what_was_charged_is_charged_once_and_at_its_price(mixed, request_for):
+def test_what_was_charged_is_charged_once_and_at_its_cost(mixed, request_for):
     ledger = Ledger.open_existing(mixed)
     before = ledger.head
     assert ledger.charge(request_for(3), ONE).cost == ONE

@@ -204,7 +204,7 @@ def test_a_charge_must_cost_something_and_be_for_this_dataset_and_version(reques
     assert ledger.spent == cost(0)
 
 
-def test_a_request_cannot_change_its_price(request_for, cost):
+def test_a_request_cannot_change_its_cost(request_for, cost):
     ledger = Ledger(None, dataset="trial", epsilon=3)
     ledger.charge(request_for(), cost("0.5"))
     with pytest.raises(LedgerError, match="entry 2"):

@@ -57,13 +57,13 @@ def test_processes_that_mix_both_kinds_fill_both_parts_and_no_more(path):
     assert ledger.verify().entries == 3 + len(kinds)
 
 
-def test_processes_with_the_same_request_pay_once_and_receive_the_same_release(path):
+def test_processes_with_the_same_request_are_charged_once_and_receive_the_same_release(path):
     _, released = run_together(SAME_REQUEST, path, 3)
     assert len(set(released)) == 1
     assert Ledger(path, dataset="trial", epsilon=1).spent == Spend(Fraction(1, 2))
 
 
-def test_a_process_killed_before_its_release_has_paid_and_another_draw_is_paid_again(path, request_for):
+def test_a_process_killed_before_its_release_was_charged_and_another_draw_is_charged_again(path, request_for):
     """The dead process may have drawn noise: whether it lived long enough to record it may have depended on that."""
     assert run_together(DIE_BEFORE_PERSIST, path, 1) == ([-signal.SIGKILL], [""])
     ledger, half = Ledger(path, dataset="trial", epsilon=1), Spend(Fraction(1, 2))
@@ -123,7 +123,7 @@ def test_two_that_give_up_a_holder_at_once_do_not_both_charge(path, request_for)
     assert ledgers[0].spent == Spend(1)
 
 
-def test_an_analyst_pays_for_every_charge_of_what_he_receives(path, request_for):
+def test_an_analyst_is_charged_for_every_charge_of_what_he_receives(path, request_for):
     """Which of two draws is handed out may depend on both of them."""
     ledger, cost = Ledger(path, dataset="trial", epsilon=1), Spend(Fraction(1, 4))
     ledger.grant("ana", epsilon=1)
@@ -140,7 +140,7 @@ def test_an_analyst_pays_for_every_charge_of_what_he_receives(path, request_for)
     ledger.verify()
 
 
-def test_an_analyst_who_paid_for_a_draw_that_died_is_handed_the_next_one_when_he_has_paid_for_it_too(path, request_for):
+def test_an_analyst_charged_for_a_draw_without_release_receives_the_next_one_once_charged_for_it_too(path, request_for):
     ledger, cost = Ledger(path, dataset="trial", epsilon=3), Spend(Fraction(1, 4))
     for name in ("ana", "ben", "eve"):
         ledger.grant(name, epsilon=Fraction(3, 4))

@@ -84,11 +84,11 @@ def test_no_two_scores_of_a_record_change_faster_than_the_constant(
 
 @everywhere
 def test_no_curvature_exceeds_the_constant(loss: PredictorLoss, eta: np.ndarray, y: np.ndarray) -> None:
-    bent = loss.curvature(eta[:, None], y[None, :])
-    assert np.min(bent) >= 0.0
-    assert np.max(bent) <= float(loss.smoothness) * (1.0 + 1e-12)
+    curvature = loss.curvature(eta[:, None], y[None, :])
+    assert np.min(curvature) >= 0.0
+    assert np.max(curvature) <= float(loss.smoothness) * (1.0 + 1e-12)
     loosest = 0.6 if isinstance(loss, ExponentialTimes) else 0.99
-    assert np.max(bent) >= loosest * float(loss.smoothness)
+    assert np.max(curvature) >= loosest * float(loss.smoothness)
 
 
 @everywhere
@@ -97,10 +97,10 @@ def test_values_scores_and_curvatures_are_derivatives_of_each_other(
 ) -> None:
     at, step = np.linspace(max(eta[0], -6.0), min(eta[-1], 3.0), 301)[:, None] + 1e-3 / 3.0, 1e-6
     slope = (loss.value(at + step, y) - loss.value(at - step, y)) / (2.0 * step)
-    bend = (loss.score(at + step, y) - loss.score(at - step, y)) / (2.0 * step)
+    slope_of_score = (loss.score(at + step, y) - loss.score(at - step, y)) / (2.0 * step)
     size = float(loss.lipschitz)
     assert np.max(np.abs(slope - loss.score(at, y))) <= 1e-7 * size + step * float(loss.smoothness)
-    off = np.abs(bend - loss.curvature(at, y)) > 1e-5 * (1.0 + float(loss.smoothness))
+    off = np.abs(slope_of_score - loss.curvature(at, y)) > 1e-5 * (1.0 + float(loss.smoothness))
     assert off.mean() < 0.01, "but for kinks"
 
 

@@ -56,26 +56,26 @@ def test_derivatives_are_those_of_the_value() -> None:
     eta, step = np.linspace(-8.0, 8.0, 33), 1e-5
     for y in (np.zeros(33), np.ones(33)):
         slope = (LOSS.value(eta + step, y) - LOSS.value(eta - step, y)) / (2.0 * step)
-        bend = (LOSS.score(eta + step, y) - LOSS.score(eta - step, y)) / (2.0 * step)
+        slope_of_score = (LOSS.score(eta + step, y) - LOSS.score(eta - step, y)) / (2.0 * step)
         assert LOSS.score(eta, y) == pytest.approx(slope, abs=1e-9)
-        assert LOSS.curvature(eta, y) == pytest.approx(bend, abs=1e-9)
+        assert LOSS.curvature(eta, y) == pytest.approx(slope_of_score, abs=1e-9)
 
 
 def test_constants_are_attained_and_never_exceeded() -> None:
     eta = etas()
     for y in (np.zeros(len(eta)), np.ones(len(eta))):
-        steep, bent = np.abs(LOSS.score(eta, y)), LOSS.curvature(eta, y)
+        steep, curvature = np.abs(LOSS.score(eta, y)), LOSS.curvature(eta, y)
         assert np.max(steep) == float(LOSS.lipschitz) == 1.0
-        assert np.max(bent) == float(LOSS.smoothness) == 0.25
-        assert np.all(bent >= 0.0)
+        assert np.max(curvature) == float(LOSS.smoothness) == 0.25
+        assert np.all(curvature >= 0.0)
 
 
 def test_score_and_curvature_are_coupled() -> None:
     eta = etas()
     for y in (0.0, 1.0):
         labels = np.full(len(eta), y)
-        score, bent = LOSS.score(eta, labels), LOSS.curvature(eta, labels)
-        assert np.all(bent <= np.abs(score) * (1.0 - np.abs(score)) + 4 * UNIT)
+        score, curvature = LOSS.score(eta, labels), LOSS.curvature(eta, labels)
+        assert np.all(curvature <= np.abs(score) * (1.0 - np.abs(score)) + 4 * UNIT)
         assert np.all(score <= 0.0) if y else np.all(score >= 0.0)
     assert LOSS.coupled
 

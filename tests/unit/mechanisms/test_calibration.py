@@ -197,15 +197,15 @@ def test_what_the_proof_does_not_cover_is_refused(monkeypatch):
         calibrate(replace(query, ridge=Fraction(1, 1024)))
 
 
-def test_a_loss_without_coupling_pays_for_its_determinant_and_says_so():
+def test_a_loss_without_coupling_is_charged_for_its_determinant_and_says_so():
     query = make_query()
     squares = replace(query, model=replace(query.model, loss="squares"))
-    bought = calibrate(squares)
+    constants = calibrate(squares)
     person_loss = RegressionPersonLoss(model=squares.model, largest_weight=1.0, largest_offset=0.0)
     epsilon = query.epsilon * (1 - query.hessian_share - perturbation.SMOOTHING_SHARE)
-    paid = math.log1p(float(person_loss.trace / query.ridge))
-    assert float(bought.noise_rate) == pytest.approx((float(epsilon) - paid) / 2.0, rel=1e-6)
-    assert bought.events[0].ran is MechanismName.OBJECTIVE_DETERMINANT
+    charged = math.log1p(float(person_loss.trace / query.ridge))
+    assert float(constants.noise_rate) == pytest.approx((float(epsilon) - charged) / 2.0, rel=1e-6)
+    assert constants.events[0].ran is MechanismName.OBJECTIVE_DETERMINANT
     assert calibrate(query).events[0].ran is MechanismName.OBJECTIVE
     with pytest.raises(MechanismError, match="determinant alone costs"):
         calibrate(replace(squares, ridge=Fraction(1, 16)))

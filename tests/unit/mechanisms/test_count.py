@@ -128,7 +128,7 @@ def test_queries_and_releases_survive_json(ahead):
     assert isinstance(release, CountRelease)
 
 
-def test_a_count_is_not_sold_where_the_rest_could_not_be_paid():
+def test_a_count_is_not_released_where_the_budget_does_not_suffice_for_the_rest():
     ledger = hdp.Ledger(None, dataset="trial", epsilon=1, relation="add_or_remove_one")
     frame = pd.DataFrame({"x": [0.5] * 20})
     site = hdp.LocalSite(frame, schema=SCHEMA, ledger=ledger, n_max=100)

@@ -1,4 +1,4 @@
-"""The table of an evaluation: every person in one cell, the noise of the relation, and what is refused unpaid."""
+"""The table of an evaluation: every person in one cell, the noise of the relation, and what is refused."""
 
 import math
 from dataclasses import replace

@@ -60,7 +60,7 @@ def test_everybody_counts_once_whatever_the_cells_hold():
 
 
 @pytest.mark.parametrize(("relation", "moved"), [(REPLACE, 2), (ADD, 1)])
-def test_the_noise_pays_for_the_cells_that_one_person_can_change(relation, moved):
+def test_the_noise_is_for_the_cells_that_one_person_can_change(relation, moved):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=50), "g": rng.choice(list("abc"), 50), "y": rng.integers(0, 2, 50)})
     other = frame.iloc[1:] if relation is ADD else frame.assign(x=frame["x"].where(frame.index > 0, -frame["x"] - 2))
@@ -80,7 +80,7 @@ def test_noise_is_drawn_for_every_cell_and_added(monkeypatch):
     assert found.tolist() == (np.arange(100, 100 + QUERY.cells) + counts_of(frame)).tolist()
 
 
-def test_records_cross_the_wall_unchanged():
+def test_queries_and_releases_are_read_from_json_unchanged():
     assert query_from_json(QUERY.to_json()) == QUERY
     release = prepared().compute(table_of(pd.DataFrame({"x": [0.0], "g": ["a"], "y": [1]})))
     assert release_from_json(release.to_json()) == release

@@ -16,7 +16,7 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import (
     CHEAP,
     FREE,
-    RegressionPrice,
+    RegressionCost,
     at_best_radius,
     choose,
     noise_distribution,
@@ -78,8 +78,8 @@ def query_for(
 ):
     spent = float(epsilon * (1 - hessian_share - SMOOTHING_SHARE))
     persons = relation.persons_changed
-    price = RegressionPrice(loss=LOSS, epsilon=spent, persons=persons, largest_weight=largest_weight)
-    choice = choose(price, public, model_at=model_at, box=DESIGN.box(row_norm), records=records)
+    cost = RegressionCost(loss=LOSS, epsilon=spent, persons=persons, largest_weight=largest_weight)
+    choice = choose(cost, public, model_at=model_at, box=DESIGN.box(row_norm), records=records)
     return ObjectiveQuery(
         model=choice.model,
         centre=tuple(choice.centre.tolist()),
@@ -91,8 +91,8 @@ def query_for(
     )
 
 
-def price_of(rate):
-    return RegressionPrice(loss=LOSS, epsilon=2 * rate, persons=2, largest_weight=1.0)
+def cost_of(rate):
+    return RegressionCost(loss=LOSS, epsilon=2 * rate, persons=2, largest_weight=1.0)
 
 
 def calibrate(query, *, records=1000, weight=1.0, relation=Relation.REPLACE_ONE):
@@ -170,10 +170,10 @@ def test_the_radius_of_least_predicted_variance_is_chosen():
         return np.trace(inverse @ (pair.J + np.diag(noise_distribution(at.geometry, rate=rate).variance)) @ inverse)
 
     for rate in (0.02, 0.5, 50.0):
-        chosen = at_best_radius(public, price_of(rate), records=1000)
+        chosen = at_best_radius(public, cost_of(rate), records=1000)
         around = [predicted(radius, rate) for radius in np.geomspace(0.4, 3.0, 60)]
         assert predicted(chosen.geometry.radius, rate) <= 1.01 * min(around)
-    quiet, loud = (at_best_radius(public, price_of(rate), records=1000).geometry.radius for rate in (50.0, 0.02))
+    quiet, loud = (at_best_radius(public, cost_of(rate), records=1000).geometry.radius for rate in (50.0, 0.02))
     assert quiet > loud
 
 
@@ -202,8 +202,8 @@ def test_without_a_public_fit_the_ridge_is_half_of_that(epsilon):
         assert float(query.ridge) == pytest.approx(2.0 * CHEAP * query.model.geometry.leverage / 4.0 / share)
         assert not any(query.centre)
         constants = calibrate(query)
-        bought = float(2 * constants.noise_rate) / share
-        assert 0.85 < bought < 1.0
+        rate = float(2 * constants.noise_rate) / share
+        assert 0.85 < rate < 1.0
 
 
 def test_the_box_is_used_without_public_rows():

@@ -156,7 +156,7 @@ def test_a_fit_of_one_round_ends_after_it():
     assert isinstance(advance(state, asked, [{"A": answered(asked[0]["A"])}]), Matched)
 
 
-def test_every_site_is_asked_at_the_same_place_for_its_own_price():
+def test_every_site_is_asked_at_the_same_place_for_its_own_epsilon():
     frugal = Fraction(1, 2)
     state = make_state({"A": site(), "B": site(800, epsilon=frugal), "C": site()})
     rounds, releases, found = rounds_of(state)

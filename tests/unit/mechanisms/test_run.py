@@ -118,7 +118,7 @@ def test_more_people_than_declared_are_refined_where_floats_do_not_do(monkeypatc
     assert distance(theta, truth(query, rows)) <= 1e-30
 
 
-def test_a_solver_that_lies_is_not_within_the_radius(monkeypatch):
+def test_a_solver_with_a_false_certificate_is_not_within_the_radius(monkeypatch):
     # The control: without the certificate the same failure would pass.
     query = make_query()
     rows = make_rows(query)

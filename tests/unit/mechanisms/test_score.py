@@ -66,7 +66,7 @@ def test_the_constants_are_those_of_the_docstring(relation):
     factor = diameter(Fraction(r)) if relation is Relation.REPLACE_ONE else length(Fraction(r))
     assert found.grid == Fraction(2, 2**30)
     assert float(found.sensitivity.value) == pytest.approx(2.25 * float(factor), rel=1e-8)
-    assert found.sensitivity.value > Fraction(2.25) * factor  # floats and rounding are paid for
+    assert found.sensitivity.value > Fraction(2.25) * factor  # floats and rounding are counted
     assert isinstance(found.noise, BallNoise)
     assert found.event.ran is MechanismName.SCORE_PURE
     assert found.event.cost.epsilon == EPSILON / 2
@@ -75,7 +75,7 @@ def test_the_constants_are_those_of_the_docstring(relation):
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-def test_floats_and_rounding_are_paid_for_by_every_person_that_neighbours_differ_in(relation):
+def test_floats_and_rounding_are_counted_for_every_person_that_neighbours_differ_in(relation):
     # Fails where rows a little longer than the norm, errors of floats or halves of a grid step are not counted.
     found = score.calibrate(make_query(), relation=relation)
     persons, D = (2, 2) if relation is Relation.REPLACE_ONE else (1, 2)

@@ -96,7 +96,7 @@ def test_sums_are_exact_and_in_any_order():
     assert np.abs(found - expected).max() <= 0.5 * len(cells)
 
 
-def test_noise_is_added_to_the_sums_and_epsilon_is_the_price(monkeypatch):
+def test_noise_is_added_to_the_sums_and_epsilon_is_the_cost(monkeypatch):
     monkeypatch.setattr(BoxNoise, "draw", lambda self: (11, -7))
     answer = prepared()
     table = PrivateTable.from_frame(frame_of([1.0, 2.0]), SCHEMA).admit(answer.needs)
@@ -132,6 +132,6 @@ def test_what_no_proof_covers_is_refused_without_a_row(change, site_facts, error
 
 
 @pytest.mark.parametrize("change", [{"epsilon": Fraction(0)}, {"delta": Fraction(1, 10)}])
-def test_a_price_without_proof_is_refused(change):
+def test_a_cost_without_proof_is_refused(change):
     with pytest.raises(MechanismError, match="pure"):
         replace(QUERY, **change)

@@ -73,7 +73,7 @@ def test_blocks_of_sorted_rows_would_all_change():
 
 
 def test_one_record_of_a_million_is_projected_and_moves_the_exponent_by_at_most_epsilon():
-    """Unprojected the mean of blocks would move by 1e4, which the noise does not pay for."""
+    """Unprojected the mean of blocks would move by 1e4, which the noise does not cover."""
     rate = prepared().noise.rate
     moved = units(QUERY, replaced(ordinary(), 3, 1e6)).sum(axis=0) - units(QUERY, ordinary()).sum(axis=0)
     assert rate * int(np.abs(moved).max()) <= EPSILON

@@ -97,7 +97,7 @@ def test_a_declaration_must_be_one_of_two_words_and_comes_with_the_rows():
         hdp.Study(private=local_site(SORTED), row_order="arbitrary")
 
 
-def test_by_rows_one_person_moves_one_block_by_at_most_what_the_noise_pays_for():
+def test_by_rows_one_person_moves_one_block_by_at_most_the_sensitivity():
     """Every corner in every place, no person's row moving another: exactly once the sensitivity is attained."""
     rate = subsample.prepare(BY_ROWS, site_facts(row_order="arbitrary")).noise.rate
     before, most = units(SORTED), 0

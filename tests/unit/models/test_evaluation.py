@@ -1,4 +1,4 @@
-"""What a paid evaluation says, what it costs, and what is refused before it costs anything."""
+"""What an evaluation says, what it costs, and what is refused before it costs anything."""
 
 import dataclasses
 from dataclasses import replace
@@ -147,7 +147,7 @@ def test_a_binary_outcome_is_evaluated_by_group():
 
 
 @pytest.mark.usefixtures("quiet")
-def test_every_cause_can_be_asked_about_and_pays_for_itself():
+def test_every_cause_can_be_asked_about_and_is_charged_for_itself():
     study = study_of()
     model = hazard_of(study, "Surv(time, cause) ~ x + g")
     result = model.fit_public()
@@ -289,14 +289,14 @@ def refused(study, call, error, match=None):
     ],
     ids=str,
 )
-def test_a_result_of_another_model_is_refused_unpaid(hazard, options, match):
+def test_a_result_of_another_model_is_refused_uncharged(hazard, options, match):
     model, _ = hazard
     study = model._spec.study
     other = hazard_of(study, **options).fit_public()
     refused(study, lambda: model.evaluate(other, epsilon=1.0), hdp.ArgumentError, match)
 
 
-def test_a_result_of_another_schema_or_kind_is_refused_unpaid(hazard):
+def test_a_result_of_another_schema_or_kind_is_refused_uncharged(hazard):
     model, result = hazard
     study = model._spec.study
     logit = hdpf.logit("y ~ x + g", data=study)
@@ -359,7 +359,7 @@ def test_a_model_without_covariates_has_no_risk_groups():
     refused(study, partial(model.evaluate, model.fit_public(), epsilon=1.0), hdp.ArgumentError, "needs a covariate")
 
 
-def test_entry_times_and_several_rows_are_refused_unpaid():
+def test_entry_times_and_several_rows_are_refused_uncharged():
     late = study_of()
     model = hazard_of(late, "Surv(start, time, event) ~ x + g")
     refused(late, partial(model.evaluate, model.fit_public(), epsilon=1.0), hdp.ArgumentError, "no one risk group")

@@ -1,4 +1,4 @@
-"""Fits by clipped scores: which mechanism is chosen, what is refused unpaid, what replays, what a result says."""
+"""Fits by clipped scores: which mechanism is chosen, what is refused, what replays, what a result says."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -134,7 +134,7 @@ def test_a_result_survives_json():
 
 
 def short_study():
-    """Return a study whose account pays the first rounds of a fit at (1, 1e-6), but not the last."""
+    """Return a study whose account suffices for the first rounds of a fit at (1, 1e-6), but not the last."""
     part = hdp.Budget(epsilon=0.7, delta=1e-6)
     ledger = hdp.Ledger(None, dataset="trial", epsilon=5, delta=1e-5, gaussian=part)
     return hdp.Study(private=PRIVATE, public=PUBLIC, schema=TRIAL.schema, ledger=ledger)

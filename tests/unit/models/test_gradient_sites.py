@@ -1,4 +1,4 @@
-"""Fits by rounds at several sites: who pays what, who is asked what, and what becomes of sites that stop answering."""
+"""Fits by rounds at several sites: who is charged and asked what, and what becomes of sites that stop answering."""
 
 from fractions import Fraction
 
@@ -67,7 +67,7 @@ def fitted():
     return study, logit(study).fit(epsilon=1, **ROUNDS)
 
 
-def test_every_site_charges_its_rounds_once_and_a_person_pays_one_site(fitted):
+def test_every_site_charges_its_rounds_once_and_a_person_is_charged_at_one_site(fitted):
     # Fails for k epsilon, for an epsilon divided among sites, and for a round that is charged at the wrong site.
     study, result = fitted
     whole = mu_of(Fraction(1), DELTA) ** 2
@@ -80,7 +80,7 @@ def test_every_site_charges_its_rounds_once_and_a_person_pays_one_site(fitted):
     assert "each person is at one only" in result.guarantee.statement()
 
 
-def test_the_promise_is_that_of_the_site_that_spends_most():
+def test_the_guarantee_is_that_of_the_site_that_spends_most():
     study = study_of()
     result = logit(study).fit(epsilon={"A": 0.5, "B": 1, "C": 2}, **ROUNDS)
     for name, epsilon in {"A": Fraction(1, 2), "B": Fraction(1), "C": Fraction(2)}.items():
@@ -186,7 +186,7 @@ def test_one_site_has_plain_rounds_as_its_record():
 
 
 @pytest.mark.usefixtures("no_noise")
-def test_protected_numbers_are_bought_at_every_site():
+def test_protected_numbers_are_asked_for_at_every_site():
     study = study_of(relation="add_or_remove_one", n_max=5000)
     result = logit(study).fit(epsilon=1, **ROUNDS)
     assert (result.guarantee.epsilon, result.guarantee.delta) == (1, DELTA)

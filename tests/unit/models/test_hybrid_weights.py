@@ -59,7 +59,7 @@ def discrete(number, seed, shares):
 @pytest.mark.parametrize("select", [False, True, "distance", "loss", "curve"])
 @pytest.mark.parametrize("distance_share", [0, 0.2])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
-def test_a_purchase_costs_what_was_asked_once(select, distance_share, relation):
+def test_a_request_costs_what_was_asked_once(select, distance_share, relation):
     options = {} if relation == "replace_one" else {"relation": relation, "n_max": 2000}
     study = study_of(**options)
     if select == "curve" and options:
@@ -82,7 +82,7 @@ def test_a_purchase_costs_what_was_asked_once(select, distance_share, relation):
 
 
 @pytest.mark.parametrize("select", [False, True, "loss", "curve"])
-def test_what_cannot_be_paid_in_full_is_refused_before_anything_is_charged(select):
+def test_what_exceeds_the_budget_in_full_is_refused_before_anything_is_charged(select):
     study = study_of(epsilon=1)
     with pytest.raises(hdp.InsufficientBudget):
         hybrid_weights(
@@ -300,7 +300,7 @@ def test_a_site_refuses_public_rows_of_another_schema_and_what_is_none():
         ({"replicate": 0}, hdp.ArgumentError),
     ],
 )
-def test_what_makes_no_sense_is_refused_unpaid(arguments, error):
+def test_what_makes_no_sense_is_refused_uncharged(arguments, error):
     study = study_of()
     asked = {"columns": COLUMNS, "epsilon": 1} | arguments
     with pytest.raises(error):

@@ -51,7 +51,7 @@ def study_of(private=None, public=None, *, epsilon=10000, delta=0, **options):
     )
 
 
-def test_a_purchase_costs_what_was_asked_once():
+def test_a_request_costs_what_was_asked_once():
     study = study_of(delta=1e-3)
     sample = importance_weights(study, "~ x + g", epsilon=0.7)
     assert study.ledger.spent.epsilon == sample.guarantee.epsilon == Fraction(7, 10)
@@ -216,7 +216,7 @@ def test_arguments_that_cannot_be_meant_are_refused_before_anything_is_charged(a
     assert study.ledger.spent.epsilon == 0
 
 
-def test_what_cannot_be_paid_is_refused():
+def test_what_exceeds_the_budget_is_refused():
     study = study_of(epsilon=0.5)
     with pytest.raises(hdp.InsufficientBudget):
         importance_weights(study, "~ x", epsilon=1)
@@ -325,7 +325,7 @@ def test_a_given_ridge_takes_the_coding_with_little_noise(monkeypatch):
     schema = hdp.Schema({name: hdp.Binary(complete=True) for name in names})
     study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=1))
 
-    def bought(vectors):
+    def released(vectors):
         with monkeypatch.context() as patch:
             distributions = known_noise.given(patch, vectors)
             found = hdp.importance_weights(
@@ -334,9 +334,9 @@ def test_a_given_ridge_takes_the_coding_with_little_noise(monkeypatch):
         return found, distributions[0]
 
     replicates = itertools.count(1)
-    sample, distribution = bought([])
+    sample, distribution = released([])
     assert "columns in a box" in sample.facts.method
-    sizes = [bought([known_noise.drawn(distribution, rng)])[0].effective_size for _ in range(5)]
+    sizes = [released([known_noise.drawn(distribution, rng)])[0].effective_size for _ in range(5)]
     assert min(sizes) > 0.75 * len(public)
 
 

@@ -177,7 +177,7 @@ def test_public_rows_without_outcomes_give_errors_where_a_model_or_a_bound_says_
 
 
 @pytest.mark.parametrize("name", ["linear", "poisson", "exponential"])
-def test_a_bought_hessian_gives_standard_errors_without_public_rows(name: str) -> None:
+def test_a_noisy_hessian_gives_standard_errors_without_public_rows(name: str) -> None:
     result = MODELS[name](study(n=4000)).fit(100.0, se_share=0.3, allow_large_epsilon=True)
     without = ordinary(name)
     ratio = result.bse / without.bse
@@ -330,7 +330,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", list(LIES))
-def test_lies_about_a_loss_of_one_s_own_are_refused_by_name(lie: str) -> None:
+def test_false_statements_about_a_loss_of_one_s_own_are_refused_by_name(lie: str) -> None:
     changed, match = LIES[lie]
     data = study(public=rows(100, 1))
     with pytest.raises(hdp.ArgumentError, match=f"loss 'log-cosh' .*{match}"):
@@ -459,7 +459,7 @@ def test_the_median_of_symmetric_errors_and_an_outer_quantile_are_where_they_sho
         assert "half-width of" in result.facts.method
 
 
-def test_public_rows_on_a_line_tell_no_curvature_of_a_quantile_and_lose_no_purchase():
+def test_public_rows_on_a_line_tell_no_curvature_of_a_quantile_and_a_fit_is_not_lost():
     rng = np.random.default_rng(0)
     x, others = rng.uniform(0, 5, 100), rng.uniform(0, 5, 1000)
     public = pd.DataFrame({"x": x, "y": 20 + 8 * x})

@@ -56,12 +56,12 @@ def test_every_other_request_is_charged(change):
     assert study.ledger.spent.epsilon == Fraction(1, 2) + second.guarantee.epsilon
 
 
-def test_a_share_buys_a_noisy_hessian_in_either_spelling():
+def test_a_share_is_for_a_noisy_hessian_in_either_spelling():
     model = hdpf.logit("y ~ x", data=study_of(PRIVATE))
-    bought = model.fit(epsilon=40.0, se_share=0.5)
+    with_share = model.fit(epsilon=40.0, se_share=0.5)
     named = model.fit(epsilon=40.0, mechanism=hdp.mechanisms.ObjectivePerturbation(se_share=0.5))
-    assert bought.release == named.release
-    assert bought.release.hessian is not None
+    assert with_share.release == named.release
+    assert with_share.release.hessian is not None
     assert model.fit(epsilon=40.0).release.hessian is None
     assert model.fit(epsilon=40.0).bse.isna().all()
 
@@ -78,19 +78,19 @@ def other_covariates():
 
 
 @pytest.mark.usefixtures("no_noise")
-def test_beside_public_rows_a_bought_hessian_gives_the_private_curvature(other_covariates):
+def test_beside_public_rows_a_noisy_hessian_gives_the_private_curvature(other_covariates):
     model, private = other_covariates
-    bought, free = model.fit(epsilon=50.0, se_share=0.5), model.fit(epsilon=50.0, describe=False)
-    assert bought.estimate.note is None
+    with_share, free = model.fit(epsilon=50.0, se_share=0.5), model.fit(epsilon=50.0, describe=False)
+    assert with_share.estimate.note is None
     assert "as the public ones" in free.estimate.note
-    geometry = bought.query.model.geometry
+    geometry = with_share.query.model.geometry
     rows = whiten(geometry, np.column_stack([np.ones(4000), private["x"]]))
-    p = expit(rows.X @ np.array(bought.release.theta))
+    p = expit(rows.X @ np.array(with_share.release.theta))
     truth = rows.X.T @ ((rows.weights * p * (1 - p))[:, None] * rows.X)
-    noise = bought.release.hessian_noise_sd
-    assert np.allclose(unstack(np.array(bought.release.hessian), 2), truth, atol=1e-3 * noise)
+    noise = with_share.release.hessian_noise_sd
+    assert np.allclose(unstack(np.array(with_share.release.hessian), 2), truth, atol=1e-3 * noise)
     inverse = geometry.to_raw() @ np.linalg.inv(truth) @ geometry.to_raw().T
-    assert bought.private_only.cov_sampling.loc["x", "x"] == pytest.approx(inverse[1, 1], rel=0.15)
+    assert with_share.private_only.cov_sampling.loc["x", "x"] == pytest.approx(inverse[1, 1], rel=0.15)
     assert free.private_only.cov_sampling.loc["x", "x"] != pytest.approx(inverse[1, 1], rel=0.15)
 
 
@@ -196,7 +196,7 @@ def test_arrays_of_public_rows_whiten():
     assert np.isfinite(result.bse).all()
 
 
-def test_arrays_that_are_declared_complete_pay_for_no_number_of_rows():
+def test_arrays_that_are_declared_complete_are_charged_for_no_number_of_rows():
     options = {"exog_bounds": [(-3, 3)], "budget": hdp.Budget(epsilon=5)}
     result = hdp.Logit(PRIVATE["y"], PRIVATE[["x"]], complete=True, **options).fit(epsilon=1.0)
     assert result.count is None

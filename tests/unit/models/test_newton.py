@@ -74,7 +74,7 @@ def test_with_a_delta_the_rounds_keep_it_together():
 
 
 @pytest.mark.entropy
-def test_three_sites_pay_epsilon_each_and_nobody_more():
+def test_three_sites_charge_epsilon_each_and_nobody_more():
     sites = {name: site(2000, seed) for name, seed in zip("ABC", (4, 5, 6), strict=True)}
     result = model_of(sites).fit(1.0, mechanism=NEWTON(rounds=2))
     assert all(each.ledger.spent.epsilon == 1 for each in sites.values())
@@ -126,7 +126,7 @@ class Silent(Site):
         return self.inner.answer(query)
 
 
-def test_a_site_that_falls_silent_is_left_out_of_later_rounds():
+def test_a_site_that_stops_answering_is_left_out_of_later_rounds():
     sites = {"A": site(2000, 4), "B": Silent(site(2000, 5), 1), "C": site(2000, 6)}
     result = model_of(sites).fit(2.0, mechanism=NEWTON(rounds=3))
     assert result.sites["rounds"].tolist() == [3, 1, 3]
@@ -135,7 +135,7 @@ def test_a_site_that_falls_silent_is_left_out_of_later_rounds():
 
 
 @pytest.mark.parametrize("mechanism", [NEWTON(rounds=1), "objective", hdp.mechanisms.ClippedNewton(rounds=1)])
-def test_people_whose_number_was_bought_are_promised_what_they_paid(mechanism):
+def test_people_whose_number_was_released_are_guaranteed_what_was_charged(mechanism):
     """A site that sells its number and then falls silent has charged its people, for much if its epsilon is large."""
     hidden = {"relation": "add_or_remove_one", "n_max": 5000, "epsilon": 100.0}
     silent = site(2000, 5, **hidden)
@@ -148,7 +148,7 @@ def test_people_whose_number_was_bought_are_promised_what_they_paid(mechanism):
     assert abs(result.sites["records"][1] - 2000) < 60
 
 
-def test_a_fit_whose_later_rounds_cannot_be_paid_is_refused_before_the_first():
+def test_a_fit_whose_later_rounds_exceed_the_budget_is_refused_before_the_first():
     one = site(1000, 7, epsilon=1.5)
     with pytest.raises(hdp.BudgetError):
         model_of(one).fit(2.0, mechanism=NEWTON(rounds=4))

@@ -143,14 +143,14 @@ NO_AVERAGES = {
 
 
 @pytest.mark.parametrize("why", NO_AVERAGES)
-def test_averages_are_not_paid_for_where_they_are_of_no_use(why):
+def test_averages_are_not_charged_for_where_they_are_of_no_use(why):
     result = NO_AVERAGES[why]()
     assert result.released.description is None
     assert "averages" not in str(result.summary())
     assert (result.count is None) == (why in ("declined", "no covariates"))
 
 
-def test_what_could_not_be_paid_is_refused_before_the_first_charge():
+def test_what_exceeds_the_budget_is_refused_before_the_first_charge():
     study = study_of(budget=hdp.Budget(epsilon=0.99))
     with pytest.raises(hdp.InsufficientBudget):
         logit(study).fit(epsilon=1)
@@ -203,7 +203,7 @@ def test_small_sites_take_part_without_averages():
     assert [site.missing for site in result.site_facts] == [None, None, None]
 
 
-def test_a_site_that_gives_its_number_and_no_averages_is_left_out_and_its_people_paid(monkeypatch):
+def test_a_site_that_gives_its_number_and_no_averages_is_left_out_and_its_people_are_charged(monkeypatch):
     parts = {"A": PRIVATE.iloc[:500], "B": PRIVATE.iloc[500:1000], "C": PRIVATE.iloc[1000:]}
     study, right = study_of(private=parts), LocalSite.answer
 

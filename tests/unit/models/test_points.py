@@ -81,7 +81,7 @@ def test_estimates_are_near_the_truth_and_say_how_near():
 
 
 @pytest.mark.usefixtures("no_noise")
-def test_a_bought_hessian_gives_standard_errors_without_public_rows():
+def test_a_noisy_hessian_gives_standard_errors_without_public_rows():
     options = hdp.mechanisms.OutputPerturbation(se_share=0.3)
     result = logit(study(20_000, public=0)).fit(epsilon=5.0, mechanism=options)
     assert [event.ran for event in result.release.events] == [MechanismName.OUTPUT, MechanismName.HESSIAN]
@@ -114,7 +114,7 @@ def test_normal_noise_is_taken_for_hazards_too():
 
 
 @pytest.mark.parametrize("mechanism", ["output", "objective"])
-def test_where_people_are_protected_by_number_the_count_is_bought_first(mechanism):
+def test_where_people_are_protected_by_number_the_count_is_released_first(mechanism):
     data = study(relation="add_or_remove_one", n_max=4000)
     result = logit(data).fit(epsilon=1.0, delta=0.1, mechanism=mechanism)
     assert result.count is not None

@@ -46,7 +46,7 @@ def test_the_number_of_complete_rows_has_a_relative_error_of_a_twentieth(records
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**6), Fraction(1, 3), Fraction(1), Fraction(31, 10), Fraction(50)])
-def test_a_fiftieth_pays_for_the_number_where_it_is_protected(epsilon):
+def test_a_fiftieth_is_for_the_number_where_it_is_protected(epsilon):
     left = left_for_fit(study_of(ADD), ["x"], epsilon, records=500)
     assert 0 <= left - epsilon * Fraction(49, 50) < Fraction(1, 10**9)
     assert left < epsilon

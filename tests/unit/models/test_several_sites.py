@@ -1,4 +1,4 @@
-"""Fits by one query at several sites: who pays what, what is asked, how answers are combined, who is absent."""
+"""Fits by one query at several sites: who is charged what, what is asked, how answers are combined, who is absent."""
 
 from fractions import Fraction
 
@@ -58,7 +58,7 @@ def fitted():
     return study, logit(study).fit(epsilon=1, mechanism="objective")
 
 
-def test_every_site_charges_epsilon_once_and_that_is_the_promise(fitted):
+def test_every_site_charges_epsilon_once_and_that_is_the_guarantee(fitted):
     study, result = fitted
     assert {name: ledger.spent.epsilon for name, ledger in study.ledgers.items()} == dict.fromkeys("ABC", 1)
     assert (result.guarantee.epsilon, result.guarantee.delta, result.guarantee.sites) == (1, 0, 3)
@@ -67,7 +67,7 @@ def test_every_site_charges_epsilon_once_and_that_is_the_promise(fitted):
     assert "each person is at one only" in result.guarantee.statement()
 
 
-def test_a_person_pays_the_epsilon_of_his_own_site():
+def test_a_person_is_charged_the_epsilon_of_his_own_site():
     study = study_of()
     result = logit(study).fit(epsilon={"A": 0.5, "B": 1, "C": 2}, mechanism="objective")
     spent = {name: ledger.spent.epsilon for name, ledger in study.ledgers.items()}
@@ -147,8 +147,8 @@ def test_every_mechanism_of_one_question_is_for_several_sites(mechanism):
 
 def test_without_public_rows_each_site_may_sell_its_curvature():
     study = study_of(public=None, sizes={"A": 20_000, "B": 10_000})
-    bought = hdpf.logit("y ~ x", data=study).fit(epsilon=4, se_share=0.2)
-    assert np.isfinite(bought.bse).all()
+    with_share = hdpf.logit("y ~ x", data=study).fit(epsilon=4, se_share=0.2)
+    assert np.isfinite(with_share.bse).all()
     silent = hdpf.logit("y ~ x", data=study).fit(epsilon=4, mechanism="objective")
     assert np.isnan(silent.bse).all()
     assert np.isfinite(silent.params).all()
@@ -157,7 +157,7 @@ def test_without_public_rows_each_site_may_sell_its_curvature():
 
 
 @pytest.mark.entropy
-def test_numbers_that_are_protected_are_bought_at_every_site():
+def test_numbers_that_are_protected_are_asked_for_at_every_site():
     study = study_of(relation="add_or_remove_one", n_max={"A": 9000, "B": 9000, "C": 9000})
     result = logit(study).fit(epsilon=2, mechanism="objective")
     assert {ledger.spent.epsilon for ledger in study.ledgers.values()} == {2}

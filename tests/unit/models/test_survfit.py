@@ -311,7 +311,7 @@ def test_what_needs_other_data_is_refused_before_a_charge():
     assert own.ledger.spent.epsilon == 0
 
 
-def test_a_description_that_was_paid_for_is_used():
+def test_a_description_that_was_charged_before_is_used():
     own = study()
     table = hdp.describe(own, ["x", "Surv(time, event)"], by="arm", times=[2, 4, 8], epsilon=4)
     spent = own.ledger.spent.epsilon

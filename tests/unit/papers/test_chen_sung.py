@@ -35,7 +35,7 @@ def test_parties_draw_different_noise():
     assert together == pytest.approx(alone / 4, rel=0.2)
 
 
-def test_without_projection_one_record_moves_the_mean_beyond_what_the_noise_pays_for():
+def test_without_projection_one_record_moves_the_mean_beyond_what_the_noise_covers():
     trial = paper.events(0.5, box=(0.0, 1.0))
     x = np.full(100, 0.5)
     spoiled = np.append(x[:-1], 1e6)  # algorithms do not clip: that is the schema's part

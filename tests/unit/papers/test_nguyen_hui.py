@@ -106,8 +106,8 @@ def test_the_counterexample_is_about_densities():
 
     def density(f, late):
         slope = 0.1 * expit(0.1 * f) - a * expit(-a * f) if late else -0.1 * expit(-0.1 * f)
-        bend = 0.01 * expit(0.1 * f) * expit(-0.1 * f) + (a**2 * expit(a * f) * expit(-a * f) if late else 0.0)
-        return rate / 2 * np.exp(-rate * abs(claim.ridge * f + slope)) * (claim.ridge + bend)
+        curvature = 0.01 * expit(0.1 * f) * expit(-0.1 * f) + (a**2 * expit(a * f) * expit(-a * f) if late else 0.0)
+        return rate / 2 * np.exp(-rate * abs(claim.ridge * f + slope)) * (claim.ridge + curvature)
 
     for late in (True, False):
         ends = [-400, -1, 0, 1, 400]

@@ -124,7 +124,7 @@ def test_a_part_is_a_part(part):
         replace(account, gaussian=part)
 
 
-# The most cunning analyst: after one Gaussian release he knows how revealing it was, and chooses what to buy next.
+# The most cunning analyst: after one Gaussian release he knows how revealing it was, and chooses what to ask next.
 
 LOSS = np.linspace(-2.0, 4.0, 400_001)
 

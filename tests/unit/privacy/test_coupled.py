@@ -48,17 +48,17 @@ SHARES = [Fraction(1, 1000), Fraction(1, 9), Fraction(1, 8), Fraction(1, 6), Fra
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("share", SHARES)
-def test_the_noise_that_is_bought_costs_what_was_offered(epsilon: Fraction, share: Fraction) -> None:
+def test_the_noise_of_an_epsilon_costs_what_was_offered(epsilon: Fraction, share: Fraction) -> None:
     ratio = share * epsilon
-    bought = coupled_noise_epsilon(epsilon, ratio)
-    assert 0 < bought <= epsilon
-    cost = by_brute_force(float(bought), float(ratio))
+    noise = coupled_noise_epsilon(epsilon, ratio)
+    assert 0 < noise <= epsilon
+    cost = by_brute_force(float(noise), float(ratio))
     assert cost <= float(epsilon) * (1.0 + 1e-15)
     assert cost >= float(epsilon) * (1.0 - 1e-8)
-    assert coupled_loss(float(bought), float(ratio)) <= float(epsilon)
+    assert coupled_loss(float(noise), float(ratio)) <= float(epsilon)
 
 
-def test_more_epsilon_buys_more_noise_and_more_curvature_buys_less() -> None:
+def test_more_epsilon_gives_a_larger_noise_rate_and_more_curvature_a_smaller_one() -> None:
     along = [coupled_noise_epsilon(Fraction(k, 10), Fraction(1, 4)) for k in range(5, 60)]
     assert all(a < b for a, b in pairwise(along))
     against = [coupled_noise_epsilon(Fraction(1), Fraction(k, 100)) for k in range(13, 100, 3)]

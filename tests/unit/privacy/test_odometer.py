@@ -69,7 +69,7 @@ def test_nothing_is_spent_on_gaussian_noise_before_the_first_such_release():
     assert account.plus(Spend(0, 0, SQUARES[0])).spent == Spend(Fraction(3, 2), DELTA)
 
 
-def test_a_cap_whose_gaussian_part_grew_because_of_what_was_seen_would_pay_delta_again():
+def test_a_cap_whose_gaussian_part_grew_because_of_what_was_seen_would_count_delta_again():
     """He uses up a cap of (1, 1e-6), stops if the outcome is revealing, and is granted (2, 1e-6) if it is not."""
     grown = square_of(Fraction(2), DELTA)
     assert stopped([SQUARES[-1], grown], [Fraction(1), Fraction(2)]) > 1.9 * DELTA

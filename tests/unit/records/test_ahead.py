@@ -68,7 +68,7 @@ def test_no_query_has_an_epsilon_that_no_account_affords():
 
 
 @pytest.mark.parametrize("later", [Spend(10**400), Spend(1, Fraction(1, 10)), gaussian(WHOLE)])
-def test_later_questions_of_a_pure_purchase_are_bounded_epsilons(later):
+def test_later_questions_of_a_pure_request_are_bounded_epsilons(later):
     made = {
         "formula": "y ~ x",
         "candidates": ((0.1, 0.2), (0.0, -1.0)),

@@ -221,7 +221,7 @@ def silent_result(result):
         values=np.array([-1.7, 0.009, 0.41, np.nan, 0.76]),
         sampling=unknown,
         privacy=unknown,
-        note="Standard errors were not bought: fit again with hessian_share above 0, or <with> public rows.",
+        note="Standard errors were not asked for: fit again with hessian_share above 0, or <with> public rows.",
     )
     return Result(
         facts=result.facts,

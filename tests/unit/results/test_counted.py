@@ -33,7 +33,7 @@ def counted(result):
     return replace(result, facts=facts, released=released)
 
 
-def test_the_summary_tells_number_price_and_both_entries(counted):
+def test_the_summary_tells_number_cost_and_both_entries(counted):
     text = str(counted)
     assert f"{NUMBER} +/- 70.71 (noisy)" in text
     assert "epsilon = 0.02: two-sided geometric noise on the number of" in text

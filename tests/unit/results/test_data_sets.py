@@ -109,7 +109,7 @@ class OnlyCounted(hdp.LocalSite):
 
 
 def test_a_site_that_sold_only_its_number_of_people_belongs_to_the_result():
-    """Its people paid for both results: 0.04 and 3."""
+    """Its people were charged for both results: 0.04 and 3."""
     schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
     died = np.arange(2000) % 5 < 2
     people = pd.DataFrame({"died": died, "age": (np.arange(2000) % 97) / 97})

@@ -254,10 +254,10 @@ def test_derivatives_at_the_ends_of_a_range_are_taken_from_inside_or_refused():
     public = pd.DataFrame({"k": k, "y": rng.integers(0, 2, 400)})
     study = hdp.Study(public=public, schema=schema)
     ends = pd.DataFrame({"k": [0.0, 40.0, 10.0]})
-    bent = hdpf.logit("y ~ sqrt(k) + k", data=study).fit_public()
+    curved = hdpf.logit("y ~ sqrt(k) + k", data=study).fit_public()
     with pytest.raises(ArgumentError, match="no slope in it at the ends"):
-        bent.average_effects("k", over=ends)
-    assert np.isfinite(bent.average_effects("k", over=ends, values=(0, 40)).frame["estimate"]).all()
+        curved.average_effects("k", over=ends)
+    assert np.isfinite(curved.average_effects("k", over=ends, values=(0, 40)).frame["estimate"]).all()
     # this has a slope at 0, though no values below it
     smooth = hdpf.logit("y ~ I(k^2 * sqrt(k))", data=study).fit_public()
     p = smooth.predict(ends)

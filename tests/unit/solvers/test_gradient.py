@@ -136,9 +136,9 @@ def test_value_gradient_and_hessian_belong_together() -> None:
         theta = np.linspace(-0.5, 0.5, D)
         for j, e in enumerate(np.eye(D) * step):
             slope = (objective.value(theta + e) - objective.value(theta - e)) / (2.0 * step)
-            bend = (objective.gradient(theta + e) - objective.gradient(theta - e)) / (2.0 * step)
+            slope_of_score = (objective.gradient(theta + e) - objective.gradient(theta - e)) / (2.0 * step)
             assert objective.gradient(theta)[j] == pytest.approx(slope, rel=1e-6, abs=1e-6)
-            assert objective.hessian(theta)[j] == pytest.approx(bend, rel=1e-6, abs=1e-6)
+            assert objective.hessian(theta)[j] == pytest.approx(slope_of_score, rel=1e-6, abs=1e-6)
 
 
 def test_the_loss_is_used_as_given() -> None:

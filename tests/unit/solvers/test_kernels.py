@@ -183,7 +183,7 @@ def test_the_largest_curvatures_are_added_exactly(size: float) -> None:
 
 @pytest.mark.parametrize("rows", [1, 2**26, 2**26 + 1, 2**27, MOST_PEOPLE])
 def test_sums_over_the_largest_tables_do_not_overflow(rows: int) -> None:
-    """Eight rows bend as much as rows can; all rows of the table would so many times as much."""
+    """Eight rows have the largest curvature that rows can have; that of all rows would be so many times as large."""
     bounds = RowBounds(summand=1.0, root=0.5 * (1.0 - 2.0**-30), rows=rows)
     few = replace(objective_of(8, 3), X=np.ones((8, 3)), weights=np.ones(8), offset=np.zeros(8), bounds=bounds)
     curvature, score = int(few.loss_hessian(np.zeros(3), rows=8)[0, 0]), int(few.loss_gradient(np.full(3, 1e9))[0])
