@@ -212,19 +212,19 @@ def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime:
     density = replace(density_of(at), ridge=0.0, centre=np.zeros(at.model.dimension))
     D, reach, trace = at.model.dimension, float(person_loss.euclidean_bound), float(person_loss.trace)
     theta = rng.standard_normal((400, D)) * 10.0 ** rng.uniform(-2.0, 3.0, (400, 1))
-    longest, largest = 0.0, 0.0
+    longest, largest_trace = 0.0, 0.0
     for person in periods_of(at, pool(at, rng, size=80)):
         along = 1e3 * np.concatenate([person.rows, -person.rows])
         noise, hessian = density.parts(np.concatenate([theta, along]), person)
         longest = max(longest, float(np.max(np.linalg.norm(noise, axis=1))))
-        largest = max(largest, float(np.max(np.trace(hessian, axis1=1, axis2=2))))
+        largest_trace = max(largest_trace, float(np.max(np.trace(hessian, axis1=1, axis2=2))))
         assert np.max(np.linalg.norm(hessian, axis=(1, 2))) <= trace
         for ridge in (0.3, 5.0, 200.0):
             largest = float(np.max(np.linalg.slogdet(np.eye(D) + hessian / ridge)[1]))
             assert largest <= float(person_loss.jacobian(Fraction(ridge)))
         assert not len(person.rows) or np.linalg.matrix_rank(person.rows) <= person_loss.rank
     assert 0.4 * reach < longest <= reach
-    assert 0.05 * trace < largest <= trace
+    assert 0.05 * trace < largest_trace <= trace
 
 
 def test_contrasts_measure_in_the_euclidean_norm() -> None:
@@ -241,8 +241,8 @@ def plainly(bounds: HazardBounds, *, noise: float, curvature: float, steps: int 
     x, e = np.linspace(0.0, 1.0, steps)[:, None], np.linspace(0.0, 1.0, steps)[None, :]
     C = bounds.total * x
     gradient = np.hypot(C + e, bounds.radius * (C - e))
-    largest = bounds.leverage * (C * (1.0 - x**2) + e * (1.0 - e**2))
-    return float(np.max(noise * gradient + curvature * largest))
+    curved = bounds.leverage * (C * (1.0 - x**2) + e * (1.0 - e**2))
+    return float(np.max(noise * gradient + curvature * curved))
 
 
 CONSTANTS = [(2.0, 0.5), (1.0, 3.0), (4.0, 1.0), (30.0, 0.1), (1.5, 20.0)]
