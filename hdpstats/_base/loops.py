@@ -31,6 +31,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from hdpstats._base.typing import FloatArray
@@ -181,6 +182,21 @@ def double_at(_typing: Any, address: Any, place: Any) -> Any:  # noqa: ARG001
         return builder.load(builder.gep(builder.inttoptr(given[0], DOUBLE.as_pointer()), [given[1]]))
 
     return types.float64(types.int64, types.int64), generated
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def fetch_early(_typing: Any, address: Any) -> Any:  # noqa: ARG001
+    """Let the processor bring what is at an address into its second cache, if anything is; inside a compiled loop."""
+
+    def generated(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+        short = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), short, short, short])
+        fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        place = builder.inttoptr(given[0], ir.IntType(8).as_pointer())
+        builder.call(fetch, [place, *(ir.Constant(short, number) for number in (0, 2, 1))])  # to read, level 2, data
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generated
 
 
 def _sums(count: int) -> Callable[..., None]:

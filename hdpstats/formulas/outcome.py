@@ -72,7 +72,8 @@ class Response:
         """Return ``y`` of public rows as they are (n,); times beyond the horizon are censored there."""
         outcome = table.numeric[self.column]
         if self.stop is None:
-            return np.asarray((outcome - self.shift) / self.scale)
+            moved = outcome if self.shift == 0.0 else outcome - self.shift
+            return np.asarray(moved if self.scale == 1.0 else moved / self.scale)
         time = np.clip(table.numeric[self.stop] / self.scale, 0.0, 1.0)
         happened = (outcome == 1.0) & ~table.beyond[self.stop]
         return np.asarray(np.where(happened, -time, time))

@@ -18,7 +18,7 @@ from hdpstats.mechanisms.description.one_pass import add_stored
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units
 from hdpstats.mechanisms.person_loss.one_pass import without_covariates
 from hdpstats.mechanisms.score_sums import clipped
-from hdpstats.schema.stored import clip_numbers, mark_missing
+from hdpstats.schema.stored import addresses_of, clip_numbers, mark_missing
 from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
 
 
@@ -57,7 +57,8 @@ def _run() -> None:
     absent = np.zeros(SMALLEST_COMPILED, dtype=np.bool_)
     number_in_units(numbers, absent, numbers, bounds=(0.0, 1.0))
     square_in_units(numbers, absent, numbers, bounds=(0.0, 1.0), centre=0.0, far=1.0)
-    mark_missing(fixed, False, absent)
-    add_stored(fixed, np.zeros(7), False, False, numbers, np.zeros(2, dtype=np.int64))
+    places, flags = addresses_of([fixed]), np.zeros((1, 2), dtype=np.bool_)
+    mark_missing(places, flags[:, 0].copy(), absent)
+    add_stored(places, np.zeros((1, 7)), flags, numbers, np.zeros((1, 2), dtype=np.int64))
     clip_numbers(fixed, 0.0, 1.0, 0.0, False, numbers)
     without_covariates(fixed).loss_gradient(np.zeros(1))

@@ -176,10 +176,8 @@ def numbers(cells: Any) -> FloatArray:
 
     Of an Arrow array of doubles it is a view, which is not to be written to.
     """
-    if _is_arrow(cells):
-        cells = _arrow_column(cells)
-        if str(cells.type) == "double":
-            return np.asarray(cells.to_numpy(zero_copy_only=False))
+    if not isinstance(cells, pd.Series) and str(cells.type) == "double":
+        return np.asarray(cells.to_numpy(zero_copy_only=False))
     cells = _dense(cells)
     with np.errstate(all="ignore"):
         found = _typed_numbers(cells)

@@ -34,11 +34,11 @@ from hdpstats.records import codec
 from hdpstats.schema.columns import Column
 from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process
 from hdpstats.schema.schema import Schema, check_names
-from hdpstats.schema.stored import columns_of
+from hdpstats.schema.stored import Declared, columns_of
 from hdpstats.schema.table import AdmittedTable, PrivateRows
 
 BATCH = 2**17
-"""Rows that are mapped at a time."""
+"""Rows that are mapped at a time: few enough that their cells are in a cache when they are computed with."""
 
 BUFFER = 2**16
 """Bytes of a column that are read at a time: a row group is never in memory as a whole."""
@@ -306,21 +306,22 @@ def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[Admitte
 
     if _state(source.path) != source.state:
         raise OSError("the file has changed since it was opened")
-    coded = [name for name in source.coded if name in columns]
+    coded, declared = [name for name in source.coded if name in columns], Declared(columns)
     with parquet.ParquetFile(source.path, pre_buffer=False, buffer_size=BUFFER, read_dictionary=coded) as file:
         rows = 0 if source.group is None else file.metadata.row_group(source.group).num_rows
         if not rows:
-            yield _admitted(columns, file.schema_arrow.empty_table())
+            yield _admitted(declared, file.schema_arrow.empty_table())
             return
         read = 0
-        for batch in file.iter_batches(BATCH, row_groups=[source.group], columns=list(columns)):
+        for batch in file.iter_batches(BATCH, row_groups=[source.group], columns=list(columns), use_threads=False):
             read += batch.num_rows
-            yield _admitted(columns, batch)
+            yield _admitted(declared, batch)
+            del batch  # its memory is free for the next one
         if read != rows:
             raise OSError("the file has other rows than its footer states")
 
 
-def _admitted(columns: Mapping[str, Column], batch: Any) -> AdmittedTable:
+def _admitted(declared: Declared, batch: Any) -> AdmittedTable:
     """Map columns of a batch of Arrow arrays; each cell by itself."""
-    labels = batch.schema.names
-    return columns_of(columns, lambda name: batch.column(labels.index(name)), rows=batch.num_rows)
+    places = {label: place for place, label in enumerate(batch.schema.names)}
+    return columns_of(declared, lambda name: batch.column(places[name]), rows=batch.num_rows)

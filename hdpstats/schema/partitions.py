@@ -198,6 +198,7 @@ def _added(load: Callable[[Any], Iterator[T]], count: Callable[[T], Any], source
     total: list[Any] = []
     for part in load(source):
         total = [total[0] + count(part)] if total else [count(part)]
+        del part  # its memory is free for the next one
     return total
 
 

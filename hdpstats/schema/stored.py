@@ -7,19 +7,19 @@ cut to the bounds. A loop that passes over rows once may do that on the way
 (`columns_of`). The numbers are those of `hdpstats.schema.column.NumericColumn.admit`, to the last bit.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
-from types import MappingProxyType
+from functools import cached_property
 from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled
-from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.schema.column import Cells, Column, NumericColumn
+from hdpstats._base.loops import compiled, double_at
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.schema.column import Column, NumericColumn
 from hdpstats.schema.table import AdmittedTable
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -34,7 +34,7 @@ class Stored:
     @property
     def fill(self) -> float:
         """The number that stands in a missing cell."""
-        return self.column.lower if self.column.missing is None else self.column.missing
+        return filled(self.column)
 
     @property
     def left_out(self) -> bool:
@@ -52,74 +52,135 @@ class Stored:
     def missing(self) -> BoolArray:
         """Which cells are missing (n,)."""
         lacking = np.zeros(len(self.numbers), dtype=np.bool_)
-        self.mark_missing(lacking)
+        if self.left_out:
+            mark_missing(addresses_of([self.numbers]), np.array([self.column.two_valued]), lacking)
         return lacking
 
-    def mark_missing(self, lacking: BoolArray) -> None:
-        """Mark the rows (n,) whose cell is missing."""
-        if self.left_out:
-            mark_missing(self.numbers, self.column.two_valued, lacking)
+
+@final
+class Declared:
+    """The columns that are read of a source, in the order of their declarations, for all of its partitions."""
+
+    __slots__ = ("_found", "columns", "durations", "numbers", "others")
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self.columns = columns
+        self.numbers = {name: each for name, each in columns.items() if isinstance(each, NumericColumn)}
+        self.others = {name: each for name, each in columns.items() if name not in self.numbers}
+        self.durations = {name: each for name, each in self.numbers.items() if each.kind == "duration"}
+        self._found: dict[object, tuple[object, Any]] = {}
+
+    def once(self, find: Callable[[Mapping[str, NumericColumn], S], T], given: S) -> T:
+        """Return what ``find`` returns of the declared numeric columns and of ``given``, found once for this source."""
+        key = find, id(given)
+        if key not in self._found:
+            self._found[key] = given, find(self.numbers, given)  # kept too: another object would get its identity
+        found: T = self._found[key][1]
+        return found
 
 
-def columns_of(columns: Mapping[str, Column], cells: Callable[[str], Any], *, rows: int) -> AdmittedTable:
+@final
+class StoredColumns:
+    """The numeric columns of a partition as they are stored."""
+
+    __slots__ = ("_made", "_numbers", "declared")
+
+    def __init__(self, declared: Declared, numbers: Mapping[str, FloatArray]) -> None:
+        self.declared, self._numbers = declared, numbers
+        self._made: dict[str, Stored] = {}
+
+    def __getitem__(self, name: str) -> Stored:
+        """Return a column."""
+        if name not in self._made:
+            self._made[name] = Stored(numbers=self._numbers[name], column=self.declared.numbers[name])
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a column of that name."""
+        return name in self._numbers
+
+    def __repr__(self) -> str:
+        return f"<{len(self._numbers)} private columns>"
+
+    def addresses(self, names: Sequence[str]) -> IntArray:
+        """Return where the doubles of columns are in memory (k,); they stay there as long as this object is kept."""
+        return addresses_of([self._numbers[name] for name in names])
+
+    def mark_missing(self, lacking: BoolArray, *, but: Sequence[str]) -> None:
+        """Mark the rows (n,) that have a missing cell in one of these columns ``but`` the named ones."""
+        left_out, two_valued = self.declared.once(_left_out, but)
+        mark_missing(self.addresses(left_out), two_valued, lacking)
+
+
+def _left_out(columns: Mapping[str, NumericColumn], but: Sequence[str]) -> tuple[list[str], BoolArray]:
+    """Return the columns whose missing cells leave rows out, and which of them have two values."""
+    found = [name for name, each in columns.items() if each.missing is None and name not in but]
+    return found, np.array([columns[name].two_valued for name in found], dtype=np.bool_)
+
+
+def columns_of(declared: Declared, cells: Callable[[str], Any], *, rows: int) -> AdmittedTable:
     """Return columns as a table whose values are mapped when they are asked for; ``cells`` returns those of a column.
 
     What they are does not depend on when, or whether, they are asked for.
     """
-    numbers = {name: each for name, each in columns.items() if isinstance(each, NumericColumn)}
-    stored = {name: Stored(numbers=_plain(each.stored(cells(name))), column=each) for name, each in numbers.items()}
-    codes = Asked({name: partial(each.admit, cells(name)) for name, each in columns.items() if name not in numbers})
-    missing = {name: partial(getattr, each, "missing") for name, each in stored.items()}
+    stored = StoredColumns(declared, {name: plain(each.stored(cells(name))) for name, each in declared.numbers.items()})
+    others = Asked(declared.others, lambda name: declared.others[name].admit(cells(name)))
     return AdmittedTable(
-        numeric=Asked({name: partial(getattr, each, "values") for name, each in stored.items()}),
-        codes=Asked({name: partial(_values, codes, name) for name in codes}),
+        numeric=Asked(declared.numbers, lambda name: stored[name].values),
+        codes=Asked(declared.others, lambda name: others[name].values),
         rows=rows,
-        missing=Asked({name: missing.get(name, partial(_missing, codes, name)) for name in columns}),
-        beyond=Asked({name: partial(_beyond, each) for name, each in stored.items() if each.column.kind == "duration"}),
-        stored=MappingProxyType(stored),
+        missing=Asked(declared.columns, lambda name: (stored if name in stored else others)[name].missing),
+        beyond=Asked(declared.durations, lambda name: _beyond(stored[name])),
+        stored=stored,
     )
 
 
 @final
 class Asked(Mapping[str, T], Generic[T]):
-    """What functions return, found when it is first asked for."""
+    """What a function returns of names, found when it is first asked for."""
 
-    __slots__ = ("_find", "_found")
+    __slots__ = ("_find", "_found", "_names")
 
-    def __init__(self, find: Mapping[str, Callable[[], T]]) -> None:
-        self._find, self._found = find, dict[str, T]()
+    def __init__(self, names: Mapping[str, object], find: Callable[[str], T]) -> None:
+        self._names, self._find, self._found = names, find, dict[str, T]()
 
     def __getitem__(self, name: str) -> T:
-        """Return what the function of a name returns."""
+        """Return what the function returns of a name."""
         if name not in self._found:
-            self._found[name] = self._find[name]()
+            if name not in self._names:
+                raise KeyError(name)
+            self._found[name] = self._find(name)
         return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether it is one of the names."""
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
-        return iter(self._find)
+        return iter(self._names)
 
     def __len__(self) -> int:
         """Return the number of names."""
-        return len(self._find)
+        return len(self._names)
 
     def __repr__(self) -> str:
         return f"<{len(self)} private columns>"
 
 
-def _plain(numbers: FloatArray) -> FloatArray:
+def filled(column: NumericColumn) -> float:
+    """Return the number that stands in a missing cell."""
+    return column.lower if column.missing is None else column.missing
+
+
+def plain(numbers: FloatArray) -> FloatArray:
     """Return doubles one after the other that cannot be written to: one type of array, for which loops are compiled."""
+    flags = numbers.flags
+    if numbers.dtype == np.float64 and flags.c_contiguous and not flags.writeable:
+        return numbers
     plain = np.ascontiguousarray(numbers, dtype=np.float64).view()
     plain.flags.writeable = False
     return plain
-
-
-def _values(found: Mapping[str, Cells], name: str) -> Any:
-    return found[name].values
-
-
-def _missing(found: Mapping[str, Cells], name: str) -> BoolArray:
-    return found[name].missing
 
 
 def _beyond(stored: Stored) -> BoolArray:
@@ -136,14 +197,28 @@ def clip_numbers(
 
 
 @compiled
-def mark_missing(numbers: FloatArray, two_valued: bool, lacking: BoolArray) -> None:
-    """Mark the rows whose cell holds no number of its column."""
-    if two_valued:
-        for i in range(len(lacking)):
-            lacking[i] |= is_none(numbers[i], True)
-    else:
-        for i in range(len(lacking)):
-            lacking[i] |= is_none(numbers[i], False)
+def address(numbers: FloatArray) -> int:
+    """Return where doubles are in memory."""
+    found: int = numbers.ctypes.data
+    return found
+
+
+def addresses_of(arrays: Iterable[FloatArray]) -> IntArray:
+    """Return where arrays of doubles are in memory (k,): good as long as they are kept."""
+    return np.array([address(each) for each in arrays], dtype=np.int64)
+
+
+@compiled
+def mark_missing(addresses: IntArray, two_valued: BoolArray, lacking: BoolArray) -> None:
+    """Mark the rows that have, in one of the columns at addresses, a cell that holds no number of its column."""
+    for j in range(len(addresses)):
+        first = addresses[j]
+        if two_valued[j]:
+            for i in range(len(lacking)):
+                lacking[i] |= is_none(double_at(first, i), True)
+        else:
+            for i in range(len(lacking)):
+                lacking[i] |= is_none(double_at(first, i), False)
 
 
 @compiled

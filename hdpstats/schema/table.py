@@ -21,7 +21,7 @@ from hdpstats.schema.partitions import InMemory, Parts
 from hdpstats.schema.schema import Schema, check_frame, check_names, select, select_unit
 
 if TYPE_CHECKING:
-    from hdpstats.schema.stored import Stored
+    from hdpstats.schema.stored import StoredColumns
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -51,8 +51,8 @@ class AdmittedTable(Parts["AdmittedTable"]):
         Whose row it is, from 0, and -1 where the cell names nobody; None where every row is a person.
     marks : int64 array, optional
         A keyed hash of the text that names the row's person, and -1 where it names nobody; None where no key was given.
-    stored : mapping of str to Stored
-        Numeric columns before their map, for loops that map cells on their way: `hdpstats.schema.stored`.
+    stored : StoredColumns, optional
+        Numeric columns of a file before their map, for loops that map cells on their way (`hdpstats.schema.stored`).
     """
 
     numeric: Mapping[str, FloatArray]
@@ -62,18 +62,22 @@ class AdmittedTable(Parts["AdmittedTable"]):
     beyond: Mapping[str, BoolArray] = field(default_factory=dict)
     persons: IntArray | None = None
     marks: IntArray | None = None
-    stored: "Mapping[str, Stored]" = field(default_factory=dict)
+    stored: "StoredColumns | None" = None
 
     @property
     def complete(self) -> BoolArray:
         """Which rows (n,) have no missing cell in any of these columns: only they count."""
+        return ~self.lacking(but=())
+
+    def lacking(self, *, but: Sequence[str]) -> BoolArray:
+        """Return which rows (n,) have a missing cell in any of these columns ``but`` the named ones."""
         lacking = np.zeros(self.rows, dtype=np.bool_)
+        if self.stored is not None:
+            self.stored.mark_missing(lacking, but=but)
         for name in self.missing:
-            if name in self.stored:
-                self.stored[name].mark_missing(lacking)
-            else:
+            if name not in but and (self.stored is None or name not in self.stored):
                 lacking |= self.missing[name]
-        return ~lacking
+        return lacking
 
     def map(self, find: Callable[["AdmittedTable"], _U]) -> list[_U]:
         """Return what a function returns of this table."""

@@ -11,13 +11,14 @@ import hdpstats.api as hdp
 from hdpstats._base.loops import LANES, products
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.design import PIECE
+from hdpstats.mechanisms.description import DescribedColumn
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units, sums_of_stored
 from hdpstats.mechanisms.person_loss.one_pass import TILE, add_sizes
 from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.records.geometry import LARGEST
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema import coerce
-from hdpstats.schema.stored import columns_of
+from hdpstats.schema.stored import Declared, columns_of
 from hdpstats.schema.table import PrivateTable
 
 SCHEMA = hdp.Schema(
@@ -49,7 +50,7 @@ def cells() -> pa.Table:
 
 
 def stored(table: pa.Table):
-    return columns_of(dict(SCHEMA), lambda name: table.column(name).combine_chunks(), rows=len(table))
+    return columns_of(Declared(dict(SCHEMA)), lambda name: table.column(name).combine_chunks(), rows=len(table))
 
 
 def test_columns_of_a_file_are_mapped_as_those_of_a_frame() -> None:
@@ -125,10 +126,14 @@ def test_sums_of_a_column_as_it_is_stored_are_those_of_its_values(name: str, far
     table = stored(cells())
     weights = np.random.default_rng(2).choice([0.0, 0.3, 1.0], ROWS)
     column, terms = SCHEMA[name], {"bounds": (-1.5, column_end(name)), "centre": 1 - far, "far": far}
-    found = sums_of_stored(table.stored[name], weights, **terms)
+    lower, upper = terms["bounds"]
+    described = DescribedColumn(name=name, lower=lower, upper=upper, centre=1 - far)
+    found = sums_of_stored(table.stored, (DescribedColumn(name="k", levels=2), described), weights)
     people = table.numeric[name], table.missing[name], weights
     number = number_in_units(*people, bounds=terms["bounds"])
-    assert found == (number.sum(), square_in_units(*people, **terms).sum())
+    assert {each: sums.tolist() for each, sums in found.items()} == {
+        name: [number.sum(), square_in_units(*people, **terms | {"far": described.far}).sum()]
+    }
     assert column.missing is not None or table.missing[name].any()
 
 

@@ -5,53 +5,71 @@ The operations are those of the map of a column (`hdpstats.schema.stored`) and o
 them.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled
-from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.mechanisms.description import UNITS
-from hdpstats.schema.stored import Stored, is_none, within
+from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.mechanisms.description import UNITS, DescribedColumn
+from hdpstats.schema.column import NumericColumn
+from hdpstats.schema.stored import StoredColumns, filled, is_none, within
 
 
 def sums_of_stored(
-    stored: Stored, weights: FloatArray, *, bounds: tuple[float, float], centre: float, far: float
-) -> tuple[int, int]:
-    """Return the sums of the features of number and square of a column as it is stored, in units.
+    stored: StoredColumns, columns: tuple[DescribedColumn, ...], weights: FloatArray
+) -> dict[str, IntArray]:
+    """Return the sums (2,) of the features of number and square of columns of numbers as they are stored, in units.
 
-    They are the integers of its values added; people of weight 0, also such as do not count, add 0.
+    They are the integers of their values added; people of weight 0, also such as do not count, add 0.
     """
-    lower, upper = map(float, bounds)
-    column, sums = stored.column, np.zeros(2, dtype=np.int64)
-    limits = np.array([column.lower, column.upper, stored.fill, lower, upper - lower, centre, far])
-    add_stored(stored.numbers, limits, column.two_valued, stored.left_out, np.require(weights, None, ["C", "W"]), sums)
-    return int(sums[0]), int(sums[1])
+    names, limits, flags = stored.declared.once(_limits, columns)
+    sums = np.zeros((len(names), 2), dtype=np.int64)
+    add_stored(stored.addresses(names), limits, flags, np.require(weights, None, ["C", "W"]), sums)
+    return dict(zip(names, sums, strict=True))
+
+
+def _limits(
+    declared: Mapping[str, NumericColumn], columns: tuple[DescribedColumn, ...]
+) -> tuple[list[str], FloatArray, BoolArray]:
+    """Return the columns that are described by numbers, and constants of `add_stored` for each."""
+    found = [(each, declared[each.name]) for each in columns if each.name in declared and not each.levels]
+    limits = [
+        (of.lower, of.upper, filled(of), each.lower, float(each.upper) - float(each.lower), each.centre, each.far)
+        for each, of in found
+    ]
+    flags = [(of.two_valued, of.missing is None) for _, of in found]
+    return (
+        [each.name for each, _ in found],
+        np.array(limits, dtype=np.float64).reshape(-1, 7),
+        np.array(flags, dtype=np.bool_).reshape(-1, 2),
+    )
 
 
 @compiled
-def add_stored(
-    numbers: FloatArray, limits: FloatArray, two_valued: bool, left_out: bool, weights: FloatArray, sums: IntArray
-) -> None:
-    """Add the features of number and square to ``sums`` (2,); to divide by 1/2 is to multiply by 2."""
-    lower, upper, fill, low, width, centre, far = limits
-    places, squares = np.int64(0), np.int64(0)
-    if far == 0.5 and not two_valued and left_out:
-        for i in range(len(numbers)):
-            number = numbers[i]
-            place = _place(within(number, lower, upper, fill, False), low, width)
-            weight = 0.0 if is_none(number, False) else weights[i]
-            places += whole(weight * (place - 0.5))
-            squares += whole(weight * (_square((place - centre) * 2.0) - 0.5))
-    else:
-        for i in range(len(numbers)):
-            number = numbers[i]
-            place = _place(within(number, lower, upper, fill, two_valued), low, width)
-            weight = 0.0 if is_none(number, two_valued) & left_out else weights[i]
-            places += whole(weight * (place - 0.5))
-            squares += whole(weight * (_square((place - centre) / far) - 0.5))
-    sums[0] += places
-    sums[1] += squares
+def add_stored(addresses: IntArray, limits: FloatArray, flags: BoolArray, weights: FloatArray, sums: IntArray) -> None:
+    """Add the features of number and square to ``sums`` (k, 2); to divide by 1/2 is to multiply by 2."""
+    for j in range(len(addresses)):
+        lower, upper, fill, low, width, centre, far = limits[j]
+        two_valued, left_out = flags[j]
+        places, squares = np.int64(0), np.int64(0)
+        if far == 0.5 and not two_valued and left_out:
+            for i in range(len(weights)):
+                number = double_at(addresses[j], i)
+                place = _place(within(number, lower, upper, fill, False), low, width)
+                weight = 0.0 if is_none(number, False) else weights[i]
+                places += whole(weight * (place - 0.5))
+                squares += whole(weight * (_square((place - centre) * 2.0) - 0.5))
+        else:
+            for i in range(len(weights)):
+                number = double_at(addresses[j], i)
+                place = _place(within(number, lower, upper, fill, two_valued), low, width)
+                weight = 0.0 if is_none(number, two_valued) & left_out else weights[i]
+                places += whole(weight * (place - 0.5))
+                squares += whole(weight * (_square((place - centre) / far) - 0.5))
+        sums[j, 0] += places
+        sums[j, 1] += squares
 
 
 @compiled

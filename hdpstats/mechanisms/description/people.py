@@ -15,7 +15,7 @@ interval (`follow_up_of`).
 
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast, final
 
 import numpy as np
@@ -24,7 +24,7 @@ from hdpstats._base.loops import SMALLEST_COMPILED, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.mechanisms.description.one_pass import sums_of_stored, whole
-from hdpstats.schema.stored import Stored
+from hdpstats.schema.stored import StoredColumns
 from hdpstats.schema.table import AdmittedTable
 
 
@@ -196,7 +196,7 @@ class DescribedPeople:
         From 0 to 1.
     beyond : bool array (n,)
         Who was followed up beyond the horizon.
-    stored : mapping of str to Stored
+    stored : StoredColumns, optional
         Numeric columns of a file before their map, where a person is a row.
     """
 
@@ -205,7 +205,7 @@ class DescribedPeople:
     group: IntArray
     weights: FloatArray
     beyond: BoolArray
-    stored: Mapping[str, Stored] = field(default_factory=dict)
+    stored: StoredColumns | None = None
 
     def __repr__(self) -> str:
         return "<people>"
@@ -244,7 +244,7 @@ def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
         group=np.where(out, query.groups, group),
         weights=weights,
         beyond=beyond,
-        stored=table.stored if table.persons is None else {},
+        stored=table.stored if table.persons is None else None,
     )
 
 
@@ -259,7 +259,8 @@ def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[In
     """Return the features of the people (n,) in units, one after the other, in the order of a block."""
     yield from _of_people(query, people)
     for column in query.columns:
-        yield from _of_missing(query, column, people)
+        if column.counts_missing(complete=query.complete):
+            yield from _of_missing(column, people)
         yield from _of_value(column, people)
     yield from _of_times(query, people)
 
@@ -271,9 +272,8 @@ def _of_people(query: DescriptionQuery, people: DescribedPeople) -> Iterator[Int
         yield in_units(people.weights**2 / 2)
 
 
-def _of_missing(query: DescriptionQuery, column: DescribedColumn, people: DescribedPeople) -> Iterator[IntArray]:
-    if column.counts_missing(complete=query.complete):
-        yield in_units(people.weights * np.where(people.missing[column.name], 0.5, -0.5))
+def _of_missing(column: DescribedColumn, people: DescribedPeople) -> Iterator[IntArray]:
+    yield in_units(people.weights * np.where(people.missing[column.name], 0.5, -0.5))
 
 
 def _of_times(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
@@ -302,25 +302,20 @@ def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     def added(features: Iterator[IntArray]) -> list[IntArray]:
         return [totals(people.group, feature, query.groups + 1)[:-1] for feature in features]
 
-    if not query.dimension:
-        return np.zeros(0, dtype=np.int64)
-    counted = np.where(people.group == 0, people.weights, 0.0) if query.groups == 1 and people.stored else None
+    in_one_pass: Mapping[str, IntArray] = {}
+    if people.stored is not None and query.groups == 1:
+        counted = np.where(people.group == 0, people.weights, 0.0)
+        in_one_pass = sums_of_stored(people.stored, query.columns, counted)
     sums = added(_of_people(query, people))
     for column in query.columns:
-        sums += added(_of_missing(query, column, people))
-        if counted is not None and column.name in people.stored and not column.levels:
-            sums += _sums_of_stored(column, people.stored[column.name], counted)
+        if column.counts_missing(complete=query.complete):
+            sums += added(_of_missing(column, people))
+        if column.name in in_one_pass:
+            sums += list(in_one_pass[column.name][: column.values, None])
         else:
             sums += added(_of_value(column, people))
     sums += added(_of_times(query, people))
-    return np.stack(sums, axis=1).ravel()
-
-
-def _sums_of_stored(column: DescribedColumn, stored: Stored, weights: FloatArray) -> list[IntArray]:
-    """Return the sums of the features of a column of one group in one pass over its cells."""
-    bounds = (column.lower, column.upper)
-    sums = sums_of_stored(stored, weights, bounds=bounds, centre=column.centre, far=column.far)
-    return [np.array([each]) for each in (sums if column.squares is None else sums[:1])]
+    return np.array(sums, dtype=np.int64).T.ravel()
 
 
 def cells_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:

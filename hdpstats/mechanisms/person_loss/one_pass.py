@@ -7,21 +7,67 @@ are added, while it is in the nearest cache. The operations are those of `Design
 proved about them.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
-from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at, products
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at, fetch_early, products
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.design import Design, plain_column
 from hdpstats.losses.logistic import residuals
 from hdpstats.records.geometry import LARGEST, Geometry, Source
-from hdpstats.schema.stored import is_none, within
+from hdpstats.schema.column import NumericColumn
+from hdpstats.schema.stored import addresses_of, filled, is_none, plain, within
 from hdpstats.schema.table import AdmittedTable
+
 
 TILE = 256
 """Rows that are handled at a time."""
+
+LINE = 8
+"""Doubles in a line of a cache."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class Maps:
+    """How numbers become the columns (d,) of a design without its intercept.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The columns of a file that they are; empty where they are computed.
+    limits : float64 array (d, 5)
+        Bounds and fill of the map of stored numbers, and the bounds of the column of the design.
+    flags : bool array (d, 2)
+        Whether the column has two values, and whether a cell without a number leaves its row out.
+    """
+
+    names: tuple[str, ...]
+    limits: FloatArray
+    flags: BoolArray
+
+
+def _maps(columns: Mapping[str, NumericColumn], design: Design) -> Maps:
+    """Return how columns of a file become those of a design: as they are, where each of them is a numeric column."""
+    plain = [(plain_column(each), each) for each in design.columns[int(design.intercept) :]]
+    stored = [(columns[name], each) for name, each in plain if name is not None and name in columns]
+    if len(stored) < len(plain):  # terms of several columns, or of levels: all are computed
+        names: list[str] = []
+        limits = [(each.lower, each.upper, each.lower, each.lower, each.upper) for _, each in plain]
+        flags = [(False, False)] * len(plain)
+    else:
+        names = [str(name) for name, _ in plain]
+        limits = [(of.lower, of.upper, filled(of), each.lower, each.upper) for of, each in stored]
+        flags = [(of.two_valued, of.missing is None) for of, _ in stored]
+    return Maps(
+        names=tuple(names),
+        limits=np.array(limits, dtype=np.float64).reshape(-1, 5),
+        flags=np.array(flags, dtype=np.bool_).reshape(-1, 2),
+    )
 
 
 @final
@@ -31,29 +77,31 @@ class StoredRows:
 
     Attributes
     ----------
-    sources : tuple of float64 array
-        For each column of the design but the intercept its values (n,) as they are stored or computed.
-    limits : float64 array (d, 5)
-        Bounds and fill of the map of stored numbers, and the bounds of the column of the design.
-    flags : bool array (d, 2)
-        Whether the column has two values, and whether a cell without a number leaves its row out.
-    y, weights, offset : float64 array (n,)
-        Outcomes, case weights and offsets.
-    present : bool array (n,)
-        Which rows have no missing cell in columns that are no sources.
+    addresses : int64 array (d,)
+        For each column of the design but the intercept where its values (n,) are, as they are stored or computed.
+    held : object
+        What has these values.
+    maps : Maps
+        How they become the columns of the design.
+    y : float64 array (n,)
+        Outcomes.
+    weights, offset : float64 array (n,) or (`TILE`,)
+        Case weights and offsets; those of a tile where they are the same for all tiles.
+    lacking : bool array (n,)
+        Which rows have a missing cell in columns that are no sources.
     geometry : Geometry
         The whitening and the weights of rows.
     bits : int
         Scores are rounded to multiples of 2^-bits.
     """
 
-    sources: tuple[FloatArray, ...]
-    limits: FloatArray
-    flags: BoolArray
+    addresses: IntArray
+    held: object
+    maps: Maps
     y: FloatArray
     weights: FloatArray
     offset: FloatArray
-    present: BoolArray
+    lacking: BoolArray
     geometry: Geometry
     bits: int
 
@@ -62,10 +110,9 @@ class StoredRows:
         m, A = self.geometry.arrays()
         total = np.zeros(len(theta), dtype=np.int64)
         sizes = np.array([self.geometry.radius, self.geometry.leverage, np.ldexp(1.0, self.bits)])
-        addresses = np.array([each.__array_interface__["data"][0] for each in self.sources], dtype=np.int64)
         add_scores(
-            addresses, self.limits, self.flags, m, A, sizes, int(self.geometry.intercept),
-            *map(_plain, (self.y, self.weights, self.offset)), self.present, np.asarray(theta, np.float64), total,
+            self.addresses, self.maps.limits, self.maps.flags, m, A, sizes, int(self.geometry.intercept),
+            *map(plain, (self.y, self.weights, self.offset)), self.lacking, np.asarray(theta, np.float64), total,
         )  # fmt: skip
         return total
 
@@ -81,47 +128,36 @@ def stored_rows(
     bits: int,
 ) -> StoredRows:
     """Return the rows of a table; where all columns of the design are columns of a file nothing is mapped yet."""
-    columns = design.columns[int(geometry.intercept) :]
-    names = [plain_column(column) for column in columns]
-    stored = [table.stored[name] for name in names if name is not None and name in table.stored]
-    if len(stored) < len(names):  # terms of several columns, or of levels: all are computed
-        computed, names = design.by_columns(table)[int(geometry.intercept) :], []
-        limits = [(each.lower, each.upper, each.lower, each.lower, each.upper) for each in columns]
-        sources, flags = tuple(computed), np.zeros((len(columns), 2), dtype=np.bool_)
-    else:
-        cells = [(each.column.lower, each.column.upper, each.fill) for each in stored]
-        limits = [(*cell, each.lower, each.upper) for cell, each in zip(cells, columns, strict=True)]
-        sources = tuple(each.numbers for each in stored)
-        flags = np.array([(each.column.two_valued, each.left_out) for each in stored], dtype=np.bool_)
-    present = np.ones(table.rows, dtype=np.bool_)
-    for name in set(table.missing).difference(names):
-        present &= ~table.missing[name]
+    if table.stored is None:
+        raise MechanismError("rows that are read once are those of files")
+    maps = table.stored.declared.once(_maps, design)
+    computed = [] if maps.names else list(map(plain, design.by_columns(table)[int(design.intercept) :]))
     return StoredRows(
-        sources=tuple(map(_plain, sources)),
-        limits=np.reshape(limits, (-1, 5)),
-        flags=flags.reshape(-1, 2),
+        addresses=table.stored.addresses(maps.names) if maps.names else addresses_of(computed),
+        held=(table.stored, computed),
+        maps=maps,
         y=y,
         weights=weights,
         offset=offset,
-        present=present,
+        lacking=table.lacking(but=maps.names),
         geometry=geometry,
         bits=bits,
     )
 
 
+def everywhere(number: float) -> FloatArray:
+    """Return the weights or offsets of a tile that are the same in every row of all tiles."""
+    return np.full(TILE, number)
+
+
 def without_covariates(numbers: FloatArray) -> StoredRows:
     """Return rows without a covariate, whose outcomes are numbers (n,): for loading the loop."""
     geometry = Geometry(location=(), whitening=(), radius=1.0, leverage=1.0, intercept=True, source=Source.SCHEMA_BOX)
+    maps = Maps(names=(), limits=np.zeros((0, 5)), flags=np.zeros((0, 2), dtype=np.bool_))
     return StoredRows(
-        sources=(), limits=np.zeros((0, 5)), flags=np.zeros((0, 2), dtype=np.bool_), y=numbers, weights=numbers,
-        offset=numbers, present=np.zeros(len(numbers), dtype=np.bool_), geometry=geometry, bits=0,
+        addresses=addresses_of([]), held=None, maps=maps, y=numbers, weights=numbers, offset=numbers,
+        lacking=np.zeros(len(numbers), dtype=np.bool_), geometry=geometry, bits=0,
     )  # fmt: skip
-
-
-def _plain(numbers: FloatArray) -> FloatArray:
-    found = np.ascontiguousarray(numbers, dtype=np.float64).view()
-    found.flags.writeable = False
-    return found
 
 
 @compiled
@@ -136,7 +172,7 @@ def add_scores(
     y: FloatArray,
     weights: FloatArray,
     offset: FloatArray,
-    present: BoolArray,
+    lacking: BoolArray,
     theta: FloatArray,
     total: IntArray,
 ) -> None:
@@ -148,11 +184,14 @@ def add_scores(
     at_zero = 0.0 + theta[0] if first else 0.0
     for start in range(0, len(y), TILE):
         rows = min(TILE, len(y) - start)
+        of_weights, of_offset = start % len(weights), start % len(offset)
         for i in range(rows):
-            counted[i] = weights[start + i] if present[start + i] else 0.0
+            counted[i] = 0.0 if lacking[start + i] else weights[of_weights + i]
             square[i] = 0.0
         for j in range(d):
             address = addresses[j] + 8 * start
+            for i in range(0, TILE, LINE):
+                fetch_early(address + 8 * (TILE + i))
             centre(address, limits[j], flags[j, 0], flags[j, 1], m[j], centred[j, :rows], counted[:rows])
         if d > 0:
             products(A, centred, z)
@@ -160,7 +199,7 @@ def add_scores(
             eta[i] = at_zero
         add_sizes(z, theta[first:], square[:rows], eta[:rows])
         for i in range(rows):
-            eta[i] += offset[start + i]
+            eta[i] += offset[of_offset + i]
         residuals(eta[:rows], y[start : start + rows], own[:rows])
         for i in range(rows):
             positive = max(square[i], 1e-200)
@@ -231,9 +270,7 @@ def centre(
             number = double_at(address, i)
             above = number if number > lower else lower
             to[i] = ((above if above < upper else upper) + 0.0) - location
-        for i in range(len(to)):
-            if is_none(double_at(address, i), False):
-                counted[i] = 0.0
+            counted[i] = 0.0 if is_none(number, False) else counted[i]
     else:
         for i in range(len(to)):
             number = double_at(address, i)

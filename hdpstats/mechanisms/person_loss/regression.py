@@ -29,7 +29,7 @@ from hdpstats.mechanisms.person_loss.base import (
     declared_bound,
     numbers_of,
 )
-from hdpstats.mechanisms.person_loss.one_pass import StoredRows, stored_rows
+from hdpstats.mechanisms.person_loss.one_pass import StoredRows, everywhere, stored_rows
 from hdpstats.mechanisms.person_loss.parted import people_in_parts
 from hdpstats.noise.exact import round_down, sqrt_up
 from hdpstats.privacy.sensitivity import (
@@ -220,13 +220,14 @@ class RegressionPersonLoss(RowLoss):
 
     def _stored(self, bounds: RowBounds, table: AdmittedTable) -> StoredRows:
         """Return the rows of a partition, of which the scores are summed while they are read."""
+        weights, offset = self.model.weights, self.model.offset
         return stored_rows(
             self.read,
             self.model.geometry,
             table,
             y=self.response.of(table),
-            weights=numbers_of(table, self.model.weights, otherwise=1.0),
-            offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
+            weights=everywhere(1.0) if weights is None else table.numeric[weights],
+            offset=(everywhere(0.0) if offset is None else table.numeric[offset]) / self.response.stretch,
             bits=integer_bits(max(bounds.rows, table.rows), bounds.summand),
         )
 
