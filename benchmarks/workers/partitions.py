@@ -35,7 +35,8 @@ class Passes:
         self.seconds: dict[str, list[float]] = {}
 
         def total(rows: Any, count: Callable[..., Any]) -> Any:
-            name = getattr(count.func if isinstance(count, partial) else count, "__qualname__", type(count).__name__)
+            name = getattr(count.func if isinstance(count, partial) else count, "__qualname__", None)
+            name = name or str(count.__reduce__()[1][0])  # what a methodcaller calls
             start = clock()
             found = plain(rows, count)
             self.seconds.setdefault(name, []).append(clock() - start)
@@ -44,12 +45,12 @@ class Passes:
         ReadInParts.total = total  # type: ignore[method-assign]
 
 
-def alone(folder: Path, columns: list[str], clock: Callable[[], float]) -> float:
+def alone(folder: Path, columns: list[str], clock: Callable[[], float], size: int, **options: Any) -> float:
     """Return the seconds that pyarrow takes to read columns of all files, batch after batch."""
     start = clock()
     for path in sorted(folder.glob("*.parquet")):
-        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER) as file:
-            for _ in file.iter_batches(BATCH, columns=columns, use_threads=False):
+        with parquet.ParquetFile(path, **options) as file:
+            for _ in file.iter_batches(size, columns=columns, use_threads=False):
                 pass
     return clock() - start
 
@@ -60,7 +61,7 @@ def main() -> None:
     pa.set_cpu_count(1)
     columns = {f"x{j}": hdp.Continuous(-3, 3) for j in range(p)}
     clock = perf_counter if workers else process_time
-    read, passes, before = [], Passes(clock), resident()
+    read, by_default, passes, before = [], [], Passes(clock), resident()
     with ExitStack() as stack:
         client = None
         if workers:
@@ -81,11 +82,13 @@ def main() -> None:
             hdpf.logit(f"y ~ {' + '.join(columns)}", data=study).fit(epsilon=1, replicate=k + 1, describe=True)
             if k == 0:
                 passes.seconds.clear()  # the first loads code
-            read.append(alone(folder, [*columns, "y"], clock))
+            read.append(alone(folder, [*columns, "y"], clock, BATCH, pre_buffer=False, buffer_size=BUFFER))
+            by_default.append(alone(folder, [*columns, "y"], clock, 2**16))
     record = {
         "passes": {name: median(each) for name, each in passes.seconds.items()},
         "count": sum(map(len, passes.seconds.values())) / fits,
         "pyarrow": median(read),
+        "defaults": median(by_default),
         "added": peak_memory() - before,
         "peak": peak_memory(),
         "versions": {name: version(name) for name in ("hdpstats", "numpy", "numba", "pyarrow", "distributed")},

@@ -131,6 +131,11 @@ def one_thread() -> Iterator[None]:
         numba.set_num_threads(before)
 
 
+def several_threads() -> bool:
+    """Return whether more than one thread of ours may compute."""
+    return bool(numba.get_num_threads() > 1)
+
+
 ROUNDER = 1.5 * 2.0**52
 """Added to a number of at most 2^51 it leaves the nearest integer (ties to even) in the last bits of the sum."""
 

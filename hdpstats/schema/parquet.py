@@ -30,6 +30,7 @@ from typing import Any, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, SiteError, forgets_rows
+from hdpstats._base.loops import several_threads
 from hdpstats.records import codec
 from hdpstats.schema.columns import Column
 from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process
@@ -38,7 +39,7 @@ from hdpstats.schema.stored import Declared, columns_of
 from hdpstats.schema.table import AdmittedTable, PrivateRows
 
 BATCH = 2**17
-"""Rows that are mapped at a time: few enough that their cells are in a cache when they are computed with."""
+"""Rows that are mapped at a time."""
 
 BUFFER = 2**16
 """Bytes of a column that are read at a time: a row group is never in memory as a whole."""
@@ -313,7 +314,8 @@ def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[Admitte
             yield _admitted(declared, file.schema_arrow.empty_table())
             return
         read = 0
-        for batch in file.iter_batches(BATCH, row_groups=[source.group], columns=list(columns), use_threads=False):
+        groups, labels = [source.group], list(columns)
+        for batch in file.iter_batches(BATCH, row_groups=groups, columns=labels, use_threads=several_threads()):
             read += batch.num_rows
             yield _admitted(declared, batch)
             del batch  # its memory is free for the next one

@@ -137,6 +137,29 @@ def test_sums_of_a_column_as_it_is_stored_are_those_of_its_values(name: str, far
     assert column.missing is not None or table.missing[name].any()
 
 
+def test_rows_lack_what_other_columns_lack() -> None:
+    table = stored(cells())
+    for but in ((), ("x", "named"), tuple(SCHEMA)):
+        expected = np.zeros(ROWS, dtype=bool)
+        for name in set(SCHEMA).difference(but):
+            expected |= table.missing[name]
+        np.testing.assert_array_equal(table.lacking(but=but), expected)
+        assert expected.any() == (len(but) < len(SCHEMA))
+
+
+def test_what_follows_from_declarations_is_found_once_for_each_that_is_given() -> None:
+    declared, asked = Declared(dict(SCHEMA)), []
+
+    def count(columns, given):
+        asked.append(given)
+        return len(columns) + len(given)
+
+    first, second = ["x"], ["x", "two"]
+    found = [declared.once(count, each) for each in (first, second, first)]
+    assert found == [len(declared.numbers) + 1, len(declared.numbers) + 2, len(declared.numbers) + 1]
+    assert asked == [first, second]
+
+
 def column_end(name: str) -> float:
     """Return an end of what is described, inside the bounds of some columns."""
     return {"x": 2.25, "time": 5.0}.get(name, 0.9)
