@@ -23,7 +23,6 @@ from hdpstats.schema.column import NumericColumn
 from hdpstats.schema.stored import addresses_of, filled, is_none, plain, within
 from hdpstats.schema.table import AdmittedTable
 
-
 TILE = 256
 """Rows that are handled at a time."""
 
