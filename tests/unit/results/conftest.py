@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hdpstats.losses import LINKS
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, ObjectiveRelease
 from hdpstats.privacy.budget import Guarantee, MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
@@ -91,7 +92,7 @@ def make_hazard(link="cloglog", causes=("event",), *, noise=0.0, **changes):
         weights=None,
         offset=changes.pop("offset", None),
         loss=None,
-        exponentiated={"logit": "odds ratio", "cloglog": "hazard ratio", "probit": "exponential"}[link],
+        exponentiated=LINKS[link].exponentiated,
         hazard=replace(hazard, **changes),
     )
     terms = own if len(causes) == 1 else tuple(f"{cause}: {name}" for cause in causes for name in own)

@@ -10,10 +10,16 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats.losses import LINKS
 from hdpstats.results import curves as arrays
 from hdpstats.results.curves import open_curves
 
-LINKS = ("logit", "cloglog", "probit")
+HAZARDS = {
+    "logit": lambda eta: 1.0 / (1.0 + math.exp(-eta)),
+    "cloglog": lambda eta: 1.0 - math.exp(-math.exp(eta)),
+    "probit": lambda eta: float(norm.cdf(eta)),
+}
+QUANTILES = {"logit": lambda p: np.log(p / (1 - p)), "cloglog": lambda p: np.log(-np.log1p(-p)), "probit": norm.ppf}
 CAUSES = [("event",), ("relapse", "death")]
 CUTS = np.array([1.0, 2.5, 4.0, 10.0])
 Z = -float(ndtri(0.025))
@@ -25,13 +31,6 @@ def frame():
     )
 
 
-def probability(link, eta):
-    """The inverse link of one number."""
-    if link == "logit":
-        return 1.0 / (1.0 + math.exp(-eta))
-    return 1.0 - math.exp(-math.exp(eta)) if link == "cloglog" else float(norm.cdf(eta))
-
-
 def by_hand(result, theta, row):
     """Hazards (q, K), survival (q,) and incidence (q, K) of one row of the frame, by loops over definitions."""
     hazard = result.facts.hazard
@@ -40,7 +39,7 @@ def by_hand(result, theta, row):
     own = theta.reshape(len(hazard.causes), -1)
     p = np.array(
         [
-            [probability(hazard.link, float(np.dot(part, [*features, *x])) + offset) for part in own]
+            [HAZARDS[hazard.link](float(np.dot(part, [*features, *x])) + offset) for part in own]
             for features in hazard.baseline
         ]
     )
@@ -116,11 +115,10 @@ def test_bands_of_incidence_are_the_delta_method_with_finite_differences(hazard,
 def test_limits_of_hazards_are_those_of_the_linear_predictor(hazard, link, causes):
     result = hazard(link, causes, noise=0.5)
     table = result.predict_hazard(frame(), ci=True)
-    quantile = {"logit": lambda p: np.log(p / (1 - p)), "cloglog": lambda p: np.log(-np.log1p(-p)), "probit": norm.ppf}
-    eta = {name: quantile[link](table[name].to_numpy()) for name in ("hazard", "conf_low", "conf_high")}
+    eta = {name: QUANTILES[link](table[name].to_numpy()) for name in ("hazard", "conf_low", "conf_high")}
     se = np.concatenate(
         [
-            error(result, lambda theta, row=row: quantile[link](by_hand(result, theta, row)[0])).T.ravel()
+            error(result, lambda theta, row=row: QUANTILES[link](by_hand(result, theta, row)[0])).T.ravel()
             for _, row in frame().iterrows()
         ]
     )
@@ -188,7 +186,7 @@ def test_the_baseline_hazard_is_where_covariates_are_zero(hazard):
     A = result.facts.hazard.features
     for cause, alpha in (("relapse", [-2.5, 1.0]), ("death", [-3.5, 2.0])):
         part = table[table["cause"] == cause]
-        np.testing.assert_allclose(part["hazard"], [probability("logit", eta) for eta in A @ alpha])
+        np.testing.assert_allclose(part["hazard"], [HAZARDS["logit"](eta) for eta in A @ alpha])
         assert part["stop"].tolist() == CUTS.tolist()
         assert part["start"].tolist() == [0.0, *CUTS[:-1]]
         assert part["interval"].tolist() == [1, 2, 3, 4]
