@@ -3,7 +3,8 @@
 Below `SMALLEST_COMPILED` rows numpy does what compiled loops do (`hdpstats.solvers.kernels`). Where the number of rows
 is private, code that cannot be loaded must not fail one number of rows and not another, nor may the first answer take
 the seconds of compiling for one number only. So whoever answers loads it beforehand, whatever the number is.
-Rows in files go through compiled loops however few they are, and code is loaded for them beforehand too.
+Rows in files go through compiled loops however few they are, and code is loaded for them beforehand too, also on the
+workers of a cluster.
 """
 
 from functools import cache

@@ -19,7 +19,7 @@ says in which partitions they are.
 """
 
 import hmac
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from glob import escape, glob, has_magic
@@ -33,7 +33,7 @@ from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, Si
 from hdpstats._base.loops import several_threads
 from hdpstats.records import codec
 from hdpstats.schema.columns import Column
-from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process
+from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process, run_on_workers
 from hdpstats.schema.schema import Schema, check_names
 from hdpstats.schema.stored import Declared, columns_of
 from hdpstats.schema.table import AdmittedTable, PrivateRows
@@ -179,6 +179,15 @@ class ParquetTable(PrivateRows):
                 "read into memory, or ask for a fit that is added over partitions: mechanism 'objective', 'output' or "
                 "'clipped_newton', of a model with one linear predictor and without late entry",
                 available=("objective", "output", "clipped_newton"),
+            )
+
+    def load(self, load: Callable[[], None]) -> None:
+        """Load compiled code in this process and on every worker that there is now."""
+        load()
+        if not run_on_workers(self._engine, load):
+            raise MechanismError(
+                "compiled code cannot be loaded on a worker of the cluster, or a worker was lost, and nothing was "
+                "charged; run hdpstats.mechanisms.loading.load there, which says why"
             )
 
     def check_unchanged(self) -> None:

@@ -266,6 +266,18 @@ def _alone(expected: Mapping[str, str], work: Callable[[Any], Any], source: obje
         return work(source)
 
 
+def run_on_workers(engine: Engine, work: Callable[[], object]) -> bool:
+    """Run something on every worker that an engine has now, and return whether it ended everywhere without an error."""
+    if not isinstance(engine, partial):  # this process
+        return True
+    (client,) = engine.args
+    try:
+        client.run(work)
+    except Exception:  # whatever it is: its words may hold addresses
+        return False
+    return True
+
+
 def engine_of(engine: object) -> Engine:
     """Return an engine: this process for None or ``"pyarrow"``, a cluster for a Dask client.
 

@@ -206,6 +206,10 @@ class PrivateRows(ABC):
             They may take more memory than is allowed.
         """
 
+    def load(self, load: Callable[[], None]) -> None:
+        """Load compiled code with ``load``, which raises where it cannot be, wherever rows are read."""
+        load()
+
     @abstractmethod
     def check_unchanged(self) -> None:
         """Refuse to read rows of other files than those that were opened; no cell is looked at.

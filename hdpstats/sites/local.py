@@ -283,7 +283,7 @@ class LocalSite(Site):
         self._table.check_unchanged()
         in_files = not isinstance(self._table, PrivateTable)
         if self._terms.n_max is not None or in_files or self._table.rows >= SMALLEST_COMPILED:
-            load()
+            self._table.load(load)
         if prepared.whole:
             self._table.check_whole(len(prepared.needs), rows=self.records * self._terms.most_rows)
         return prepared

@@ -151,3 +151,31 @@ def test_workers_that_may_compute_other_last_bits_are_refused_also_where_they_jo
         cluster.run(pretend)
     hdp.describe(study, ["x"], epsilon=1)
     assert study.site.ledger.spent.epsilon == 1
+
+
+def damage():
+    """Let compiled code be such as cannot be loaded in this process; called again, as it was."""
+    from hdpstats.mechanisms import loading
+
+    def damaged(*_):
+        raise EOFError("Ran out of input")
+
+    own = getattr(loading, "_own", loading.whiten_columns)
+    loading.whiten_columns = own if loading.whiten_columns is not own else damaged
+    loading._own = own
+    loading.load.cache_clear()
+
+
+def test_code_is_loaded_on_workers_before_a_charge(cluster, tmp_path):
+    frame(60).to_parquet(tmp_path / "0.parquet")
+    study = hdp.Study(private=tmp_path, schema=SCHEMA, budget=hdp.Budget(epsilon=5), engine=cluster)
+    one = list(cluster.scheduler_info()["workers"])[:1]
+    cluster.run(damage, workers=one)
+    try:
+        with pytest.raises(hdp.MechanismError, match="on a worker of the cluster"):
+            hdp.describe(study, ["x"], epsilon=1)
+        assert study.site.ledger.spent.epsilon == 0
+    finally:
+        cluster.run(damage, workers=one)
+    hdp.describe(study, ["x"], epsilon=1)
+    assert study.site.ledger.spent.epsilon == 1
