@@ -289,6 +289,7 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
         with parquet.ParquetFile(path) as file:
             labels, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
             coded = tuple(each.name for each in file.schema_arrow if is_dictionary(each.type))
+            unread = _unread(file, coded)
     except (ValueError, OSError, ArrowException):
         raise ArgumentError(f"{name} names a file that is no Parquet file that can be read", argument=name) from None
     for what, wrong in (("lack", 0), ("repeat", 2)):
@@ -299,6 +300,13 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
                 "each of them once",
                 columns=tuple(odd),
             )
+    odd = [column for column in schema if column in unread]
+    if odd:
+        raise SchemaError(
+            "a file of private rows holds texts of a dictionary in lists, or encoded as differences, which Arrow "
+            f"cannot read cell by cell: {', '.join(map(repr, odd))}; write these columns as plain texts",
+            columns=tuple(odd),
+        )
     found, resolved = range(groups) if groups else [None], str(path.resolve())
     identity: set[object] = {resolved}
     if kept.st_ino:  # a hard link is another path; some file systems number no files
@@ -308,6 +316,17 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
         rows,
         identity,
     )
+
+
+def _unread(file: Any, coded: Sequence[str]) -> set[str]:
+    """Return the columns with dictionaries of texts of which Arrow raises where one text, or any, is odd."""
+    from pyarrow.types import is_nested
+
+    found = {each.name for each in file.schema_arrow if is_nested(each.type) and "dictionary<" in str(each.type)}
+    for group in range(file.num_row_groups if coded else 0):
+        chunks = map(file.metadata.row_group(group).column, range(file.metadata.num_columns))
+        found |= {each.path_in_schema for each in chunks if any("DELTA" in name for name in each.encodings)} & set(coded)
+    return found
 
 
 def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[AdmittedTable]:

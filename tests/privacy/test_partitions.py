@@ -325,6 +325,23 @@ def test_a_text_of_a_dictionary_that_is_no_utf8_raises_nothing(tmp_path, kind, p
         assert found.missing["g"].tolist() == [False, True, False, True, False] * 40
 
 
+@pytest.mark.parametrize("how", ["list", "struct", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_dictionaries_that_arrow_cannot_read_cell_by_cell_are_refused_when_files_are_opened(tmp_path, how):
+    coded, options = pa.array(["a", "b", "?"] * 10).dictionary_encode(), {}
+    if how == "list":
+        coded = pa.ListArray.from_arrays(pa.array(range(31), pa.int32()), coded)
+    elif how == "struct":
+        coded = pa.StructArray.from_arrays([coded], ["f"])
+    else:
+        options = {"use_dictionary": False, "column_encoding": {"g": how}}
+    pq.write_table(pa.table({"g": coded, "x": pa.array(range(30))}), tmp_path / "0.parquet", **options)
+    files = files_of(tmp_path, name="private")
+    with pytest.raises(SchemaError, match="cannot read cell by cell: 'g'; write these columns as plain texts"):
+        ParquetTable.open(files, SCHEMA_OF_TEXTS)
+    other = ParquetTable.open(files, hdp.Schema(x=hdp.Continuous(0, 200)))
+    assert other.admit(["x"]).map(lambda part: part.rows) == [30]
+
+
 def test_private_rows_in_files_are_neither_copied_nor_shown(folders):
     table = ParquetTable.open(files_of(folders[2], name="private"), SCHEMA)
     assert str(ROWS) not in repr(table)
