@@ -325,7 +325,8 @@ def _unread(file: Any, coded: Sequence[str]) -> set[str]:
     found = {each.name for each in file.schema_arrow if is_nested(each.type) and "dictionary<" in str(each.type)}
     for group in range(file.num_row_groups if coded else 0):
         chunks = map(file.metadata.row_group(group).column, range(file.metadata.num_columns))
-        found |= {each.path_in_schema for each in chunks if any("DELTA" in name for name in each.encodings)} & set(coded)
+        odd = {each.path_in_schema for each in chunks if any("DELTA" in name for name in each.encodings)}
+        found |= odd.intersection(coded)
     return found
 
 
