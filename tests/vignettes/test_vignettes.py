@@ -12,8 +12,8 @@ import nbformat
 import pytest
 
 from r_bridge.kernel import install as install_kernel
-from r_bridge.package import install
 from tests import forked
+from tests.r.conftest import library, once  # noqa: F401 — fixtures: one library for these tests and those of R
 from tests.waiting import GENEROUS
 
 ROOT = Path(__file__).parents[2]
@@ -319,10 +319,9 @@ TABLES = {"from-coxph": "log1p(nodes)", "logistic-in-irkernel": "log1p(nodes)", 
 
 
 @pytest.fixture(scope="session")
-def kernels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Install both kernels of R, and the R package for IRkernel, into fresh places; return what leads there."""
+def kernels(library: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:  # noqa: F811
+    """Install both kernels of R into a fresh place; return what leads there, and to the R package for IRkernel."""
     place = tmp_path_factory.mktemp("kernels")
-    library = install(str(place / "library"), vignettes=False)
     install_kernel(prefix=str(place))
     subprocess.run(
         ["R", "--vanilla", "--no-echo", "-e", f"IRkernel::installspec(prefix = '{place}')"],
