@@ -128,13 +128,28 @@ def _drawn(rng: draws.Generator, source: PrivateEstimate, noises: Noises) -> Flo
 def _heterogeneity(
     sites: Sequence[PrivateEstimate], distributions: Sequence[NoiseDistribution | NormalDistribution], page: _Page
 ) -> Heterogeneity:
-    """Return whether the sites agree: what public people err by, they err by alike, so that it cancels."""
+    """Return whether the sites agree: what public people err by, they err by alike, so that it cancels.
+
+    What the averages of described people err by is each site's own, and does not.
+    """
     rng = draws.generator(*page.seeds)
+    apart, mean = _described(sites)
+    shared = draws.normal(rng, np.eye(apart.shape[1]) / max(apart.shape[1], 1), DRAWS)
     errors, variances = [], []
-    for site, distribution in zip(sites, distributions, strict=True):
+    for site, distribution, moved in zip(sites, distributions, apart, strict=True):
         own = site.scores + site.counting
-        errors.append(
-            (draws.normal(rng, own, DRAWS) + draws.perturbation(rng, distribution, count=DRAWS)) @ site.response.T
-        )
-        variances.append(site.response @ (own + site.noise * np.eye(len(own))) @ site.response.T)
+        drawn = draws.normal(rng, own, DRAWS) + draws.perturbation(rng, distribution, count=DRAWS)
+        errors.append(drawn @ site.response.T + shared @ moved)
+        spread = (moved - mean).T @ (moved - mean) / max(len(mean), 1)
+        noise = site.noise * np.eye(len(own))
+        variances.append(site.response @ (own + noise) @ site.response.T + spread * len(sites) / (len(sites) - 1))
     return heterogeneity(np.array([site.theta for site in sites]), variances, np.array(errors), T=page.T)
+
+
+def _described(sites: Sequence[PrivateEstimate]) -> tuple[FloatArray, FloatArray]:
+    """Return what draws of described people move each site's estimate by (k, sets, D), and their mean over sites."""
+    sets = min((len(site.described) for site in sites if site.described is not None), default=0)
+    none = np.zeros((sets, len(sites[0].theta)))
+    moved = (none if site.described is None else site.described[:sets] @ site.response.T for site in sites)
+    apart = np.array(list(moved))
+    return apart, np.asarray(apart.mean(axis=0))

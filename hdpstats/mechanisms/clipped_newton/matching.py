@@ -97,6 +97,9 @@ class PrivateEstimate:
         Variance of the averaged sum's noise in each coordinate.
     counting : (D, D) float64
         Covariance of what it is compared with, by the noise of the numbers of people.
+    described : (sets, D) float64, or None
+        By how much what it is compared with differs between draws of people who were described, 0 on average. Draws
+        of two sites are of the same public people, and of averages of their own.
     """
 
     theta: FloatArray
@@ -105,6 +108,7 @@ class PrivateEstimate:
     public: FloatArray
     noise: float
     counting: FloatArray
+    described: FloatArray | None = None
 
     @property
     def sampling(self) -> FloatArray:
@@ -178,6 +182,7 @@ def linearised(theta: FloatArray, parts: Sequence[SitePart], *, whole: int) -> P
         public=public_covariance(public, moved, whole=whole, dimension=D),
         noise=noise,
         counting=counting,
+        described=_sum(moved) if moved else None,
     )
 
 
@@ -189,16 +194,17 @@ def public_covariance(
     if given:
         covariance += between_people(_sum(given), whole=whole) / whole
     if moved:
-        sets = min(len(each) for each in moved)
-        together = _sum([each[:sets] for each in moved])
-        covariance += together.T @ together / sets
+        together = _sum(moved)
+        covariance += together.T @ together / len(together)
     return covariance
 
 
 def _sum(parts: Sequence[FloatArray]) -> FloatArray:
-    total = np.zeros_like(parts[0])
+    """Return the sum of parts, of as many rows as the shortest has."""
+    rows = min(len(part) for part in parts)
+    total = np.zeros_like(parts[0][:rows])
     for part in parts:
-        total += part
+        total += part[:rows]
     return total
 
 

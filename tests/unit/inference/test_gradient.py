@@ -169,6 +169,22 @@ def test_pure_noises_of_several_sites_are_each_drawn():
         assert distribution.half_width(level) == pytest.approx(np.quantile(errors, level, axis=0), rel=tolerance)
 
 
+def test_averages_of_described_people_err_apart_at_each_site_and_public_people_alike():
+    releases = [GAUSSIAN, replace(GAUSSIAN, total=(1.0, 2.0))]
+    far = np.linalg.cholesky(PRIVATE.covariance + SECOND.covariance) @ np.array([4.0, 4.0])
+    moved = np.random.default_rng(1).normal(size=(40, 2, 2)) * 3.0 * np.linalg.solve(PRIVATE.response, far)
+
+    def pvalue(first, second):
+        response = PRIVATE.response
+        sites = (PRIVATE, replace(PRIVATE, theta=PRIVATE.theta + far, response=response))
+        drawn = (replace(site, described=each) for site, each in zip(sites, (first, second), strict=True))
+        return several(releases, sites=tuple(drawn)).heterogeneity.overall.pvalue
+
+    assert pvalue(moved[:, 0], moved[:, 1]) > 0.2
+    assert pvalue(moved[:, 0], moved[:, 0]) == pytest.approx(pvalue(None, None), abs=0.02)
+    assert pvalue(None, None) < 0.05
+
+
 @pytest.mark.parametrize("release", [GAUSSIAN, PURE], ids=["normal", "pure"])
 def test_sites_that_agree_are_not_called_different_and_others_are(release):
     releases = [release, replace(release, total=(1.0, 2.0), noise_sd=40.0**0.5)]
