@@ -119,8 +119,11 @@ def whiten(geometry: Geometry, X: FloatArray) -> Rows:
 def mallows_weights(square: FloatArray, geometry: Geometry) -> FloatArray:
     """Return ``min(1, R / ||z||, L / (i + ||z||^2))`` from squared norms (n,); ``i`` is 1 with an intercept, else 0."""
     positive = np.maximum(square, 1e-200)
-    by_leverage = geometry.leverage / (float(geometry.intercept) + positive)
-    return np.minimum(1.0, np.minimum(geometry.radius / np.sqrt(positive), by_leverage))
+    found: FloatArray = float(geometry.intercept) + positive
+    np.divide(geometry.leverage, found, out=found)
+    np.divide(geometry.radius, np.sqrt(positive, out=positive), out=positive)
+    np.minimum(positive, found, out=found)
+    return np.minimum(1.0, found, out=found)
 
 
 def from_box(

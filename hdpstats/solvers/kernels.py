@@ -55,8 +55,12 @@ from hdpstats.losses.logistic import logistic_residual, residuals
 PIECE = 4096
 """Rows that are handled at a time."""
 
-BLOCK = 128
-"""Rows of a piece whose scores are computed at a time: they stay in the nearest cache."""
+LARGER = 4 * PIECE
+"""Rows that are handled at a time where a row leaves nothing to write."""
+
+BLOCK = 1024
+"""Rows of a piece whose scores are computed at a time: so many that memory is read in long runs, few enough for cache.
+"""
 
 ROOT_BITS = 18
 """Rounded roots of curvatures times rows are integers of at most so many bits."""
@@ -67,12 +71,12 @@ SMALLEST_THREAD = 1 << 16
 """Rows from which another thread takes part, as many as numba is set to."""
 
 
-def added_over_pieces(rows: int, of_piece: Callable[[slice], IntArray]) -> IntArray:
+def added_over_pieces(rows: int, of_piece: Callable[[slice], IntArray], *, size: int = PIECE) -> IntArray:
     """Return the sum of integers over all pieces of rows; as it is exact, any number of threads may share the pieces.
 
     Threads inherit the context of the caller: how numpy treats overflow, and whether work is rehearsed.
     """
-    pieces = [slice(start, min(start + PIECE, rows)) for start in range(0, max(rows, 1), PIECE)]
+    pieces = [slice(start, min(start + size, rows)) for start in range(0, max(rows, 1), size)]
     most = rows // SMALLEST_THREAD
     threads = min(numba.get_num_threads(), most) if most >= 2 else 1  # asking numba starts its threads
     if threads < 2:

@@ -21,7 +21,15 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import LogisticLoss, PredictorLoss
-from hdpstats.solvers.kernels import added_over_pieces, curvature_sum, grid_sum, logistic_sum, root_bits, row_products
+from hdpstats.solvers.kernels import (
+    LARGER,
+    added_over_pieces,
+    curvature_sum,
+    grid_sum,
+    logistic_sum,
+    root_bits,
+    row_products,
+)
 
 UNIT = 2.0**-53
 """Unit roundoff of binary64."""
@@ -197,13 +205,17 @@ class LinearObjective(SumObjective):
     def loss_gradient(self, theta: FloatArray) -> IntArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
 
+        rows = self.X, self.y, self.weights, self.offset
+
+        def of_logistic(piece: slice) -> IntArray:
+            return logistic_sum(*rows, theta, piece, bits=self.grid_bits)
+
         def of_piece(piece: slice) -> IntArray:
-            if isinstance(self.loss, LogisticLoss):
-                rows = self.X, self.y, self.weights, self.offset
-                return logistic_sum(*rows, theta, piece, bits=self.grid_bits)
             score = self.loss.score(row_products(self.X, theta, piece) + self.offset[piece], self.y[piece])
             return grid_sum(self.X, self.weights[piece] * score, piece, bits=self.grid_bits)
 
+        if isinstance(self.loss, LogisticLoss):
+            return added_over_pieces(len(self.y), of_logistic, size=LARGER)
         return added_over_pieces(len(self.y), of_piece)
 
     @property
