@@ -57,6 +57,7 @@ T. Steinke, J. Ullman (2016), Between pure and approximate differential privacy 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
@@ -89,8 +90,12 @@ class _Node:
     doubles: tuple[float, float, float]
 
 
+@lru_cache(maxsize=1024)
 def _halve(dimension: int, rate: Fraction) -> _Leaf | _Node:
-    """Halve the coordinates down to single ones; rates are rounded down to short numbers, never to 0."""
+    """Halve the coordinates down to single ones; rates are rounded down to short numbers, never to 0.
+
+    Halves of one size have one rate, and are laid out once.
+    """
     if dimension == 1:
         return _Leaf(rate, rate.numerator, rate.denominator)
     size = dimension // 2
