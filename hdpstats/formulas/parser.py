@@ -11,16 +11,13 @@ and expands to a bounded number of terms.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from hdpstats._base.errors import FormulaError
 from hdpstats.formulas.expressions import Factor, Role, Variable, columns_of
 from hdpstats.formulas.grammar import read_exponent, read_factor
 from hdpstats.formulas.lexer import END, Cursor, Token, quoted, spell, tokenize
 from hdpstats.formulas.operations import refusal
-
-if TYPE_CHECKING:
-    from formulaic import Formula
 
 MOST_PRODUCTS = 2000
 BASELINE = "the baseline hazard is the intercept of this model"
@@ -357,7 +354,7 @@ def read_right_side(tokens: Sequence[Token], others: Sequence[str] = ()) -> tupl
     """Return the terms of the right side, sorted by degree, and whether there is an intercept."""
     algebra, factors = read_algebra(tokens, others)
     expanded = [
-        tuple(factors[int(factor.expr.removeprefix("v"))] for factor in product.factors if factor.expr != "1")
+        tuple(factors[int(factor.removeprefix("v"))] for factor in product if factor != "1")
         for product in _expand(algebra)
     ]
     terms = tuple(Term(factors=product) for product in expanded if product)
@@ -366,13 +363,23 @@ def read_right_side(tokens: Sequence[Token], others: Sequence[str] = ()) -> tupl
     return terms, len(terms) < len(expanded)
 
 
-def _expand(algebra: str) -> "Formula":
-    """Return formulaic's terms by increasing degree; it fails on some empty sets, such as ``(v0 - v0)/v1``."""
+def _expand(algebra: str) -> list[tuple[str, ...]]:
+    """Return the products by increasing degree: those of a sum of factors, else formulaic's.
+
+    It fails on some empty sets, such as ``(v0 - v0)/v1``.
+
+    >>> _expand("1 + v0 + v1 + v0"), _expand("1 + v0 + v1:v0 + v2 - 1")
+    ([('1',), ('v0',), ('v1',)], [('v0',), ('v2',), ('v1', 'v0')])
+    """
+    summands = algebra.split(" + ")
+    if all(each.removeprefix("v").isdecimal() for each in summands):
+        return [(each,) for each in dict.fromkeys(summands)]
     from formulaic import Formula  # which takes long to load
     from formulaic.parser import DefaultFormulaParser
 
     try:
-        return Formula(algebra, _parser=DefaultFormulaParser(include_intercept=False), _ordering="degree")
+        found = Formula(algebra, _parser=DefaultFormulaParser(include_intercept=False), _ordering="degree")
+        return [tuple(factor.expr for factor in product.factors) for product in found]
     except Exception:  # whatever a parser of other people raises is about the formula
         raise refusal("formula", "its terms cannot be worked out", "write out the terms that you need") from None
 
