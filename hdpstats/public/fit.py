@@ -10,7 +10,7 @@ and the spreads are in units of ``sqrt(phi / h) / 2``, ``h`` a row's mean curvat
 residual standard deviation for squares.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, final
 
@@ -42,6 +42,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective, minimise, ridge_objective
 from hdpstats.solvers.newton import AMPLE, newton
+from hdpstats.solvers.objective import SmoothObjective
 from hdpstats.solvers.several_predictors import MultinomialObjective
 
 FEWEST_ROWS = 40
@@ -263,40 +264,70 @@ class _Mode(Generic[_Objective]):
     evidence: float
 
 
-def _mode(
-    rows: _Objective, *, ridge: FloatArray, phi: float, start: FloatArray, close: float | None = None
-) -> _Mode[_Objective]:
-    """Return the posterior mode under a normal prior with precisions ``ridge / phi`` (D,), the loss divided by phi.
+@final
+class _Penalised(SmoothObjective):
+    """Losses under one ridge after another; their gradient and Hessian are kept for where they were asked last."""
 
-    With ``close`` the objective is there about so much above its minimum.
-    """
-    objective = replace(rows, ridge=ridge)
-    if close is None:
-        theta = minimise(objective, start=start).theta
-    else:
-        theta = newton(objective, start=start, budget=AMPLE, tolerance=close)
-    hessian = objective.hessian(theta)
-    curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
-    return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
+    def __init__(self, rows: LinearObjective | MultinomialObjective) -> None:
+        self._rows, self.ridge, self.centre = rows, rows.ridge, rows.centre
+        self._gradients: dict[bytes, FloatArray] = {}
+        self._hessians: dict[bytes, FloatArray] = {}
+
+    @property
+    def mass(self) -> float:
+        """That of the losses."""
+        return self._rows.mass
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient (D,)."""
+        of_losses = _kept(self._gradients, theta, self._rows.gradient)
+        return np.asarray(of_losses + self.ridge * (theta - self.centre))
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D), ridge included."""
+        return np.asarray(_kept(self._hessians, theta, self._rows.hessian) + np.diag(self.ridge))
+
+
+def _kept(found: dict[bytes, FloatArray], theta: FloatArray, compute: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return what was computed at a point, if it was the last one, else compute it."""
+    place = theta.tobytes()
+    if place not in found:
+        found.clear()
+        found[place] = compute(theta)
+    return found[place]
 
 
 def _best(
     rows: _Objective, *, first: int, unit: float, wide: float, phi: float, close: float | None = None
 ) -> _Mode[_Objective]:
-    """Return the mode under the spread of largest evidence, in units of ``unit``; the first ones are intercepts."""
+    """Return the mode under the spread of largest evidence, in units of ``unit``; the first ones are intercepts.
+
+    Priors are normal with precisions ``ridge / phi``, the loss is divided by phi. With ``close`` spreads are compared
+    where the objective is about so much above its minimum.
+    """
+    penalised = _Penalised(rows)
+
+    def mode(ridge: FloatArray, start: FloatArray, close: float | None) -> _Mode[_Objective]:
+        objective, penalised.ridge = replace(rows, ridge=ridge), ridge
+        if close is None:
+            theta = minimise(objective, start=start).theta
+        else:
+            theta = newton(penalised, start=start, budget=AMPLE, tolerance=close)
+        hessian = penalised.hessian(theta)
+        curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
+        return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
 
     def modes() -> Iterator[_Mode[_Objective]]:
         start = rows.centre
         for spread in PRIOR_SPREADS:
             ridge = np.full(rows.X.shape[1], phi * (spread * unit) ** -2.0)
             ridge[:first] = phi * wide**-2.0
-            ridge = np.tile(ridge, len(rows.ridge) // len(ridge))
-            mode = _mode(rows, ridge=ridge, phi=phi, start=start, close=close)
-            start = mode.theta
-            yield mode
+            found = mode(np.tile(ridge, len(rows.ridge) // len(ridge)), start, close)
+            start = found.theta
+            yield found
 
     best = max(modes(), key=lambda mode: mode.evidence)
-    return best if close is None else _mode(rows, ridge=best.objective.ridge, phi=phi, start=best.theta)
+    return best if close is None else mode(best.objective.ridge, best.theta, None)
 
 
 def likelihood_fit(rows: _Objective, bread: _Objective, *, first: int) -> PublicFit:
@@ -330,7 +361,7 @@ def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) ->
     """Return the same for a loss without a scale: divided by ``phi``, with the rows' own squared scores as the meat."""
     n, D = rows.X.shape
     weak = np.full(D, WEAK * n * float(rows.loss.smoothness))
-    H, J = _sandwich(rows, bread, theta=_mode(rows, ridge=weak, phi=1.0, start=rows.centre).theta)
+    H, J = _sandwich(rows, bread, theta=minimise(replace(rows, ridge=weak), start=rows.centre).theta)
     phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
     unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(rows.X * rows.X)), 1e-12))
     best = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
