@@ -79,6 +79,34 @@ DATA_SETS = 50
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Scales:
+    """Draws of the scales of what separates private from public coefficients.
+
+    ``directions`` (D, D) are the ``p_j``, ``squares`` (B, D) the ``tau_j^2`` of each draw.
+    """
+
+    directions: FloatArray
+    squares: FloatArray
+
+    @property
+    def roots(self) -> FloatArray:
+        """Of each draw, ``R`` (B, D, D) with ``R R'`` the covariance of the differences."""
+        return np.asarray(self.directions * np.sqrt(self.squares)[:, None, :])
+
+    @property
+    def covariances(self) -> FloatArray:
+        """The covariances (B, D, D) of the differences: sums of squares times products of directions."""
+        D = len(self.directions)
+        products = self.directions[:, None, :] * self.directions[None, :, :]
+        return np.asarray((self.squares @ products.reshape(D * D, D).T).reshape(-1, D, D))
+
+    def through(self, standard: FloatArray) -> FloatArray:
+        """Return differences (n B, D) of standard normal numbers (n, B, D); draws take turns."""
+        return np.asarray((standard * np.sqrt(self.squares)).reshape(-1, standard.shape[2]) @ self.directions.T)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Pooling:
     """The pooled estimate and what its error is made of, in whitened coordinates.
 
@@ -92,8 +120,8 @@ class Pooling:
         ``K`` of each draw of the scales.
     moved : (B, D) float64
         How far the estimate of each draw is from the pooled one.
-    roots : (B, D, D) float64
-        Of each draw, ``R`` with ``R R'`` the covariance of the differences.
+    scales : Scales
+        The draws of the scales.
     private : (D, D) float64
         ``V_u``.
     fit : PublicFit
@@ -104,7 +132,7 @@ class Pooling:
     weight: FloatArray
     weights: FloatArray
     moved: FloatArray
-    roots: FloatArray
+    scales: Scales
     private: FloatArray
     fit: PublicFit
 
@@ -117,7 +145,7 @@ class Pooling:
     def others(self) -> FloatArray:
         """The part (D, D) of that covariance that is not an error of the private estimate."""
         rest = np.eye(len(self.point)) - self.weights
-        apart = self.fit.covariance + self.roots @ np.swapaxes(self.roots, 1, 2)
+        apart = self.fit.covariance + self.scales.covariances
         own = np.mean(rest @ apart @ np.swapaxes(rest, 1, 2), axis=0)
         return np.asarray(own + self.moved.T @ self.moved / len(self.moved))
 
@@ -130,8 +158,8 @@ class Pooling:
 
         ``count`` is a multiple of the number of draws of the scales, which take turns.
         """
-        standard = rng.standard_normal((count // len(self.roots), *self.moved.shape))
-        return np.asarray(draws.normal(rng, self.fit.covariance, count) + _by_turns(self.roots, standard))
+        standard = rng.standard_normal((count // len(self.moved), *self.moved.shape))
+        return np.asarray(draws.normal(rng, self.fit.covariance, count) + self.scales.through(standard))
 
     def through(self, error: FloatArray) -> FloatArray:
         """Return what a part (count, D) of the private estimate's error adds to that of the pooled one."""
@@ -147,15 +175,15 @@ class Pooling:
         return -self.errors(draws.normal(rng, self.private, count), self.apart(rng, count))
 
 
-def pool(private: FloatArray, covariance: FloatArray, fit: PublicFit, *, roots: FloatArray | None = None) -> Pooling:
+def pool(private: FloatArray, covariance: FloatArray, fit: PublicFit, *, scales: Scales | None = None) -> Pooling:
     """Return the pooled estimate of a private one (D,), of which the error has a covariance (D, D).
 
-    ``roots`` are those of scales that were drawn before, for estimates close by.
+    ``scales`` are those that were drawn before, for estimates close by.
     """
     difference = private - fit.theta
-    if roots is None:
-        roots = _roots(difference[:, None], covariance + fit.covariance, fit)
-    weights = _weights(roots, covariance, fit)
+    if scales is None:
+        scales = _scales(difference[:, None], covariance + fit.covariance, fit)
+    weights = _weights(scales, covariance, fit)
     changes = weights @ difference
     weight = weights.mean(axis=0)
     return Pooling(
@@ -163,7 +191,7 @@ def pool(private: FloatArray, covariance: FloatArray, fit: PublicFit, *, roots: 
         weight=weight,
         weights=weights,
         moved=changes - weight @ difference,
-        roots=roots,
+        scales=scales,
         private=covariance,
         fit=fit,
     )
@@ -172,8 +200,9 @@ def pool(private: FloatArray, covariance: FloatArray, fit: PublicFit, *, roots: 
 def pooled_point(private: FloatArray, covariance: FloatArray, fit: PublicFit) -> FloatArray:
     """Return the point of `pool` alone, in less time."""
     difference = (private - fit.theta)[:, None]
-    roots = _roots(difference, covariance + fit.covariance, fit)
-    whole = fit.covariance + roots @ np.swapaxes(roots, 1, 2) + covariance
+    scales = _scales(difference, covariance + fit.covariance, fit)
+    whole = scales.covariances
+    whole += fit.covariance + covariance
     return np.asarray(private - covariance @ np.linalg.solve(whole, difference).mean(axis=0)[:, 0])
 
 
@@ -233,34 +262,34 @@ def _alike(covariance: FloatArray, fit: PublicFit, *, apart: FloatArray | float)
     rng = draws.nodes()
     each = CHAINS // DATA_SETS
     differences = np.repeat(apart + draws.normal(rng, covariance + fit.covariance, DATA_SETS), each, axis=0)
-    roots = _roots(differences.T, covariance + fit.covariance, fit)
-    weights = _weights(roots, covariance, fit)
+    scales = _scales(differences.T, covariance + fit.covariance, fit)
+    weights = _weights(scales, covariance, fit)
     rest = np.eye(len(covariance)) - weights
-    left = np.mean(rest @ (fit.covariance + roots @ np.swapaxes(roots, 1, 2)), axis=0)
+    left = np.mean(rest @ (fit.covariance + scales.covariances), axis=0)
     return 0.5 * (left + left.T), np.einsum("bij,bj->bi", weights, differences)
 
 
 def _by_turns(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
     """Return products (n B, D) of matrices (B, D, D) and vectors (n, B, D): matrices take turns."""
-    products = np.swapaxes(vectors, 0, 1) @ np.swapaxes(matrices, 1, 2)
+    products = np.ascontiguousarray(np.swapaxes(vectors, 0, 1)) @ np.swapaxes(matrices, 1, 2)
     return np.asarray(np.swapaxes(products, 0, 1).reshape(-1, vectors.shape[2]), dtype=np.float64)
 
 
-def _weights(roots: FloatArray, covariance: FloatArray, fit: PublicFit) -> FloatArray:
+def _weights(scales: Scales, covariance: FloatArray, fit: PublicFit) -> FloatArray:
     """Return ``K`` (B, D, D) of each draw."""
-    apart = fit.covariance + roots @ np.swapaxes(roots, 1, 2)
+    apart = fit.covariance + scales.covariances
     return np.asarray(np.swapaxes(np.linalg.solve(apart + covariance, apart), 1, 2))
 
 
-def _roots(difference: FloatArray, covariance: FloatArray, fit: PublicFit) -> FloatArray:
-    """Return ``R`` (B, D, D) of each chain, for differences (D, 1) that they share or (D, B) of their own."""
+def _scales(difference: FloatArray, covariance: FloatArray, fit: PublicFit) -> Scales:
+    """Return a draw of each chain, for differences (D, 1) that they share or (D, B) of their own."""
     parts = fit.parts or tuple(np.eye(len(covariance))[:, [j]] for j in range(len(covariance)))
     directions = np.hstack(parts)
     sizes, axes = np.linalg.eigh(covariance)
     root = axes / np.sqrt(np.maximum(sizes, FLAT * max(sizes[-1], np.finfo(float).tiny)))
     seen, widths = root.T @ directions, np.array([part.shape[1] for part in parts])
     squares = _squares(seen.T @ (root.T @ difference), seen.T @ seen, widths=widths, unit=fit.unit)
-    return np.asarray(directions * np.sqrt(squares.T)[:, None, :])
+    return Scales(directions=directions, squares=squares.T)
 
 
 def _squares(pulls: FloatArray, precision: FloatArray, *, widths: IntArray, unit: float) -> FloatArray:
@@ -287,7 +316,7 @@ def _squares(pulls: FloatArray, precision: FloatArray, *, widths: IntArray, unit
     own, others = np.diag(precision)[:, None], precision - np.diag(np.diag(precision))
     common = (unit * np.geomspace(*STARTS, CHAINS)) ** 2
     start = np.linalg.solve(precision + (STARTS[1] * unit) ** -2.0 * np.eye(D), pulls)
-    delta = np.broadcast_to(start, (D, CHAINS)).copy()
+    delta, pulled = np.broadcast_to(start, (D, CHAINS)).copy(), np.empty(CHAINS)
     for step, (gammas, gamma, last, standard) in enumerate(_nodes(tuple(widths.tolist()))):
         lengths = np.add.reduceat(delta**2, first, axis=0)
         shares = gammas / (0.5 * (DEGREES + lengths / common))
@@ -296,9 +325,10 @@ def _squares(pulls: FloatArray, precision: FloatArray, *, widths: IntArray, unit
         if step == SWEEPS:
             break
         spread = 1.0 / (own + np.repeat(shares / common, widths, axis=0))
-        noise = standard * np.sqrt(spread)
+        moved = pulls * spread + standard * np.sqrt(spread)
         for j in range(D):
-            delta[j] = (pulls[j] - others[j] @ delta) * spread[j] + noise[j]
+            np.multiply(np.dot(others[j], delta, out=pulled), spread[j], out=pulled)
+            np.subtract(moved[j], pulled, out=delta[j])
     return np.asarray(np.repeat(common / shares, widths, axis=0))
 
 

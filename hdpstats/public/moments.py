@@ -334,13 +334,16 @@ def averaged_squares(
 
     They are shrunk as `averaged` does.
     """
-    i, j = np.triu_indices(X.shape[1])
-    H, J = np.zeros((2, len(curvatures), len(i)))
+    D = X.shape[1]
+    columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, len(X))))
+    H, J, own = np.zeros((3, len(bend), len(products)))
     for part in (slice(start, start + ROWS) for start in range(0, len(X), ROWS)):
-        columns = np.ascontiguousarray(X[part].T)
-        products = (columns[i] * columns[j]).T
-        H += curvatures[:, part] @ products
-        J += meat[:, part] @ products
+        rows, first = columns[:, part], 0
+        for j, column in enumerate(rows):
+            np.multiply(column, rows[j:], out=products[first : first + D - j, : len(column)])
+            first += D - j
+        for sums, weights in ((H, bend), (J, meat)):
+            sums += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
     found = (records * _shrunk(_symmetric(each), rows=len(X), levelled=levelled) for each in (H, J))
     return Moments(H=next(found), J=next(found))
 
@@ -357,23 +360,22 @@ def _symmetric(triangles: FloatArray) -> FloatArray:
     """Return symmetric matrices (B, D, D) from their upper triangles (B, D (D + 1) / 2)."""
     D = (math.isqrt(8 * triangles.shape[1] + 1) - 1) // 2
     i, j = np.triu_indices(D)
-    matrices = np.empty((len(triangles), D, D))
-    matrices[:, i, j] = triangles
-    matrices[:, j, i] = triangles
-    return matrices
+    places = np.empty((D, D), dtype=np.int64)
+    places[i, j] = places[j, i] = np.arange(len(i))
+    return np.take(triangles, places, axis=1)
 
 
 def _shrunk(stack: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> FloatArray:
-    """Shrink each matrix (B, D, D) towards its diagonal, levelled in some coordinates."""
+    """Return each matrix (B, D, D) shrunk towards its diagonal, levelled in some coordinates."""
     D = stack.shape[1]
     diagonal = np.diagonal(stack, axis1=1, axis2=2).copy()
     for part in levelled:
         if diagonal[:, part].size:
             diagonal[:, part] = diagonal[:, part].mean(axis=1, keepdims=True)
-    target = np.zeros_like(stack)
-    target[:, np.arange(D), np.arange(D)] = diagonal
     share = rows / (rows + D)
-    return np.asarray(share * stack + (1.0 - share) * target)
+    found: FloatArray = share * stack
+    found[:, np.arange(D), np.arange(D)] += (1.0 - share) * diagonal
+    return found
 
 
 def spread_where_unknown(fit: PublicFit, X: FloatArray, *, repeated: int = 1) -> PublicFit:

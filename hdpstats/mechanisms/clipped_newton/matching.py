@@ -279,15 +279,15 @@ def settled(
         noise=[site.noise for site in sites],
         variance=float(np.trace(at_fit.covariance)) / len(fit.theta),
     )
-    theta, roots = max((site.answers for site in sites), key=len)[-1].theta, None
+    theta, scales = max((site.answers for site in sites), key=len)[-1].theta, None
     apart = _apart(cohorts, sites, theta, clip=clip)
     kept: dict[Hashable, FloatArray] = {}
     for iteration in range(ITERATIONS):
         place = theta
         parts = _parts(outcomes, place, sites, weights, clip=clip, cohorts=cohorts, apart=apart, kept=kept)
         private = linearised(place, parts, whole=outcomes.whole)
-        pooling = pool(private.theta, private.covariance, fit, roots=roots)
-        roots = None if iteration < SETTLED - 1 else pooling.roots
+        pooling = pool(private.theta, private.covariance, fit, scales=scales)
+        scales = None if iteration < SETTLED - 1 else pooling.scales
         step = pooling.point - place
         largest = float(np.max(np.abs(step)))
         if iteration >= SETTLED and largest < TOLERANCE:

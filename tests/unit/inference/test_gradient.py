@@ -80,7 +80,7 @@ def test_covariances_are_those_of_errors_drawn_from_their_sources():
     noised = rng.normal(0.0, np.sqrt(PRIVATE.noise), (draws, 2))
     noised += rng.normal(size=(draws, 1)) * np.array([2.0, 1.0])
     public = rng.multivariate_normal(np.zeros(2), FIT.covariance, draws)
-    public += np.einsum("bij,bj->bi", POOLING.roots[turn], rng.normal(size=(draws, 2)))
+    public += np.einsum("bij,bj->bi", POOLING.scales.roots[turn], rng.normal(size=(draws, 2)))
     found = read()
     private = {"sampling": sampled @ PRIVATE.response.T, "privacy": noised @ PRIVATE.response.T}
     pooled = {
