@@ -90,9 +90,13 @@ class Draw:
         if self._process != os.getpid():
             raise RuntimeError("a draw belongs to the process that began it")
         end = self._place + count
-        if end > len(self._kept):
-            self._kept += system_bytes(end - len(self._kept))
-        found = bytes(self._kept[self._place : end])
+        if self._place == len(self._kept):
+            found = system_bytes(count)
+            self._kept += found
+        else:
+            if end > len(self._kept):
+                self._kept += system_bytes(end - len(self._kept))
+            found = bytes(self._kept[self._place : end])
         self._place = end
         return found
 

@@ -82,11 +82,12 @@ class _Leaf:
 @final
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """Several coordinates: the rate of the whole, the two halves, and the three rates as doubles."""
+    """Several coordinates: the rate of the whole, the halves and minus their rates, the three rates as doubles."""
 
     rate: Fraction
     first: "_Leaf | _Node"
     second: "_Leaf | _Node"
+    minus: tuple[Fraction, Fraction]
     doubles: tuple[float, float, float]
 
 
@@ -102,7 +103,7 @@ def _halve(dimension: int, rate: Fraction) -> _Leaf | _Node:
     shares = (Fraction(size, dimension), Fraction(dimension - size, dimension))
     low, high = (round_down(sqrt_down(rate * rate * share), RATE_BITS) for share in shares)
     first, second = _halve(size, low), _halve(dimension - size, high)
-    return _Node(rate, first, second, (float(rate), float(low), float(high)))
+    return _Node(rate, first, second, (-low, -high), (float(rate), float(low), float(high)))
 
 
 def _draw(node: _Leaf | _Node) -> tuple[tuple[int, ...], int]:
@@ -118,8 +119,8 @@ def _draw(node: _Leaf | _Node) -> tuple[tuple[int, ...], int]:
         parts = low * math.sqrt(a_square) + high * math.sqrt(b_square)
         terms = (
             (node.rate, a_square + b_square),
-            (-node.first.rate, a_square),
-            (-node.second.rate, b_square),
+            (node.minus[0], a_square),
+            (node.minus[1], b_square),
         )
         if bernoulli_exp_roots(whole - parts, whole + parts, terms):
             return a + b, a_square + b_square

@@ -55,8 +55,8 @@ from hdpstats.losses.logistic import logistic_residual, residuals
 PIECE = 4096
 """Rows that are handled at a time."""
 
-LARGER = 4 * PIECE
-"""Rows that are handled at a time where a row leaves nothing to write."""
+LARGER = 4
+"""Pieces that are handled at a time where nothing is written for a row."""
 
 BLOCK = 1024
 """Rows of a piece whose scores are computed at a time: so many that memory is read in long runs, few enough for cache.
@@ -71,14 +71,15 @@ SMALLEST_THREAD = 1 << 16
 """Rows from which another thread takes part, as many as numba is set to."""
 
 
-def added_over_pieces(rows: int, of_piece: Callable[[slice], IntArray], *, size: int = PIECE) -> IntArray:
+def added_over_pieces(rows: int, of_piece: Callable[[slice], IntArray], *, at_once: int = 1) -> IntArray:
     """Return the sum of integers over all pieces of rows; as it is exact, any number of threads may share the pieces.
 
     Threads inherit the context of the caller: how numpy treats overflow, and whether work is rehearsed.
     """
+    size = at_once * PIECE
     pieces = [slice(start, min(start + size, rows)) for start in range(0, max(rows, 1), size)]
     most = rows // SMALLEST_THREAD
-    threads = min(numba.get_num_threads(), most) if most >= 2 else 1  # asking numba starts its threads
+    threads = min(numba.get_num_threads(), most, len(pieces)) if most >= 2 else 1  # asking numba starts its threads
     if threads < 2:
         return np.asarray(np.sum([of_piece(piece) for piece in pieces], axis=0, dtype=np.int64))
 

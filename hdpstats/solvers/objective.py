@@ -204,7 +204,6 @@ class LinearObjective(SumObjective):
 
     def loss_gradient(self, theta: FloatArray) -> IntArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
-
         rows = self.X, self.y, self.weights, self.offset
 
         def of_logistic(piece: slice) -> IntArray:
@@ -215,7 +214,7 @@ class LinearObjective(SumObjective):
             return grid_sum(self.X, self.weights[piece] * score, piece, bits=self.grid_bits)
 
         if isinstance(self.loss, LogisticLoss):
-            return added_over_pieces(len(self.y), of_logistic, size=LARGER)
+            return added_over_pieces(len(self.y), of_logistic, at_once=LARGER)
         return added_over_pieces(len(self.y), of_piece)
 
     @property
