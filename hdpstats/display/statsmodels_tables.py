@@ -46,6 +46,12 @@ class EscapedCell(Cell):  # type: ignore[misc]  # statsmodels is not typed
         plain = Cell(text, datatype=self.datatype, row=self.row)
         return str(plain.format(width, output_format, **(fmt | {"replacements": {}})))
 
+    def _get_fmt(self, output_format: str, **fmt: Any) -> dict[str, Any]:
+        """Return how the cell is written; where its row says so, that is not looked up again for each cell."""
+        if "colsep" in fmt:
+            return {**self._fmt, **fmt}
+        return dict(super()._get_fmt(output_format, **fmt))
+
 
 class TextTable(SimpleTable):  # type: ignore[misc]  # statsmodels is not typed
     """A table of texts; as text each column is as wide as its longest cell, or as it is asked to be."""

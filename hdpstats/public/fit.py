@@ -149,8 +149,9 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         X, weight, levelled = self.X, self.weights * self.mallows, self._levelled
         curvatures, meat = weight * curvature, weight**2 * square
         if row_weights is not None:
-            return averaged_squares(X, row_weights * curvatures, row_weights * meat, records=records, levelled=levelled)
-        H, J = (X.T @ (each[:, None] * X) for each in (curvatures, meat))
+            parts = (row_weights, bend), (row_weights, meat)
+            return averaged_squares(X, *parts, records=records, levelled=levelled)
+        H, J = (X.T @ (each[:, None] * X) for each in (bend, meat))
         return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
 
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
@@ -158,8 +159,8 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         curvature, square = self._typical(self.centre)
         lengths = np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
         weight = self.weights * np.array([mallows_weights(lengths, each) for each in geometries])
-        curvatures, meat = weight * curvature / self.people, weight**2 * square / self.people
-        return averaged_squares(self.X, curvatures, meat, records=records, levelled=self._levelled)
+        parts = (weight, curvature / self.people), (weight**2, square / self.people)
+        return averaged_squares(self.X, *parts, records=records, levelled=self._levelled)
 
     @property
     def _levelled(self) -> tuple[slice, ...]:

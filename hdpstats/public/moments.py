@@ -328,24 +328,30 @@ def averaged(
 
 
 def averaged_squares(
-    X: FloatArray, curvatures: FloatArray, meat: FloatArray, *, records: float, levelled: tuple[slice, ...]
+    X: FloatArray,
+    bent: tuple[FloatArray, FloatArray],
+    steep: tuple[FloatArray, FloatArray],
+    *,
+    records: float,
+    levelled: tuple[slice, ...],
 ) -> Moments:
-    """Return ``records`` times sums over rows ``X`` (n, D) of ``x x'``, times weights (B, n) for ``H`` and ``J``.
+    """Return ``records`` times sums over rows ``X`` (n, D) of ``x x'``, shrunk as `averaged` does.
 
-    They are shrunk as `averaged` does.
+    ``bent`` and ``steep`` are for ``H`` and ``J``: weights (B, n), and what they are multiplied by in each row (n,).
     """
-    D = X.shape[1]
-    columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, len(X))))
-    H, J, own = np.zeros((3, len(bend), len(products)))
-    for part in (slice(start, start + ROWS) for start in range(0, len(X), ROWS)):
-        rows, first = columns[:, part], 0
-        for j, column in enumerate(rows):
-            np.multiply(column, rows[j:], out=products[first : first + D - j, : len(column)])
-            first += D - j
-        for sums, weights in ((H, bend), (J, meat)):
+    n, D = X.shape
+    columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, n)))
+    found = []
+    for weights, factor in (bent, steep):
+        sums, own = np.zeros((2, len(weights), len(products)))
+        for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):
+            rows, first = columns[:, part], 0
+            for j, column in enumerate(rows * factor[part]):
+                np.multiply(column, rows[j:], out=products[first : first + D - j, : len(column)])
+                first += D - j
             sums += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
-    found = (records * _shrunk(_symmetric(each), rows=len(X), levelled=levelled) for each in (H, J))
-    return Moments(H=next(found), J=next(found))
+        found.append(records * _shrunk(_symmetric(sums), rows=n, levelled=levelled))
+    return Moments(H=found[0], J=found[1])
 
 
 def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> Moments:

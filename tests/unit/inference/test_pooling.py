@@ -75,7 +75,7 @@ def test_directions_of_a_part_have_one_scale():
     root, u = rng.standard_normal((3, 3)), rng.standard_normal(3)
     private = 0.02 * root @ root.T + 0.01 * np.eye(3)
     found = pool(u, private, fit_of(0.01 * np.eye(3), parts=(np.eye(3)[:, :1], np.eye(3)[:, 1:])))
-    squares = np.einsum("bij,bij->bi", found.roots, found.roots)
+    squares = np.einsum("bij,bij->bi", found.scales.roots, found.scales.roots)
     assert squares[:, 1] == pytest.approx(squares[:, 2])
     assert np.ptp(squares[:, 0] / squares[:, 1]) > 1.0
 
@@ -132,10 +132,12 @@ def test_scales_that_were_drawn_before_are_kept():
     rng = np.random.default_rng(5)
     private, fit = 0.02 * np.eye(3), fit_of(0.02 * np.eye(3))
     first = pool(rng.standard_normal(3), private, fit)
-    again = pool(first.point, 2.0 * private, fit, roots=first.roots)
-    assert np.array_equal(again.roots, first.roots)
+    again = pool(first.point, 2.0 * private, fit, scales=first.scales)
+    assert np.array_equal(again.scales.squares, first.scales.squares)
     assert np.diag(again.weight).max() < np.diag(first.weight).max()
-    assert not np.array_equal(pool(first.point, private, replace(fit, theta=np.ones(3))).roots, first.roots)
+    assert not np.array_equal(
+        pool(first.point, private, replace(fit, theta=np.ones(3))).scales.squares, first.scales.squares
+    )
 
 
 def test_a_private_estimate_is_compared_as_the_prior_shrinks():

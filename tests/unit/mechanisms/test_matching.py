@@ -120,7 +120,7 @@ def test_a_public_fit_that_is_far_off_loses_its_say():
     start, clip = TRUTH + 0.05, 1.5
     total = n * expected(made, TRUTH, asked=[(start, 1.0)], clip=clip).mean
     found = match(made, fit, [of([Answer(theta=start, total=total, noise_sd=50.0)], n)], clip=clip)
-    assert np.mean(found.pooling.roots**2) > 0.15
+    assert np.mean(found.pooling.scales.roots**2) > 0.15
     assert found.pooled == pytest.approx(TRUTH, abs=0.02)
     assert found.private.theta == pytest.approx(TRUTH, abs=1e-3)
 
