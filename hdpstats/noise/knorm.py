@@ -57,7 +57,6 @@ T. Steinke, J. Ullman (2016), Between pure and approximate differential privacy 
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
@@ -91,19 +90,20 @@ class _Node:
     doubles: tuple[float, float, float]
 
 
-@lru_cache(maxsize=1024)
-def _halve(dimension: int, rate: Fraction) -> _Leaf | _Node:
+def _halve(dimension: int, rate: Fraction, made: dict[tuple[int, Fraction], _Leaf | _Node]) -> _Leaf | _Node:
     """Halve the coordinates down to single ones; rates are rounded down to short numbers, never to 0.
 
-    Halves of one size have one rate, and are laid out once.
+    Halves of one size and one rate are ``made`` once: nothing is kept for other distributions.
     """
     if dimension == 1:
         return _Leaf(rate, rate.numerator, rate.denominator)
-    size = dimension // 2
-    shares = (Fraction(size, dimension), Fraction(dimension - size, dimension))
-    low, high = (round_down(sqrt_down(rate * rate * share), RATE_BITS) for share in shares)
-    first, second = _halve(size, low), _halve(dimension - size, high)
-    return _Node(rate, first, second, (-low, -high), (float(rate), float(low), float(high)))
+    if (dimension, rate) not in made:
+        size = dimension // 2
+        shares = (Fraction(size, dimension), Fraction(dimension - size, dimension))
+        low, high = (round_down(sqrt_down(rate * rate * share), RATE_BITS) for share in shares)
+        first, second = _halve(size, low, made), _halve(dimension - size, high, made)
+        made[dimension, rate] = _Node(rate, first, second, (-low, -high), (float(rate), float(low), float(high)))
+    return made[dimension, rate]
 
 
 def _draw(node: _Leaf | _Node) -> tuple[tuple[int, ...], int]:
@@ -167,7 +167,7 @@ class BallNoise:
         rate = positive_rational(self.rate, name="rate")
         object.__setattr__(self, "dimension", dimension)
         object.__setattr__(self, "rate", rate)
-        object.__setattr__(self, "_root", _halve(dimension, rate))
+        object.__setattr__(self, "_root", _halve(dimension, rate, {}))
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""

@@ -11,7 +11,7 @@ them before compiled code is loaded; all versions agree bit for bit, and which o
 below 2^62 is for the caller to see to (`hdpstats.solvers.objective.integer_bits`).
 
 **Logistic scores** (`logistic_sum`) are those of `row_products`, `logistic_residual` and `grid_sum`, one after the
-other for `BLOCK` rows at a time, so that rows are read from memory once.
+other for `BLOCK` rows at a time, so that rows are read from memory once and in long runs.
 
 **Curvatures.** :math:`\sum_i c_i x_i x_i'` is needed for the steps of Newton's method only, which any positive definite
 matrix near it would do. So each :math:`\sqrt{c_i}\,x_{ij}` is rounded to a multiple of 2^-bits, at most `ROOT_BITS`
