@@ -90,13 +90,16 @@ class _Node:
     doubles: tuple[float, float, float]
 
 
-def _halve(dimension: int, rate: Fraction, made: dict[tuple[int, Fraction], _Leaf | _Node]) -> _Leaf | _Node:
+def _halve(
+    dimension: int, rate: Fraction, made: dict[tuple[int, Fraction], _Leaf | _Node] | None = None
+) -> _Leaf | _Node:
     """Halve the coordinates down to single ones; rates are rounded down to short numbers, never to 0.
 
     Halves of one size and one rate are ``made`` once: nothing is kept for other distributions.
     """
     if dimension == 1:
         return _Leaf(rate, rate.numerator, rate.denominator)
+    made = {} if made is None else made
     if (dimension, rate) not in made:
         size = dimension // 2
         shares = (Fraction(size, dimension), Fraction(dimension - size, dimension))
@@ -167,7 +170,7 @@ class BallNoise:
         rate = positive_rational(self.rate, name="rate")
         object.__setattr__(self, "dimension", dimension)
         object.__setattr__(self, "rate", rate)
-        object.__setattr__(self, "_root", _halve(dimension, rate, {}))
+        object.__setattr__(self, "_root", _halve(dimension, rate))
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""

@@ -328,21 +328,16 @@ def averaged(
 
 
 def averaged_squares(
-    X: FloatArray,
-    bent: tuple[FloatArray, FloatArray],
-    steep: tuple[FloatArray, FloatArray],
-    *,
-    records: float,
-    levelled: tuple[slice, ...],
+    X: FloatArray, *parts: tuple[FloatArray, FloatArray], records: float, levelled: tuple[slice, ...]
 ) -> Moments:
     """Return ``records`` times sums over rows ``X`` (n, D) of ``x x'``, shrunk as `averaged` does.
 
-    ``bent`` and ``steep`` are for ``H`` and ``J``: weights (B, n), and what they are multiplied by in each row (n,).
+    Its two parts are for ``H`` and ``J``: weights (B, n), and what they are multiplied by in each row (n,).
     """
     n, D = X.shape
     columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, n)))
     found = []
-    for weights, factor in (bent, steep):
+    for weights, factor in parts:
         sums, own = np.zeros((2, len(weights), len(products)))
         for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):
             rows, first = columns[:, part], 0
