@@ -149,9 +149,9 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         X, weight, levelled = self.X, self.weights * self.mallows, self._levelled
         curvatures, meat = weight * curvature, weight**2 * square
         if row_weights is not None:
-            parts = (row_weights, bend), (row_weights, meat)
+            parts = (row_weights, curvatures), (row_weights, meat)
             return averaged_squares(X, *parts, records=records, levelled=levelled)
-        H, J = (X.T @ (each[:, None] * X) for each in (bend, meat))
+        H, J = (X.T @ (each[:, None] * X) for each in (curvatures, meat))
         return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
 
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
