@@ -9,9 +9,8 @@ from collections.abc import Callable
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import multinomial
-from hdpstats.losses.base import PredictorLoss, Table
+from hdpstats.losses.base import HazardLink, PredictorLoss, Table
 from hdpstats.losses.counts import ExponentialTimes, PoissonLoss
-from hdpstats.losses.hazard import HazardLink
 from hdpstats.losses.hazard_links import CloglogLink, LogitLink, ProbitLink
 from hdpstats.losses.located import BoundedSquares, HuberLoss, Located, SmoothedQuantile
 from hdpstats.losses.logistic import LogisticLoss

@@ -1,13 +1,14 @@
-"""What a loss of a linear predictor must know about itself, and how users name one.
+"""What a loss of a linear predictor, and a link of hazards, must know about itself, and how users name a loss.
 
 A user names a `LossOption` (`hdp.losses.Huber`), in the outcome's own unit. A query and a solver use a `PredictorLoss`
 (`hdpstats.losses.located.HuberLoss`), with all its numbers, on the scale of the linear predictor.
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import ClassVar, Self, final
+from typing import ClassVar, NamedTuple, Self, final
 
 import numpy as np
 from mpmath import MPContext, mpf
@@ -241,3 +242,158 @@ def exponential(eta: FloatArray) -> FloatArray:
     """Return ``e^eta``, infinite where that overflows, without a warning."""
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(eta), dtype=np.float64)
+
+
+FARTHEST = 700.0
+"""Size to which logarithms are clipped, so that no exponential overflows; beyond, the losses are saturated."""
+
+
+class LikelihoodTerms(NamedTuple):
+    """A term of minus the log-likelihood with its first and second derivative in the linear predictor, of one shape."""
+
+    value: FloatArray
+    score: FloatArray
+    curvature: FloatArray
+
+    def mirrored(self) -> "LikelihoodTerms":
+        """Return the terms of ``f(-eta)`` from those of ``f`` at ``-eta``."""
+        return LikelihoodTerms(self.value, -self.score, self.curvature)
+
+
+class CappedTerms(NamedTuple):
+    """Derivatives of the capped losses, elementwise: scores ``c``, ``e`` and curvatures ``c'``, ``-e'``, all >= 0."""
+
+    survived: FloatArray
+    event: FloatArray
+    survived_curvature: FloatArray
+    event_curvature: FloatArray
+
+
+class HazardLink(ABC):
+    """A link with the likelihood's losses and the capped ones.
+
+    Attributes
+    ----------
+    name : str
+        What users and queries call it.
+    exponentiated, scale : str
+        What tables call the exponential of a coefficient, and the coefficients.
+    hazard_ratios : str
+        How its coefficients are related to the log hazard ratios of continuous time.
+    linear_event : bool
+        Whether an event adds the term of a survived interval minus ``eta``.
+    survived_smoothness, event_smoothness : Fraction
+        ``sup c' / h`` and ``sup -e'``.
+    coupled : bool
+        Whether ``c' = c (1 - (c/h)^2)`` and ``-e' = e (1 - e^2)``.
+    valued : bool
+        Whether the capped losses have values in closed form, `capped_values`.
+    ulps : float
+        Bound on the error of computed scores (relative to ``h`` and 1), in units of 2^-53, for exact arguments.
+    smallest_cap : float
+        Caps below it are raised to it.
+    multiplicative : bool
+        Whether the scale is ``e^eta`` and caps are not raised, so that hazards over caps are products of factors.
+    cumulative : bool
+        Whether a survived interval adds ``e^eta``, so that sums of the likelihood over intervals are in closed form.
+        Where a scale is multiplicative and not this, it is the odds.
+    analytic : float
+        The term of a survived interval has no singularity within this distance from the real line.
+    """
+
+    name: ClassVar[str]
+    exponentiated: ClassVar[str] = "exponential"
+    scale: ClassVar[str]
+    hazard_ratios: ClassVar[str]
+    linear_event: ClassVar[bool] = False
+    survived_smoothness: ClassVar[Fraction]
+    event_smoothness: ClassVar[Fraction]
+    coupled: ClassVar[bool] = False
+    valued: ClassVar[bool] = False
+    ulps: ClassVar[float]
+    smallest_cap: ClassVar[float] = 0.0
+    multiplicative: ClassVar[bool] = False
+    cumulative: ClassVar[bool] = False
+    analytic: ClassVar[float]
+
+    @abstractmethod
+    def survive(self, eta: FloatArray) -> LikelihoodTerms:
+        """Return ``-log(1 - p)`` and its derivatives, without overflow for any finite ``eta``; 0 at ``eta = -1e9``."""
+
+    @abstractmethod
+    def event(self, eta: FloatArray) -> LikelihoodTerms:
+        """Return ``-log p`` and its derivatives, without overflow for any finite ``eta``."""
+
+    @abstractmethod
+    def self_concordance(self, eta: FloatArray) -> float:
+        """Return a bound on ``|l'''| / l''`` of both terms within 1 of the linear predictors."""
+
+    def inverse(self, eta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return hazards ``p``, ``1 - p`` without cancellation and the slope ``dp/deta``, elementwise."""
+        survived = self.survive(eta)
+        rest = np.exp(-survived.value)
+        return -np.expm1(-survived.value), rest, survived.score * rest
+
+    def log_scale(self, eta: FloatArray) -> FloatArray:
+        """Return ``log g(eta)`` elementwise, of a slope of 1 or more: ``eta``, where no link says otherwise."""
+        return eta
+
+    def at_scale(self, scale: float) -> float:
+        """Return the linear predictor at which ``g`` is a number above 0: the inverse of `log_scale`."""
+        return math.log(scale)
+
+    @abstractmethod
+    def hazard(self, eta: FloatArray) -> FloatArray:
+        """Return the probability ``p`` of an event elementwise."""
+
+    @abstractmethod
+    def predictor(self, hazard: FloatArray) -> FloatArray:
+        """Return the linear predictor of hazards strictly between 0 and 1, the inverse of `hazard`."""
+
+    def near(self, eta: FloatArray) -> FloatArray:
+        """Return the predictors at which capped losses are computed, elementwise."""
+        return eta
+
+    def elasticity(self, eta: FloatArray) -> FloatArray | float:  # noqa: ARG002
+        """Return ``o' / o``: the slope of the log odds."""
+        return 1.0
+
+    def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``c = h u / sqrt(1 + u^2)`` and ``e = 1 / sqrt(1 + u^2)`` elementwise, where the scale is the odds."""
+        return saturate(self.log_scale(self.near(eta)) - log_cap, log_cap)
+
+    def cells(self, eta: FloatArray, log_cap: FloatArray) -> CappedTerms:
+        """Return scores and curvatures elementwise."""
+        near = self.near(eta)
+        (c, e), slope = saturate(self.log_scale(near) - log_cap, log_cap), self.elasticity(near)
+        return CappedTerms(
+            survived=c,
+            event=e,
+            survived_curvature=np.asarray(c * e * e * slope),
+            event_curvature=np.asarray(e * (1.0 - e * e) * slope),
+        )
+
+    def capped_values(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the capped losses of surviving and of the event, where they are `valued`."""
+        raise NotImplementedError(f"the capped losses of the {self.name} link have no values in closed form")
+
+    @abstractmethod
+    def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
+        """Return ``c`` and ``e`` in the numbers of a context."""
+
+    @property
+    def steepness(self) -> float:
+        """How steeply scores (over ``h``, or 1) can change with the predictors of hazard and cap together."""
+        return max(float(self.survived_smoothness), float(self.event_smoothness)) + 1.0
+
+    def caps(self, eta: FloatArray, margin: float) -> FloatArray:
+        """Return ``log h = d + log g(eta)``, kept in the range for which constants and floats are proved."""
+        lowest = np.log(self.smallest_cap) if self.smallest_cap > 0.0 else -FARTHEST
+        return np.clip(self.log_scale(eta) + margin, lowest, FARTHEST)
+
+
+def saturate(log_ratio: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return ``h u / sqrt(1 + u^2)`` and ``1 / sqrt(1 + u^2)`` from ``log u`` and ``log h``."""
+    u = np.exp(np.clip(log_ratio, -FARTHEST / 4.0, FARTHEST / 4.0))
+    s = 1.0 / np.sqrt(1.0 + u * u)
+    return np.exp(log_cap) * (u * s), s

@@ -23,7 +23,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, Table, exponential
-from hdpstats.losses.hazard import STEEPEST
+from hdpstats.losses.hazard_links import STEEPEST
 
 FARTHEST = 300.0
 """Size to which log rates are clipped, so that no exponential overflows; beyond, the losses are saturated."""

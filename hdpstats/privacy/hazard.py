@@ -5,7 +5,7 @@ A person with weight ``w`` (Mallows times case weight), covariates ``z`` and bas
 
 .. math:: g = w \Big(\sum_s c_s x^s - e\,x^t\Big), \qquad x^s = (A_s, z),
 
-with ``0 <= c_s <= h_s``, ``sum h_s <= H`` and ``0 <= e <= 1`` (`hdpstats.losses.hazard`). Let ``w <= m``,
+with ``0 <= c_s <= h_s``, ``sum h_s <= H`` and ``0 <= e <= 1`` (`hdpstats.losses.hazard_links`). Let ``w <= m``,
 ``w ||z|| <= m R`` and ``w (1 + ||z||^2) <= m L``, ``M = sqrt(1 + R^2)`` and ``C = sum c_s``.
 
 **Gradient.** ``||sum c_s A_s - e A_t|| <= C + e`` and ``|C - e| ||z||`` is the length of the rest, so

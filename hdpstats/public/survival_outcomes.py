@@ -20,7 +20,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import LINKS
-from hdpstats.losses.hazard import LikelihoodTerms
+from hdpstats.losses.base import LikelihoodTerms
 from hdpstats.public.outcomes import OutcomeDistribution, Outcomes
 from hdpstats.solvers import CappedSpells
 

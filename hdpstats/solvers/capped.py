@@ -5,7 +5,7 @@ A spell at risk in intervals ``entry + 1 .. last`` contributes, for every cause 
 .. math:: \omega_i \Big\{\sum_s \ell_s(\eta_{iks})\Big\}, \qquad \eta_{iks} = A_s'\alpha_k + z_i'\beta_k + o_i,
 
 with the survived loss in every interval but, where the spell ends in an event of cause ``k``, the event's loss in the
-last (`hdpstats.losses.hazard`). ``theta`` stacks ``(alpha_k, beta_k)`` over causes.
+last (`hdpstats.losses.hazard_links`). ``theta`` stacks ``(alpha_k, beta_k)`` over causes.
 """
 
 import math
@@ -18,7 +18,7 @@ import numpy as np
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.losses import HazardLink
-from hdpstats.losses.hazard import FARTHEST
+from hdpstats.losses.base import FARTHEST
 from hdpstats.solvers.kernels import ALL, SPAN, STEEPEST, Factors, add_caps, add_curvatures, add_scores, row_products
 
 CELLS = 400_000

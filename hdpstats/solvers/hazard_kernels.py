@@ -33,7 +33,7 @@ from scipy.sparse import csr_array
 from hdpstats._base.loops import compiled_reordered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import HazardLink
-from hdpstats.losses.hazard import LARGEST_EXPONENT
+from hdpstats.losses.hazard_links import LARGEST_EXPONENT
 
 
 class Survived(NamedTuple):

@@ -49,7 +49,7 @@ import numpy as np
 
 from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.losses.hazard import FARTHEST
+from hdpstats.losses.base import FARTHEST
 from hdpstats.losses.logistic import logistic_residual, residuals
 
 PIECE = 4096

@@ -14,7 +14,7 @@ from scipy.special import log_ndtr
 from hdpstats._base.errors import MechanismError
 from hdpstats.formulas.outcome import dummies, spline
 from hdpstats.losses import LINKS
-from hdpstats.losses.hazard import CappedTerms
+from hdpstats.losses.base import CappedTerms
 from hdpstats.losses.hazard_links import ProbitLink
 from hdpstats.mechanisms.person_loss import hazard as mechanism
 from hdpstats.privacy.hazard import (

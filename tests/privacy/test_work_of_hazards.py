@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.loops import rehearsing
-from hdpstats.losses.hazard import LogitLink
+from hdpstats.losses.hazard_links import LogitLink
 from hdpstats.mechanisms.base import SiteFacts, costly_table
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
 from hdpstats.mechanisms.registry import person_loss_of, prepare

@@ -1,4 +1,4 @@
-r"""The loss of one person under a discrete-time hazard model, with capped losses (`hdpstats.losses.hazard`).
+r"""The loss of one person under a discrete-time hazard model, with capped losses (`hdpstats.losses.hazard_links`).
 
 A person's spells are mapped to intervals by a total map (`hdpstats.schema.spells`); follow-up ends before the sum of
 the caps, over intervals and causes, passes ``H``, which is a function of the person's own covariates and of public
@@ -41,7 +41,7 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.losses import LINKS, HazardLink
-from hdpstats.losses.hazard import FARTHEST, CappedTerms
+from hdpstats.losses.base import FARTHEST, CappedTerms
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.base import (
     NUMBERS,

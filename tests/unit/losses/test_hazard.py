@@ -7,8 +7,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 from hdpstats.losses import LINKS, HazardLink
-from hdpstats.losses.hazard import STEEPEST
-from hdpstats.losses.hazard_links import LogitLink
+from hdpstats.losses.hazard_links import STEEPEST, LogitLink
 
 LOSSES = list(LINKS.values())
 CAPS = np.log([1e-9, 1e-6, 1e-3, 0.02, 0.3, 1.0, 7.0, 1e3, 1e9])

@@ -5,7 +5,7 @@ from scipy.special import expit, log_expit, log_ndtr
 from scipy.stats import norm
 
 from hdpstats.losses import LINKS
-from hdpstats.losses.hazard import HazardLink
+from hdpstats.losses.base import HazardLink
 from hdpstats.solvers.hazard_likelihood import LARGEST_TABLE, HazardData, Likelihood, table_size
 
 

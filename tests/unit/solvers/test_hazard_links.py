@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from hdpstats.losses import LINKS
-from hdpstats.losses.hazard import LARGEST_EXPONENT
+from hdpstats.losses.hazard_links import LARGEST_EXPONENT
 
 PREDICTORS = [
     -900.0,
