@@ -130,7 +130,8 @@ def _heterogeneity(
 ) -> Heterogeneity:
     """Return whether the sites agree: what public people err by, they err by alike, so that it cancels.
 
-    What the averages of described people err by is each site's own, and does not.
+    So does what separates described people from public ones, as they are taken to be the same at all sites. Noise in
+    the averages is each site's own, and does not cancel.
     """
     rng = draws.generator(*page.seeds)
     apart, mean = _described(sites)
