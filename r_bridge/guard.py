@@ -102,17 +102,15 @@ class _Watcher:
 
     def watch(self, python_runs: bool) -> None:
         """Say whether Python runs from now on."""
-        if python_runs == self.watches:
-            return
         self.changes = True
         try:
-            if python_runs:
+            if python_runs and not self.watches:
                 self._ended = threading.Event()
                 self._thread = threading.Thread(
                     target=_watch, args=(self._ended,), name="r_bridge-interrupts", daemon=True
                 )
                 self._thread.start()
-            elif self._thread is not None and self._ended is not None:
+            elif not python_runs and self._thread is not None and self._ended is not None:
                 self._ended.set()
                 self._thread.join()
                 self._thread = self._ended = None
@@ -258,15 +256,20 @@ def _called_by_rpy2(frame: FrameType | None) -> bool:
 def _watching(python_runs: bool) -> Iterator[None]:
     watcher = _watcher()
     before = watcher.watches
+    called = python_runs and not before
+    if called:
+        watcher.interrupted = False
     watcher.watch(python_runs)
     try:
         yield
     finally:
+        watcher.changes = True  # first, and by no call: from here on nothing is raised before the thread has ended
         watcher.watch(before)
-        if python_runs and not before:
-            interrupted, watcher.interrupted = watcher.interrupted, False
-            if interrupted:  # see `_not_listening`: what arrives here may be another exception, or none
-                raise KeyboardInterrupt
+        if called and watcher.interrupted:
+            watcher.interrupted = False
+            # See `_not_listening`: what arrives here may be another exception, or none. An interrupt that Python code
+            # has handled itself is raised too: R cannot tell.
+            raise KeyboardInterrupt
 
 
 class RError(RuntimeError):

@@ -58,8 +58,7 @@ class Source:
 
     def __init__(self, seed):
         self.seed = seed
-        self._forked = False
-        os.register_at_fork(after_in_child=self._leave)
+        self._process = os.getpid()
         self._tester = threading.get_ident()
         self._own = threading.local()
         self._born = weakref.WeakKeyDictionary()
@@ -70,12 +69,9 @@ class Source:
     def _stream(self, name):
         return Stream(hashlib.sha256(f"{self.seed}\0{name}".encode("utf-8", "surrogatepass")).digest())
 
-    def _leave(self):
-        self._forked = True
-
     def __call__(self, count):
         """Return bytes for the thread that asks."""
-        if self._forked:
+        if os.getpid() != self._process:
             return os.urandom(count)
         stream = self._stack[-1] if threading.get_ident() == self._tester else self.current()
         return stream.read(count)
@@ -112,7 +108,7 @@ class Source:
         self.replaced, start = module.system_bytes, threading.Thread.start
 
         def starting(thread):
-            if not self._forked:
+            if os.getpid() == self._process:
                 self._born[thread] = self.current().child()
             start(thread)
 

@@ -17,6 +17,7 @@ from typing import final
 import numpy as np
 import scipy
 
+from hdpstats._base.errors import HdpError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
@@ -311,7 +312,8 @@ def hazard_likelihood(
         theta, inverse = fit.theta, np.linalg.pinv(fit.information)
         known = np.ones(len(theta), dtype=bool)
         if not decided:
-            _warn_of_separation(fit)
+            if not (fit.converged or _has_maximum(data, X[:, kept])):
+                _warn_of_separation()
         elif not _is_certain(data, fit):
             found = _existence(data, X[:, kept])
             likelihood = Likelihood(data, LINKS[link])
@@ -336,14 +338,21 @@ def hazard_likelihood(
     )
 
 
-def _warn_of_separation(fit: HazardFit) -> None:
-    if not fit.converged:
-        warnings.warn(
-            "fitted hazards numerically 0 or 1 occurred: the public rows are separated (an interval or a level "
-            "without events) and the likelihood has no maximum; some coefficients and standard errors mean little",
-            RuntimeWarning,
-            stacklevel=5,
-        )
+def _has_maximum(data: HazardData, X: FloatArray) -> bool:
+    """Return whether all coefficients are finite; False where that could not be decided."""
+    try:
+        return bool(np.all(_existence(data, X).finite))
+    except HdpError:
+        return False
+
+
+def _warn_of_separation() -> None:
+    warnings.warn(
+        "fitted hazards numerically 0 or 1 occurred: the public rows are separated (an interval or a level "
+        "without events) and the likelihood has no maximum; some coefficients and standard errors mean little",
+        RuntimeWarning,
+        stacklevel=5,
+    )
 
 
 def _is_certain(data: HazardData, fit: HazardFit) -> bool:

@@ -303,8 +303,9 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
     odd = [column for column in schema if column in unread]
     if odd:
         raise SchemaError(
-            "a file of private rows holds texts of a dictionary in lists, or encoded as differences, which Arrow "
-            f"cannot read cell by cell: {', '.join(map(repr, odd))}; write these columns as plain texts",
+            "a file of private rows holds texts of a dictionary in lists, in extension types, or encoded as "
+            f"differences, which Arrow cannot read cell by cell: {', '.join(map(repr, odd))}; write these columns as "
+            "plain texts",
             columns=tuple(odd),
         )
     found, resolved = range(groups) if groups else [None], str(path.resolve())
@@ -320,9 +321,11 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
 
 def _unread(file: Any, coded: Sequence[str]) -> set[str]:
     """Return the columns with dictionaries of texts of which Arrow raises where one text, or any, is odd."""
+    from pyarrow import BaseExtensionType
     from pyarrow.types import is_nested
 
-    found = {each.name for each in file.schema_arrow if is_nested(each.type) and "dictionary<" in str(each.type)}
+    within = [each for each in file.schema_arrow if is_nested(each.type) or isinstance(each.type, BaseExtensionType)]
+    found = {each.name for each in within if "dictionary<" in str(each.type)}
     for group in range(file.num_row_groups if coded else 0):
         chunks = map(file.metadata.row_group(group).column, range(file.metadata.num_columns))
         odd = {each.path_in_schema for each in chunks if any("DELTA" in name for name in each.encodings)}

@@ -114,8 +114,9 @@ class HazardFit:
     self_concordance : float
         ``M``, of the terms of people at risk where predictors differ by at most 1 from those reached.
     converged : bool
-        False if the iteration did not end at a maximum: a likelihood without a maximum (separation; an indicator of an
-        interval without events), or too many steps.
+        Whether the bound proves that the iteration ended at a maximum. It does not where there is none (separation; an
+        indicator of an interval without events) or after too many steps; nor, with the complementary log-log link,
+        where the linear predictors of some people differ much, as ``M`` is of the order of the largest hazard.
     """
 
     theta: FloatArray
@@ -256,8 +257,9 @@ class Likelihood(SmoothObjective):
     def self_concordance(self, theta: FloatArray) -> float:
         """Return ``M`` of the terms of people at risk, where predictors differ by at most 1 from those at ``theta``."""
         e = self.data.A.shape[1]
-        a, eta = (self.data.A @ theta[:e])[self._at_risk], self.data.Z @ theta[e:] + self.data.offset
-        ends = [limit(a) + limit(eta) for limit in (np.min, np.max)] if len(a) else []
+        counted = (self.data.exit > self.data.entry) & (self.data.weights > 0.0)
+        a, eta = (self.data.A @ theta[:e])[self._at_risk], (self.data.Z @ theta[e:] + self.data.offset)[counted]
+        ends = [limit(a) + limit(eta) for limit in (np.min, np.max)] if len(a) and len(eta) else []
         return self.link.self_concordance(np.array(ends))
 
     def at(self, theta: FloatArray) -> Derivatives:

@@ -325,13 +325,15 @@ def test_a_text_of_a_dictionary_that_is_no_utf8_raises_nothing(tmp_path, kind, p
         assert found.missing["g"].tolist() == [False, True, False, True, False] * 40
 
 
-@pytest.mark.parametrize("how", ["list", "struct", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+@pytest.mark.parametrize("how", ["list", "struct", "extension", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
 def test_dictionaries_that_arrow_cannot_read_cell_by_cell_are_refused_when_files_are_opened(tmp_path, how):
     coded, options = pa.array(["a", "b", "?"] * 10).dictionary_encode(), {}
     if how == "list":
         coded = pa.ListArray.from_arrays(pa.array(range(31), pa.int32()), coded)
     elif how == "struct":
         coded = pa.StructArray.from_arrays([coded], ["f"])
+    elif how == "extension":
+        coded = pa.ExtensionArray.from_storage(pa.opaque(coded.type, "a type", "a vendor"), coded)
     else:
         options = {"use_dictionary": False, "column_encoding": {"g": how}}
     pq.write_table(pa.table({"g": coded, "x": pa.array(range(30))}), tmp_path / "0.parquet", **options)

@@ -2,16 +2,18 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import hdpstats.api as hdp
 import r_bridge
-from r_bridge import from_r
+from r_bridge import from_r, guard
 from tests import forked
 
 ROOT = Path(__file__).parents[2]
@@ -215,6 +217,7 @@ def test_an_interrupt_stops_r_and_python_and_leaves_the_session_usable(tmp_path)
 BETWEEN = """
 import os, select, threading
 from pathlib import Path
+from types import SimpleNamespace
 import r_bridge
 from rpy2.rinterface_lib import openrlib
 
@@ -301,3 +304,62 @@ def test_an_interrupt_at_any_line_of_the_way_between_r_and_python_stops_r(tmp_pa
     found = forked_python(PASSAGE.replace("ROOT", repr(str(ROOT))), cwd=tmp_path, PATH=os.environ["PATH"])
     assert len(found) > 120
     assert [each for each in found if each[2:] != ["stopped", 0]] == []
+
+
+@pytest.fixture
+def watcher(monkeypatch):
+    """What watches R's flag where R started Python; the flag is one of the test's."""
+    flag = SimpleNamespace(rlib=SimpleNamespace(R_interrupts_pending=0))
+    found = guard._Watcher()
+    monkeypatch.setattr(guard, "openrlib", flag)
+    monkeypatch.setattr(guard, "_watcher", lambda: found)
+    return found
+
+
+def strike():
+    """Interrupt as R and the watching thread do, in one go."""
+    guard.openrlib.rlib.R_interrupts_pending = 1
+    guard.on_signal_in_r_session(signal.SIGINT, None)
+
+
+def reported_as_something_else():
+    with guard._watching(True):
+        try:
+            strike()
+        except KeyboardInterrupt as error:
+            raise ImportError("what was interrupted says so in its own way") from error
+
+
+def test_an_interrupt_that_python_reports_as_another_error_is_one_and_only_of_its_call(watcher):
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            reported_as_something_else()
+        with guard._watching(True):
+            pass
+
+
+def test_an_interrupt_at_the_end_of_a_call_leaves_no_thread(watcher, monkeypatch):
+    real = guard._Watcher.watch
+
+    def late(self, python_runs):
+        if not python_runs:
+            monkeypatch.setattr(guard._Watcher, "watch", real)
+            strike()
+        real(self, python_runs)
+
+    monkeypatch.setattr(guard._Watcher, "watch", late)
+    with guard._watching(True):
+        assert watcher.watches
+    assert not watcher.watches
+    assert guard.openrlib.rlib.R_interrupts_pending  # it is left to R
+    guard.openrlib.rlib.R_interrupts_pending = 0
+    with pytest.raises(KeyboardInterrupt):
+        reported_as_something_else()
+
+
+def test_a_call_within_a_call_leaves_interrupts_as_they_were(watcher):
+    with guard._watching(True), guard._watching(True), guard._watching(False):
+        assert not watcher.watches
+    assert not watcher.changes
+    with pytest.raises(KeyboardInterrupt):
+        reported_as_something_else()

@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.losses import LINKS
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, ObjectiveRelease
 from hdpstats.privacy.budget import Guarantee, MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
@@ -92,7 +91,7 @@ def make_hazard(link="cloglog", causes=("event",), *, noise=0.0, **changes):
         weights=None,
         offset=changes.pop("offset", None),
         loss=None,
-        exponentiated=LINKS[link].exponentiated,
+        exponentiated={"logit": "odds ratio", "cloglog": "hazard ratio", "probit": "exponential"}[link],
         hazard=replace(hazard, **changes),
     )
     terms = own if len(causes) == 1 else tuple(f"{cause}: {name}" for cause in causes for name in own)

@@ -1,0 +1,69 @@
+"""Weighted fits of hazards warn of a likelihood without a maximum, and of no other."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hdpstats.losses import LINKS
+from hdpstats.public.hazard_fit import PublicSpells, hazard_likelihood
+from hdpstats.solvers.hazard_likelihood import fit_hazard
+
+INTERVALS = 6
+LINE = np.column_stack([np.ones(INTERVALS), np.linspace(-1.0, 1.0, INTERVALS)])
+
+
+def spells(seed, *, link="cloglog", m=3_000, separated=False):
+    """Return spells with covariates of heavy tails (t with 3 degrees of freedom), log hazard ratios .5 and -.25."""
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_t(3, (m, 2))
+    p = LINKS[link].hazard(LINE[:, 1] + (Z @ [0.5, -0.25])[:, None])
+    happened = rng.random((m, INTERVALS)) < p
+    cause = happened.any(axis=1).astype(np.int64)
+    last = np.where(happened.any(axis=1), happened.argmax(axis=1) + 1, INTERVALS)
+    if separated:
+        cause, last = (Z[:, 0] > 0.0).astype(np.int64), np.ones(m, dtype=np.int64)
+    return PublicSpells(
+        X=np.column_stack([np.ones(m), Z]),
+        row=np.arange(m),
+        weights=np.ones(m),
+        offset=np.zeros(m),
+        person=np.arange(m),
+        entry=np.zeros(m, dtype=np.int64),
+        exit=last,
+        cause=cause,
+        people=m,
+    )
+
+
+def likelihood(rows, *, link="cloglog", decided=False):
+    """Return the fit, the baseline a straight line."""
+    return hazard_likelihood(rows, LINE, link=link, causes=1, terms=tuple("abcd"), decided=decided)
+
+
+def test_people_of_very_different_hazards_are_not_taken_for_separated():
+    rows = spells(3)
+    data = rows.data(LINE, rows.X[:, 1:], cause=1)
+    assert not fit_hazard(data, "cloglog").converged  # the bound proves nothing: whether there is a maximum is decided
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = likelihood(rows)
+    assert found.values == pytest.approx(likelihood(rows, decided=True).values, rel=1e-9)
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_separated_people_are_warned_of(link):
+    with pytest.warns(RuntimeWarning, match="no maximum"):
+        likelihood(spells(3, link=link, separated=True), link=link)
+
+
+def test_people_never_at_risk_do_not_loosen_the_bound():
+    rows = spells(4, m=300)
+    data = rows.data(LINE, rows.X[:, 1:] / 10.0, cause=1)
+    first = np.arange(300) == 0
+    never = replace(data, exit=np.where(first, 0, data.exit), offset=50.0 * first)
+    without = data.take(slice(1, None))
+    assert fit_hazard(never, "cloglog").self_concordance == pytest.approx(
+        fit_hazard(without, "cloglog").self_concordance, rel=1e-6
+    )
