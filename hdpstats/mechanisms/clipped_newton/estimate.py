@@ -131,7 +131,8 @@ def _heterogeneity(
     """Return whether the sites agree: what public people err by, they err by alike, so that it cancels.
 
     So does what separates described people from public ones, as they are taken to be the same at all sites. Noise in
-    the averages is each site's own, and does not cancel.
+    the averages is each site's own, and does not cancel. Where some sites are described and others are not, all that
+    described people err by counts as their sites' own, and differences are found too seldom.
     """
     rng = draws.generator(*page.seeds)
     apart, mean = _described(sites)

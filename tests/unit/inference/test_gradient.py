@@ -174,15 +174,18 @@ def test_averages_of_described_people_err_apart_at_each_site_and_public_people_a
     far = np.linalg.cholesky(PRIVATE.covariance + SECOND.covariance) @ np.array([4.0, 4.0])
     moved = np.random.default_rng(1).normal(size=(40, 2, 2)) * 3.0 * np.linalg.solve(PRIVATE.response, far)
 
-    def pvalue(first, second):
+    def overall(first, second):
         response = PRIVATE.response
         sites = (PRIVATE, replace(PRIVATE, theta=PRIVATE.theta + far, response=response))
         drawn = (replace(site, described=each) for site, each in zip(sites, (first, second), strict=True))
-        return several(releases, sites=tuple(drawn)).heterogeneity.overall.pvalue
+        return several(releases, sites=tuple(drawn)).heterogeneity.overall
 
-    assert pvalue(moved[:, 0], moved[:, 1]) > 0.2
-    assert pvalue(moved[:, 0], moved[:, 0]) == pytest.approx(pvalue(None, None), abs=0.02)
-    assert pvalue(None, None) < 0.05
+    apart, alike, none = overall(moved[:, 0], moved[:, 1]), overall(moved[:, 0], moved[:, 0]), overall(None, None)
+    assert apart.pvalue > 0.2
+    assert apart.statistic < 0.5 * none.statistic  # a site of which averages err more weighs less
+    assert alike.pvalue == pytest.approx(none.pvalue, abs=0.02)
+    assert alike.statistic == pytest.approx(none.statistic)
+    assert none.pvalue < 0.05
 
 
 @pytest.mark.parametrize("release", [GAUSSIAN, PURE], ids=["normal", "pure"])
