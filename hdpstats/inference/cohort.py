@@ -23,7 +23,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.information import OverPublicPeople
 from hdpstats.public.moments import Moments, PublicSide, RakeableSide, rakeable
@@ -101,24 +101,12 @@ class Shrunk:
         gain = self.chances @ (self.spread / (self.spread + self.noise))
         return np.asarray(self.public + gain * (self.released - self.public))
 
-    def draw(self, rng: draws.Generator, count: int, *, alike: draws.Generator | None = None) -> FloatArray:
-        r"""Return draws (count, k); those of sites with the same generator ``alike`` have the same private people.
-
-        Of the variance :math:`g \sigma^2` the part :math:`g^2 \sigma^2` is by noise, and :math:`(1 - g)^2 (\tau^2 +
-        v / n_{pub})` by what separates private from public averages. ``alike`` draws the latter.
-        """
-        places = rng.choice(len(TAUS), size=count, p=self.chances) if alike is None else self._places(alike, count)
-        spread = self.spread[places]
+    def draw(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return draws (count, k)."""
+        spread = self.spread[rng.choice(len(TAUS), size=count, p=self.chances)]
         gain = spread / (spread + self.noise)
         centre = self.public + gain * (self.released - self.public)
-        if alike is None:
-            return np.asarray(centre + np.sqrt(gain * self.noise) * rng.standard_normal(gain.shape))
-        own = gain * np.sqrt(self.noise) * rng.standard_normal(gain.shape)
-        return np.asarray(centre + own + (1.0 - gain) * np.sqrt(spread) * alike.standard_normal(gain.shape))
-
-    def _places(self, rng: draws.Generator, count: int) -> IntArray:
-        """Return which of `TAUS` draws have: the same quantiles of any posterior."""
-        return np.minimum(np.searchsorted(np.cumsum(self.chances), rng.uniform(size=count)), len(TAUS) - 1)
+        return np.asarray(centre + np.sqrt(gain * self.noise) * rng.standard_normal(gain.shape))
 
 
 def shrunk(released: FloatArray, *, public: FloatArray, noise: FloatArray, sampling: FloatArray) -> Shrunk:
@@ -148,9 +136,9 @@ class CohortPosterior:
         """The posterior means, 1 of each."""
         return self._averages(self.first.mean[None], self.second.mean[None], self._at_risk)
 
-    def draw(self, rng: draws.Generator, count: int, *, alike: draws.Generator | None = None) -> Averages:
-        """Return draws of the averages: see `Shrunk.draw`."""
-        first, second = self.first.draw(rng, count, alike=alike), self.second.draw(rng, count, alike=alike)
+    def draw(self, rng: draws.Generator, count: int) -> Averages:
+        """Return draws of the averages."""
+        first, second = self.first.draw(rng, count), self.second.draw(rng, count)
         noise = np.array([each.noise_sd for each in self.variables.at_risk])
         return self._averages(first, second, self._at_risk + noise * rng.standard_normal((count, len(noise))))
 

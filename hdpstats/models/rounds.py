@@ -98,8 +98,7 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
         return first_queries(replace(state, sites=rounds_of_sites({ONLY: site}, costs)))[ONLY]
 
     counts = record_counts(spec, request, first, averages=True)
-    raked = _raked(spec, state, options, counts.sites, compared=len(counts.sites) > 1)
-    state = replace(state, sites=rounds_of_sites(counts.sites, costs), raked=raked)
+    state = replace(state, sites=rounds_of_sites(counts.sites, costs), raked=_raked(spec, state, options, counts.sites))
     matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
     parts = rounds.contributions(counts)
     found = estimates(
@@ -179,25 +178,16 @@ def _facts(spec: LossSpec, options: ClippedNewton, state: Rounds, sites: Sequenc
 
 
 def _raked(
-    spec: LossSpec,
-    state: Rounds,
-    options: ClippedNewton,
-    sites: Mapping[str, SiteRecords],
-    *,
-    compared: bool = False,
+    spec: LossSpec, state: Rounds, options: ClippedNewton, sites: Mapping[str, SiteRecords]
 ) -> dict[str, RakedSite]:
-    """Return the people that sums of sites are compared with, where these were described.
-
-    ``compared`` says whether sites are to be compared with each other.
-    """
+    """Return the people that sums of sites are compared with, where these were described."""
     starts = np.zeros(0)
     if isinstance(spec, HazardSpec) and options.censoring != "administrative":
         starts = spec.grid.starts
     found = {}
     for name, site in sites.items():
         if site.cohort is not None and spec.public is not None:
-            geometry = state.model.geometry
-            people = raked_site(spec.public, state.outcomes, geometry, site.cohort, starts=starts, compared=compared)
+            people = raked_site(spec.public, state.outcomes, state.model.geometry, site.cohort, starts=starts)
             if people is not None:
                 found[name] = people
     return found

@@ -130,9 +130,10 @@ def _heterogeneity(
 ) -> Heterogeneity:
     """Return whether the sites agree: what public people err by, they err by alike, so that it cancels.
 
-    So does what separates described people from public ones, as they are taken to be the same at all sites. Noise in
-    the averages is each site's own, and does not cancel. Where some sites are described and others are not, all that
-    described people err by counts as their sites' own, and differences are found too seldom.
+    What the averages of described people err by is each site's own, and does not: noise, and what separates described
+    people from public ones, as the people of hospitals differ. Where they are the same at all sites, or only some sites
+    are described, differences are found too seldom. In simulations of three sites without a delta the test at 5 %
+    rejects 1 % where people are the same, and 2 to 9 % where averages differ by 0.3 to 1 standard deviation.
     """
     rng = draws.generator(*page.seeds)
     apart, mean = _described(sites)

@@ -4,8 +4,7 @@ r"""Expectations of clipped scores over public people and all outcomes that each
 private sum of clipped scores is matched with :math:`n\,E\,m(X; \theta)` over raked people
 (`hdpstats.public.raking`) at the posterior means of the described averages. What these expectations err by is the
 covariance of :math:`n\,E\,m` over draws: weights of the public people from the Bayesian bootstrap, which all sites
-share, and averages from the posterior, each site's own (`hdpstats.inference.cohort`). Where sites are compared, they
-are taken to have the same private people: then the noise in their averages alone is each site's own.
+share, and averages from the posterior, each site's own (`hdpstats.inference.cohort`).
 
 `raked_outcomes` lists the outcomes of raked people, set by set.
 """
@@ -23,7 +22,7 @@ from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.moments import PublicSide, rakeable
 from hdpstats.public.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
 from hdpstats.public.people import whitened_people
-from hdpstats.public.raking import Averages, RakedPeople, raked_variables, raking_at
+from hdpstats.public.raking import RakedPeople, raked_variables, raking_at
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records import codec
 from hdpstats.records.cohort import CohortMoments
@@ -241,9 +240,6 @@ def some_sets(outcomes: Outcomes, sets: slice, *, size: int) -> Outcomes:
 DRAWS, FEWEST_DRAWS = 200, 40
 """Draws of which the covariance of an expectation is taken; fewer where they hold more than `MOST_NUMBERS`."""
 
-ALIKE_DRAWS = 60
-"""At most so many draws by which sites are compared."""
-
 PLACES = 20
 """Where the truth might be: an even number, as places are symmetric about an estimate."""
 
@@ -264,8 +260,6 @@ class RakedSite:
         Draws of them, set by set.
     sets : int
         How many draws there are.
-    alike : Outcomes or None
-        At most `ALIKE_DRAWS` draws in which sites have the same private people, where sites are to be compared.
     total : float or None
         The total of the case weights, which stands for the number of people where these count.
     notes : tuple of str
@@ -275,7 +269,6 @@ class RakedSite:
     outcomes: Outcomes
     drawn: Outcomes
     sets: int
-    alike: Outcomes | None
     total: float | None
     notes: tuple[str, ...]
 
@@ -295,33 +288,12 @@ class RakedSite:
         if root is None:
             means = drawn_means(self.drawn, theta, asked=asked, clip=clip, sets=self.sets)
             return np.asarray(means - means.mean(axis=0))
-        return self._at_places(self.drawn, theta, asked=asked, clip=clip, sets=self.sets, root=root)
-
-    def deviations_alike(
-        self, theta: FloatArray, *, asked: Sequence[tuple[FloatArray, float]], clip: float, root: FloatArray
-    ) -> FloatArray | None:
-        """Return the same of draws in which sites have the same private people; None where there are none."""
-        if self.alike is None:
-            return None
-        sets = min(self.sets, ALIKE_DRAWS)
-        return self._at_places(self.alike, theta, asked=asked, clip=clip, sets=sets, root=root)
-
-    def _at_places(
-        self,
-        drawn: Outcomes,
-        theta: FloatArray,
-        *,
-        asked: Sequence[tuple[FloatArray, float]],
-        clip: float,
-        sets: int,
-        root: FloatArray,
-    ) -> FloatArray:
-        found, size, ours = [], drawn.people // sets, self.outcomes.coarse()
-        edges = np.linspace(0, sets, PLACES + 1).astype(np.int64).tolist()
+        found, size, ours = [], self.drawn.people // self.sets, self.outcomes.coarse()
+        edges = np.linspace(0, self.sets, PLACES + 1).astype(np.int64).tolist()
         normal = draws.generator(codec.sha256(["places", len(theta)])).standard_normal((PLACES, len(theta)))
         normal[PLACES // 2 :] = -normal[: PLACES // 2]
         for start, stop, place in zip(edges[:-1], edges[1:], theta + normal @ root.T, strict=True):
-            some = some_sets(drawn, slice(start, stop), size=size)
+            some = some_sets(self.drawn, slice(start, stop), size=size)
             here = drawn_means(some, place, asked=asked, clip=clip, sets=stop - start)
             found.append(here - drawn_means(ours, place, asked=asked, clip=clip, sets=1))
         means = np.concatenate(found)
@@ -329,18 +301,11 @@ class RakedSite:
 
 
 def raked_site(
-    public: PublicSide,
-    outcomes: Outcomes,
-    geometry: Geometry,
-    known: CohortMoments,
-    *,
-    starts: FloatArray,
-    compared: bool = False,
+    public: PublicSide, outcomes: Outcomes, geometry: Geometry, known: CohortMoments, *, starts: FloatArray
 ) -> RakedSite | None:
     """Return a site's people; None where the public side cannot be raked, or to no use.
 
-    ``outcomes`` are those of the public people in a ``geometry``; ``starts``: see `raked_outcomes`; ``compared`` says
-    whether the site is to be compared with others.
+    ``outcomes`` are those of the public people in a ``geometry``; ``starts``: see `raked_outcomes`.
     """
     side = rakeable(public)
     if side is None or side.variables is None or side.undetermined or outcomes.people < side.people:
@@ -354,18 +319,17 @@ def raked_site(
     shared = draws.generator(codec.sha256(["public people", n]))
     base = draws.dirichlet(shared, n, sets, groups=side.invented)
     rng = draws.generator(codec.sha256(["raked sums", known.release_sha256]))
-    same = draws.generator(codec.sha256(["private people", n]))
-    alike = draws.dirichlet(same, n, min(sets, ALIKE_DRAWS), groups=side.invented) if compared else None
-
-    def listed(outcomes: Outcomes, averages: Averages, base: FloatArray) -> Outcomes:
-        people = raking.raked(averages, base=base)
-        return raked_outcomes(outcomes, people, geometry, case_weights=side.case_weights, starts=starts)
-
+    at, drawn = (
+        raked_outcomes(listed, people, geometry, case_weights=side.case_weights, starts=starts)
+        for listed, people in (
+            (outcomes, raking.raked(posterior.mean, base=np.full((1, n), 1.0 / n))),
+            (coarse, raking.raked(posterior.draw(rng, sets), base=base)),
+        )
+    )
     return RakedSite(
-        outcomes=listed(outcomes, posterior.mean, np.full((1, n), 1.0 / n)),
-        drawn=listed(coarse, posterior.draw(rng, sets), base),
+        outcomes=at,
+        drawn=drawn,
         sets=sets,
-        alike=None if alike is None else listed(coarse, posterior.draw(rng, len(alike), alike=same), alike),
         total=known.people if known.weighted else None,
         notes=notes_on(raking, dimension=outcomes.dimension, what="Estimates and standard errors"),
     )

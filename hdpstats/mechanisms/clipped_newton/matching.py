@@ -99,7 +99,7 @@ class PrivateEstimate:
         Covariance of what it is compared with, by the noise of the numbers of people.
     described : (sets, D) float64, or None
         By how much what it is compared with differs between draws of people who were described, 0 on average. Draws
-        of two sites are of the same people; noise in their averages is each site's own. None for several sites.
+        of two sites are of the same public people, and of averages of their own.
     """
 
     theta: FloatArray
@@ -182,6 +182,7 @@ def linearised(theta: FloatArray, parts: Sequence[SitePart], *, whole: int) -> P
         public=public_covariance(public, moved, whole=whole, dimension=D),
         noise=noise,
         counting=counting,
+        described=_sum(moved) if moved else None,
     )
 
 
@@ -307,9 +308,8 @@ def match(
     cohorts = list(raked) or [None] * len(sites)
     found = settled(outcomes, fit, sites, clip=clip, raked=raked)
     place, parts, pooling, private = found.place, found.parts, found.pooling, found.private
-    root = root_of(pooling.covariance)
     if any(each is not None for each in cohorts):
-        apart = _apart(cohorts, sites, place, clip=clip, root=root)
+        apart = _apart(cohorts, sites, place, clip=clip, root=root_of(pooling.covariance))
         parts = tuple(replace(part, apart=each) for part, each in zip(parts, apart, strict=True))
         private = linearised(place, parts, whole=outcomes.whole)
     own = [replace(part, weight=1.0) for part in parts]
@@ -321,13 +321,7 @@ def match(
         pooled=pooling.point,
         pooling=pooling,
         private=_widened(private, parts, unknown),
-        sites=tuple(
-            replace(
-                _widened(linearised(place, [part], whole=outcomes.whole), [part], unknown),
-                described=_alike(part, place, clip=clip, root=root),
-            )
-            for part in own
-        ),
+        sites=tuple(_widened(linearised(place, [part], whole=outcomes.whole), [part], unknown) for part in own),
         weights=found.weights,
         shares=tuple(information_of([part]) / information_of(parts) for part in parts),
     )
@@ -345,12 +339,6 @@ def _of_distance(
             places[key], shares[key] = at, shares.get(key, 0.0) + share * information_of([part]) / information_of(parts)
     asked = [(places[key], share) for key, share in shares.items()]
     return spread_of_slopes(outcomes, theta, asked=asked, root=root_of(covariance), clip=clip) / outcomes.whole
-
-
-def _alike(part: SitePart, theta: FloatArray, *, clip: float, root: FloatArray) -> FloatArray | None:
-    """Return by how much what a site's sum is compared with differs between draws with the same people at all sites."""
-    of_one = part.raked and part.raked.deviations_alike(theta, asked=part.site.asked, clip=clip, root=root)
-    return None if of_one is None else information_of([part]) * of_one
 
 
 def _widened(private: PrivateEstimate, parts: Sequence[SitePart], unknown: FloatArray) -> PrivateEstimate:

@@ -184,18 +184,6 @@ def test_averages_far_above_the_noise_are_kept_and_drowned_ones_are_the_public_o
     assert np.all(clear.draw(draws.generator("2" * 64), 4000).std(axis=0) < 0.012)
 
 
-def test_draws_of_sites_with_the_same_people_differ_by_noise_alone():
-    # Fails where what separates private from public averages is drawn for each site, or noise for all of them.
-    count, public, sampling, noise = 40_000, np.zeros(3), np.full(3, 0.005), np.array([0.04, 0.01, 0.09])
-    of = shrunk(np.array([0.3, -0.1, 0.2]), public=public, noise=noise, sampling=sampling)
-    one, two = (of.draw(draws.generator(seed * 64), count, alike=draws.generator("7" * 64)) for seed in "12")
-    by_noise = of.chances @ (of.spread / (of.spread + noise)) ** 2 * noise
-    assert np.var(one - two, axis=0) == pytest.approx(2.0 * by_noise, rel=0.05)
-    whole = of.draw(draws.generator("3" * 64), count)
-    assert one.std(axis=0) == pytest.approx(whole.std(axis=0), rel=0.03)
-    assert one.mean(axis=0) == pytest.approx(of.mean, abs=0.005)
-
-
 def test_shares_that_noise_made_impossible_are_made_shares_again(public):
     w, private = people_of(public)
     of = raked_information(side_of(public), moments_of(private, w), records=1, records_sd=0.0).raking.variables

@@ -60,23 +60,6 @@ def test_sites_share_what_public_people_err_by(logit):
     assert np.allclose(two.private.scores, 2.0 * one.private.scores, atol=1e-3 * one.private.scores[0, 0])
 
 
-@pytest.mark.parametrize("sd", [0.0, 0.1])
-def test_sites_are_compared_by_the_noise_in_their_averages_alone(logit, public, sd):
-    of, sites, even = logit[0], [], np.full(len(public), 1.0 / len(public))
-    for seed in "12":
-        cohort = moments_of(public, even, sd=sd, release_sha256=seed * 64)
-        sites.append(raked_site(of, listed(of), of.geometry, cohort, starts=np.zeros(0), compared=True))
-    total = 5000 * expected(sites[0].outcomes, TRUTH, asked=[(START, 1.0)], clip=CLIP).mean
-    answers = SiteAnswers(records=5000, records_sd=0.0, answers=[Answer(theta=START, total=total, noise_sd=1.0)])
-    flat = PublicFit(theta=START, covariance=np.eye(6), information=np.eye(6))
-    found = match(listed(of), flat, [answers, answers], clip=CLIP, raked=sites)
-    one, two = (site.described for site in found.sites)
-    common, own = np.trace(np.cov((one + two).T)), np.trace(np.cov((one - two).T))
-    assert own < 1e-6 * common if sd == 0.0 else 0.02 * common < own < 0.3 * common
-    alone = raked_site(of, listed(of), of.geometry, cohort, starts=np.zeros(0))
-    assert match(listed(of), flat, [answers], clip=CLIP, raked=[alone]).sites[0].described is None
-
-
 def test_survival_is_followed_so_that_the_described_shares_are_at_risk(side):
     spells = side.spells
     outcomes = SurvivalOutcomes(spells=spells, followed=np.full((side.people, 4), 0.25), whole=side.people)
