@@ -21,7 +21,8 @@ FORMULA = "y ~ " + " + ".join(NAMES)
 class Rounds:
     """How many people each site has, what each spends, by which mechanism; ``rounds`` of 0 is objective perturbation.
 
-    ``stops``: sites that answer the first round only, the last ones.
+    ``stops``: sites that answer the first round only, the last ones. ``draws``: how many fits, each with noise of its
+    own, every data set has, of which the mean is taken.
     """
 
     sizes: tuple[int, ...]
@@ -29,6 +30,7 @@ class Rounds:
     delta: float = 1e-6
     rounds: int = 3
     stops: int = 0
+    draws: int = 1
 
     @property
     def mechanism(self) -> hdp.mechanisms.ClippedNewton | str:
@@ -84,9 +86,14 @@ def model_of(rounds: Rounds, seed: int) -> tuple[hdp.Logit, np.ndarray]:
 def one_data_set(rounds: Rounds, seed: int) -> dict[str, float]:
     """Simulate the records of all sites and fit them."""
     model, beta = model_of(rounds, seed)
+    found = [_one_fit(rounds, model, beta, replicate=draw) for draw in range(1, rounds.draws + 1)]
+    return pd.DataFrame(found).mean().to_dict()
+
+
+def _one_fit(rounds: Rounds, model: hdp.Logit, beta: np.ndarray, *, replicate: int) -> dict[str, float]:
     own = {f"s{k}": epsilon for k, epsilon in enumerate(rounds.epsilons)}
     epsilon = own if len(set(rounds.epsilons)) > 1 else rounds.epsilons[0]
-    result = model.fit(epsilon, delta=rounds.delta, mechanism=rounds.mechanism)
+    result = model.fit(epsilon, delta=rounds.delta, mechanism=rounds.mechanism, replicate=replicate)
     sites = [site.estimate for site in result.site_facts if site.estimate is not None]
     told = result.heterogeneity
     return {
