@@ -21,7 +21,7 @@ def _objective(n: int, D: int) -> LinearObjective:
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("shape", [(100_000, 11), (100_000, 51), (1_000_000, 11)])
 def test_gradient(benchmark, monkeypatch, shape, compiled):
-    monkeypatch.setattr(kernels, "COMPILED_CELLS", 0 if compiled else 10**12)
+    monkeypatch.setattr(kernels, "SMALLEST_COMPILED", 0 if compiled else 10**12)
     objective = _objective(*shape)
     theta = np.full(shape[1], 0.1)
     objective.gradient(theta)
