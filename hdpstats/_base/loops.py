@@ -190,8 +190,8 @@ def double_at(_typing: Any, address: Any, place: Any) -> Any:  # noqa: ARG001
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def fetch_early(_typing: Any, address: Any) -> Any:  # noqa: ARG001
-    """Let the processor bring what is at an address into its second cache, if anything is; inside a compiled loop."""
+def prefetch(_typing: Any, address: Any) -> Any:  # noqa: ARG001
+    """Prefetch what is at an address into the second cache, if anything is there; inside a compiled loop."""
 
     def generated(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
         short = ir.IntType(32)

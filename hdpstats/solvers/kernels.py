@@ -55,7 +55,7 @@ from hdpstats.losses.logistic import logistic_residual, residuals
 PIECE = 4096
 """Rows that are handled at a time."""
 
-LARGER = 4
+PIECES_AT_ONCE = 4
 """Pieces that are handled at a time where nothing is written for a row."""
 
 BLOCK = 1024

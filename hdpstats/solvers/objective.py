@@ -22,7 +22,7 @@ from mpmath import MPContext, mpf
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import LogisticLoss, PredictorLoss
 from hdpstats.solvers.kernels import (
-    LARGER,
+    PIECES_AT_ONCE,
     added_over_pieces,
     curvature_sum,
     grid_sum,
@@ -214,7 +214,7 @@ class LinearObjective(SumObjective):
             return grid_sum(self.X, self.weights[piece] * score, piece, bits=self.grid_bits)
 
         if isinstance(self.loss, LogisticLoss):
-            return added_over_pieces(len(self.y), of_logistic, at_once=LARGER)
+            return added_over_pieces(len(self.y), of_logistic, at_once=PIECES_AT_ONCE)
         return added_over_pieces(len(self.y), of_piece)
 
     @property

@@ -14,7 +14,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at, fetch_early, products
+from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at, prefetch, products
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.design import Design, plain_column
 from hdpstats.losses.logistic import residuals
@@ -190,7 +190,7 @@ def add_scores(
         for j in range(d):
             address = addresses[j] + 8 * start
             for i in range(0, TILE, LINE):
-                fetch_early(address + 8 * (TILE + i))
+                prefetch(address + 8 * (TILE + i))
             centre(address, limits[j], flags[j, 0], flags[j, 1], m[j], centred[j, :rows], counted[:rows])
         if d > 0:
             products(A, centred, z)
