@@ -131,7 +131,7 @@ class Regime:
         return perturbation.calibrate_objective(self.query, self.person_loss, records=5, relation=self.relation)
 
     @property
-    def promised(self) -> float:
+    def stated(self) -> float:
         """The epsilon of the event that the search attacks."""
         [event] = [each for each in self.calibrate().events if each.ran is MechanismName.OBJECTIVE]
         return float(event.epsilon)

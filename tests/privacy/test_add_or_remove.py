@@ -399,7 +399,7 @@ REGIMES = [
 
 
 def loss_of(regime, *, mechanism=None):
-    """Return the largest loss found, and the epsilon that was promised."""
+    """Return the largest loss found, and the epsilon that was stated."""
     query = make_query(**regime)
     weight = regime.get("weight", 1.0)
     distribution = (
@@ -421,30 +421,30 @@ def named(regime):
 
 
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
-def test_no_person_who_comes_or_goes_loses_more_than_was_promised(regime):
-    loss, promised = loss_of(regime)
-    assert 0.5 * promised < loss <= promised + SLACK
+def test_no_person_who_comes_or_goes_loses_more_than_was_stated(regime):
+    loss, stated = loss_of(regime)
+    assert 0.5 * stated < loss <= stated + SLACK
 
 
 @pytest.mark.parametrize("regime", [regime for regime in REGIMES if regime["ridge"] == FREE and "centre" not in regime])
 def test_the_bound_is_reached(regime):
-    loss, promised = loss_of(regime)
-    assert loss >= 0.97 * promised
+    loss, stated = loss_of(regime)
+    assert loss >= 0.97 * stated
 
 
 def test_a_person_who_is_exchanged_loses_twice_as_much():
-    """The control: the noise is really half, so the same mechanism breaks the promise of the other relation."""
+    """The control: the noise is really half, so the same mechanism exceeds the epsilon of the other relation."""
     regime = REGIMES[1]
     distribution = perturbed_objective(make_query(**regime), relation=ADD.value)
-    loss, promised = loss_of(regime, mechanism=replace(distribution, relation=REPLACE))
-    assert loss >= 1.9 * promised
+    loss, stated = loss_of(regime, mechanism=replace(distribution, relation=REPLACE))
+    assert loss >= 1.9 * stated
 
 
 def test_the_search_finds_half_a_person(monkeypatch):
     """A sensitivity of half a person where one comes or goes, as if the relation's factor were applied twice."""
     monkeypatch.setattr(RegressionPersonLoss, "noise_rate", doubled(RegressionPersonLoss.noise_rate))
-    loss, promised = loss_of(REGIMES[1])
-    assert loss >= 1.9 * promised
+    loss, stated = loss_of(REGIMES[1])
+    assert loss >= 1.9 * stated
 
 
 def doubled(right):

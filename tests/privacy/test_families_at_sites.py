@@ -78,7 +78,7 @@ def test_the_loss_of_a_fit_is_that_of_one_site_and_at_most_its_epsilon(family, m
 
 @pytest.mark.usefixtures("no_noise")
 def test_the_worst_neighbours_of_every_site_attain_its_own_epsilon():
-    """Noise for more than that would be wasted, for less would break the promise."""
+    """Noise for more than that would be wasted, for less would exceed epsilon."""
     lowest, highest = (people(40).assign(x=value) for value in (0.5, 40.0))
     private = {"A": lowest, "B": lowest.copy(), "C": lowest.copy()}
     before = answers(fitted(private, "exponential", "statistics")[1])

@@ -76,16 +76,16 @@ def named(regime: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
-def test_no_neighbours_lose_more_than_was_promised(regime: dict[str, object]) -> None:
+def test_no_neighbours_lose_more_than_was_stated(regime: dict[str, object]) -> None:
     at = Regime(**regime)
     found = worst(at)
-    assert 0.15 * at.promised < found.loss <= at.promised + SLACK
+    assert 0.15 * at.stated < found.loss <= at.stated + SLACK
 
 
 @pytest.mark.parametrize("regime", TIGHT, ids=named)
 def test_where_the_bound_is_tight_the_search_reaches_it(regime: dict[str, object]) -> None:
     at = Regime(**regime)
-    assert worst(at, pairs=400).loss >= 0.97 * at.promised
+    assert worst(at, pairs=400).loss >= 0.97 * at.stated
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def bounds_with(monkeypatch: pytest.MonkeyPatch, **wrong: object) -> None:
 def test_the_search_finds_a_sensitivity_per_row(relation: Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     bounds_with(monkeypatch, total=1.0)
     at = Regime(radius=3.0, intervals=4, total=4.0, relation=relation)
-    assert worst(at).loss > 2.0 * at.promised
+    assert worst(at).loss > 2.0 * at.stated
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -130,7 +130,7 @@ def test_the_search_finds_a_norm_where_its_square_belongs(relation: Relation, mo
     # The slip of the paper's determinant: ||x|| in place of ||x||^2.
     bounds_with(monkeypatch, leverage=np.sqrt)
     at = Regime(radius=3.0, intervals=4, total=4.0, ridge=0.5, relation=relation)
-    assert worst(at).loss > 1.2 * at.promised
+    assert worst(at).loss > 1.2 * at.stated
 
 
 @pytest.mark.parametrize("relation", Relation)
@@ -139,25 +139,25 @@ def test_the_search_finds_a_determinant_that_is_not_charged(
 ) -> None:
     bounds_with(monkeypatch, leverage=0.0)
     at = Regime(radius=3.0, intervals=4, total=4.0, ridge=0.25, relation=relation)
-    assert worst(at).loss > 1.5 * at.promised
+    assert worst(at).loss > 1.5 * at.stated
 
 
 def test_the_search_finds_covariates_that_vary_under_the_bound_for_fixed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds_with(monkeypatch, time_varying=False)
     at = Regime(radius=4.0, total=1.0, intervals=5, time_varying=True)
-    assert worst(at, pairs=300).loss > 1.4 * at.promised
+    assert worst(at, pairs=300).loss > 1.4 * at.stated
 
 
 def test_the_search_finds_a_cause_that_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds_with(monkeypatch, causes=1)
     at = Regime(radius=4.0, total=1.0, intervals=2, causes=2)
-    assert worst(at, pairs=300).loss > 1.05 * at.promised
+    assert worst(at, pairs=300).loss > 1.05 * at.stated
 
 
 def test_the_search_finds_follow_up_that_goes_on_beyond_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CappedSpells, "ended", lambda spells, person, *, several: spells)
     at = Regime(radius=3.0, total=2.0, intervals=6, level=4.0)
-    assert worst(at).loss > 2.0 * at.promised
+    assert worst(at).loss > 2.0 * at.stated
 
 
 def test_the_search_finds_caps_that_each_spell_has_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,18 +165,18 @@ def test_the_search_finds_caps_that_each_spell_has_for_itself(monkeypatch: pytes
     alone = lambda spells, person, *, several: right(spells, np.arange(len(person)), several=several)  # noqa: E731
     monkeypatch.setattr(CappedSpells, "ended", alone)
     at = Regime(radius=4.0, total=1.0, intervals=9, level=4.0, time_varying=True)
-    assert worst(at, pairs=300).loss > 1.2 * at.promised
+    assert worst(at, pairs=300).loss > 1.2 * at.stated
 
 
 def test_the_search_finds_rows_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_of_geometry, "mallows_weights", lambda square, public: np.ones(len(square)))
     at = Regime(radius=3.0)
-    assert worst(at).loss > 5.0 * at.promised
+    assert worst(at).loss > 5.0 * at.stated
 
 
 def test_the_search_finds_case_weights_left_out() -> None:
     at = Regime(radius=3.0, weight=3.0)
-    assert worst(at, density=told(at, weight=1.0)).loss > 2.0 * at.promised
+    assert worst(at, density=told(at, weight=1.0)).loss > 2.0 * at.stated
 
 
 def test_the_search_finds_times_in_days(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +185,7 @@ def test_the_search_finds_times_in_days(monkeypatch: pytest.MonkeyPatch) -> None
         worst(Regime(features=days, intervals=4, total=4.0))
     monkeypatch.setattr(models, "LONGEST_BASELINE_ROW", 1e9)
     at = Regime(features=days, intervals=4, total=4.0)
-    assert worst(at).loss > 2.0 * at.promised
+    assert worst(at).loss > 2.0 * at.stated
 
 
 def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,7 +199,7 @@ def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(ProbitLink, "cells", cells)
     at = Regime(link="probit", radius=3.0, ridge=60.0, intervals=4, total=4.0)
-    assert worst(at).loss > 3.0 * at.promised
+    assert worst(at).loss > 3.0 * at.stated
 
 
 # ------------------------------------------------------------------------------------------- constants of one person

@@ -38,7 +38,7 @@ def bound(rate: Fraction, *, distance: int = DISTANCE) -> float:
 
 
 @pytest.mark.entropy
-def test_the_noise_keeps_its_promise_and_half_of_it_does_not() -> None:
+def test_the_noise_has_its_guarantee_and_half_of_it_does_not() -> None:
     right, halved = bound(Fraction(1, DISTANCE)), bound(Fraction(2, DISTANCE))
     assert 0.4 < right <= 1.0
     assert halved > 1.1

@@ -169,7 +169,7 @@ def worst(query: ObjectiveQuery, rate: float, *, alone: bool = False) -> float:
 
 
 @pytest.mark.parametrize("ridge", [3.0, 30.0])
-def test_no_neighbours_lose_more_than_was_promised(ridge: float) -> None:
+def test_no_neighbours_lose_more_than_was_stated(ridge: float) -> None:
     query = query_of(ridge=ridge)
     rate = float(perturbation.calibrate_objective(query, person_loss_of(query.model), records=1).noise_rate)
     loss = worst(query, rate)

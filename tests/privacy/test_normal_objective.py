@@ -1,7 +1,7 @@
 """The claimed (epsilon, delta) of objective perturbation with normal noise against exact deltas of neighbours.
 
 The perturbed minimiser has the density ``N(b_D(theta); 0, sd^2 I) det(ridge I + H)``; delta is an integral of two such
-densities over a plane. Constants are those of `calibrate`; each mutation must exceed what was promised.
+densities over a plane. Constants are those of `calibrate`; each mutation must exceed what was stated.
 """
 
 from dataclasses import dataclass, replace
@@ -114,7 +114,7 @@ def calibrated(query: ObjectiveQuery, person_loss: PersonLoss, relation: Relatio
 
 
 def worst_regression(query: ObjectiveQuery, relation: Relation) -> float:
-    """Return the largest delta of pairs that differ in one row of length 1.5, over promised ones."""
+    """Return the largest delta of pairs that differ in one row of length 1.5, over stated ones."""
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
     sd, epsilon = calibrated(query, person_loss, relation)
     R, found = query.model.geometry.radius, []
@@ -143,7 +143,7 @@ def test_no_rows_exceed_the_delta_of_a_regression(relation: Relation, ridge: flo
 
 
 def worst_replacement() -> float:
-    """Return the delta of two rows whose scores are 1 and whose slopes are opposite, over the promised one."""
+    """Return the delta of two rows whose scores are 1 and whose slopes are opposite, over the stated one."""
     query = regression(ridge=50_000.0, centre=(-30.0, 0.0), geometry=PLANE)
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
     sd, epsilon = calibrated(query, person_loss, REPLACE)
@@ -179,7 +179,7 @@ def test_no_persons_exceed_the_delta_of_a_hazard_model(relation: Relation, total
 
 
 def worst_hazard(relation: Relation, *, total: float = 2.0, radius: float = 2.0, factor: float = 1.0) -> float:
-    """Return the largest delta of pairs of persons of a hazard model with two coefficients, over the promised one."""
+    """Return the largest delta of pairs of persons of a hazard model with two coefficients, over the stated one."""
     regime = Regime(relation=relation, total=total, radius=radius, ridge=30.0)
     query = replace(regime.query, delta=DELTA, epsilon=Fraction(1, 2))
     sd, epsilon = calibrated(query, regime.person_loss, relation)

@@ -113,7 +113,7 @@ def mechanism_of(query: ObjectiveQuery, *, weight: float = 1.0, assumed: float |
     )
 
 
-def promised(query: ObjectiveQuery) -> float:
+def stated(query: ObjectiveQuery) -> float:
     """Return the epsilon of the event that the search attacks."""
     calibration = calibrate(query)
     [event] = [each for each in calibration.events if each.ran is MechanismName.OBJECTIVE]
@@ -167,19 +167,19 @@ def named(regime: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
-def test_no_neighbours_lose_more_than_was_promised_and_where_the_bound_is_tight_some_lose_it(
+def test_no_neighbours_lose_more_than_was_stated_and_where_the_bound_is_tight_some_lose_it(
     regime: dict[str, object],
 ) -> None:
     query = make_query(**regime)
     loss = worst(query, mechanism_of(query, weight=float(regime.get("weight", 1.0))))
-    assert (0.99 if regime in TIGHT else 0.5) * promised(query) < loss <= promised(query) + SLACK
+    assert (0.99 if regime in TIGHT else 0.5) * stated(query) < loss <= stated(query) + SLACK
 
 
 def test_the_search_finds_a_doubled_noise_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     right = RegressionPersonLoss.noise_rate
     monkeypatch.setattr(RegressionPersonLoss, "noise_rate", lambda *args, **kwargs: 2 * right(*args, **kwargs))
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
-    assert worst(query, mechanism_of(query)) > 1.9 * promised(query)
+    assert worst(query, mechanism_of(query)) > 1.9 * stated(query)
 
 
 @pytest.mark.parametrize(("radius", "factor"), [(0.5, 2.0), (1.5, 1.1)])
@@ -189,7 +189,7 @@ def test_the_search_finds_a_norm_that_forgets_the_intercept(
     # K(b) = ||b|| / R: one record's gradient (1, z) then has size sqrt(1 + R^2) / R, not 1.
     monkeypatch.setattr(regression, "CylinderNorm", BallNorm)
     query = make_query(radius=radius, epsilon=Fraction(1), ridge=FREE)
-    assert worst(query, mechanism_of(query)) > factor * promised(query)
+    assert worst(query, mechanism_of(query)) > factor * stated(query)
 
 
 def test_the_search_finds_an_unpenalised_intercept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_the_search_finds_an_unpenalised_intercept(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(regression, "LinearObjective", unpenalised)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
-    assert worst(query, mechanism_of(query)) > 5.0 * promised(query)
+    assert worst(query, mechanism_of(query)) > 5.0 * stated(query)
 
 
 def test_the_search_finds_a_leverage_that_nothing_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,18 +209,18 @@ def test_the_search_finds_a_leverage_that_nothing_bounds(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(rows_of_geometry, "mallows_weights", uncapped)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
-    assert worst(query, mechanism_of(query)) > 1.5 * promised(query)
+    assert worst(query, mechanism_of(query)) > 1.5 * stated(query)
 
 
 def test_the_search_finds_rows_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_of_geometry, "mallows_weights", lambda square, public: np.ones(len(square)))
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
-    assert worst(query, mechanism_of(query)) > 10.0 * promised(query)
+    assert worst(query, mechanism_of(query)) > 10.0 * stated(query)
 
 
 def test_the_search_finds_case_weights_left_out() -> None:
     query = make_query(radius=2.0, epsilon=Fraction(1), ridge=FREE, weight=3.0)
-    assert worst(query, mechanism_of(query, weight=3.0, assumed=1.0)) > 2.0 * promised(query)
+    assert worst(query, mechanism_of(query, weight=3.0, assumed=1.0)) > 2.0 * stated(query)
 
 
 def test_the_search_finds_case_weights_left_out_of_the_hessian_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,7 +228,7 @@ def test_the_search_finds_case_weights_left_out_of_the_hessian_only(monkeypatch:
     monkeypatch.setattr(RegressionPersonLoss, "trace", property(lambda self: right(replace(self, largest_weight=1.0))))
     # The ridge makes the determinant free for weights of 1; they are up to 3.
     query = make_query(radius=2.0, epsilon=Fraction(1), ridge=FREE, weight=1.0)
-    assert worst(query, mechanism_of(query, weight=3.0)) > 1.03 * promised(query)
+    assert worst(query, mechanism_of(query, weight=3.0)) > 1.03 * stated(query)
 
 
 def test_the_search_finds_a_hessian_bound_without_the_intercept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,13 +237,13 @@ def test_the_search_finds_a_hessian_bound_without_the_intercept(monkeypatch: pyt
 
     monkeypatch.setattr(RegressionPersonLoss, "trace", property(short))
     query = make_query(radius=0.5, epsilon=Fraction(1), ridge=FREE / 3.0)
-    assert worst(query, mechanism_of(query)) > 1.02 * promised(query)
+    assert worst(query, mechanism_of(query)) > 1.02 * stated(query)
 
 
 def test_the_search_finds_a_determinant_that_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regression, "coupled_noise_epsilon", lambda epsilon, ratio, relation: epsilon)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=DEAR)
-    assert worst(query, mechanism_of(query)) > 1.2 * promised(query)
+    assert worst(query, mechanism_of(query)) > 1.2 * stated(query)
 
 
 def corner_rows(radius: float, slopes: int) -> np.ndarray:

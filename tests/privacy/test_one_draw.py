@@ -349,7 +349,7 @@ def test_a_draw_whose_process_ended_is_charged_and_so_is_the_next_one(tmp_path, 
     site.ledger.verify()
 
 
-def test_what_a_result_promises_counts_every_charge(tmp_path, query):
+def test_the_guarantee_of_a_result_counts_every_charge(tmp_path, query):
     """After two charges the release is one of two draws."""
     place = tmp_path / "ledger.db"
     process, text = asked_in_a_process(place, query, dies=True)

@@ -244,7 +244,7 @@ def exponents(query: ExponentialQuery, rows: RegressionPeople, *, tries: int = 3
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize(("epsilon", "ridge", "half"), [(1.0, 30.0, 1.0), (50.0, 4.0, 3.0), (0.1, 30.0, 0.2)])
-def test_proposals_are_kept_as_often_as_promised(name: str, epsilon: float, ridge: float, half: float) -> None:
+def test_proposals_are_kept_as_often_as_stated(name: str, epsilon: float, ridge: float, half: float) -> None:
     query = asked(epsilon=epsilon, ridge=ridge, half=half, proposals=20_000)
     found = exponents(query, HOSTILE[name])
     assert np.all(found >= 0.0)

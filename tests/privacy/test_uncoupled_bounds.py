@@ -88,7 +88,7 @@ def mechanism_of(query: ObjectiveQuery, **options: object) -> PerturbedObjective
     return perturbed_objective(query, schema=SCHEMA, **options)
 
 
-def promised(query: ObjectiveQuery) -> float:
+def stated(query: ObjectiveQuery) -> float:
     return float(query.epsilon * (1 - SMOOTHING_SHARE))
 
 
@@ -108,36 +108,36 @@ def test_every_loss_without_a_coupling_is_searched() -> None:
 
 @pytest.mark.parametrize("ridge", [2.0, 15.0])
 @pytest.mark.parametrize("name", list(ASKED))
-def test_no_neighbours_lose_more_than_was_promised(name: str, ridge: float) -> None:
+def test_no_neighbours_lose_more_than_was_stated(name: str, ridge: float) -> None:
     query = query_of(name, ridge=ridge)
     loss = worst(query, mechanism_of(query))
-    assert 0.6 * promised(query) < loss <= promised(query) + SLACK
+    assert 0.6 * stated(query) < loss <= stated(query) + SLACK
 
 
 @pytest.mark.parametrize("name", ["squares", "huber", "poisson"])
 def test_nor_where_one_is_added_or_removed(name: str) -> None:
     query = query_of(name, ridge=6.0)
     loss = worst(query, mechanism_of(query, relation="add_or_remove_one"))
-    assert 0.5 * promised(query) < loss <= promised(query) + SLACK
+    assert 0.5 * stated(query) < loss <= stated(query) + SLACK
 
 
 def test_in_one_dimension_the_bound_is_nearly_reached() -> None:
     for name in ("huber", "quantile"):
         query = query_of(name, ridge=4.0, intercept=False)
-        assert 0.85 * promised(query) < worst(query, mechanism_of(query)) <= promised(query) + SLACK
+        assert 0.85 * stated(query) < worst(query, mechanism_of(query)) <= stated(query) + SLACK
 
 
 @pytest.mark.parametrize("name", list(ASKED))
 def test_a_rate_a_third_too_large_is_found(name: str) -> None:
     query = query_of(name, ridge=15.0)
     right = mechanism_of(query)
-    assert worst(query, replace(right, rate=1.0 / 0.6 * right.rate)) > promised(query)
+    assert worst(query, replace(right, rate=1.0 / 0.6 * right.rate)) > stated(query)
 
 
 def test_a_determinant_that_is_not_charged_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RegressionPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     query = query_of("huber", ridge=0.8, intercept=False)
-    assert worst(query, mechanism_of(query)) > 1.15 * promised(query)
+    assert worst(query, mechanism_of(query)) > 1.15 * stated(query)
 
 
 @pytest.mark.parametrize(("name", "wrong"), HALVES.items())
@@ -152,6 +152,6 @@ def test_a_score_that_is_bounded_by_half_of_its_size_is_found(
 
     outcome.made.cache_clear()
     try:
-        assert worst(query, mechanism_of(query)) > 1.1 * promised(query)
+        assert worst(query, mechanism_of(query)) > 1.1 * stated(query)
     finally:
         outcome.made.cache_clear()

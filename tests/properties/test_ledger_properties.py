@@ -83,18 +83,18 @@ def test_a_total_that_suffices_suffices_in_every_order(asked):
 
 
 TOTAL = Budget(2, 1e-4)
-promises = st.builds(Budget, st.sampled_from([0.1, 0.5, 1, 1.5]), st.sampled_from([1e-6, 5e-5, 1e-4]))
+guarantees = st.builds(Budget, st.sampled_from([0.1, 0.5, 1, 1.5]), st.sampled_from([1e-6, 5e-5, 1e-4]))
 shares = st.sampled_from([Fraction(1), Fraction(1, 2), Fraction(1, 3)])
-gaussians = st.builds(lambda asked, share: (asked, share), promises, shares)
+gaussians = st.builds(lambda asked, share: (asked, share), guarantees, shares)
 either = st.one_of(costs, gaussians)
 
 
 def cost_of(asked):
-    """The cost of one of several rounds of a fit that was asked to keep a promise, or an additive cost as it is."""
+    """The cost of one of several rounds of a fit that was asked for a guarantee, or an additive cost as it is."""
     if isinstance(asked, Spend):
         return asked
-    promise, share = asked
-    return Spend(0, 0, rounded_down(square_of(promise.epsilon, promise.delta) * share, MU_SQUARED_GRAIN), promise)
+    asked_for, share = asked
+    return Spend(0, 0, rounded_down(square_of(asked_for.epsilon, asked_for.delta) * share, MU_SQUARED_GRAIN), asked_for)
 
 
 def delta_reached(epsilon, mu_squared):
@@ -109,9 +109,9 @@ def test_both_kinds_together_never_exceed_the_total_in_any_order(asked, declared
     ledger = Ledger(None, dataset="d", epsilon=TOTAL.epsilon, delta=TOTAL.delta, gaussian=declared)
     granted = ZERO
     for number, cost in enumerate(map(cost_of, asked)):
-        promised, before = ledger.affords(cost), ledger.balance
-        assert (attempt(ledger, number, cost) is not None) == promised
-        granted = granted + ledger.charged(cost) if promised else granted
+        stated, before = ledger.affords(cost), ledger.balance
+        assert (attempt(ledger, number, cost) is not None) == stated
+        granted = granted + ledger.charged(cost) if stated else granted
         balance = ledger.balance
         assert balance.charged == granted
         left = float(TOTAL.epsilon - granted.epsilon), float(TOTAL.delta - granted.delta)
@@ -144,15 +144,15 @@ def test_in_a_divided_account_what_suffices_suffices_in_every_order(asked):
 
 
 @settings(max_examples=25, deadline=None)
-@given(promise=promises, rounds=st.integers(1, 6), before=st.sampled_from([ZERO, Spend(0.25, 1e-6)]))
-def test_a_fit_fits_alone_wherever_its_promise_fits(promise, rounds, before):
-    ledger = Ledger(None, dataset="d", epsilon=before.epsilon + promise.epsilon, delta=before.delta + promise.delta)
+@given(asked_for=guarantees, rounds=st.integers(1, 6), before=st.sampled_from([ZERO, Spend(0.25, 1e-6)]))
+def test_a_fit_fits_alone_wherever_its_guarantee_fits(asked_for, rounds, before):
+    ledger = Ledger(None, dataset="d", epsilon=before.epsilon + asked_for.epsilon, delta=before.delta + asked_for.delta)
     if before != ZERO:
         ledger.charge(request_for(0), before)
-    parts = shared(square_of(promise.epsilon, promise.delta), [1] * rounds, MU_SQUARED_GRAIN)
+    parts = shared(square_of(asked_for.epsilon, asked_for.delta), [1] * rounds, MU_SQUARED_GRAIN)
     for number, part in enumerate(parts):
-        later = [Spend(0, 0, each, promise) for each in parts[number + 1 :]]
-        ledger.charge(request_for(number + 1), Spend(0, 0, part, promise), later)
+        later = [Spend(0, 0, each, asked_for) for each in parts[number + 1 :]]
+        ledger.charge(request_for(number + 1), Spend(0, 0, part, asked_for), later)
     assert ledger.spent.epsilon <= ledger.budget.epsilon
     assert ledger.remaining == ZERO
 

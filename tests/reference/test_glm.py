@@ -59,7 +59,7 @@ def fit(reference: dict[str, object]) -> hdp.Result:
         return model.fit_public()
 
 
-def test_the_reference_has_what_is_promised() -> None:
+def test_the_reference_has_what_is_stated() -> None:
     assert len(FITS) == 20
     assert {each["data"] for each in FITS.values()} == {"gbsg", "rotterdam"}
     assert sum(each["weights"] is not None for each in FITS.values()) == 4

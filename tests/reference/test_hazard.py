@@ -64,7 +64,7 @@ def agrees(found: HazardFit, reference: dict[str, Any]) -> None:
         assert errors == pytest.approx(np.array(reference["std_errors"]), rel=1e-6)
 
 
-def test_the_reference_has_what_is_promised() -> None:
+def test_the_reference_has_what_is_stated() -> None:
     assert {each["data"] for each in FITS.values()} == {"gbsg", "rotterdam", "pbc", "lung"}
     assert {each["link"] for each in FITS.values()} == {"logit", "cloglog", "probit"}
     assert sum(each["start"] for each in FITS.values()) == 6

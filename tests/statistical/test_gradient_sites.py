@@ -63,7 +63,7 @@ def _line(label: str, table: pd.DataFrame) -> str:
 
 
 @pytest.mark.parametrize("label", SETTINGS)
-def test_fits_cover_and_are_as_sharp_as_promised(label: str, rows: list[str]) -> None:
+def test_fits_cover_and_are_as_precise_as_stated(label: str, rows: list[str]) -> None:
     rounds, largest = SETTINGS[label]
     table = simulate(rounds, repeats=REPEATS)
     rows.append(_line(label, table))

@@ -1,4 +1,4 @@
-"""Accuracy and coverage of hazard models, as promised in ``vignettes/validation``. Run by ``make validate``."""
+"""Accuracy and coverage of hazard models, as stated in ``vignettes/validation``. Run by ``make validate``."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

@@ -59,7 +59,7 @@ def _line(label: str, table: pd.DataFrame) -> str:
 
 
 @pytest.mark.parametrize("label", SETTINGS)
-def test_combinations_cover_and_are_as_sharp_as_promised(label: str, rows: list[str]) -> None:
+def test_combinations_cover_and_are_as_precise_as_stated(label: str, rows: list[str]) -> None:
     sites, largest = SETTINGS[label]
     table = simulate(sites, repeats=REPEATS)
     rows.append(_line(label, table))

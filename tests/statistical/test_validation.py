@@ -1,4 +1,4 @@
-"""Accuracy and coverage of logistic regression, as promised in ``vignettes/validation``. Run by ``make validate``."""
+"""Accuracy and coverage of logistic regression, as stated in ``vignettes/validation``. Run by ``make validate``."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -26,7 +26,7 @@ UNHURRIED = {"five-hospitals": {"deadline=20": "deadline=600", "began < 20": "be
 """Deadlines of vignettes that a machine under load would miss, and what stands for them here."""
 TROUBLE = re.compile(r"Traceback \(most recent call last\)|Warning( in .*| message)?:|Exception ignored")
 
-PROMISED = {
+SHOWN = {
     "after-the-coefficients": (
         1,
         (
@@ -391,15 +391,15 @@ def _has_row(html: str, term: str) -> bool:
 
 @pytest.mark.vignette
 @pytest.mark.parametrize("path", VIGNETTES, ids=lambda path: path.stem)
-def test_vignette_runs_from_top_to_bottom_and_shows_what_it_promises(path: Path, tmp_path: Path) -> None:
+def test_vignette_runs_from_top_to_bottom_and_shows_what_is_asked_of_it(path: Path, tmp_path: Path) -> None:
     script = path.read_text(encoding="utf-8")
     for hurried, unhurried in UNHURRIED.get(path.stem, {}).items():
         assert hurried in script
         script = script.replace(hurried, unhurried)
     notebook = execute(script, tmp_path / "run", path.suffix)
-    figures, promised = PROMISED.get(path.stem, (0, ()))
+    figures, stated = SHOWN.get(path.stem, (0, ()))
     printed = "".join([*_streams(notebook), *_shown(notebook, "text/plain")])
-    assert [text for text in promised if text not in printed] == []
+    assert [text for text in stated if text not in printed] == []
     assert _figures(notebook) >= figures
     if path.stem in TABLES:
         assert any(_has_row(html, TABLES[path.stem]) for html in _shown(notebook, "text/html"))
@@ -411,7 +411,7 @@ def test_paper_003_runs_on_patients_where_adult_is_absent(tmp_path: Path) -> Non
     assert "adult63.csv.gz" in script
     notebook = execute(script.replace("adult63.csv.gz", "absent.csv.gz"), tmp_path / "run")
     printed = "".join([*_streams(notebook), *_shown(notebook, "text/plain")])
-    assert [text for text in ("data: Rotterdam and GBSG", *PROMISED["paper-003"][1]) if text not in printed] == []
+    assert [text for text in ("data: Rotterdam and GBSG", *SHOWN["paper-003"][1]) if text not in printed] == []
 
 
 @pytest.mark.vignette
@@ -439,4 +439,4 @@ def test_a_vignette_of_r_in_trouble_fails(kernel: str, code: str, tmp_path: Path
 
 
 def test_there_are_vignettes() -> None:
-    assert set(PROMISED) <= {path.stem for path in VIGNETTES}
+    assert set(SHOWN) <= {path.stem for path in VIGNETTES}

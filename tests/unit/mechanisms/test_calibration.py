@@ -94,9 +94,9 @@ def test_the_noise_rate_costs_what_the_event_says(case, weight, relation):
     ratio = h * Fraction(geometry.leverage) / 4 / query.ridge
     noise = float(persons * constants.noise_rate * h)
     cost = float(constants.noise_rate * cell) + coupled_loss(noise, float(ratio), relation=relation)
-    promised = float(constants.events[0].epsilon)
-    assert cost <= promised * (1.0 + 1e-12)
-    assert cost >= promised * (1.0 - 1e-6)
+    charged = float(constants.events[0].epsilon)
+    assert cost <= charged * (1.0 + 1e-12)
+    assert cost >= charged * (1.0 - 1e-6)
     assert constants.sensitivity.value == persons * h
     assert constants.sensitivity.relation is relation
     kind = CylinderNorm if geometry.intercept else BallNorm
@@ -131,9 +131,9 @@ def test_the_smoothing_covers_solver_cell_and_rounding(case, records):
     cell = Fraction(math.sqrt(sum(grid**2 for grid in constants.perturbation.grids))) / (2 * query.ridge)
     apart = (constants.effort.radius + cell) / constants.grid + Fraction(math.sqrt(D))
     cost = 2 * constants.noise.rate * apart
-    promised = query.epsilon / 1000
-    assert constants.events[1].epsilon == promised
-    assert promised * (1 - SMALL) <= cost <= promised * (1 + Fraction(1, 2**45))
+    charged = query.epsilon / 1000
+    assert constants.events[1].epsilon == charged
+    assert charged * (1 - SMALL) <= cost <= charged * (1 + Fraction(1, 2**45))
     assert constants.noise.dimension == D
 
 
@@ -160,10 +160,10 @@ def test_the_hessian_is_calibrated_to_the_change_of_its_bound(weight, slopes, re
     entries = D * (D + 1) // 2
     bound = Fraction(weight) * Fraction(query.model.geometry.leverage) / 4
     steps = Fraction(root) * bound / constants.grid + Fraction(math.sqrt(entries))
-    promised = Fraction(1, 2)
-    assert promised * (1 - SMALL) <= constants.noise.rate * steps <= promised
+    charged = Fraction(1, 2)
+    assert charged * (1 - SMALL) <= constants.noise.rate * steps <= charged
     assert constants.noise.dimension == entries
-    sd = math.sqrt(entries + 1.0) * root * float(bound) / float(promised)
+    sd = math.sqrt(entries + 1.0) * root * float(bound) / float(charged)
     assert constants.noise_sd == pytest.approx(sd, rel=1e-5)
 
 

@@ -65,7 +65,7 @@ def test_the_worst_record_moves_the_exponent_by_epsilon_and_none_by_more(name):
     losses = [rate * int(np.abs(each).max()) for each in moved]
     assert max(losses) == EPSILON
     in_l1 = [rate * int(np.abs(each).sum()) for each in moved]
-    assert (max(in_l1) > EPSILON) == (len(moved[0]) > 1)  # the maximum norm is the one that keeps the promise
+    assert (max(in_l1) > EPSILON) == (len(moved[0]) > 1)  # the maximum norm is the one of which epsilon holds
 
 
 @pytest.mark.entropy

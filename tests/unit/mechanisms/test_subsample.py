@@ -186,7 +186,7 @@ def test_a_person_who_is_replaced_moves_two_blocks_and_never_more():
         moved = int(np.any(named_units(other) != before, axis=1).sum())
         assert moved <= 2
         most = max(most, moved)
-    assert most == 2  # with noise for one block the promise would be broken twofold
+    assert most == 2  # with noise for one block a person would lose twice epsilon
 
 
 def test_the_order_of_rows_and_of_values_makes_no_block_of_named_people():

@@ -193,7 +193,7 @@ def test_more_epsilon_and_more_people_give_more_groups_and_times():
 # ----------------------------------------------------------------------------------------------------------------- cost
 
 
-def test_it_is_charged_once_and_says_what_it_promises(hazard):
+def test_it_is_charged_once_and_states_its_guarantee(hazard):
     model, result = hazard
     ledger = model._spec.study.ledger
     found = model.evaluate(result, epsilon=0.7)

@@ -77,7 +77,7 @@ def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covari
     assert kind(model.fit(1.0)) == "ObjectiveQuery"
 
 
-def test_a_result_promises_epsilon_and_delta_and_says_what_ran():
+def test_a_result_has_the_guarantee_of_epsilon_and_delta_and_says_what_ran():
     study = study_of()
     result = hazard(study).fit(2.0, delta=DELTA, describe=False)
     assert (result.guarantee.epsilon, result.guarantee.delta) == (2, Fraction(1, 10**6))

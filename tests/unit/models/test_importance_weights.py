@@ -314,7 +314,7 @@ def test_standard_errors_say_how_much_noise_moves_releases(coding, mechanism, mo
 
 
 def test_a_given_ridge_takes_the_coding_with_little_noise(monkeypatch):
-    """Whitening 60 columns promises less error here, but noise of 0.8 in log weights leaves few rows with any.
+    """Whitening 60 columns has less predicted error here, but noise of 0.8 in log weights leaves few rows with any.
 
     Noise is that of a generator with a seed, by the distribution that the mechanism asks for: no chance.
     """

@@ -46,7 +46,7 @@ def test_without_gaussian_noise_amounts_add_up():
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1/10", "1e-3"), ("8", "1e-9")])
-def test_a_gaussian_release_fits_where_its_own_promise_fits(epsilon, delta):
+def test_a_gaussian_release_fits_where_its_own_guarantee_fits(epsilon, delta):
     cost = gaussian(epsilon, delta)
     account = charged(Balance(total=Budget(Fraction(epsilon), Fraction(delta))), cost)
     assert account.spent == Spend(Fraction(epsilon), Fraction(delta)) or account.spent.epsilon < Fraction(epsilon)

@@ -61,7 +61,7 @@ def test_a_spend_is_not_negative() -> None:
             Spend(*amounts)
 
 
-def test_sums_keep_gaussian_parts_apart_and_remember_the_widest_promise() -> None:
+def test_sums_keep_gaussian_parts_apart_and_remember_the_widest_guarantee() -> None:
     one = Spend(1, 1e-7, Fraction(1, 20), Budget(1, 1e-6))
     other = Spend(0.5, 0, Fraction(1, 30), Budget(2, 1e-8))
     both = one + other + Spend(0.25)
@@ -87,9 +87,9 @@ def test_one_release_has_limits() -> None:
 def test_events_add_up_and_become_a_guarantee() -> None:
     assert total(EVENTS) == Spend(1, Fraction(1, 10**7))
     assert total(()) == Spend(0)
-    promise = guarantee(EVENTS, relation=Relation.REPLACE_ONE)
-    assert (promise.epsilon, promise.delta, promise.unit) == (1, Fraction(1, 10**7), "person")
-    assert "(1, 1e-07)-differentially private" in promise.statement()
+    stated = guarantee(EVENTS, relation=Relation.REPLACE_ONE)
+    assert (stated.epsilon, stated.delta, stated.unit) == (1, Fraction(1, 10**7), "person")
+    assert "(1, 1e-07)-differentially private" in stated.statement()
 
 
 MU = mu_of(Fraction(1), Fraction(1, 10**6))
@@ -97,18 +97,18 @@ ROUND = PrivacyEvent(ran=MechanismName.GRADIENT, epsilon=Fraction(1), delta=Frac
 COUNT = PrivacyEvent(ran=MechanismName.COUNT, epsilon=Fraction(1, 50))
 
 
-def test_the_rounds_of_a_fit_promise_what_the_fit_was_asked() -> None:
+def test_the_rounds_of_a_fit_have_the_guarantee_that_the_fit_was_asked() -> None:
     assert total([ROUND] * 4) == Spend(0, 0, MU**2)
-    promise = guarantee([COUNT, *[ROUND] * 4], relation=Relation.ADD_OR_REMOVE_ONE)
-    assert (promise.epsilon, promise.delta) == (Fraction(51, 50), Fraction(1, 10**6))
-    assert str(promise) == "(1.02, 1e-06)-differential privacy"
-    assert "plus an additional probability of at most 1e-06" in promise.statement()
+    stated = guarantee([COUNT, *[ROUND] * 4], relation=Relation.ADD_OR_REMOVE_ONE)
+    assert (stated.epsilon, stated.delta) == (Fraction(51, 50), Fraction(1, 10**6))
+    assert str(stated) == "(1.02, 1e-06)-differential privacy"
+    assert "plus an additional probability of at most 1e-06" in stated.statement()
 
 
-def test_more_rounds_than_were_asked_for_promise_less() -> None:
-    promise = guarantee([ROUND] * 5, relation=Relation.REPLACE_ONE)
-    assert promise.epsilon == epsilon_of(Fraction(1, 10**6), MU**2 * 5 / 4)
-    assert 1.05 < promise.epsilon < 1.25
+def test_more_rounds_than_were_asked_for_have_a_weaker_guarantee() -> None:
+    stated = guarantee([ROUND] * 5, relation=Relation.REPLACE_ONE)
+    assert stated.epsilon == epsilon_of(Fraction(1, 10**6), MU**2 * 5 / 4)
+    assert 1.05 < stated.epsilon < 1.25
 
 
 def test_a_gaussian_event_cannot_claim_more_than_its_mu_implies() -> None:
@@ -121,12 +121,12 @@ def test_a_gaussian_event_cannot_claim_more_than_its_mu_implies() -> None:
 
 
 def test_a_statement_speaks_of_all_rows_of_a_person() -> None:
-    promise = guarantee([COUNT], relation=Relation.REPLACE_ONE, unit="patient", most_rows=5)
-    assert promise.protected == "one patient (at most 5 rows)"
-    assert "The protected unit is one patient, with at most 5 rows: " in promise.statement()
-    assert "all rows of one patient are exchanged for those of any other patient" in promise.statement()
-    assert "their number is not public" in replace(promise, relation=Relation.ADD_OR_REMOVE_ONE).statement()
-    assert replace(promise, most_rows=1).protected == "one patient"
+    stated = guarantee([COUNT], relation=Relation.REPLACE_ONE, unit="patient", most_rows=5)
+    assert stated.protected == "one patient (at most 5 rows)"
+    assert "The protected unit is one patient, with at most 5 rows: " in stated.statement()
+    assert "all rows of one patient are exchanged for those of any other patient" in stated.statement()
+    assert "their number is not public" in replace(stated, relation=Relation.ADD_OR_REMOVE_ONE).statement()
+    assert replace(stated, most_rows=1).protected == "one patient"
 
 
 def test_a_statement_tells_the_factor() -> None:
@@ -141,8 +141,8 @@ def test_a_statement_tells_the_factor() -> None:
 def test_records_survive_a_round_trip() -> None:
     for event in (*EVENTS, ROUND):
         assert from_dict(PrivacyEvent, to_dict(event)) == event
-    promise = guarantee(EVENTS, relation=Relation.REPLACE_ONE, most_rows=3)
-    assert from_dict(Guarantee, to_dict(promise)) == promise
+    stated = guarantee(EVENTS, relation=Relation.REPLACE_ONE, most_rows=3)
+    assert from_dict(Guarantee, to_dict(stated)) == stated
     with pytest.raises(ArgumentError):
         from_dict(PrivacyEvent, to_dict(EVENTS[0]) | {"epsilon": "one"})
     with pytest.raises(ValueError, match="ran of PrivacyEvent must be one of"):
