@@ -3,8 +3,8 @@
 Below `SMALLEST_COMPILED` rows numpy does what compiled loops do (`hdpstats.solvers.kernels`). Where the number of rows
 is private, code that cannot be loaded must not fail one number of rows and not another, nor may the first answer take
 the seconds of compiling for one number only. So whoever answers loads it beforehand, whatever the number is.
-Rows in files go through compiled loops however few they are, and code is loaded for them beforehand too, also on the
-workers of a cluster.
+The same holds for numba's threads, which the host may lack. Rows in files go through compiled loops however few they
+are, and code is loaded for them beforehand too, also on the workers of a cluster.
 """
 
 from functools import cache
@@ -12,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import SMALLEST_COMPILED
+from hdpstats._base.loops import SMALLEST_COMPILED, several_threads
 from hdpstats.formulas.design import whiten_columns
 from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.description.one_pass import add_stored
@@ -38,12 +38,13 @@ def load() -> None:
         raise MechanismError(
             f"compiled code cannot be loaded ({type(error).__name__}), and nothing was charged; see that the disk is "
             "not full, delete the files *.nbi and *.nbc in folders __pycache__ of hdpstats (or in NUMBA_CACHE_DIR), "
-            "and unset NUMBA_DISABLE_JIT"
+            "and unset NUMBA_DISABLE_JIT and NUMBA_THREADING_LAYER"
         ) from error
 
 
 def _run() -> None:
-    """Run each loop on zeros; outcomes of a table cannot be written to, others can."""
+    """Start numba's threads, and run each loop on zeros; outcomes of a table cannot be written to, others can."""
+    several_threads()
     columns, numbers = np.zeros((1, SMALLEST_COMPILED)), np.zeros(SMALLEST_COMPILED)
     fixed = np.zeros(SMALLEST_COMPILED)
     fixed.flags.writeable = False

@@ -291,8 +291,8 @@ def hazard_likelihood(
     terms
         Names of the coefficients, baseline first, for each cause.
     decided
-        Whether coefficients that have no finite value are NaN. Else they stay where the iteration ended, and a
-        `RuntimeWarning` says so.
+        Whether coefficients that have no finite value are NaN. Else all stay where the iteration ended, and a
+        `RuntimeWarning` says so. Where all are finite the maximum is found, however many steps that takes.
 
     Notes
     -----
@@ -311,11 +311,14 @@ def hazard_likelihood(
         fit = fit_hazard(data, link)
         theta, inverse = fit.theta, np.linalg.pinv(fit.information)
         known = np.ones(len(theta), dtype=bool)
-        if not decided:
-            if not (fit.converged or _has_maximum(data, X[:, kept])):
+        found = None
+        if decided:
+            found = None if _is_certain(data, fit) else _existence(data, X[:, kept])
+        elif not fit.converged:
+            found = _maximum(data, X[:, kept])
+            if found is None:
                 _warn_of_separation()
-        elif not _is_certain(data, fit):
-            found = _existence(data, X[:, kept])
+        if found is not None:
             likelihood = Likelihood(data, LINKS[link])
             away: FloatArray = np.asarray(np.linalg.solve(back, found.away))
             far = polished(theta, away, gradient=likelihood.gradient, hessian=likelihood.hessian)
@@ -338,12 +341,13 @@ def hazard_likelihood(
     )
 
 
-def _has_maximum(data: HazardData, X: FloatArray) -> bool:
-    """Return whether all coefficients are finite; False where that could not be decided."""
+def _maximum(data: HazardData, X: FloatArray) -> Existence | None:
+    """Return what `_existence` finds where all coefficients are finite; None where one is not, or it is undecided."""
     try:
-        return bool(np.all(_existence(data, X).finite))
+        found = _existence(data, X)
     except HdpError:
-        return False
+        return None
+    return found if bool(np.all(found.finite)) else None
 
 
 def _warn_of_separation() -> None:

@@ -321,16 +321,24 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
 
 def _unread(file: Any, coded: Sequence[str]) -> set[str]:
     """Return the columns with dictionaries of texts of which Arrow raises where one text, or any, is odd."""
-    from pyarrow import BaseExtensionType
-    from pyarrow.types import is_nested
+    from pyarrow.types import is_dictionary
 
-    within = [each for each in file.schema_arrow if is_nested(each.type) or isinstance(each.type, BaseExtensionType)]
-    found = {each.name for each in within if "dictionary<" in str(each.type)}
+    found = {each.name for each in file.schema_arrow if not is_dictionary(each.type) and _has_dictionary(each.type)}
     for group in range(file.num_row_groups if coded else 0):
         chunks = map(file.metadata.row_group(group).column, range(file.metadata.num_columns))
         odd = {each.path_in_schema for each in chunks if any("DELTA" in name for name in each.encodings)}
         found |= odd.intersection(coded)
     return found
+
+
+def _has_dictionary(kind: Any) -> bool:
+    """Return whether an Arrow type is a dictionary or has one inside, in fields or in an extension type's storage."""
+    from pyarrow import BaseExtensionType
+    from pyarrow.types import is_dictionary
+
+    if isinstance(kind, BaseExtensionType):
+        return _has_dictionary(kind.storage_type)
+    return is_dictionary(kind) or any(_has_dictionary(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[AdmittedTable]:

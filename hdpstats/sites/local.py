@@ -183,7 +183,7 @@ class LocalSite(Site):
         stored, known = drawn_once(
             self._ledger,
             self._request(query),
-            prepare=partial(self._prepare, query, analyst),
+            prepare=partial(self._ready, query, analyst),
             compute=partial(self._compute, pace),
             analyst=analyst,
         )
@@ -233,6 +233,8 @@ class LocalSite(Site):
             As `answer` would raise before it charges; the computation itself a SiteError where it fails.
         """
         prepared = self._prepare(query, analyst)
+        if self._compiled:
+            load()
         return partial(rehearse, prepared, costly_table(query, self._site_facts(analyst), rows=rows))
 
     def quote(self, query: Query, *, analyst: str | None = None) -> Quote:
@@ -281,12 +283,22 @@ class LocalSite(Site):
         if spent.epsilon > query.epsilon or spent.delta > query.delta:
             raise MechanismError("the mechanism would cost more than the query offers")
         self._table.check_unchanged()
-        in_files = not isinstance(self._table, PrivateTable)
-        if self._terms.n_max is not None or in_files or self._table.rows >= SMALLEST_COMPILED:
-            self._table.load(load)
         if prepared.whole:
             self._table.check_whole(len(prepared.needs), rows=self.records * self._terms.most_rows)
         return prepared
+
+    def _ready(self, query: Query, analyst: str | None) -> Prepared:
+        """Prepare a query, and load the code of its computation, on the workers of a cluster too."""
+        prepared = self._prepare(query, analyst)
+        if self._compiled:
+            self._table.load(load)
+        return prepared
+
+    @property
+    def _compiled(self) -> bool:
+        """Whether answers run compiled code; always where the number of rows is private."""
+        in_files = not isinstance(self._table, PrivateTable)
+        return self._terms.n_max is not None or in_files or self._table.rows >= SMALLEST_COMPILED
 
     def _compute(self, pace: Callable[[], AbstractContextManager[None]], prepared: Prepared) -> Release:
         with pace():

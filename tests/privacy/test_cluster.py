@@ -166,6 +166,15 @@ def damage():
     loading.load.cache_clear()
 
 
+def test_a_price_asks_nothing_of_workers(cluster, tmp_path, monkeypatch):
+    frame(60).to_parquet(tmp_path / "0.parquet")
+    study = hdp.Study(private=tmp_path, schema=SCHEMA, budget=hdp.Budget(epsilon=5), engine=cluster)
+    query = hdp.describe(study, ["x"], epsilon=1).query
+    monkeypatch.setattr(type(cluster), "run", lambda *_, **__: pytest.fail("workers were asked"))
+    study.site.quote(query)
+    study.site.rehearsal(query, rows=60)()
+
+
 def test_code_is_loaded_on_workers_before_a_charge(cluster, tmp_path):
     frame(60).to_parquet(tmp_path / "0.parquet")
     study = hdp.Study(private=tmp_path, schema=SCHEMA, budget=hdp.Budget(epsilon=5), engine=cluster)

@@ -76,6 +76,18 @@ def test_code_for_few_rows_in_files_is_loaded_before_a_charge(monkeypatch, tmp_p
     assert all(ledger.spent.epsilon == 0 for ledger in in_files.ledgers.values())
 
 
+def test_threads_that_cannot_be_started_tell_nothing_of_the_number_of_rows(monkeypatch) -> None:
+    def absent() -> int:
+        raise ValueError("No threading layer could be loaded.")
+
+    loading.load.cache_clear()
+    monkeypatch.setattr(numba, "get_num_threads", absent)
+    private = study(40, relation="add_or_remove_one", n_max=2000)
+    with pytest.raises(MechanismError, match=r"cannot be loaded \(ValueError\), and nothing was charged"):
+        hdpf.logit("y ~ x", data=private).fit(epsilon=1)
+    assert all(ledger.spent.epsilon == 0 for ledger in private.ledgers.values())
+
+
 def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
     seen: dict[str, set[tuple[object, ...]]] = {}
     for module, names in LOOPS.items():

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+from collections.abc import Iterator
 from decimal import Decimal
 from itertools import pairwise
 
@@ -325,16 +326,51 @@ def test_a_text_of_a_dictionary_that_is_no_utf8_raises_nothing(tmp_path, kind, p
         assert found.missing["g"].tolist() == [False, True, False, True, False] * 40
 
 
-@pytest.mark.parametrize("how", ["list", "struct", "extension", "DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+class Registered(pa.ExtensionType):
+    """An extension type that is known when files are opened: its words do not say what it stores."""
+
+    def __init__(self, storage: pa.DataType) -> None:
+        super().__init__(storage, "hdpstats.tests.registered")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, _: bytes) -> "Registered":
+        return cls(storage)
+
+
+@pytest.fixture
+def registered() -> Iterator[None]:
+    pa.register_extension_type(Registered(pa.dictionary(pa.int32(), pa.string())))
+    yield
+    pa.unregister_extension_type("hdpstats.tests.registered")
+
+
+CODED = (
+    "list",
+    "struct",
+    "extension",
+    "registered",
+    "list of registered",
+    "DELTA_BYTE_ARRAY",
+    "DELTA_LENGTH_BYTE_ARRAY",
+)
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize("how", CODED)
 def test_dictionaries_that_arrow_cannot_read_cell_by_cell_are_refused_when_files_are_opened(tmp_path, how):
     coded, options = pa.array(["a", "b", "?"] * 10).dictionary_encode(), {}
-    if how == "list":
+    if "registered" in how:
+        coded = pa.ExtensionArray.from_storage(Registered(coded.type), coded)
+    if how.startswith("list"):
         coded = pa.ListArray.from_arrays(pa.array(range(31), pa.int32()), coded)
     elif how == "struct":
         coded = pa.StructArray.from_arrays([coded], ["f"])
     elif how == "extension":
         coded = pa.ExtensionArray.from_storage(pa.opaque(coded.type, "a type", "a vendor"), coded)
-    else:
+    elif "DELTA" in how:
         options = {"use_dictionary": False, "column_encoding": {"g": how}}
     pq.write_table(pa.table({"g": coded, "x": pa.array(range(30))}), tmp_path / "0.parquet", **options)
     files = files_of(tmp_path, name="private")

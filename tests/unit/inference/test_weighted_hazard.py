@@ -8,17 +8,17 @@ import pytest
 
 from hdpstats.losses import LINKS
 from hdpstats.public.hazard_fit import PublicSpells, hazard_likelihood
-from hdpstats.solvers.hazard_likelihood import fit_hazard
+from hdpstats.solvers.hazard_likelihood import Likelihood, fit_hazard
 
 INTERVALS = 6
 LINE = np.column_stack([np.ones(INTERVALS), np.linspace(-1.0, 1.0, INTERVALS)])
 
 
-def spells(seed, *, link="cloglog", m=3_000, separated=False):
-    """Return spells with covariates of heavy tails (t with 3 degrees of freedom), log hazard ratios .5 and -.25."""
+def spells(seed, *, link="cloglog", m=3_000, df=3.0, separated=False):
+    """Return spells with covariates of heavy tails (t with few degrees of freedom), log hazard ratios .5 and -.25."""
     rng = np.random.default_rng(seed)
-    Z = rng.standard_t(3, (m, 2))
-    p = LINKS[link].hazard(LINE[:, 1] + (Z @ [0.5, -0.25])[:, None])
+    Z = rng.standard_t(df, (m, 2))
+    p = LINKS[link].hazard(np.clip(LINE[:, 1] + (Z @ [0.5, -0.25])[:, None], -30.0, 30.0))
     happened = rng.random((m, INTERVALS)) < p
     cause = happened.any(axis=1).astype(np.int64)
     last = np.where(happened.any(axis=1), happened.argmax(axis=1) + 1, INTERVALS)
@@ -67,3 +67,15 @@ def test_people_never_at_risk_do_not_loosen_the_bound():
     assert fit_hazard(never, "cloglog").self_concordance == pytest.approx(
         fit_hazard(without, "cloglog").self_concordance, rel=1e-6
     )
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_people_far_away_are_fitted_to_the_maximum(link):
+    rows = spells(5, link=link, m=60, df=1.0)
+    data = rows.data(LINE, rows.X[:, 1:], cause=1)
+    assert not fit_hazard(data, link).converged
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = likelihood(rows, link=link)
+    gradient = Likelihood(data, LINKS[link]).gradient(found.values)
+    assert float(np.sqrt(gradient @ found.sampling @ gradient)) < 1e-3  # steps that are left, in standard errors
