@@ -1,9 +1,13 @@
-r"""Loops over rows or repetitions: how they are compiled, whether they may stop early, and how far they are.
+r"""Loops over rows or repetitions: how they are compiled, whether they may stop early or warn, how far they are.
 
 **Full length.** The time of a computation must not depend on its rows. Its work is therefore bounded by public facts,
 and a service measures that bound on invented rows: it *rehearses* the computation with every loop at its full length,
 and answers real requests no earlier than such a rehearsal ends. A loop that ends as soon as it has converged asks
 `full_length` first.
+
+**Warnings.** Their texts may quote what they met, and that they come may depend on it. So computations on rows give
+none (`silence`). The filters of `warnings` belong to the process, and whoever saves and restores them in one thread
+takes away what another has set: one filter that asks in which thread it is serves all, and stays.
 
 **Progress.** A bar after a second on a terminal or in a notebook, silence elsewhere. It is for work whose length is
 public only: how many steps a solver takes on private rows depends on these.
@@ -25,7 +29,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, final
 
 import numba
 import numpy as np
@@ -38,6 +42,7 @@ from hdpstats._base.typing import FloatArray
 
 T = TypeVar("T")
 _FULL: ContextVar[bool] = ContextVar("whether loops go on to their full length", default=False)
+_SILENT: ContextVar[bool] = ContextVar("whether warnings are ignored", default=False)
 
 
 def full_length() -> bool:
@@ -55,6 +60,35 @@ def rehearsing() -> Iterator[None]:
         _FULL.reset(token)
 
 
+@final
+class _Silent:
+    """Stands in `warnings.filters` where a compiled regular expression may: it matches in computations on rows."""
+
+    pattern = "(?!)"
+    """What a copy of the filter by its regular expression matches: nothing."""
+
+    @staticmethod
+    def match(_text: str) -> bool:
+        return _SILENT.get()
+
+
+_FILTER: Final = ("ignore", _Silent, Warning, None, 0)
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Let a computation give no warning, in this thread and in those that inherit its context; others are as before."""
+    filters = cast(list[Any], warnings.filters)
+    if filters[:1] != [_FILTER]:
+        filters[:] = [_FILTER, *(each for each in filters if each != _FILTER)]
+    token = _SILENT.set(True)
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _SILENT.reset(token)
+
+
 def progress(items: Iterable[T], *, total: int | None = None, label: str = "") -> Iterator[T]:
     """Iterate over items; a bar shows where there is somebody to see it and the work takes more than a second."""
     bar = _bar()
@@ -68,8 +102,7 @@ def _bar() -> Callable[..., Any] | None:
     for R: so it is imported once it is known that a notebook asks. Without ipywidgets its bar there is text.
     """
     if in_notebook():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that ipywidgets is not installed
+        with silence():  # that ipywidgets is not installed
             from tqdm.auto import tqdm as bar
     elif sys.stderr is not None and sys.stderr.isatty():
         from tqdm import tqdm as bar

@@ -10,7 +10,6 @@ whitening replaces the columns of the design, in pieces of rows that stay in cac
 that row alone: the sums over columns run in their order in every lane of a vector (`hdpstats._base.loops`).
 """
 
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import SchemaError
-from hdpstats._base.loops import SMALLEST_COMPILED, compiled, products
+from hdpstats._base.loops import SMALLEST_COMPILED, compiled, products, silence
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, values_of
 from hdpstats.formulas.operations import Interval
@@ -250,8 +249,7 @@ def reference_matrix(design: Design, schema: Schema) -> FloatArray:
 
     A quasi-random (Sobol) grid, the same every time. It assumes what nobody knows, and plans say so.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silence():
         from scipy.stats import qmc
 
         points = qmc.Sobol(len(design.needs), scramble=False).random(ROWS)

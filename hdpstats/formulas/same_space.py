@@ -11,12 +11,12 @@ site without being said: it makes that a fit is refused before a charge, or that
 linear map of an earlier release.
 """
 
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
 
+from hdpstats._base.loops import silence
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.column_space import CanonicalDesign, read_columns
 from hdpstats.formulas.design import Design
@@ -162,8 +162,7 @@ def _merged(values: FloatArray) -> FloatArray:
 
 def _points(design: Design, schema: Schema) -> AdmittedTable:
     """Return points (4096) of what the schema admits: quasi-random ones, evenly, then evenly over all pieces."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silence():
         from scipy.stats import qmc
 
         points = qmc.Sobol(len(design.needs), scramble=False).random(2**_LOG_POINTS)

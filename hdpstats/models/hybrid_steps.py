@@ -1,7 +1,6 @@
 """What is asked for weights of public rows, in which order, and what the answers give."""
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from hdpstats._base.loops import silence
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
@@ -90,8 +90,7 @@ class PublicFits:
 
     def coefficients(self, weights: FloatArray) -> FloatArray:
         """Return the fit (D,) with weights (n,); 0 for columns that the weighted rows do not identify."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)
+        with silence():
             positive = np.maximum(weights[self.complete], 0.0)
             rows = ridge_objective(LogisticLoss(), self.X, self.y, weights=positive)
             estimate = maximum_likelihood(rows, terms=self.terms, decided=False)

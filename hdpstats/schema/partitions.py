@@ -19,7 +19,6 @@ by each task: a worker may join later.
 """
 
 import platform
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial, reduce
@@ -32,6 +31,7 @@ import numpy as np
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, SiteError
+from hdpstats._base.loops import silence
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -205,8 +205,7 @@ def _added(load: Callable[[Any], Iterator[T]], count: Callable[[T], Any], source
 def _without_words(work: Callable[[Any], list[Any]], source: object) -> list[Any] | None:
     """Return what was computed of a source, None where that failed: an error or a warning may quote a cell."""
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with silence():
             return work(source)
     except Exception:
         return None

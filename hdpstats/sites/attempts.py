@@ -34,9 +34,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, final
 
-import numpy as np
-
 from hdpstats._base.errors import ArgumentError, BudgetError, ChargedAgain, SiteError, Superseded
+from hdpstats._base.loops import silence
 from hdpstats.ledger import Charge, Ledger, Request, StoredRelease
 from hdpstats.ledger.leases import Holder, beating, given_up
 from hdpstats.mechanisms.base import Prepared
@@ -251,14 +250,6 @@ def errors_scrubbed(compute: Callable[[], T]) -> T:
     if interrupted:
         raise KeyboardInterrupt
     raise SiteError(REFUSAL)
-
-
-@contextmanager
-def silence() -> Iterator[None]:
-    """Let a computation on rows, private or invented, give no warning."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 def warn_if_charged_again(entry: LedgerEntry) -> None:

@@ -10,7 +10,7 @@ from typing import final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
-from hdpstats._base.loops import SMALLEST_COMPILED, rehearsing
+from hdpstats._base.loops import SMALLEST_COMPILED, rehearsing, silence
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, SiteFacts, costly_table
 from hdpstats.mechanisms.loading import load
@@ -20,7 +20,7 @@ from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateRows, PrivateTable
-from hdpstats.sites.attempts import drawn_once, silence, warn_if_charged_again
+from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
 from hdpstats.sites.forms import Quote
 from hdpstats.sites.site import Found, Recorded, Site, SiteTerms
 

@@ -3,12 +3,15 @@
 import gc
 import types
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats._base.loops import silence
 from hdpstats.audit import observe
 from hdpstats.mechanisms import minimiser
 from hdpstats.schema.table import PrivateTable
@@ -191,6 +194,8 @@ def test_a_failure_is_seen_alike_for_neighbours(monkeypatch):
 
 
 def test_the_state_of_warnings_and_floating_point_is_restored():
+    with silence():
+        pass  # the one filter of all computations stays
     before, filters = np.geterr(), list(warnings.filters)
     with pytest.raises(hdp.SiteError):
         errors_scrubbed(lambda: 1 // 0)
@@ -269,3 +274,67 @@ def test_noise_is_drawn_before_rows_are_used(study, monkeypatch):
 def test_formula_objects_and_sites_show_no_row(study, model):
     shown = [repr(study), repr(study.site), repr(model), study._repr_html_(), repr(study.ledger), str(study.ledger)]
     assert not any(CANARY in text or str(RECORDS) in text for text in shown)
+
+
+@pytest.fixture
+def threads():
+    """Return two threads, each as a function that does something in it and returns what that returns."""
+    with ThreadPoolExecutor(1) as first, ThreadPoolExecutor(1) as second:
+        yield [lambda *call, pool=pool: pool.submit(*call).result() for pool in (first, second)]
+
+
+def warn():
+    warnings.warn(CANARY, RuntimeWarning, stacklevel=1)
+    return "no warning"
+
+
+def test_computations_that_overlap_give_no_warning_and_leave_those_of_others(threads):
+    """Filters are the process's: what one thread restores, another may just have set."""
+    (first, second), before = threads, list(warnings.filters)
+    one, other = ExitStack(), ExitStack()
+    first(one.enter_context, silence())
+    with pytest.raises(RuntimeWarning, match=CANARY):
+        second(warn)
+    second(other.enter_context, silence())
+    assert first(warn) == second(warn) == "no warning"
+    first(one.close)
+    assert second(warn) == "no warning"
+    with pytest.raises(RuntimeWarning, match=CANARY):
+        first(warn)
+    second(other.close)
+    for thread in threads:
+        with pytest.raises(RuntimeWarning, match=CANARY):
+            thread(warn)
+    assert [each for each in warnings.filters if each in before] == before
+
+
+def test_who_saves_and_restores_the_filters_beside_a_computation_changes_nothing_for_it_or_for_others(threads):
+    (first, second), one, other, last = threads, ExitStack(), ExitStack(), ExitStack()
+    first(one.enter_context, silence())
+    second(other.enter_context, warnings.catch_warnings())
+    assert first(warn) == "no warning"
+    first(one.close)
+    first(last.enter_context, silence())
+    second(other.close)
+    assert first(warn) == "no warning"
+    first(last.close)
+    with pytest.raises(RuntimeWarning, match=CANARY):
+        first(warn)
+
+
+def test_a_computation_gives_no_warning_whatever_filters_there_are_and_adds_one_filter_once():
+    for _ in range(3):
+        warnings.simplefilter("always")
+        warnings.simplefilter("error")
+        with silence():
+            assert warn() == "no warning"
+            with warnings.catch_warnings():
+                assert warn() == "no warning"
+        with pytest.raises(RuntimeWarning, match=CANARY):
+            warn()
+    assert len(warnings.filters) == len({str(each) for each in warnings.filters})
+    with silence():
+        action, text, category, _, _ = warnings.filters[0]
+    warnings.filterwarnings(action, text.pattern, category)  # as libraries copy filters to their workers
+    with pytest.raises(RuntimeWarning, match=CANARY):
+        warn()
