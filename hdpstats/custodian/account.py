@@ -2,9 +2,9 @@
 
 **The head.** A ledger proves that nothing before its last entry was altered, and cannot prove that its end is there. So
 a site keeps the number and the hash of its last entry at a second place, and rewrites them durably after every charge
-and release, before the answer leaves. At its start it compares: the entry that was kept must still be on the chain. It
-so notices a ledger that was deleted, or restored from an older copy. Who can rewrite both places is not noticed; they
-belong on different disks, and in different backups.
+and release, before the answer leaves. At its start, and before every charge, it compares: the entry that was kept must
+still be on the chain. It so notices a ledger that was deleted, or restored from an older copy, and charges nothing to
+it. Who can rewrite both places is not noticed; they belong on different disks, and in different backups.
 
 **The file is held open.** A ledger's connections live for one transaction. When the last connection to a SQLite file
 closes, SQLite merges its log (the file ``-wal``) into the file and deletes it: with one analyst at work that would be
@@ -25,7 +25,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Self, final
 
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -38,7 +38,7 @@ from hdpstats.custodian.reading import closed_to_others, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate, shown
-from hdpstats.ledger.records import checked_sha256
+from hdpstats.ledger.records import Verification, checked_sha256
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.charging import agreed
 
@@ -53,6 +53,19 @@ class Head:
 
     entries: int
     head: str
+
+    @classmethod
+    def of(cls, hashes: Sequence[str]) -> Self:
+        """Return the head of a chain from the hashes of its entries, in order."""
+        return cls(len(hashes), hashes[-1])
+
+    def is_on(self, hashes: Sequence[str]) -> bool:
+        """Whether it is an entry of a chain."""
+        return self.entries <= len(hashes) and hashes[self.entries - 1] == self.head
+
+    def precedes(self, hashes: Sequence[str]) -> bool:
+        """Whether it is an entry of a chain, and not the last one."""
+        return self.is_on(hashes) and self.entries < len(hashes)
 
 
 class HeadStore(ABC):
@@ -71,10 +84,10 @@ class HeadStore(ABC):
         """Return the head that is kept, None where there is none yet."""
 
     @abstractmethod
-    def write(self, head: Head) -> Head:
-        """Keep a head, durably, unless one of as many entries is kept; return what is kept now.
+    def write(self, hashes: Sequence[str]) -> Head:
+        """Keep the head of a chain, durably, if an earlier entry of it is kept, or nothing; return what is kept now.
 
-        Another one than was to be kept is not right for that: the caller looks it up on the chain (`check_kept`).
+        ``hashes`` are those of all its entries, in order. What is kept may be a later entry, or of another chain.
         """
 
 
@@ -89,9 +102,9 @@ class HeadInSettings(HeadStore):
         """Return the head."""
         return self._head
 
-    def write(self, head: Head) -> Head:
-        """Change nothing: settings are the custodian's own words, and compared when a site starts."""
-        return head
+    def write(self, hashes: Sequence[str]) -> Head:
+        """Change nothing: settings are the custodian's own words."""
+        return Head.of(hashes)
 
 
 @final
@@ -111,15 +124,16 @@ class HeadInFile(HeadStore):
         except (OSError, ValueError, KeyError, TypeError, ArgumentError):
             raise LedgerError(f"the head kept in {self._path} cannot be read; restore the file") from None
 
-    def write(self, head: Head) -> Head:
-        """Keep a head: written to a second file, flushed, and renamed."""
+    def write(self, hashes: Sequence[str]) -> Head:
+        """Keep the head of a chain: written to a second file, flushed, and renamed."""
+        head = Head.of(hashes)
         text = json.dumps({"format": FORMAT, "entries": head.entries, "head": head.head}) + "\n"
         try:
             folder = os.open(self._path.parent, os.O_RDONLY)
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX)
                 known = self.read()
-                if known is not None and known.entries >= head.entries:
+                if not (known is None or known.precedes(hashes)):
                     return known
                 write_durably(self._path, text)
                 return head
@@ -163,8 +177,9 @@ class HeadInDatabase(HeadStore):
             raise self._failed(error) from None
         return checked(found[0]) if found else None
 
-    def write(self, head: Head) -> Head:
-        """Keep a head, in one transaction that is flushed when it ends."""
+    def write(self, hashes: Sequence[str]) -> Head:
+        """Keep the head of a chain, in one transaction that is flushed when it ends."""
+        head = Head.of(hashes)
         values: dict[str, Any] = {"entries": head.entries, "head": head.head}
         row = _HEADS.c.dataset == self._dataset
         try:
@@ -173,14 +188,17 @@ class HeadInDatabase(HeadStore):
                     connection.exec_driver_sql("SET LOCAL synchronous_commit TO on")
                 if not self._engine.dialect.has_table(connection, _HEADS.name):
                     _METADATA.create_all(connection)
-                if connection.execute(select(_HEADS.c.entries).where(row)).scalars().all():
-                    connection.execute(update(_HEADS).where(row, _HEADS.c.entries < head.entries).values(**values))
-                else:
+                # Changes nothing, but locks the row, or in SQLite the file, before it is read.
+                if not connection.execute(update(_HEADS).where(row).values(entries=_HEADS.c.entries)).rowcount:
                     connection.execute(insert(_HEADS).values(dataset=self._dataset, **values))
-                kept = connection.execute(select(_HEADS).where(row)).mappings().one()
+                    return head
+                known = checked(connection.execute(select(_HEADS).where(row)).mappings().one())
+                if not known.precedes(hashes):
+                    return known
+                connection.execute(update(_HEADS).where(row).values(**values))
+                return head
         except SQLAlchemyError as error:
             raise self._failed(error) from None
-        return checked(kept)
 
     def _failed(self, error: SQLAlchemyError) -> LedgerError:
         reason = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0]
@@ -198,35 +216,36 @@ def checked(fields: Any) -> Head:
     )
 
 
-def check_heads(ledger: Ledger, head_stores: Sequence[HeadStore], *, remedy: str) -> Head:
-    """Return the head of a ledger that goes on where every kept head left off.
+def check_heads(ledger: Ledger, head_stores: Sequence[HeadStore], *, remedy: str) -> Verification:
+    """Verify a ledger that goes on where every kept head left off.
 
     Raises
     ------
     LedgerError
         Nothing is kept at a place, or the ledger is older than what is kept there, or another one.
     """
-    for store in head_stores:
-        kept = store.read()
+    heads = {store: store.read() for store in head_stores}
+    found = ledger.verify()
+    for store, kept in heads.items():
         if kept is None:
             raise LedgerError(
                 f"no head is kept in {store.name} yet, or it was deleted: compare the ledger with a head that you "
                 f"know (hdpstats ledger verify --head), and then have its own kept there: {remedy}"
             )
-        check_kept(ledger, kept, store)
-    found = ledger.verify()
-    return Head(entries=found.entries, head=found.head)
+        check_kept(kept, found.hashes, store)
+    return found
 
 
-def check_kept(ledger: Ledger, kept: Head, store: HeadStore) -> None:
-    """Raise a `LedgerError` unless a kept head is on the chain of a ledger."""
-    found = ledger.verify()
-    try:
-        ledger.verify(kept.head)
-    except LedgerError:
-        raise _rolled_back(found.entries, kept, store) from None
-    if found.entries < kept.entries:
-        raise _rolled_back(found.entries, kept, store)
+def check_locked(head_stores: Sequence[HeadStore], hashes: Sequence[str]) -> None:
+    """Raise a `LedgerError` unless every kept head is on the chain of a ledger that no other process writes to now."""
+    for store in head_stores:
+        check_kept(store.read(), hashes, store)
+
+
+def check_kept(kept: Head | None, hashes: Sequence[str], store: HeadStore) -> None:
+    """Raise a `LedgerError` unless a kept head, if there is one, is on a chain that was read after it."""
+    if not (kept is None or kept.is_on(hashes)):
+        raise _rolled_back(len(hashes), kept, store)
 
 
 def _rolled_back(entries: int, kept: Head, store: HeadStore) -> LedgerError:
@@ -300,13 +319,13 @@ def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) ->
     """
     ledger, places = open_account(settings) if opened is None else opened, head_stores(settings)
     _close(settings)
-    head = check_heads(ledger, places, remedy="hdpstats site note SITE.YAML")
+    found = check_heads(ledger, places, remedy="hdpstats site note SITE.YAML")
     kept = ", ".join(place.name for place in places) or "nowhere else: a ledger that is restored is not noticed"
     journal.write(
-        ledger=ledger.dataset, entries=head.entries, head=head.head, spent=str(ledger.spent), head_kept_in=kept
+        ledger=ledger.dataset, entries=found.entries, head=found.head, spent=str(ledger.spent), head_kept_in=kept
     )
-    keep_head(ledger, places, head.entries, head.head)
-    ledger.watch(partial(keep_head, ledger, places))
+    keep_head(ledger, places, found.hashes)
+    ledger.watch(partial(keep_head, ledger, places), check=partial(check_locked, places))
     for analyst in settings.analysts:
         ledger.limit(analyst, most_charges=settings.limits.charges_each, most_bytes=settings.limits.stored_each)
     for analyst, permissions in settings.analysts.items():
@@ -315,28 +334,27 @@ def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) ->
     return ledger
 
 
-def keep_head(ledger: Ledger, places: Sequence[HeadStore], entries: int, head: str) -> None:
-    """Keep a head at every place.
+def keep_head(ledger: Ledger, places: Sequence[HeadStore], hashes: Sequence[str]) -> None:
+    """Keep the head of a ledger's chain, given by the hashes of its entries, at every place.
 
     Raises
     ------
     LedgerError
-        It cannot be kept; or one of as many or more entries is kept already that is not on the ledger's chain. Where
-        several processes charge at once a later entry may be kept first: it is on the chain.
+        It cannot be kept; or one is kept already that is not on the ledger's chain. Where several processes charge at
+        once a later entry may be kept first: it is on the chain.
     """
-    new = Head(entries, head)
     for place in places:
-        kept = place.write(new)
-        if kept != new:
-            check_kept(ledger, kept, place)
+        kept = place.write(hashes)
+        if not kept.is_on(hashes):
+            check_kept(kept, ledger.verify().hashes, place)
 
 
 def note(settings: SiteSettings) -> Head:
     """Have the present head of a ledger kept where none is kept yet; refuse one that is older than what is kept."""
     ledger, places = open_account(settings), head_stores(settings)
-    head = check_heads(ledger, [place for place in places if place.read() is not None], remedy="")
-    keep_head(ledger, places, head.entries, head.head)
-    return head
+    found = check_heads(ledger, [place for place in places if place.read() is not None], remedy="")
+    keep_head(ledger, places, found.hashes)
+    return Head.of(found.hashes)
 
 
 def _close(settings: SiteSettings) -> None:

@@ -301,7 +301,12 @@ def verify_store(store: Store, head: str | None = None) -> Verification:
             "rewritten after it was noted; restore the file from a copy that verifies against it",
             head=noted,
         )
-    return Verification(entries=len(chain.hashes), head=chain.head, datasets=tuple(sorted(chain.names)))
+    return Verification(
+        entries=len(chain.hashes),
+        head=chain.head,
+        datasets=tuple(sorted(chain.names)),
+        hashes=tuple(chain.hashes),
+    )
 
 
 def verify_file(path_or_url: str | os.PathLike[str], head: str | None = None) -> Verification:

@@ -108,7 +108,8 @@ class Ledger(AccountReader):
     0 charges, relation replace_one
     """
 
-    _watcher: Callable[[int, str], None] | None = None
+    _watcher: Callable[[Sequence[str]], None] | None = None
+    _check: Callable[[Sequence[str]], None] | None = None
 
     def __init__(
         self,
@@ -267,20 +268,26 @@ class Ledger(AccountReader):
 
         def written(connection: Connection) -> tuple[Chain, T]:
             transaction = Transaction.writing(connection, self._chain, self._dataset, self._version)
+            if self._check is not None:
+                self._check(transaction.chain.hashes)
             return transaction.chain, work(transaction)
 
         chain, result = self._store.write(written)
         self._chain = chain
         if self._watcher is not None:
-            self._watcher(len(chain.hashes), chain.head)
+            self._watcher(chain.hashes)
         return result
 
-    def watch(self, watcher: Callable[[int, str], None]) -> None:
-        """Have a function called with the number of entries and the head after all that this object writes.
+    def watch(
+        self, watcher: Callable[[Sequence[str]], None], *, check: Callable[[Sequence[str]], None] | None = None
+    ) -> None:
+        """Have a function called with the hashes of all entries, in order, after all that this object writes.
 
         This happens when the entries are durable and before anything is made of them; what it raises is raised.
+        ``check`` is called with the hashes of the entries so far before anything is written, and no other process
+        writes then; where it raises, nothing is written.
         """
-        self._watcher = watcher
+        self._watcher, self._check = watcher, check
 
     def charge(
         self,

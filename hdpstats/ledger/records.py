@@ -195,11 +195,12 @@ class StoredRelease:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """A ledger file that verifies: the number of its entries, the hash of the last one, its datasets."""
+    """A ledger file that verifies: the number of its entries, the hash of the last one, its datasets, all hashes."""
 
     entries: int
     head: str
     datasets: tuple[str, ...]
+    hashes: tuple[str, ...] = field(repr=False)
 
     def __str__(self) -> str:
         noun = "entry verifies" if self.entries == 1 else "entries verify"

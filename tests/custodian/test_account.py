@@ -17,6 +17,7 @@ from hdpstats.custodian.account import (
     HeadInDatabase,
     HeadInFile,
     account_for_serving,
+    check_locked,
     head_stores,
     keep_head,
     open_account,
@@ -157,7 +158,7 @@ def test_where_no_head_can_be_kept_no_row_is_read(path, monkeypatch):
     note(settings)
     site = open_site(settings)
 
-    def full(self, head):
+    def full(self, hashes):
         raise hdp.LedgerError("the disk is full")
 
     def never(*_):
@@ -169,33 +170,78 @@ def test_where_no_head_can_be_kept_no_row_is_read(path, monkeypatch):
         site.answer(histogram())
 
 
-@pytest.mark.parametrize("place", ["file", "database"])
+def kept_at(place, folder):
+    return HeadInFile(folder / "head") if place == "file" else HeadInDatabase(database(folder), "trial")
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_a_head_never_goes_back(tmp_path, place):
-    store = HeadInFile(tmp_path / "head") if place == "file" else HeadInDatabase(database(tmp_path), "trial")
+    store, chain = kept_at(place, tmp_path), [letter * 64 for letter in "abcdef"]
     assert store.read() is None
-    newer, older = Head(7, "b" * 64), Head(6, "a" * 64)
-    assert [store.write(head) for head in (newer, older)] == [newer, newer]
+    newer = Head(6, "f" * 64)
+    assert [store.write(chain[:length]) for length in (6, 5, 6)] == [newer] * 3
     assert store.read() == newer
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_ledger_behind_its_kept_head_is_noticed_at_its_next_charge_too(path, place, monkeypatch):
+@pytest.mark.parametrize("length", [2, 3, 4, 9])
+def test_a_head_is_not_replaced_by_that_of_another_chain(tmp_path, place, length):
+    store, kept = kept_at(place, tmp_path), Head(3, "c" * 64)
+    assert store.write([letter * 64 for letter in "abc"]) == kept
+    other = [letter * 64 for letter in "abdefcccc"][:length]
+    assert store.write(other) == store.read() == kept
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_ledger_behind_its_kept_head_is_never_charged(path, place, monkeypatch):
     settings = changed(path, heads=PLACES[place](path.parent))
     note(settings)
     site = open_site(settings)
     copy(path)
     for number in range(2):
         site.answer(histogram(replicate=number + 2))
+    (kept,) = [store.read() for store in head_stores(settings)]
     restore(path)
+    idle = open_account(settings)
+    entries = idle.verify().entries
 
     def never(*_):
         raise AssertionError
 
     monkeypatch.setattr(hdp.LocalSite, "_compute", never)
-    other = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=open_account(settings))
-    other.ledger.watch(partial(keep_head, other.ledger, head_stores(settings)))
+    watch(idle, settings)
+    other = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=idle)
+    for number in range(kept.entries - entries + 2):
+        with pytest.raises(hdp.LedgerError, match="grant again"):
+            other.answer(histogram(replicate=number + 9))
+    assert idle.verify().entries == entries
+    assert [store.read() for store in head_stores(settings)] == [kept]
     with pytest.raises(hdp.LedgerError, match="grant again"):
-        other.answer(histogram(replicate=9))
+        open_site(settings)
+
+
+def watch(ledger, settings):
+    places = head_stores(settings)
+    ledger.watch(partial(keep_head, ledger, places), check=partial(check_locked, places))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_head_on_another_chain_is_kept_whatever_the_ledger_has_been_charged(path, place):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    note(settings)
+    copy(path)
+    ledger, places = open_account(settings), head_stores(settings)
+    watch(ledger, settings)
+    ledger.grant("ann", epsilon=1)
+    kept = [store.read() for store in places]
+    restore(path)
+    behind = open_account(settings)
+    behind.watch(partial(keep_head, behind, places))
+    for epsilon in range(2, 6):
+        with pytest.raises(hdp.LedgerError, match="grant again"):
+            behind.grant("ann", epsilon=epsilon)
+    assert behind.verify().entries > kept[0].entries
+    assert [store.read() for store in places] == kept
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -205,9 +251,8 @@ def test_heads_that_are_kept_out_of_order_are_right(path, place):
     first = ledger.verify()
     ledger.grant("ann", epsilon=1)
     later = ledger.verify()
-    keep_head(ledger, places, later.entries, later.head)
-    keep_head(ledger, places, first.entries, first.head)
-    keep_head(ledger, places, later.entries, later.head)
+    for found in (later, first, later):
+        keep_head(ledger, places, found.hashes)
     assert [place.read() for place in places] == [Head(later.entries, later.head)]
 
 
