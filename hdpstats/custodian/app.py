@@ -175,7 +175,7 @@ class Service:
         return _json(share.to_dict())
 
     async def quiet(self, request: Request) -> None:
-        """Wait for the slots of the asker's private computations; an answer that left at a slot has waited."""
+        """Wait until new answers to the asker have left; such an answer has waited for itself."""
         if not getattr(request.state, "in_slot", False):
             await self._slots.quiet(request.state.analyst)
 

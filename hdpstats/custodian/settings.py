@@ -284,7 +284,7 @@ class Timing(Section):
     Attributes
     ----------
     grid : float
-        Seconds: answers leave at multiples of it, one at least.
+        Seconds: slots are multiples of it. A new answer takes a step more for its charge, and one for its record.
     factor : float
         By how much the slot of an answer is longer than its computation was predicted to take on a quiet machine, for
         other computations at the same time.

@@ -5,21 +5,24 @@ From an analyst's request to the answer:
 1. what he has received before is handed out at once: he learns nothing new from it;
 2. the seconds of the answer are predicted (`hdpstats.custodian.capacity`), and multiplied by a factor for what else
    the machine does, and rounded up to a grid; where they exceed the limit, the query is refused;
-3. the query is charged; now its slot begins;
+3. the query is charged; at the next step of the grid its slot begins;
 4. the private computation runs in the slot. What it found, or that it failed, stays with its thread until the slot is
-   over (`paced`). Only then is it recorded in the ledger, its place among computations given to the next one, and the
-   answer sent.
+   over (`Departure`). Only then is it recorded in the ledger;
+5. at the next step of the grid the answer is sent, and its place among computations given to the next one.
 
-While a slot of an analyst is under way, no response to him begins (`Slots.quiet`): how fast a site answers his other
-requests would show when the computation ends. What is sent to him without this wait: a refusal of who asks (401) and of
-an address that there is not (404), the refusal of a request that is no HTTP, ``100 Continue``, the handshakes of TLS,
-and the rest of a long response that began before.
+What was computed for another analyst before is charged and sent at the same instants, with nothing in its slot: that
+somebody asked the same shows only where a charge or a record takes longer than a step of the grid.
 
-A private computation with a slot of ``seconds`` is handed out at ``begun + k * seconds``, where ``k`` is the smallest
-whole number such that the computation has ended by then. The slot is a function of public facts
-(`hdpstats.custodian.capacity`), so as long as ``k = 1`` the instant is one too. Where the machine is under load ``k``
-may be 2 or more: an *overrun*, which is logged and counted (`Overruns`). From time an analyst with ``m`` overruns has
-learned which answers overran and by how many slots, and nothing else.
+From before the charge until the answer leaves, no response to the analyst begins (`Slots.quiet`): how fast a site
+answers his other requests would show when the computation ends, and his part of the ledger what is recorded. What is
+sent to him without this wait: a refusal of who asks (401) and of an address that there is not (404), the refusal of a
+request that is no HTTP, ``100 Continue``, the handshakes of TLS, and the rest of a long response that began before.
+
+The slot of a private computation ends at ``begun + k * seconds``, where ``k`` is the smallest whole number such that
+the computation has ended by then. Its length is a function of public facts (`hdpstats.custodian.capacity`), so as long
+as ``k = 1`` the instant is one too. Where the machine is under load ``k`` may be 2 or more: an *overrun*, which is
+logged and counted (`Overruns`). From time an analyst with ``m`` overruns has learned of private rows which answers
+overran and by how many slots, and nothing else.
 
 Private computations in their slots may run together, and rehearsals each of them alone (`Turns`). A rehearsal beside a
 private computation would be slower, and the seconds that it finds are quoted: a response would depend on private rows.
@@ -73,9 +76,9 @@ def slots_until(elapsed: float, *, seconds: float) -> int:
     return max(math.ceil(elapsed / seconds), 1)
 
 
-@contextmanager
-def paced(clock: Clock, seconds: float, *, late: Callable[[int], None]) -> Iterator[None]:
-    """Leave the block at a slot only, however it ends.
+@final
+class Departure:
+    """The instants of one answer, from before its charge: when its slot begins and ends, and when it leaves.
 
     Parameters
     ----------
@@ -83,17 +86,41 @@ def paced(clock: Clock, seconds: float, *, late: Callable[[int], None]) -> Itera
         What says when that is.
     seconds
         The length of a slot.
+    grid
+        The step of the grid. A charge, and a record, that take less show in no instant.
     late
-        Called with the number of slots where it was more than one, at the end of the last of them.
+        Called with the number of slots where a computation took more than one, at the end of the last of them.
     """
-    begun = clock.now()
-    try:
-        yield
-    finally:
-        slots = slots_until(clock.now() - begun, seconds=seconds)
-        clock.wait_until(begun + slots * seconds)
-        if slots > 1:
-            late(slots)
+
+    def __init__(self, clock: Clock, *, seconds: float, grid: float, late: Callable[[int], None]) -> None:
+        self._clock, self._seconds, self._grid, self._late = clock, seconds, grid, late
+        self._begun, self._end = clock.now(), -math.inf
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Run a private computation, which was charged, in its slot: leave the block at its end, however it ends."""
+        begun = self._step_after(self._begun)
+        try:
+            yield
+        finally:
+            slots = self._end_slot(begun)
+            if slots > 1:
+                self._late(slots)
+
+    def leave(self) -> None:
+        """Return when the answer leaves. What had been computed before has a slot with nothing in it."""
+        if self._end < self._begun:
+            self._end_slot(self._begun + self._grid)
+        self._clock.wait_until(self._step_after(self._end))
+
+    def _end_slot(self, begun: float) -> int:
+        slots = slots_until(self._clock.now() - begun, seconds=self._seconds)
+        self._end = begun + slots * self._seconds
+        self._clock.wait_until(self._end)
+        return slots
+
+    def _step_after(self, instant: float) -> float:
+        return instant + on_grid(self._clock.now() - instant, grid=self._grid)
 
 
 @final
@@ -118,7 +145,7 @@ class Rates:
 
 @final
 class Slot:
-    """The slot of a private computation: whose it is, whether another analyst's was under way, and when it ends."""
+    """A new answer under way: whose it is, whether another analyst's was at the same time, and when it leaves."""
 
     def __init__(self, analyst: str) -> None:
         self.analyst = analyst
@@ -239,7 +266,7 @@ class Slots:
         self._predictions, self._turns = Predictions(), Turns()
 
     def seconds(self, query: Query, *, analyst: str) -> float:
-        """Return how long after its charge a query is answered, a function of public facts.
+        """Return the length of the slot of a query, a function of public facts: its answer takes two steps more.
 
         Raises
         ------
@@ -269,31 +296,23 @@ class Slots:
             return release, False
         if self._overruns.of(analyst) >= self._timing.overruns:
             raise RequestRefused("stopped")
-        seconds, begun = self.seconds(query, analyst=analyst), self._clock.now()
-        release = self._site.answer(query, analyst=analyst, pace=lambda: self._in_slot(query, analyst, seconds))
-        self._clock.wait_until(begun + seconds)  # also where it had been computed for somebody else
-        return release, True
-
-    @contextmanager
-    def _in_slot(self, query: Query, analyst: str, seconds: float) -> Iterator[None]:
-        """Run the private computation in its slot, which begins when no rehearsal is under way.
-
-        An overrun is counted only if no other analyst's slot was under way at the time: his computation may have been
-        why, and nobody is stopped because of somebody else.
-        """
+        seconds = self.seconds(query, analyst=analyst)
         with self._turns.slot(analyst) as slot:
 
             def late(slots: int) -> None:
+                """Count an overrun, unless another analyst's slot was under way: his computation may have been why."""
                 counted = not slot.shared
                 if counted:
                     self._overruns.add(analyst)
                 journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=counted)
 
-            with paced(self._clock, seconds, late=late):
-                yield
+            departure = Departure(self._clock, seconds=seconds, grid=self._timing.grid, late=late)
+            release = self._site.answer(query, analyst=analyst, pace=departure.computing)
+            departure.leave()
+        return release, True
 
     async def quiet(self, analyst: str) -> None:
-        """Return when the private computations of an analyst that run now have come to their slots."""
+        """Return when the new answers to an analyst that are under way have left."""
         for ended in self._turns.under_way(analyst):
             await asyncio.wrap_future(ended)
 

@@ -35,8 +35,9 @@ None of what follows weakens the guarantee of people in the data. An analyst lea
   affords below what his cap leaves him, and thereby how much others have spent by then.
 - *Whether somebody asked the same.* Once the total affords no charge, a request that his cap affords is
   answered if and only if it was charged for somebody before, as that costs the total nothing more. So he learns exactly
-  which requests others have made, of those that he tries. Before that, it may show in the time of an answer, unless a
-  service hands answers out at fixed times.
+  which requests others have made, of those that he tries. Before that, it shows in the time of an answer, and a service
+  that hands answers out at fixed times hides it only as long as no charge and no record takes longer than is set
+  aside for it (`hdpstats.custodian.slots`).
 - *What others had spent before an early Gaussian release.* A first cap that is granted to him after he received
   Gaussian releases has the part of the whole account. Where the custodian did not declare it, that part is what the
   first Gaussian release was asked to keep and half of what was then left of the total. His spent and remaining amounts

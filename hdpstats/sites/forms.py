@@ -89,8 +89,8 @@ class Quote(Record):
     ahead : Spend
         What later rounds of the same fit will be charged, which must be affordable too.
     seconds : float or None
-        How long after its charge a remote site hands the answer out; None from a site in this process, which answers
-        when it has computed.
+        The length of the slot in which a remote site computes the answer; None from a site in this process, which
+        answers when it has computed.
     """
 
     columns: tuple[str, ...]

@@ -37,6 +37,12 @@ from tests.waiting import until
 SLOT = 0.3
 """Three times 0.095 seconds, which the computation is predicted to take, on a grid of 0.05 seconds."""
 
+STEP = 0.05
+"""A step of that grid: one is for the charge, and one for the record."""
+
+ANSWER = STEP + SLOT + STEP
+"""What a new answer takes."""
+
 
 class Instants:
     """A clock that stands still unless somebody waits or works."""
@@ -99,7 +105,7 @@ def works(monkeypatch, time):
 
 @pytest.fixture
 def ask(institution, settings, held, time, works, lines):
-    """Ask an application in this process; return the response and the seconds from its charge to its end."""
+    """Ask an application in this process; return the response and the seconds that it took."""
 
     def asked(query, path="/v1/answer", analyst="ann"):
         async def post():
@@ -122,15 +128,15 @@ def test_fast_and_slow_computations_leave_at_the_same_instant(ask, works, second
     works["private"] = seconds
     response, taken = ask(histogram())
     assert response.status_code == 200
-    assert taken == pytest.approx(SLOT, abs=1e-9)
+    assert taken == pytest.approx(ANSWER, abs=1e-9)
 
 
-@pytest.mark.parametrize(("seconds", "slots"), [(0.31, 2), (0.59, 2), (0.61, 3), (5.99, 20)])
+@pytest.mark.parametrize(("seconds", "slots"), [(0.36, 2), (0.64, 2), (0.66, 3), (6.04, 20)])
 def test_an_overrun_leaves_at_a_later_slot_and_is_logged(ask, works, settings, lines, seconds, slots):
     works["private"] = seconds
     response, taken = ask(histogram())
     assert response.status_code == 200
-    assert taken == pytest.approx(slots * SLOT, abs=1e-9)
+    assert taken == pytest.approx(STEP + slots * SLOT + STEP, abs=1e-9)
     (line,) = [line for line in lines if "overrun" in line]
     assert line == {
         "analyst": "ann",
@@ -153,7 +159,7 @@ def slots(held, settings, time, works, lines):
 
 
 def test_an_overrun_beside_another_analysts_slot_stops_nobody(slots, works, settings, lines):
-    works["private"] = 0.31
+    works["private"] = 0.36
     for number in range(1, 5):
         with slots._turns.slot("bob"):
             slots.answer(histogram(replicate=number), analyst="ann")
@@ -300,7 +306,7 @@ def test_a_failure_leaves_at_its_slot_too(ask, works, error):
     works["error"] = error
     response, taken = ask(histogram())
     assert (response.status_code, response.json()) == (422, {"error": "site"})
-    assert taken == pytest.approx(SLOT, abs=1e-9)
+    assert taken == pytest.approx(STEP + SLOT, abs=1e-9)
 
 
 def undated(response):
@@ -334,11 +340,69 @@ def test_only_a_new_answer_is_handed_out_however_many_bytes_are_under_way(ask, m
     assert undated(ask(histogram())[0]) == first.json()
 
 
-def test_what_somebody_else_received_leaves_at_a_slot(ask, works, held):
-    first, _ = ask(histogram())
-    other, taken = ask(histogram(), analyst="bob")
-    assert other.json()["release"] == first.json()["release"]
-    assert taken == pytest.approx(SLOT, abs=1e-9)
+@pytest.fixture
+def instants(monkeypatch, time, held, settings, works, lines):
+    """Return at which instants an answer is charged, waits and leaves, and what of its analyst is under way then."""
+    charge, persist, noted = hdp.Ledger.charge, hdp.Ledger.persist, []
+
+    def note():
+        noted.append((time.instant - begun, len(slots._turns.under_way("ann"))))
+
+    def sleep(seconds):
+        note()
+        time.pass_by(seconds)
+
+    def taking(seconds, task):
+        def done(*arguments, **options):
+            note()
+            time.pass_by(seconds)
+            found = task(*arguments, **options)
+            note()
+            return found
+
+        return done
+
+    slots = Slots(
+        held, settings.timing, overruns=Overruns(settings.overruns), clock=Clock(now=time.clock.now, sleep=sleep)
+    )
+    for analyst in ("ann", "bob"):
+        slots.seconds(histogram(), analyst=analyst)
+    monkeypatch.setattr(hdp.Ledger, "charge", taking(0.02, charge))
+    monkeypatch.setattr(hdp.Ledger, "persist", taking(0.03, persist))
+    begun = 0.0
+
+    def found(query, before=()):
+        nonlocal begun
+        releases = [slots.answer(query, analyst=analyst)[0] for analyst in before]
+        begun = time.instant
+        noted.clear()
+        releases.append(slots.answer(query, analyst="ann")[0])
+        assert len({each.to_json() for each in releases}) == 1
+        assert slots._turns.under_way("ann") == []
+        return time.instant - begun, list(noted)
+
+    return found
+
+
+@pytest.mark.parametrize("before", [(), ("bob",)])
+def test_what_somebody_else_received_leaves_as_if_nobody_had_asked(instants, before):
+    """At the same instant, however long charges and records take, and with no other response to the analyst before."""
+    taken, noted = instants(histogram(), before)
+    assert taken == pytest.approx(ANSWER, abs=1e-9)
+    assert noted[0][0] == 0.0
+    assert {under_way for _, under_way in noted} == {1}
+
+
+def test_what_is_computed_for_somebody_else_meanwhile_leaves_at_the_slot_of_who_asks(instants, monkeypatch, time):
+    """The wait for that computation is in the slot, and none of it is after."""
+    charge = hdp.Ledger.charge
+
+    def late(*arguments, **options):
+        time.pass_by(0.2)
+        return charge(*arguments, **options)
+
+    monkeypatch.setattr(hdp.Ledger, "charge", late)
+    assert instants(histogram(), ("bob",))[0] == pytest.approx(ANSWER, abs=1e-9)
 
 
 def test_refusals_from_public_facts_are_immediate(ask):
@@ -358,7 +422,7 @@ def test_a_release_is_recorded_at_its_slot_and_not_when_it_is_computed(ask, held
     monkeypatch.setattr(hdp.Ledger, "persist", noted)
     begun = time.instant
     ask(histogram())
-    assert recorded == [pytest.approx(begun + SLOT, abs=1e-9)]
+    assert recorded == [pytest.approx(begun + STEP + SLOT, abs=1e-9)]
 
 
 def test_too_long_is_refused_before_it_is_charged(institution, settings, held, time, works, lines):
@@ -429,7 +493,7 @@ def test_a_quote_says_the_seconds(ask):
 
 
 def test_overruns_stop_an_analyst_until_the_custodian_acts(institution, ask, works, settings, held, time, capsys):
-    works["private"] = 0.31
+    works["private"] = 0.36
     for number in range(3):
         assert ask(histogram(replicate=1 + number))[0].status_code == 200
     spent = held.ledger.spent
