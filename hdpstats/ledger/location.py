@@ -1,6 +1,8 @@
 """Where a ledger is kept: a path, a URL or memory, checked before anything is opened."""
 
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 
 from sqlalchemy import URL, make_url
@@ -9,6 +11,8 @@ from sqlalchemy.exc import ArgumentError as UrlError
 from hdpstats._base.errors import ArgumentError, LedgerError
 
 MEMORY = URL.create("sqlite")
+MOUNTS = Path("/proc/self/mountinfo")
+"""The mounts that this process sees (Linux)."""
 
 
 def locate(path_or_url: str | os.PathLike[str] | None) -> URL:
@@ -89,3 +93,25 @@ def check_place(url: URL, *, create: bool) -> None:
         raise LedgerError(f"the ledger {path} is not an ordinary file; name another")
     elif create and not (path.stat().st_mode & 0o222 and os.access(path, os.W_OK)):
         raise LedgerError(f"the ledger {path} is read-only and cannot be charged; give yourself write permission")
+
+
+def check_one_name(path: Path) -> None:
+    """Refuse a file that has, or is, a second name: SQLite's log goes by the name, and two would not see each other."""
+    with suppress(FileNotFoundError):
+        if path.stat().st_nlink > 1:
+            raise LedgerError(
+                f"the ledger {path} has another name (a hard link), under which it could be charged a second time; "
+                "remove the other name, or use a symbolic link"
+            )
+    with suppress(OSError):
+        if os.fsencode(path.resolve()) in mount_points(MOUNTS.read_bytes()):
+            raise LedgerError(
+                f"the ledger {path} is mounted as a single file, and could be charged a second time under the name "
+                "that it has elsewhere; mount its directory instead"
+            )
+
+
+def mount_points(mounts: bytes) -> set[bytes]:
+    """Return where something is mounted, as ``/proc/self/mountinfo`` says it; it writes blanks as octal numbers."""
+    places = (line.split(b" ")[4] for line in mounts.splitlines())
+    return {re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), place) for place in places}

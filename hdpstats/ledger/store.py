@@ -52,7 +52,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.schema import CreateTable
 
 from hdpstats._base.errors import LedgerError
-from hdpstats.ledger.location import check_place, file_of, in_memory, locate, shown
+from hdpstats.ledger.location import check_one_name, check_place, file_of, in_memory, locate, shown
 from hdpstats.ledger.records import AccountTerms, Entry, Lease
 
 T = TypeVar("T")
@@ -254,7 +254,8 @@ class Store:
                 "a ledger in memory belongs to the process that opened it, since a copy would spend the same "
                 "budget again; give the ledger a file"
             )
-        self._check_one_name()
+        if self._file is not None:
+            check_one_name(self._file)
         options: dict[str, Any] = {"writes": writes}
         if self._engine.dialect.name != "sqlite":  # a reader sees one state, a writer what is true under its locks
             options["isolation_level"] = "READ COMMITTED" if writes else "REPEATABLE READ"
@@ -269,15 +270,6 @@ class Store:
             raise
         except (SQLAlchemyError, ImportError) as error:
             raise self._explained(error) from None
-
-    def _check_one_name(self) -> None:
-        """Refuse a file with hard links: SQLite's log goes by a file's name, and two names would not see each other."""
-        with suppress(FileNotFoundError):
-            if self._file is not None and self._file.stat().st_nlink > 1:
-                raise LedgerError(
-                    f"the ledger {self._file} has another name (a hard link), under which it could be charged a second "
-                    "time; remove the other name, or use a symbolic link"
-                )
 
     def _explained(self, error: Exception) -> LedgerError:
         """Say what to do; never what was being written, which may be a release that was not recorded yet."""

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -17,9 +18,10 @@ from sqlalchemy import event
 from sqlalchemy.exc import IntegrityError
 
 from hdpstats._base.errors import InsufficientBudget, LedgerError
-from hdpstats.ledger import Charge, Lease, Ledger, leases
+from hdpstats.ledger import Charge, Lease, Ledger, leases, location
 from hdpstats.ledger.bookkeeping import Transaction
 from hdpstats.ledger.leases import Holder, given_up, has_ended
+from hdpstats.ledger.location import mount_points
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.gaussian import delta_of_square
 from tests.processes import (
@@ -177,6 +179,51 @@ def test_a_file_with_two_names_is_refused(path, request_for):
     other.unlink()
     other.symlink_to(path)
     assert Ledger(other, dataset="trial", epsilon=1).shares_account_with(ledger)
+
+
+MOUNTS = b"""\
+22 1 8:1 / / rw,relatime - ext4 /dev/root rw
+23 22 8:1 /srv/l.db /app/l.db rw shared:1 - ext4 /dev/root rw
+24 22 0:31 /x /srv/a\\040b\\134c.db ro - tmpfs tmpfs rw
+"""
+
+
+def test_mount_points_are_read_with_their_blanks():
+    assert mount_points(MOUNTS) == {b"/", b"/app/l.db", b"/srv/a b\\c.db"}
+    assert mount_points(b"") == set()
+
+
+def test_a_file_that_is_mounted_alone_is_refused(path, request_for, tmp_path, monkeypatch):
+    """SQLite's log goes by the name: beside the mount it is another one. The directory may be mounted."""
+    ledger, mounts = Ledger(path, dataset="trial", epsilon=1), tmp_path / "mounts"
+    monkeypatch.setattr(location, "MOUNTS", mounts)
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    mounts.write_bytes(MOUNTS + b"25 22 8:1 /srv %s rw - ext4 /dev/root rw\n" % os.fsencode(path.parent.resolve()))
+    assert Ledger(link, dataset="trial", epsilon=1).shares_account_with(ledger)
+    mounts.write_bytes(MOUNTS + b"25 22 8:1 /srv/l.db %s rw - ext4 /dev/root rw\n" % os.fsencode(path.resolve()))
+    for use in (lambda: Ledger(link, dataset="trial", epsilon=1), lambda: ledger.charge(request_for(1), Spend(1))):
+        with pytest.raises(LedgerError, match="mount its directory"):
+            use()
+    mounts.unlink()
+    assert ledger.charge(request_for(1), Spend(1)).attempt == 1
+
+
+def test_a_mounted_file_is_refused_where_it_is_mounted(path, tmp_path):
+    apart = ["unshare", "-Urm"]  # with a name space of its own for mounts
+    if shutil.which(apart[0]) is None or subprocess.run([*apart, "true"], capture_output=True).returncode:
+        pytest.skip("this user may not mount anything, not even in a name space of his own")
+    Ledger(path, dataset="trial", epsilon=1)
+    place = tmp_path / "mounted here.db"
+    place.touch()
+    use = "import sys; from hdpstats.ledger import Ledger; Ledger(sys.argv[1], dataset='trial', epsilon=1)"
+    shell = 'mount --bind "$1" "$2" && exec "$3" -c "$4" "$2"'
+    command = [*apart, "sh", "-c", shell, "sh", str(path), str(place), sys.executable, use]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    assert ended.returncode == 1
+    assert "mounted here.db is mounted as a single file" in ended.stderr
 
 
 def test_an_interrupted_transaction_does_not_hold_the_file(path, request_for):
