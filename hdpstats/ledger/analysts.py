@@ -38,6 +38,13 @@ None of what follows weakens the guarantee of people in the data. An analyst lea
   which requests others have made, of those that he tries. Before that, it shows in the time of an answer, and a service
   that hands answers out at fixed times hides it only as long as no charge and no record takes longer than is set
   aside for it (`hdpstats.custodian.slots`).
+- *The same, from a limit of bytes.* What was charged for somebody else before is counted with a short entry, not with
+  the text of the request; and a release with him for whose charge it was computed. So the request from which on he is
+  refused may depend on whether somebody had asked one of his before. A limit of charges, and a cap, count either alike.
+- *The same, from a computation that was lost.* Where a process ended before it recorded a release, the request is
+  charged again, and he who receives the release is charged for all of these charges. An analyst who asked once, and is
+  told that his release was charged twice, learns that somebody asked before him; he is charged, numbered and counted
+  accordingly.
 - *What others had spent before an early Gaussian release.* A first cap that is granted to him after he received
   Gaussian releases has the part of the whole account. Where the custodian did not declare it, that part is what the
   first Gaussian release was asked to keep and half of what was then left of the total. His spent and remaining amounts
@@ -51,7 +58,7 @@ What the custodian publishes of the ledger (its history, its head) shows everybo
 hashes show when others asked. So an analyst is shown numbers and heads of a chain of his own: his charges in an account
 are numbered 1, 2, ..., and with each release that has been charged to him goes the hash of that number, of the
 release, and of the hash before. It begins with the account's id and his name, and is a function of what he asked and
-received alone.
+received alone, and of how often that was charged (see above).
 Whoever keeps such a head can have it looked up (`hdpstats.ledger.Ledger.verify`), as it follows from the entries of the
 file.
 """

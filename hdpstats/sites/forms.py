@@ -128,7 +128,8 @@ class AnalystAccount(Record):
         of all analysts together may leave less.
     history : DataFrame
         One row per release that he was charged for, as `hdpstats.ledger.Ledger.history` has it; numbers and dates are
-        of his own charges. Nothing in it depends on what others asked.
+        of his own charges. Nothing in it depends on what others asked, but for releases that were charged more than
+        once (`hdpstats.ledger.analysts`).
 
     Notes
     -----

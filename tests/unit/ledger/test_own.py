@@ -1,4 +1,4 @@
-"""What one analyst is shown of a ledger depends on his own requests alone, and what he may cause is limited."""
+"""What one analyst is shown of a ledger: what depends on his own requests alone, and what does not; and his limits."""
 
 from fractions import Fraction
 
@@ -6,7 +6,8 @@ import pytest
 
 from hdpstats._base.errors import BudgetError, InsufficientBudget, LedgerError, QuotaExceeded
 from hdpstats.ledger import Ledger, verify_file
-from hdpstats.privacy.budget import Budget, Spend
+from hdpstats.ledger.leases import Holder, Lease
+from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.sites.forms import AnalystAccount
 
 HALF = Spend(Fraction(1, 2))
@@ -55,6 +56,40 @@ def test_what_an_analyst_sees_is_the_same_whatever_others_ask(path, tmp_path, re
     assert views[0] == views[1]
     assert [place[0] for place in views[0][0]] == [1, 2, 3]
     assert not set(heads[0]) & set(heads[1])  # accounts have identities of their own
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_limit_of_bytes_may_show_that_somebody_asked_the_same(path, request_for, others):
+    """A release is counted with him for whose charge it was computed. Charges and caps are counted alike."""
+    ledger, text = Ledger(path, dataset="trial", epsilon=10), "[" + "1" * 6000 + "]"
+    ledger.grant("ana", epsilon=5, most_bytes=5000)
+    ledger.grant("ben", epsilon=5)
+    if others:
+        asked(ledger, request_for(1), "ben", text)
+    found = asked(ledger, request_for(1), "ana", text)
+    assert (found.place.number, found.place.attempt, ledger.spent_by("ana")) == (1, 1, HALF)
+    if others:
+        assert asked(ledger, request_for(2), "ana", "[2]").place.number == 2
+    else:
+        with pytest.raises(QuotaExceeded, match=r"of 5000 bytes"):
+            ledger.charge(request_for(2), HALF, analyst="ana")
+
+
+@pytest.mark.parametrize("others", [False, True])
+def test_a_computation_that_was_lost_shows_that_somebody_asked_the_same(ledger, request_for, others):
+    """Who receives a release is charged for all its charges, and told how many there were."""
+    if others:
+        ledger.charge(request_for(1), HALF, analyst="ben", holder=Holder())
+        ended = ledger.charge(request_for(1), HALF, analyst="ana", holder=Holder())
+        assert isinstance(ended, Lease)
+        assert ledger.spent_by("ana") == NOTHING
+        charge = ledger.charge(request_for(1), HALF, analyst="ana", holder=Holder(), over=ended)
+    else:
+        charge = ledger.charge(request_for(1), HALF, analyst="ana", holder=Holder())
+    place = ledger.persist(charge, "[1]", "ana").place
+    charges = 1 + others
+    assert (place.number, place.attempt, ledger.spent_by("ana")) == (charges, charges, HALF.times(charges))
+    assert len(ledger.history("ana")) == charges
 
 
 def test_a_share_has_its_own_number_and_head_and_both_verify(ledger, path, request_for):
