@@ -51,18 +51,9 @@ def pytest_configure(config):
     sys.modules.setdefault("rfc3987_syntax", None)  # jsonschema would compile its grammars, and tests check no address
     system = config.getoption("--system-entropy")
     hypothesis.settings.load_profile("new examples" if system else "the same examples")
-    if system:
-        return
-    source = seeded.Source(config.getoption("--entropy-seed"))
-    installation = source.installed(exact)
-    installation.__enter__()
-    seeded.INSTALLED.append(source)
-
-    def remove():
-        seeded.INSTALLED.remove(source)
-        installation.__exit__(None, None, None)
-
-    config.add_cleanup(remove)
+    if not system:
+        seeded.begin(config.getoption("--entropy-seed"))
+        config.add_cleanup(seeded.end)
 
 
 def pytest_report_header(config):

@@ -7,7 +7,8 @@ A source has one stream of bytes for each test, for each fixture that several te
 collected: SHAKE-256 of the seed, of that name and of a counter. Whoever knows the seed knows the bytes; nobody else
 can tell them from random ones. A thread has a stream of its own, derived from the stream of the thread that started it
 and from how many were started before it, so threads share no bytes, and none depends on what another one draws or
-on when it runs. A child process made by a fork reads the operating system's entropy, as all other processes do.
+on when it runs. A child process made by a fork reads the operating system's entropy, as all other processes do, unless
+it is told to `begin`: a notebook is, and an R whose tests say what releases look like.
 """
 
 import contextlib
@@ -16,6 +17,8 @@ import hashlib
 import os
 import threading
 import weakref
+
+from hdpstats.noise import exact
 
 BLOCK = 4096
 
@@ -121,6 +124,26 @@ class Source:
 
 INSTALLED = []
 """The source that is in force; none with the operating system's entropy."""
+
+_UNDOING = contextlib.ExitStack()
+
+
+def begin(seed):
+    """Let this process draw the noise of a seed until its `end`."""
+    source = Source(seed)
+    _UNDOING.enter_context(source.installed(exact))
+    INSTALLED.append(source)
+    _UNDOING.callback(INSTALLED.remove, source)
+
+
+def end():
+    """Let this process read the operating system's entropy again."""
+    _UNDOING.close()
+
+
+def beginning():
+    """Return Python code for another process, which draws from the seed in force here, if there is one."""
+    return f"from tests import seeded; seeded.begin({INSTALLED[-1].seed!r})" if INSTALLED else "pass"
 
 
 def named(name):

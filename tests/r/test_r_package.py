@@ -15,7 +15,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from r_bridge import from_r
 from r_bridge.package import SOURCE
-from tests import forked
+from tests import forked, seeded
 from tests.r.hosts import Session
 
 DOCUMENTED = re.compile(r"^export\((.*)\)$", re.MULTILINE)
@@ -53,10 +53,34 @@ def test_check_finds_nothing(archive: Path, tmp_path: Path) -> None:
     assert built - {"index"} == {page.stem for page in (SOURCE / "vignettes").glob("*.Rmd")}  # which help pages cite
 
 
+SEEDED = """
+local({
+  stopifnot(hdpstats::dp_available())
+  reticulate::py_run_string(%s)
+  on.exit(reticulate::py_run_string("from tests import seeded; seeded.end()"))
+  source(%s, local = globalenv())
+})
+"""
+
+
+def with_seeded_noise(plain_r: Session, script: str, folder: Path) -> "subprocess.CompletedProcess[bytes]":
+    """Run an R script of a folder where noise is seeded."""
+    return plain_r.run(SEEDED % (json.dumps(seeded.beginning()), json.dumps(script)), folder=folder)
+
+
+@pytest.mark.skipif(not seeded.INSTALLED, reason="noise is the operating system's")
+def test_noise_in_plain_r_is_the_same_each_time(plain_r: Session, tmp_path: Path) -> None:
+    code = "exact <- reticulate::import('hdpstats.noise.exact')\ncat(exact$bits(30L), exact$bits(30L))"
+    (tmp_path / "draw.R").write_text(code, encoding="utf-8")
+    first, second = (with_seeded_noise(plain_r, "draw.R", tmp_path) for _ in range(2))
+    assert first.stdout == second.stdout != b"", first.stderr.decode()
+    assert plain_r.run(code, folder=tmp_path).stdout not in (first.stdout, b"")
+
+
 def test_tests_pass_in_plain_r(plain_r: Session, tmp_path: Path) -> None:
     """As ``R CMD check`` runs them: by the script beside them."""
     folder = shutil.copytree(SOURCE / "tests", tmp_path / "tests")
-    done = plain_r.run((folder / "testthat.R").read_text(encoding="utf-8"), folder=folder)
+    done = with_seeded_noise(plain_r, "testthat.R", folder)
     printed = done.stdout.decode()
     assert re.search(r"FAIL 0 \| WARN 0 \| SKIP 0 \| PASS [1-9]\d\d", printed), printed + done.stderr.decode()
 
@@ -267,6 +291,7 @@ OF_THE_HOST = ("declare", "errors", "ledger", "public", "tables")
 
 def test_the_same_tests_pass_in_the_r_inside_python(tmp_path: Path) -> None:
     code = (
+        f"{seeded.beginning()}\n"
         "import r_bridge\n"
         "r_bridge.attach_functions()\n"
         "r_bridge.call('''function(folder) {\n"

@@ -12,16 +12,17 @@ import nbformat
 import pytest
 
 from r_bridge.kernel import install as install_kernel
-from tests import forked
+from tests import forked, seeded
 from tests.r.conftest import library, once  # noqa: F401 — fixtures: one library for these tests and those of R
 from tests.waiting import GENEROUS
 
 ROOT = Path(__file__).parents[2]
 VIGNETTES = sorted([*ROOT.joinpath("vignettes").glob("*.py"), *ROOT.joinpath("vignettes").glob("*.R")])
 STRICT = {
-    "python": "import warnings\nfrom tests import forked\nforked.everywhere()\nwarnings.simplefilter('error')",
+    "python": "import warnings\nfrom tests import forked\nforked.everywhere()\nwarnings.simplefilter('error')\n",
     "R": "options(warn = 2)",
 }
+"""By language, what runs before a vignette; one in Python draws seeded noise besides."""
 UNHURRIED = {"five-hospitals": {"deadline=20": "deadline=600", "began < 20": "began < 600"}}
 """Deadlines of vignettes that a machine under load would miss, and what stands for them here."""
 TROUBLE = re.compile(r"Traceback \(most recent call last\)|Warning( in .*| message)?:|Exception ignored")
@@ -312,7 +313,11 @@ SHOWN = {
         ),
     ),
 }
-"""By vignette: the number of figures, and texts that it must print whatever the noise."""
+"""By vignette: the number of figures, and texts that it must print.
+
+Noise is seeded in Python, except at sites in processes of their own. With noise of the operating system, as in R and
+at these sites, texts must say nothing that depends on it.
+"""
 
 TABLES = {"from-coxph": "log1p(nodes)", "logistic-in-irkernel": "log1p(nodes)", "r-and-python": "unfavourable"}
 """By vignette: the coefficient that must have a row of numbers in an HTML table."""
@@ -350,7 +355,8 @@ def execute(script: str, folder: Path, suffix: str = ".py") -> nbformat.Notebook
     """Run a percent script as a notebook in a folder, warnings being errors; raise at the first trouble."""
     notebook = jupytext.reads(script, fmt=f"{suffix[1:]}:percent")
     kernel = notebook.metadata.get("kernelspec", {"name": "python3", "language": "python"})
-    notebook.cells.insert(0, nbformat.v4.new_code_cell(STRICT[kernel["language"]]))
+    first = STRICT[kernel["language"]] + (seeded.beginning() if kernel["language"] == "python" else "")
+    notebook.cells.insert(0, nbformat.v4.new_code_cell(first))
     folder.mkdir()
     client = nbclient.NotebookClient(
         notebook,
@@ -412,6 +418,14 @@ def test_paper_003_runs_on_patients_where_adult_is_absent(tmp_path: Path) -> Non
     notebook = execute(script.replace("adult63.csv.gz", "absent.csv.gz"), tmp_path / "run")
     printed = "".join([*_streams(notebook), *_shown(notebook, "text/plain")])
     assert [text for text in ("data: Rotterdam and GBSG", *SHOWN["paper-003"][1]) if text not in printed] == []
+
+
+@pytest.mark.vignette
+@pytest.mark.skipif(not seeded.INSTALLED, reason="noise is the operating system's")
+def test_a_vignette_in_python_draws_the_same_noise_each_time(tmp_path: Path) -> None:
+    script = "# %%\nfrom hdpstats.noise import exact\n\nprint(exact.bits(256))"
+    first, second = (_streams(execute(script, tmp_path / name)) for name in ("one", "two"))
+    assert first == second != []
 
 
 @pytest.mark.vignette
