@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import beta, norm
+from scipy.stats import beta, binom, norm
 
 from hdpstats.noise import RoundedNormal, discrete, normal
 from tests import chance
@@ -139,13 +139,35 @@ def test_coordinates_are_independent() -> None:
     assert not independent([(x, y if x % 2 else -abs(y)) for x, y in draws])
 
 
+def most_alarms(alarms: np.ndarray | int, trials: int) -> np.ndarray:
+    return np.asarray(norm.ppf(beta.ppf(1 - ALPHA / 2, alarms + 1, trials - np.asarray(alarms))))
+
+
+def least_detections(detections: np.ndarray | int, trials: int) -> np.ndarray:
+    return np.asarray(norm.ppf(beta.ppf(ALPHA / 2, detections, trials - np.asarray(detections) + 1)))
+
+
 def certified_mu(first: np.ndarray, second: np.ndarray, threshold: float) -> float:
     """Lower bound of mu at confidence 1 - ALPHA from the errors of the test "above the threshold"."""
-    trials = len(first)
     alarms, detections = int((first > threshold).sum()), int((second > threshold).sum())
-    most_alarms = beta.ppf(1 - ALPHA / 2, alarms + 1, trials - alarms)
-    least_detections = beta.ppf(ALPHA / 2, detections, trials - detections + 1)
-    return float(norm.ppf(least_detections) - norm.ppf(most_alarms))
+    return float(least_detections(detections, len(second)) - most_alarms(alarms, len(first)))
+
+
+def certifies_at_most(mu: float, alarm: float, detection: float, trials: int) -> float:
+    """Return the probability that `certified_mu` is at most ``mu``, of the probabilities of both events: exact."""
+    counts = np.arange(1, trials)  # the other ones have a probability below 1e-300
+    most = np.searchsorted(least_detections(counts, trials), mu + most_alarms(counts, trials), side="right")
+    return float(binom.pmf(counts, trials, alarm) @ binom.cdf(most, trials, detection))
+
+
+def shares_above(threshold: float, dimension: int, sd: float, grid: float, *, factor: float = 1.0) -> list[float]:
+    """Return the probabilities that ``factor`` times noise along the diagonal, moved by 0 and by 2, is above."""
+    points, heights = zip(*distribution_of(sd / grid).of.items(), strict=True)
+    along = np.array([1.0])
+    for _ in range(dimension):
+        along = np.convolve(along, heights)
+    places = np.arange(dimension * points[0], dimension * points[-1] + 1) * factor * grid / math.sqrt(dimension)
+    return [float(along[places + moved > threshold].sum()) for moved in (0.0, 2.0)]
 
 
 @pytest.mark.parametrize("dimension", [1, 4])
@@ -158,5 +180,8 @@ def test_releases_of_neighbours_are_no_farther_apart_than_mu(dimension: int) -> 
     first = np.array([noise.draw() for _ in range(trials)]) @ axis * float(grid)
     second = (np.array([noise.draw() for _ in range(trials)]) + step) @ axis * float(grid)
     mu = 2.0 / float(sd)
-    assert 0.8 * mu < certified_mu(first, second, 1.0) <= mu
+    right, narrow = (shares_above(1.0, dimension, 2.0, 0.25, factor=factor) for factor in (1.0, 1 / 1.5))
+    assert certifies_at_most(0.75 * mu, *right, trials) + 1 - certifies_at_most(mu, *right, trials) <= ALPHA
+    assert 0.75 * mu < certified_mu(first, second, 1.0) <= mu
+    assert certifies_at_most(mu, *narrow, trials) <= ALPHA
     assert certified_mu(first / 1.5, (second - 2) / 1.5 + 2, 1.0) > mu
