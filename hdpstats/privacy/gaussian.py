@@ -31,6 +31,7 @@ from functools import cache, lru_cache
 from mpmath import MPContext, mpf
 
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.precision import numbers_of
 
 LARGEST_RANK = 500
 _LEAST = Fraction(1, 1 << 2000)
@@ -44,9 +45,7 @@ REMEMBERED = 4096
 @cache
 def _context(rank: int) -> MPContext:
     """Return numbers of at least 320 binary digits. Its precision is never changed, so that threads may share it."""
-    context = MPContext()
-    context.prec = 320 + 8 * rank
-    return context
+    return numbers_of(320 + 8 * rank)
 
 
 def _number(context: MPContext, value: Fraction) -> mpf:

@@ -97,9 +97,10 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar, final
 
-from mpmath import MPContext, mpf
+from mpmath import mpf
 
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.precision import numbers_of
 
 
 class Relation(StrEnum):
@@ -300,8 +301,7 @@ BITS = 48
 _FAR = Fraction(2**40)
 """Beyond it the factors are 2 and 1 for every purpose."""
 
-_CONTEXT = MPContext()
-_CONTEXT.prec = 200
+_CONTEXT = numbers_of(200)
 
 
 def sensitivity_at(radius: Fraction, *, norm: Fraction, relation: Relation) -> Fraction:

@@ -26,9 +26,7 @@ generalised self-concordant function (Sun and Tran-Dinh 2019, theorem 2); should
 and it is lengthened while the objective, convex, still decreases along it. So the objective decreases with every step
 but those, few, that halve the least gradient so far: the iteration cannot go round where a gradient has kinks.
 
-Precision belongs to a context, and every refinement has a context of its own: mpmath's global one is shared by all
-threads. Constants (pi, log 2) are kept by mpmath for all contexts in two variables that are not written at once; they
-are computed here, when the module is loaded, to more digits than are ever asked for.
+Every refinement has a context of its own (`hdpstats._base.precision`).
 """
 
 import math
@@ -40,9 +38,9 @@ from typing import final
 
 import numpy as np
 from mpmath import MPContext, mpf
-from mpmath.libmp import ln2_fixed, pi_fixed
 
 from hdpstats._base.loops import full_length
+from hdpstats._base.precision import numbers_of
 from hdpstats._base.typing import FloatArray
 from hdpstats.solvers.objective import Objective, SmoothObjective
 
@@ -258,12 +256,6 @@ Gradient = Callable[[list[mpf]], list[mpf]]
 DIGITS = 106
 """Bits of the first refinement: twice binary64."""
 
-MOST_DIGITS = 2**14
-"""Bits to which constants are computed beforehand."""
-
-ln2_fixed(MOST_DIGITS)
-pi_fixed(MOST_DIGITS)
-
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -282,8 +274,7 @@ def refine(
     ``linear`` is the perturbation as exact numbers, where doubles may not hold it; the objective's own by default.
     """
     exact = [Fraction(value) for value in objective.linear.tolist()] if linear is None else list(linear)
-    numbers = MPContext()
-    numbers.prec = DIGITS
+    numbers = numbers_of(DIGITS)
     theta = [numbers.mpf(float(value)) for value in start]
     while True:
         gradient = partial(_gradient, numbers, objective, [_number(numbers, value) for value in exact])

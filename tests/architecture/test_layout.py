@@ -28,6 +28,7 @@ LEAST_LINES = 40
 
 SMALL = {
     "_base/typing.py": "imported by all, without numba",
+    "_base/precision.py": "every context comes from it, without numba",
     "custodian/journal.py": "a concept of its own",
     "formula/api.py": "public names",
     "inference/log_rank.py": "a concept of its own",

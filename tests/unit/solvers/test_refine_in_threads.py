@@ -1,6 +1,9 @@
 """Refinements in threads have numbers of their own; no module touches the global precision of mpmath."""
 
 import ast
+import json
+import subprocess
+import sys
 import threading
 from fractions import Fraction
 from pathlib import Path
@@ -9,6 +12,7 @@ import numpy as np
 import pytest
 
 import hdpstats
+from hdpstats._base.precision import MOST_DIGITS
 from hdpstats.solvers import LinearObjective
 from hdpstats.solvers.newton import refine
 from tests.unit.solvers.test_losses_certified import problem
@@ -55,6 +59,44 @@ def test_a_refinement_beside_others_of_less_precision_is_as_exact_as_alone(monke
     assert len(others) > 3
     assert found.radius <= wanted
     assert sum((a - b) ** 2 for a, b in zip(found.theta, alone, strict=True)) <= (wanted + Fraction(1, 10**80)) ** 2
+
+
+CONSTANTS = ("ln2_fixed", "ln10_fixed", "pi_fixed", "e_fixed", "phi_fixed", "ln_sqrt2pi_fixed", "sqrtpi_fixed")
+DIGITS_KEPT = f"""
+import json, sys
+from mpmath.libmp import libelefun
+def kept():
+    return [getattr(libelefun, name).__closure__[0].cell_contents.memo_prec for name in {CONSTANTS}]
+"""
+
+
+def test_a_ledger_and_all_that_it_computes_read_constants_that_are_not_written_any_more() -> None:
+    """mpmath writes a constant and its digits in two steps; who reads between them computes another delta."""
+    work = """
+import hdpstats.ledger
+at_once = kept()
+from fractions import Fraction as F
+from hdpstats.privacy import gaussian, sensitivity
+for epsilon, mu in ((1, F(1, 4)), (59, 1), (11990, 200), (2, F(1, 30)), (1, F(1, 10**6))):
+    gaussian.delta_of(F(epsilon), F(mu))
+gaussian.mu_of(F(1), F(1, 10**300))
+gaussian.objective_delta(F(1), jacobian=F(1, 10), multiplier=F(1, 5), rank=gaussian.LARGEST_RANK)
+sensitivity.sensitivity_at(F(3), norm=F(3), relation=sensitivity.Relation.REPLACE_ONE)
+print(json.dumps([at_once, kept(), "hdpstats.solvers.newton" in sys.modules]))
+"""
+    done = subprocess.run([sys.executable, "-c", DIGITS_KEPT + work], check=True, stdout=subprocess.PIPE, text=True)
+    at_once, afterwards, solver = json.loads(done.stdout)
+    assert not solver
+    digits = dict(zip(CONSTANTS, at_once, strict=True))
+    assert min(digits["ln2_fixed"], digits["pi_fixed"]) >= MOST_DIGITS
+    assert afterwards == at_once
+
+
+def test_every_context_comes_from_the_module_that_computes_the_constants() -> None:
+    """Else a module could compute before they are kept."""
+    package = Path(hdpstats.__file__).parent
+    made = [path.relative_to(package).as_posix() for path in package.rglob("*.py") if "MPContext()" in path.read_text()]
+    assert made == ["_base/precision.py"]
 
 
 def test_no_module_imports_mpmath_as_a_whole() -> None:
