@@ -35,7 +35,8 @@ def mode_of(path: Path) -> int:
 
 
 def check_secret(path: Path, *, name: str) -> None:
-    """Refuse a file that others than its owner may read or write: a private key, private rows, a password."""
+    """Refuse a file that others than its owner may read, write or replace: a private key, private rows, a password."""
+    check_folder(path, name=name)
     if path.exists() and mode_of(path) & _OTHERS:
         raise ArgumentError(
             f"{name}: others than the owner may read or write {path} (mode {mode_of(path):04o}); it must be its "
@@ -45,13 +46,26 @@ def check_secret(path: Path, *, name: str) -> None:
 
 
 def check_trusted(path: Path, *, name: str) -> None:
-    """Refuse a file that others than its owner may write: what a site relies on must be its custodian's own words."""
+    """Refuse a file that others may write or replace: what a site relies on must be its custodian's own words."""
+    check_folder(path, name=name)
     if path.exists() and mode_of(path) & _WRITING:
         raise ArgumentError(
             f"{name}: others than the owner may write {path} (mode {mode_of(path):04o}), so that it may not say what "
             f"the custodian wrote: look at it, and chmod go-w {path}",
             argument=name,
         )
+
+
+def check_folder(path: Path, *, name: str) -> None:
+    """Refuse a file in a folder where others may replace it; in one with the sticky bit they may not."""
+    for folder in (path.absolute().parent, path.resolve().parent):
+        mode = mode_of(folder) if folder.exists() else 0
+        if mode & _WRITING and not mode & stat.S_ISVTX:
+            raise ArgumentError(
+                f"{name}: others than the owner may write in {folder} (mode {mode:04o}), and so replace {path}: look "
+                f"at what is there, and chmod go-w {folder}",
+                argument=name,
+            )
 
 
 def closed_to_others(path: Path) -> bool:
@@ -150,6 +164,13 @@ def existing(value: object, info: ValidationInfo) -> Path:
     path = in_folder(value, info)
     if not path.is_file():
         raise ValueError(f"must be a file; there is none at {path}")
+    return path
+
+
+def trusted(value: object, info: ValidationInfo, *, name: str) -> Path:
+    """Return the path of a file that is there and that others may not write."""
+    path = existing(value, info)
+    check_trusted(path, name=name)
     return path
 
 

@@ -40,7 +40,7 @@ from hdpstats.custodian.credentials import Certificates, TokenVerifier
 from hdpstats.custodian.exchange import Deadlines
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
-from hdpstats.custodian.reading import check_secret, check_trusted, write_durably
+from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate
@@ -236,14 +236,17 @@ def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]
 
 
 def check_files(settings: SiteSettings) -> None:
-    """Refuse secrets that others may read, and files that others may write and the site relies on."""
-    tls = settings.tls
+    """Refuse secrets that others may read, and files that others may write or replace and the site relies on."""
+    tls, tokens, ledger = settings.tls, settings.identities, file_of(locate(settings.ledger.place))
     for name, path in (("data", settings.data), ("tls: key", tls.key)):
         check_secret(path, name=name)
     trusted = {"tls: certificate": tls.certificate, "tls: clients": tls.clients, "tls: crl": tls.crl}
-    for name, each in {**trusted, "tokens: key": settings.identities.key}.items():
+    trusted |= {"tokens: key": tokens.key, "tokens: ca": tokens.ca}
+    for name, each in {**trusted, "heads: file": settings.heads.file, "timing": settings.overruns}.items():
         if each is not None:
             check_trusted(each, name=name)
+    if ledger is not None:  # others' permissions to the file itself are taken away
+        check_folder(ledger, name="ledger")
 
 
 def read_rows(path: Path) -> pd.DataFrame:

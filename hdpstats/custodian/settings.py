@@ -38,9 +38,9 @@ from hdpstats.custodian.reading import (
     Text,
     check_secret,
     check_trusted,
-    existing,
     in_folder,
     read_yaml,
+    trusted,
     with_password,
 )
 from hdpstats.ledger.location import password_in
@@ -67,7 +67,7 @@ def _url(value: object, info: ValidationInfo) -> str:
 
 
 def _dictionary(value: object, info: ValidationInfo) -> Schema:
-    return Schema.from_yaml(existing(value, info))
+    return Schema.from_yaml(trusted(value, info, name="schema"))
 
 
 def _check_declared(columns: Collection[str], schema: Schema, *, name: str) -> None:

@@ -11,7 +11,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import SiteSettings, journal, note, open_site
+from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site
 from hdpstats.custodian.account import (
     Head,
     HeadInDatabase,
@@ -298,6 +298,56 @@ def test_what_a_site_believes_must_not_be_written_by_others(institution, path, n
             open_site(SiteSettings.from_yaml(path))
     finally:
         trusted.chmod(0o644)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("issuer-ca.pem", "tokens: ca"),
+        ("dictionary.yaml", "schema"),
+        ("site.overruns.db", "timing"),
+        ("elsewhere.head", "heads: file"),
+    ],
+)
+def test_whatever_decides_for_a_site_must_not_be_written_by_others(institution, path, name, found):
+    shutil.copy(institution.authority.path, path.with_name("issuer-ca.pem"))
+    tokens = {"audience": "trial", "issuer": "https://id.example", "ca": "issuer-ca.pem"}
+    settings = changed(path, tokens=tokens, heads={"file": "elsewhere.head"})
+    note(settings)
+    Overruns(settings.overruns)
+    open_site(SiteSettings.from_yaml(path))
+    path.with_name(name).chmod(0o622)
+    with pytest.raises(hdp.ArgumentError, match=f"{found}: .*go-w"):
+        open_site(SiteSettings.from_yaml(path))
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
+@pytest.mark.parametrize("name", ["schema", "data", "ledger"])
+def test_what_a_site_believes_must_not_be_replaced_by_others(path, name, mode):
+    fields, folder = yaml.safe_load(path.read_text()), path.with_name("apart")
+    folder.mkdir()
+    entry = fields["ledger"]["place"] if name == "ledger" else fields[name]
+    path.with_name(entry).rename(folder / entry)
+    place = f"apart/{entry}"
+    changed(path, **{name: {**fields["ledger"], "place": place} if name == "ledger" else place})
+    open_site(SiteSettings.from_yaml(path))
+    folder.chmod(mode)
+    if mode & stat.S_ISVTX:
+        open_site(SiteSettings.from_yaml(path))
+        return
+    with pytest.raises(hdp.ArgumentError, match=f"{name}: .*apart"):
+        open_site(SiteSettings.from_yaml(path))
+
+
+def test_a_link_does_not_hide_a_folder_where_others_may_write(path):
+    folder = path.with_name("open")
+    folder.mkdir()
+    path.with_name("dictionary.yaml").rename(folder / "dictionary.yaml")
+    path.with_name("dictionary.yaml").symlink_to(folder / "dictionary.yaml")
+    SiteSettings.from_yaml(path)
+    folder.chmod(0o777)
+    with pytest.raises(hdp.ArgumentError, match="schema: "):
+        SiteSettings.from_yaml(path)
 
 
 def test_settings_that_others_may_write_are_refused(path):
