@@ -9,6 +9,9 @@ import time
 GENEROUS = 120.0
 """Seconds after which what a test waits for is taken never to come."""
 
+LONG = 600.0
+"""Seconds of a deadline that no test reaches: longer than any wait."""
+
 
 def until(condition, what, *, seconds=GENEROUS, pause=0.01):
     """Return the first value of ``condition()`` that is true."""

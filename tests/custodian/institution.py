@@ -3,7 +3,6 @@
 import contextlib
 import datetime
 import ipaddress
-import itertools
 import os
 import re
 import signal
@@ -117,19 +116,15 @@ def open_account(settings, folder):
         hdp.Ledger(place if "://" in place else folder / place, unit=unit, **terms | amounts)
 
 
-PORTS = itertools.count(os.getpid() * 61)
+def held_port():
+    """Return a socket that is bound to a free port and does not listen: it keeps the port for a site that is down.
 
-
-def free_port():
-    """Return a port at which nobody listens, below those that the system gives to clients: it is free for a restart."""
-    for number in PORTS:
-        port = 12_000 + number % 20_000
-        with socket.socket() as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            with contextlib.suppress(OSError):
-                tried.bind(("127.0.0.1", port))
-                return port
-    raise RuntimeError("no port is free")
+    The system gives the port to nobody else. A site may listen there, as both sockets allow the address to be reused.
+    """
+    held = socket.socket()
+    held.bind(("127.0.0.1", 0))
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return held
 
 
 @dataclass
@@ -172,7 +167,7 @@ class Institution:
         self.site_files = self.authority.certify("site")
         self.ann_files = self.authority.certify("ann")
         self.secret, self.public_key = write_keys(folder / "tokens")
-        self._stack = contextlib.ExitStack()
+        self._stack, self._ports = contextlib.ExitStack(), {}
 
     def token(self, analyst="ann", *, audience="trial", hours=1.0, key=None, certificate=...):
         """Return a token, bound to ann's certificate unless another one is given, or None."""
@@ -180,12 +175,14 @@ class Institution:
         return issue(key or self.secret, analyst=analyst, audience=audience, hours=hours, certificate=bound)
 
     def connect(self, running, **options):
-        """Connect as ann, unless stated otherwise."""
-        usual = {"token": self.token(), "ca": self.authority.path, "cert": self.ann_files}
+        """Connect as ann, with a new token for each request, unless stated otherwise."""
+        usual = {"token": self.token, "ca": self.authority.path, "cert": self.ann_files}
         return hdp.connect(running.url, **{**usual, **options})
 
-    def write(self, name, frame, schema, *, port=None, **entries):
+    def write(self, name, frame, schema, **entries):
         """Write data, dictionary and settings of a site, open its account, and return the settings' path."""
+        if name not in self._ports:
+            self._ports[name] = self._stack.enter_context(held_port())
         place = self.folder / name
         place.mkdir(exist_ok=True)
         frame.to_parquet(place / "rows.parquet")
@@ -197,7 +194,7 @@ class Institution:
             "data": "rows.parquet",
             "schema": "dictionary.yaml",
             "ledger": {"place": "ledger.db", "dataset": "trial", "epsilon": 1000, "delta": 1e-3},
-            "listen": {"host": "127.0.0.1", "port": free_port() if port is None else port},
+            "listen": {"host": "127.0.0.1", "port": self._ports[name].getsockname()[1]},
             "tls": {
                 "certificate": str(self.site_files[0]),
                 "key": str(self.site_files[1]),
@@ -241,9 +238,6 @@ class Institution:
 
     def restart(self, running):
         """Start a site that ended once more, where it listened before."""
-        settings = yaml.safe_load(running.settings.read_text())
-        settings["listen"]["port"] = running.port
-        running.settings.write_text(yaml.safe_dump(settings, sort_keys=False))
         running.log.unlink()
         return self.start(running.settings, first=running.first)
 

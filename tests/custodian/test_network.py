@@ -9,6 +9,8 @@ import httpx
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.custodian import SiteSettings
+from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
 
 
@@ -77,3 +79,18 @@ def test_what_is_no_answer_is_not_quoted(institution, running, monkeypatch):
             site.account()
     assert "17" not in str(caught.value).replace(site.address, "")
     assert caught.value.__cause__ is None
+
+
+def test_nobody_else_is_given_the_port_of_a_site_that_is_down(institution):
+    settings = SiteSettings.from_yaml(institution.write("down", PRIVATE, SCHEMA))
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind((settings.listen.host, settings.listen.port))
+
+
+def test_a_connection_of_tests_outlasts_its_tokens(institution, running, monkeypatch):
+    tokens = [institution.token() for _ in range(2)]
+    monkeypatch.setattr(institution, "token", lambda: tokens.pop())
+    with institution.connect(running) as site:
+        assert tokens != []
+        site.account()
+    assert tokens == []

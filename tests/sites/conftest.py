@@ -5,21 +5,23 @@ import os
 import signal
 import sqlite3
 from dataclasses import dataclass
+from unittest import mock
 
 import pytest
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
+from hdpstats.sites import remote
 from tests.custodian.institution import Institution
 from tests.custodian.people import PUBLIC, SCHEMA, people
 from tests.sites.held import files
-from tests.waiting import GENEROUS, until
+from tests.waiting import GENEROUS, LONG, until
 
 ROWS = {"A": 400, "B": 500, "C": 300, "D": 600, "E": 700}
 """People at each site."""
 
-WAITS = "from tests.sites import held\nheld.wait_before_computing({!r})"
-"""What E's process runs first."""
+FIRST = "from tests.sites import held\nheld.keep_idle_connections()\nheld.wait_before_computing({!r})"
+"""What a site's process runs first, with its folder."""
 
 
 @dataclass
@@ -42,6 +44,11 @@ class Hospitals:
     def signal(self, name, number):
         """Send a signal to a site's process."""
         os.kill(self.running[name].process.pid, number)
+
+    def stop(self, name):
+        """Stop a site's process, to which a connection is open."""
+        self.sites[name].account()
+        self.signal(name, signal.SIGSTOP)
 
     def kill(self, *names):
         """End processes as a crash would; a stopped one too."""
@@ -81,16 +88,16 @@ def started(tmp_path_factory):
     institution = Institution(tmp_path_factory.mktemp("hospitals"))
     try:
         settings = {
-            name: institution.write(name, people(rows, seed=10 + place), SCHEMA)
+            name: institution.write(name, people(rows, seed=10 + place), SCHEMA, limits={"seconds": LONG})
             for place, (name, rows) in enumerate(ROWS.items())
         }
         running = {
-            name: institution.launch(path, first=WAITS.format(str(path.parent)) if name == "E" else None)
-            for name, path in settings.items()
+            name: institution.launch(path, first=FIRST.format(str(path.parent))) for name, path in settings.items()
         }
         for each in running.values():
             institution.wait(each)
-        sites = {name: institution.connect(each) for name, each in running.items()}
+        with mock.patch.object(remote, "LONGEST_CONNECT", LONG):  # while a process is stopped
+            sites = {name: institution.connect(each, timeout=LONG) for name, each in running.items()}
         yield Hospitals(institution, running, sites, {name: each.account() for name, each in running.items()})
         for site in sites.values():
             site.close()

@@ -1,9 +1,15 @@
-"""A site's process that waits between charge and release as long as a file is there."""
+"""What a site's process does for tests: it waits between charge and release, or keeps idle connections for long."""
 
 from pathlib import Path
 
+from hdpstats.custodian import exchange
 from hdpstats.sites import LocalSite
-from tests.waiting import until
+from tests.waiting import LONG, until
+
+
+def keep_idle_connections():
+    """Let the site of this process answer what comes over a connection that was idle as long as it was stopped."""
+    exchange.IDLE = LONG
 
 
 def files(folder):

@@ -18,12 +18,10 @@ from hdpstats.sites import asking
 from tests import forked
 from tests.custodian.people import FORMULA, SURVIVAL
 from tests.sites.conftest import ROWS
-from tests.waiting import until
+from tests.waiting import LONG, until
 
 REPLICATES = itertools.count(1)
 ROUNDS = 3
-LONG = 600.0
-"""A deadline that no answer needs."""
 
 
 def logit(study):
@@ -120,7 +118,7 @@ def test_a_site_killed_while_it_holds_the_request_is_left_out_uncharged(hospital
     """The request lies accepted in the buffers of a stopped process, which is then killed."""
     replicate, before = next(REPLICATES), hospitals.spent()
     study = hospitals.study(deadline=LONG)
-    hospitals.signal("C", signal.SIGSTOP)
+    hospitals.stop("C")
     with ThreadPoolExecutor(1) as pool:
         pending = pool.submit(lambda: logit(study).fit(epsilon=1.0, replicate=replicate, **OBJECTIVE))
         until(
@@ -149,7 +147,7 @@ def test_a_site_that_hangs_costs_one_deadline_in_a_fit_of_several_rounds(hospita
     """The deadline of round 1 passes when the four others have answered; later rounds wait for these alone."""
     replicate, before, waits = next(REPLICATES), hospitals.spent(), []
     options = {"mechanism": "clipped_newton", "delta": 1e-6, "epsilon": 1.0, "replicate": replicate, "describe": False}
-    hospitals.signal("B", signal.SIGSTOP)
+    hospitals.stop("B")
     with monkeypatch.context() as patch:
         patch.setattr(asking, "_left", lambda *_: waits.append("for one") or (0.0 if len(waits) == len(ROWS) else LONG))
         result = logit(hospitals.study(deadline=6.0)).fit(**options)
