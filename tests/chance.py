@@ -1,7 +1,8 @@
 """Tests of random numbers that fail by chance with a probability that is known, and that find a named fault.
 
 With the operating system's entropy every check here fails for right code with a probability of at most ``ALARM``,
-whatever the number of draws: the bounds are proven, none is asymptotic. What a check finds is computed in the same way:
+whatever the number of draws: the bounds are proven, none is asymptotic. A test of several checks has that probability
+where each has its share of it as ``alarm``. What a check finds is computed in the same way:
 a *miss* is a bound of the probability that draws from one distribution pass the check of another one. A test states a
 wrong constant, asserts that its miss is at most ``ALARM`` too, and may then demand that the check rejects it.
 
@@ -90,12 +91,12 @@ def _threshold(cells, alarm):
     return high
 
 
-def tells(distribution, draws, *wrong):
-    """Assert that draws have a distribution, and others are told from it: neither fails by chance above ``ALARM``."""
-    assert distribution.fits(draws)
+def tells(distribution, draws, *wrong, alarm=ALARM):
+    """Assert that draws have a distribution, and others are told from it: neither fails by chance above ``alarm``."""
+    assert distribution.fits(draws, alarm=alarm)
     for other in wrong:
-        assert other.miss(distribution, len(draws)) <= ALARM
-        assert not other.fits(draws)
+        assert other.miss(distribution, len(draws), alarm=alarm) <= alarm
+        assert not other.fits(draws, alarm=alarm)
 
 
 def enough(distribution, *wrong):
@@ -131,16 +132,16 @@ class OutcomeDistribution:
         own = [self.of.get(point, 0.0) for point in cells]
         return np.array([*own, max(0.0, 1.0 - math.fsum(own))])
 
-    def fits(self, draws):
-        """Whether the draws may be of this distribution: a false alarm has a probability of at most ``ALARM``."""
+    def fits(self, draws, *, alarm=ALARM):
+        """Whether the draws may be of this distribution: a false alarm has a probability of at most ``alarm``."""
         cells, counts = self.cells(len(draws)), Counter(draws)
         observed = [counts[point] for point in cells]
-        return counts_fit([*observed, len(draws) - sum(observed)], self.shares(cells))
+        return counts_fit([*observed, len(draws) - sum(observed)], self.shares(cells), alarm=alarm)
 
-    def miss(self, truth, trials):
+    def miss(self, truth, trials, *, alarm=ALARM):
         """Return a bound of the probability that draws of another distribution pass as draws of this one."""
         cells = self.cells(trials)
-        return miss_of_counts(self.shares(cells), truth.shares(cells), trials)
+        return miss_of_counts(self.shares(cells), truth.shares(cells), trials, alarm=alarm)
 
 
 # -------------------------------------------------------------------------------------------- values with a known

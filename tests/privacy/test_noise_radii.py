@@ -1,7 +1,7 @@
 """The lattice noise on fine grids in 10 and 50 dimensions, against the continuous distribution, by Kolmogorov-Smirnov.
 
-A draw from a density ∝ exp(-K) has K ~ Gamma(D), and a direction that is independent of K. Every check has a
-level of 1e-9 (exact), and the same check rejects a scale that is wrong by a factor 1.5 but with a probability
+A draw from a density ∝ exp(-K) has K ~ Gamma(D), and a direction that is independent of K. The checks of a test have
+levels of 1e-9 together (exact), and the same check rejects a scale that is wrong by a factor 1.5 but with a probability
 of 1e-9, which is computed.
 """
 
@@ -23,13 +23,13 @@ Cdf = Callable[[np.ndarray], np.ndarray]
 pytestmark = pytest.mark.entropy
 
 
-def tells(values: np.ndarray, cdf: Cdf, scales: Sequence[float], near: np.ndarray) -> None:
-    """Assert that values have it, and that other scales are told from it: each fails by chance with at most 1e-9."""
-    assert chance.follows(values, cdf)
+def tells(values: np.ndarray, cdf: Cdf, scales: Sequence[float], near: np.ndarray, alarm: float) -> None:
+    """Assert that values have it, and that other scales are told from it."""
+    assert chance.follows(values, cdf, alarm=alarm)
     for scale in scales:
         truth = lambda x, scale=scale: cdf(np.asarray(x) / scale)  # noqa: E731
-        assert chance.miss_of_cdf(cdf, truth, len(values), near=near) <= chance.ALARM
-        assert not chance.follows(scale * values, cdf)
+        assert chance.miss_of_cdf(cdf, truth, len(values), near=near, alarm=alarm) <= chance.ALARM
+        assert not chance.follows(scale * values, cdf, alarm=alarm)
 
 
 def share_of_axis_cdf(dimension: int) -> Cdf:
@@ -48,12 +48,14 @@ def test_ball(dimension: int) -> None:
     noise = BallNoise(dimension=dimension, rate=STEP)
     draws = float(STEP) * np.array([noise.draw() for _ in range(DRAWS[dimension])], dtype=float)
     radii = np.linalg.norm(draws, axis=1)
-    tells(radii, gamma(dimension).cdf, (1.5, 1 / 1.5), np.linspace(0, 3 * dimension, 300))
+    alarm = chance.ALARM / 4
+    tells(radii, gamma(dimension).cdf, (1.5, 1 / 1.5), np.linspace(0, 3 * dimension, 300), alarm)
     half = (dimension - 1) / 2
     for coordinate in (0, dimension // 2, dimension - 1):
         cosine = draws[:, coordinate] / radii
-        assert chance.follows((1 + cosine) / 2, beta(half, half).cdf)
-        assert not chance.follows((1 + np.abs(cosine)) / 2, beta(half, half).cdf)  # none is below the median
+        assert chance.follows((1 + cosine) / 2, beta(half, half).cdf, alarm=alarm)
+        folded = (1 + np.abs(cosine)) / 2  # none is below the median
+        assert not chance.follows(folded, beta(half, half).cdf, alarm=alarm)
 
 
 @pytest.mark.parametrize("dimension", [10, 50])
@@ -64,6 +66,7 @@ def test_cylinder(dimension: int, radius: Fraction) -> None:
     axis = np.abs(draws[:, 0]) * float(STEP)
     side = np.linalg.norm(draws[:, 1:], axis=1) * float(STEP / 8 / radius)
     size = np.maximum(axis, side)
-    tells(size, gamma(dimension).cdf, (1.5, 1 / 1.5), np.linspace(0, 3 * dimension, 300))
-    tells(axis / side, share_of_axis_cdf(dimension), (4.0,), np.linspace(0, 2, 300))
-    assert chance.share_fits(int(np.sum(draws[:, 0] > 0)), len(draws), 0.5)
+    alarm = chance.ALARM / 3
+    tells(size, gamma(dimension).cdf, (1.5, 1 / 1.5), np.linspace(0, 3 * dimension, 300), alarm)
+    tells(axis / side, share_of_axis_cdf(dimension), (4.0,), np.linspace(0, 2, 300), alarm)
+    assert chance.share_fits(int(np.sum(draws[:, 0] > 0)), len(draws), 0.5, alarm=alarm)
