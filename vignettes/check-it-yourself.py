@@ -155,8 +155,8 @@ def p_value(mechanism):
 
 
 mechanism = hdp.audit.perturbed_objective(fits[0].query)
-print("the formula fits the releases (p > 1e-7):", p_value(mechanism) > 1e-7)
-print("half the noise is rejected (p < 1e-7):", p_value(dataclasses.replace(mechanism, rate=2 * mechanism.rate)) < 1e-7)
+print("the formula fits the releases (p > 1e-9):", p_value(mechanism) > 1e-9)
+print("half the noise is rejected (p < 1e-9):", p_value(dataclasses.replace(mechanism, rate=2 * mechanism.rate)) < 1e-9)
 
 # %% [markdown]
 # ## 2. A lower bound on epsilon from draws
@@ -176,7 +176,7 @@ def bound(rate, draws=16_000, steps=64):
     for point in (here, there):
         outputs = point + np.array([noise.draw() for _ in range(draws)], dtype=float)
         scores.append(np.linalg.norm(outputs - there, axis=1) - np.linalg.norm(outputs - here, axis=1))
-    return hdp.audit.epsilon_lower_bound(*scores, alpha=1e-7)
+    return hdp.audit.epsilon_lower_bound(*scores, alpha=1e-9)
 
 
 claimed, halved = bound(Fraction(1, 64)), bound(Fraction(2, 64))

@@ -337,7 +337,7 @@ offers = {
     "importance_weights, its own lambda": {"formula": f"~ {columns}"},
 }
 released = {
-    name: [hdp.importance_weights(study, epsilon=epsilon, replicate=1 + run, **offer) for run in range(5)]
+    name: [hdp.importance_weights(study, epsilon=epsilon, replicate=1 + run, **offer) for run in range(8)]
     for name, offer in offers.items()
 }
 answers = {name: [sample.mean(names[question]) for sample in samples] for name, samples in released.items()}
