@@ -71,11 +71,13 @@ def scripts(nodes):
 
 
 def clocked(source, *, waits=False):
-    """Return sleeps, timeouts below 30 seconds, and comparisons of what a clock says; in scripts as well."""
+    """Return sleeps, timeouts below 30 seconds, and what is read from a clock; in scripts as well."""
     nodes = nodes_of(source)
     found = [each for script in scripts(nodes) for each in clocked(script, waits=waits)]
     paces = {id(node) for loop in nodes if isinstance(loop, ast.While) for node in ast.walk(loop.test)}
     for name, call in calls(nodes):
+        if CLOCKS.fullmatch(name) and not waits:
+            found.append(f"{name}(): count work, wait with tests.waiting.until, or measure in tests/benchmarks")
         if id(call) in paces:
             continue  # `while not stop.wait(0.2)` sets a pace, no limit
         if name in ("time.sleep", "sleep") and not waits:
@@ -88,16 +90,13 @@ def clocked(source, *, waits=False):
             for each in limits
             if isinstance(each, ast.Constant) and type(each.value) in (int, float) and 0 < each.value < LEAST
         ]
-    for node in nodes if CLOCK.search(source) else ():
-        if isinstance(node, ast.Compare) and not waits and CLOCKS.search(ast.unparse(node)):
-            found.append(f"{ast.unparse(node)}: a limit of time; put it in tests/benchmarks")
     return found
 
 
 NOT_TIMED = ("benchmarks", "statistical")
 TIMED = [path for path in FILES if path.relative_to(TESTS).parts[0] not in NOT_TIMED and path != Path(__file__)]
-CLOCKS = re.compile(r"\b(time\.(monotonic|perf_counter|time|process_time)|perf_counter|monotonic)\(\)")
-CLOCK = re.compile(r"monotonic|perf_counter|process_time|time\.time")
+CLOCKS = re.compile(r"time\.(\w+_)?time(_ns)?|(time\.)?(monotonic|perf_counter|process_time|thread_time)(_ns)?")
+OF_R = re.compile(r"\b(Sys\.(time|sleep)|proc\.time|system\.time|setTimeLimit)\b")
 LEAST = 30
 WAITS = "waiting.py"
 """The helper that waits."""
@@ -106,6 +105,20 @@ WAITS = "waiting.py"
 def test_no_test_depends_on_the_clock():
     found = {path: clocked(path.read_text(encoding="utf-8"), waits=path == TESTS / WAITS) for path in TIMED}
     assert {str(path.relative_to(TESTS)): each for path, each in found.items() if each} == {}
+
+
+def test_no_test_or_vignette_of_the_r_package_depends_on_the_clock():
+    package = PACKAGES[1] / "R" / "hdpstats"
+    files = [path for place in ("tests", "vignettes") for path in (package / place).rglob("*.R*")]
+    assert len(files) > 15
+    assert {path.name: found for path in files if (found := OF_R.findall(path.read_text(encoding="utf-8")))} == {}
+
+
+def test_vignettes_read_a_clock_only_where_tests_replace_its_limits():
+    files = sorted(TESTS.parent.joinpath("vignettes").glob("*.py"))
+    called = {path.stem: [name for name, _ in calls(nodes_of(path.read_text(encoding="utf-8")))] for path in files}
+    assert [stem for stem, names in called.items() if any(map(CLOCKS.fullmatch, names))] == ["five-hospitals"]
+    assert not any(OF_R.search(path.read_text(encoding="utf-8")) for path in files[0].parent.glob("*.R"))
 
 
 @pytest.mark.parametrize(
@@ -119,6 +132,9 @@ def test_no_test_depends_on_the_clock():
         "stream.settimeout(3.0)",
         "assert time.monotonic() - begun < 2.0",
         "while time.perf_counter() < end: pass",
+        "begun = time.process_time()",
+        "from time import monotonic_ns\nend = monotonic_ns() + 10**9",
+        "stamp = time.time()",
         "SCRIPT = 'import time\\ntime.sleep(0.4)'",
     ],
 )

@@ -5,7 +5,6 @@ import http.server
 import json
 import ssl
 import threading
-import time
 
 import jwt
 import pytest
@@ -187,7 +186,7 @@ def test_a_clock_set_back_has_tokens_verified_anew(institution, monkeypatch):
         institution.token(certificate=None),
     )
     assert verifier.verify(token, None) == verifier.remembered(token, None) == "ann"
-    before = time.time() - 3600.0
+    before = datetime.datetime.now(datetime.UTC).timestamp() - 3600.0
     monkeypatch.setattr(credentials.time, "time", lambda: before)
     assert verifier.remembered(token, None) is None
 

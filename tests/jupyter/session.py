@@ -1,6 +1,5 @@
 """A Python kernel as a notebook has it, spoken to through `jupyter_client`."""
 
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -52,9 +51,8 @@ class Session:
         """Run a cell; ``after(reply)`` is called after each message while it returns True."""
         reply = Reply()
         sent = self.client.execute(code, stop_on_error=False)  # a cell after an error must not be dropped with it
-        end = time.monotonic() + timeout
         while True:
-            message = self.client.get_iopub_msg(timeout=max(end - time.monotonic(), 0.1))
+            message = self.client.get_iopub_msg(timeout=timeout)
             if message["parent_header"].get("msg_id") != sent:
                 continue
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":

@@ -140,8 +140,25 @@ def machine(wheel, tmp_path_factory):
             assert module.read_bytes() == source.read_bytes()
             shutil.copystat(source, module)
         if folder.exists():
-            shutil.copytree(cache, folder / cache.name)
+            copy_compiled(cache, folder / cache.name)
     return python
+
+
+def copy_compiled(cache: Path, place: Path) -> None:
+    """Copy compiled code without what other processes are just writing, and rename when it is complete."""
+    shutil.copytree(cache, place, ignore=shutil.ignore_patterns("*.pyc.*", "*.tmp.*"))
+
+
+def test_what_is_just_being_written_is_not_copied(tmp_path):
+    cache = tmp_path / "__pycache__"
+    cache.mkdir()
+    complete = {"design.cpython-311.pyc", "loops.fit-7.py311.nbi", "loops.fit-7.py311.1.nbc"}
+    for name in complete:
+        (cache / name).touch()
+    for name in ("design.cpython-311.pyc.140", "loops.fit-7.py311.nbi.tmp.0a", "loops.fit-7.py311.1.nbc.tmp.0b"):
+        (cache / name).symlink_to("renamed")  # there when the folder is listed, gone when it is read
+    copy_compiled(cache, tmp_path / "copy")
+    assert {path.name for path in (tmp_path / "copy").iterdir()} == complete
 
 
 def test_install_and_fit_both_models_on_a_clean_machine(machine, tmp_path):
