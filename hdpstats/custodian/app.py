@@ -28,6 +28,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from hdpstats._base.errors import HdpError, SiteError
+from hdpstats._base.remembered import forget
 from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import ByteCount, Capacity, Clock, body
 from hdpstats.custodian.credentials import TokenVerifier, Unauthenticated
@@ -36,7 +37,6 @@ from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns, Rates, Slots
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import total
-from hdpstats.privacy.gaussian import forget
 from hdpstats.records import codec
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.datasets import cells, shares

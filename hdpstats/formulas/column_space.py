@@ -26,7 +26,6 @@ the query, as it does for any other. What the user sees is a linear map of what 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from itertools import groupby
 from math import prod
 from typing import TypeVar, final
@@ -34,6 +33,7 @@ from typing import TypeVar, final
 import numpy as np
 
 from hdpstats._base.errors import FormulaError
+from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.bases import expand, with_knots
 from hdpstats.formulas.compiler import compile_terms
@@ -196,7 +196,7 @@ class CanonicalDesign:
     is_settled: bool = False
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def canonical_design(design: Design, schema: Schema) -> CanonicalDesign:
     """Return the canonical design of a model, and the map to the coefficients of its formula.
 

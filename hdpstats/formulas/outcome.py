@@ -10,7 +10,6 @@ predictor :math:`A_s'\alpha + x'\beta`. Nothing here reads a row of data: horizo
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
 from typing import final
@@ -18,6 +17,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
 from hdpstats.formulas.compiler import compile_design, compile_survival, compile_terms, covariates_of
@@ -166,7 +166,7 @@ def _time(design: Design, schema: Schema) -> Response:
     )
 
 
-@lru_cache(maxsize=64)
+@remembered(64)
 def made(name: str, parameters: tuple[float, ...], table: Table, response: Response) -> PredictorLoss:
     """Return the loss of a query for an outcome. Parameters in the outcome's unit become ones of ``y``.
 

@@ -52,12 +52,13 @@ confidence intervals for a survival distribution with small samples or heavy cen
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Final, final
 
 import numpy as np
 import scipy
 
+from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import BoolArray, FloatArray
 
 WINDOW: Final = 7
@@ -238,7 +239,7 @@ class LifeTable:
         return np.append(0.0, found), sampling, noise
 
 
-@lru_cache(maxsize=128)
+@remembered(128)
 def exposed_by_cells(intervals: int, causes: int, half: float = 0.5, *, late: bool) -> FloatArray:
     """Return the derivatives of exposures by the cells (J, cells): events, censorings, who stayed, beginnings."""
     upto = np.tri(intervals).T

@@ -38,11 +38,11 @@ elaborate distributions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import final
 
 import numpy as np
 
+from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference import draws
 from hdpstats.inference.across_sites import heterogeneity
@@ -332,7 +332,7 @@ def _squares(pulls: FloatArray, precision: FloatArray, *, widths: IntArray, unit
     return np.asarray(np.repeat(common / shares, widths, axis=0))
 
 
-@lru_cache(maxsize=4)
+@remembered(4)
 def _nodes(widths: tuple[int, ...]) -> tuple[tuple[FloatArray, FloatArray, FloatArray, FloatArray], ...]:
     """Return the random numbers of each sweep, the same for all differences: Gamma variables and normal ones."""
     rng, D = draws.nodes(), sum(widths)

@@ -79,10 +79,10 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final, Self, final
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.remembered import remembered
 from hdpstats._base.validation import exact
 from hdpstats.privacy.budget import DELTA_GRAIN, EPSILON_GRAIN, NOTHING, Budget, Spend, decimal, rounded_down
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
@@ -317,6 +317,6 @@ def _up(value: Fraction, grain: Fraction) -> Fraction:
     return math.ceil(value / grain) * grain
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def _affordable(total: Budget) -> Fraction:
     return mu_of(total.epsilon, total.delta) ** 2

@@ -26,12 +26,12 @@ J. Dong, A. Roth, W. J. Su (2022), Gaussian differential privacy.
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache, lru_cache
 
 from mpmath import MPContext, mpf
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.precision import numbers_of
+from hdpstats._base.remembered import remembered
 
 LARGEST_RANK = 500
 _LEAST = Fraction(1, 1 << 2000)
@@ -39,10 +39,10 @@ _SIGNIFICANT_BITS = 64
 _RELATIVE_STEP = Fraction(1, 1 << 40)
 
 REMEMBERED = 4096
-"""Values that are kept until `forget`: a request asks for the same few many times, and one takes some milliseconds."""
+"""Values that are kept: a request asks for the same few many times, and one takes some milliseconds."""
 
 
-@cache
+@remembered(LARGEST_RANK + 1)
 def _context(rank: int) -> MPContext:
     """Return numbers of at least 320 binary digits. Its precision is never changed, so that threads may share it."""
     return numbers_of(320 + 8 * rank)
@@ -73,7 +73,7 @@ def delta_of(epsilon: Fraction, mu: Fraction) -> Fraction:
     return delta_of_square(epsilon, mu * mu)
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remembered(REMEMBERED)
 def delta_of_square(epsilon: Fraction, mu_squared: Fraction) -> Fraction:
     """Return `delta_of` for a sum of squares, whose root need not be rational.
 
@@ -98,7 +98,7 @@ def _upper_tail(context: MPContext, x: mpf) -> mpf:
     return context.erfc(x / context.sqrt(2)) / 2
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remembered(REMEMBERED)
 def mu_of(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the largest ``mu`` whose `delta_of` at epsilon is at most delta, rounded down by at most 2^-40 of it.
 
@@ -217,7 +217,7 @@ def _moments(context: MPContext, start: Fraction, highest: int) -> list[mpf]:
     return moments
 
 
-@lru_cache(maxsize=REMEMBERED)
+@remembered(REMEMBERED)
 def objective_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction, rank: int) -> Fraction:
     """Return the largest ``g`` whose `objective_delta` is at most delta, rounded down by at most 2^-40 of it.
 
@@ -237,12 +237,6 @@ def objective_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction,
     """
     _check(epsilon - jacobian, delta)
     return _largest(lambda g: objective_delta(epsilon, jacobian=jacobian, multiplier=g, rank=rank) <= delta)
-
-
-def forget() -> None:
-    """Keep none of the values: what one analyst asked a service for is not to make another's answer faster."""
-    for remembered in (delta_of_square, mu_of, objective_multiplier):
-        remembered.cache_clear()
 
 
 def fixed_sign_multiplier(epsilon: Fraction, delta: Fraction, jacobian: Fraction) -> Fraction:

@@ -42,12 +42,12 @@ curvature is slack, exactly ``rho m G``: **then the determinant is free.**
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats.privacy.sensitivity import DOWN, Relation
 
@@ -169,7 +169,7 @@ def _largest(bounds: HazardBounds, *, noise: float, curvature: float) -> float:
     return float(np.max(noise * gradient + curvature * hessian)) / DOWN
 
 
-@lru_cache(maxsize=8)
+@remembered(8)
 def _coefficients(bounds: HazardBounds) -> tuple[FloatArray, FloatArray]:
     """Return Bernstein coefficients of both parts of ``F``, which ``rho m`` and ``m / lambda`` multiply."""
     cubic, at = _bernstein()

@@ -27,6 +27,7 @@ LEAST_LINES = 40
 """Lines of code; docstrings, comments and blank lines are none."""
 
 SMALL = {
+    "_base/remembered.py": "a concept of its own, imported by all layers",
     "_base/typing.py": "imported by all, without numba",
     "_base/precision.py": "every context comes from it, without numba",
     "custodian/journal.py": "a concept of its own",

@@ -1,5 +1,7 @@
 """When answers leave: at slots that public facts decide, on a clock of the test's own."""
 
+import functools
+import sys
 import threading
 from fractions import Fraction
 
@@ -9,6 +11,7 @@ import numba
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats._base import remembered
 from hdpstats.cli import main
 from hdpstats.custodian import Overruns, SiteSettings, application, journal
 from hdpstats.custodian.capacity import (
@@ -24,6 +27,7 @@ from hdpstats.custodian.capacity import (
 )
 from hdpstats.custodian.settings import Timing
 from hdpstats.custodian.slots import Slots, Turns
+from hdpstats.mechanisms.description.site import number_square
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy import gaussian
@@ -519,10 +523,39 @@ def test_the_custodian_resumes_from_the_command_line(institution, capsys):
     assert "'ann'" in capsys.readouterr().err
 
 
+ONCE = {
+    "hdpstats.ledger.leases._holder_of",  # by process
+    "hdpstats.ledger.leases._machine",
+    "hdpstats.mechanisms.loading.load",
+    "hdpstats.records.codec._of_class",  # by types of this package
+    "hdpstats.records.codec._of_type",
+    "hdpstats.schema.partitions.environment",
+    "hdpstats.solvers.searches.kernel",  # by dimension: code that takes seconds to compile
+}
+"""Functions whose values stay: but for what is compiled, none has an argument that a request decides."""
+
+
+def caches():
+    """Return the loaded functions of the package that keep values, by name; without those of `ONCE`."""
+    modules = [module for name, module in sys.modules.items() if name.split(".")[0] == "hdpstats"]
+    holders = [holder for module in modules for holder in (module, *vars(module).values())]
+    found = [each for holder in holders if hasattr(holder, "__dict__") for each in vars(holder).values()]
+    kept = [each for each in found if isinstance(each, functools._lru_cache_wrapper)]
+    names = {f"{each.__module__}.{each.__qualname__}": each for each in kept}
+    assert names.keys() >= ONCE
+    packages = {name: name.split(".")[:2] for name in names.keys() - ONCE}  # a service loads no notebook's
+    return {name: names[name] for name, of in packages.items() if of[0] == "hdpstats" and of[1] != "jupyter"}
+
+
 def test_what_one_analyst_asked_makes_no_answer_of_another_faster(institution, settings, held, time, works, lines):
+    """Whatever function keeps values of what was asked: after a request it has none."""
     app = application(held, settings, time.clock)
-    gaussian.mu_of(Fraction(1), Fraction(1, 10**6))
     gaussian.objective_multiplier(Fraction(1), Fraction(1, 10**6), Fraction(1, 10), rank=2)
+    number_square(0.3)
+    found = caches()
+    assert all(each.cache_clear in remembered._FORGETTING for each in found.values())
+    filled = {name.rpartition(".")[2] for name, each in found.items() if each.cache_info().currsize}
+    assert filled >= {"objective_multiplier", "number_square", "_context"}
 
     async def get():
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -531,8 +564,7 @@ def test_what_one_analyst_asked_makes_no_answer_of_another_faster(institution, s
             return (await client.get("/v1/facts")).status_code
 
     assert anyio.run(get) == 200
-    remembered = (gaussian.mu_of, gaussian.delta_of_square, gaussian.objective_multiplier)
-    assert [each.cache_info().currsize for each in remembered] == [0, 0, 0]
+    assert {name: each.cache_info().currsize for name, each in found.items()} == dict.fromkeys(found, 0)
 
 
 def test_requests_per_minute_are_limited_for_each_analyst(institution, settings, held, time, works, lines):

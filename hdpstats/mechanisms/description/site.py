@@ -70,12 +70,12 @@ position measures.
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final, final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
+from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import IntArray
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
@@ -336,7 +336,7 @@ def column_square(column: DescribedColumn, *, complete: bool) -> Fraction:
     return max(among, left_out + 1 if counted else left_out)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def number_square(centre: float) -> Fraction:
     r"""Return an upper bound of :math:`\max_{x, y} (x - y)^2 + (u(x) - u(y))^2`, at most 0.012 above it.
 
