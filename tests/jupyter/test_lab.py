@@ -39,9 +39,10 @@ with forked.kernels():
 """
 INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets where matplotlib is not imported yet
 SECONDS = 120
-BROWSERS = 3
+BROWSERS = 9
 """How many are started where the process of Chromium itself ends, as Debian's does now and then by a segmentation
-fault in its search for fonts. A page that crashes, or a cell that fails, leaves the browser there.
+fault in its search for fonts: all of them with probability 1e-9 if each did with probability 0.1. A page that crashes,
+or a cell that fails, leaves the browser there.
 """
 ERROR = "[data-mime-type='application/vnd.jupyter.error']"
 DONE = """error => {
@@ -262,12 +263,17 @@ def test_notebooks_run_in_a_browser_and_are_legible_in_both_themes(
         ended: list[str] = []
         for attempt in range(BROWSERS):
             profile = str(tmp_path / f"profile-{attempt}")
-            with browser(Path(profile)) as opened:
-                opened.on("close", lambda *, profile=profile: ended.append(profile))
-                try:
-                    seen(opened, address, token, folder, attempt)
-                    break
-                except (Error, AssertionError):
-                    if profile not in ended or attempt == BROWSERS - 1:
+            lived = False
+            try:
+                with browser(Path(profile)) as opened:
+                    opened.on("close", lambda *, profile=profile: ended.append(profile))
+                    try:
+                        seen(opened, address, token, folder, attempt)
+                    except (Error, AssertionError):
+                        lived = profile not in ended
                         raise
+                break
+            except (Error, AssertionError):
+                if lived or attempt == BROWSERS - 1:
+                    raise
     until(lambda: not processes_of(tmp_path), lambda: f"the end of {processes_of(tmp_path)}", pause=0.1)
