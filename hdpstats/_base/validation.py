@@ -18,11 +18,15 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 _FRACTION = re.compile(r"-?[0-9]{1,2000}(/[0-9]{1,2000})?")
 
 
-def _refuse(name: str, value: object, expected: str) -> ArgumentError:
+def shown(value: object) -> str:
+    """Return a value as a message may quote it: of a table or a column, which may hold anybody's cells, the type."""
     plain = value is None or isinstance(value, str | Number | type)
-    shown = repr(value) if plain else f"of type {type(value).__name__}"  # a table or a column may hold anybody's cells
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return ArgumentError(f"{name} must be {expected}, not {shown}", argument=name, expected=expected)
+    words = repr(value) if plain else f"of type {type(value).__name__}"
+    return words if len(words) <= 60 else words[:57] + "..."
+
+
+def _refuse(name: str, value: object, expected: str) -> ArgumentError:
+    return ArgumentError(f"{name} must be {expected}, not {shown(value)}", argument=name, expected=expected)
 
 
 def exact(value: object, *, name: str) -> Fraction:

@@ -8,6 +8,7 @@
 <Logit: event3 ~ age>
 """
 
+from hdpstats._base.errors import forgets_rows
 from hdpstats.losses import options
 from hdpstats.models import DiscreteHazard, Distribution, Linear, Logit, MEstimator, Quantile, survfit
 from hdpstats.sites import Study
@@ -20,6 +21,7 @@ mestimate = MEstimator.from_formula
 quantile = Quantile.from_formula
 
 
+@forgets_rows
 def poisson(
     formula: str,
     data: Study,
@@ -60,6 +62,7 @@ def poisson(
     return mestimate(formula, data, loss=options.Poisson(cap), weights=weights, offset=offset, row_norm=row_norm)
 
 
+@forgets_rows
 def multinomial(formula: str, data: Study, *, weights: str | None = None, row_norm: float | None = None) -> MEstimator:
     """Return a multinomial logistic regression: `mestimate` with ``loss=hdp.losses.Multinomial()``.
 

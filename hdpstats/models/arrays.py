@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats._base.validation import truth
+from hdpstats._base.validation import shown, truth
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.schema.columns import Binary, Column, Continuous
@@ -44,7 +44,7 @@ def pairs_of(bounds: object) -> list[tuple[object, object]]:
         return [(lower, upper) for lower, upper in bounds]  # type: ignore[attr-defined]
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"exog_bounds must hold a pair (lower, upper) for every column of exog, not {bounds!r}",
+            f"exog_bounds must hold a pair (lower, upper) for every column of exog, not {shown(bounds)}",
             argument="exog_bounds",
         ) from None
 
@@ -74,7 +74,7 @@ def outcome_of(bounds: object, *, complete: bool) -> Column:
     except (HdpError, TypeError, ValueError) as error:
         reason = f": {error}" if isinstance(error, HdpError) else ""
         raise ArgumentError(
-            f"endog_bounds must be a pair (lower, upper), declared and not computed, not {bounds!r}{reason}",
+            f"endog_bounds must be a pair (lower, upper), declared and not computed, not {shown(bounds)}{reason}",
             argument="endog_bounds",
         ) from None
 

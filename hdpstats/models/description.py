@@ -7,8 +7,8 @@ from typing import Any, final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError
-from hdpstats._base.validation import integer, text, truth
+from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError, forgets_rows
+from hdpstats._base.validation import integer, shown, text, truth
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, costs_of
 from hdpstats.mechanisms.description.cells import FollowUpCells
@@ -159,6 +159,7 @@ class DescriptionRequest:
         return f"<description to ask for: {', '.join(self.columns)}{outcome}{by}>"
 
 
+@forgets_rows
 def describe(
     study: Study,
     columns: str | Sequence[str],
@@ -291,7 +292,7 @@ def _group(name: object, study: Study) -> str | None:
     column = study.schema.get(name) if isinstance(name, str) else None
     if not isinstance(column, Categorical | Binary):
         raise SchemaError(
-            f"by must name a column that the schema declares as Categorical(...) or Binary(), not {name!r}",
+            f"by must name a column that the schema declares as Categorical(...) or Binary(), not {shown(name)}",
             argument="by",
         )
     return str(name)

@@ -95,6 +95,7 @@ class Distribution(Model):
         self._spec = open_distribution(f"{OUTCOME} ~ 1", study, family=family, ranges=ranges)
 
     @classmethod
+    @forgets_rows
     def from_formula(cls, formula: str, data: Study, *, family: str, ranges: Ranges | None = None) -> Self:
         """Return the model of ``"column ~ 1"`` on a study; bounds come from its schema.
 
@@ -175,6 +176,7 @@ class MEstimator(Model):
         self._spec = open_regression(formula, study, loss, name="MEstimator", row_norm=row_norm)
 
     @classmethod
+    @forgets_rows
     def from_formula(
         cls,
         formula: str,

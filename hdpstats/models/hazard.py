@@ -5,7 +5,7 @@ from typing import Self, final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.formulas import outcome as features
@@ -105,6 +105,7 @@ class DiscreteHazard(Model):
 
     _spec: HazardSpec
 
+    @forgets_rows
     def __init__(
         self,
         formula: str,
@@ -146,6 +147,7 @@ class DiscreteHazard(Model):
         )
 
     @classmethod
+    @forgets_rows
     def from_formula(cls, formula: str, data: Study, **options: object) -> Self:
         """Return the model; the same as the constructor, which takes a formula too."""
         return cls(formula, data, **options)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.validation import choice, exact, integer, text
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
@@ -47,6 +47,7 @@ CONTINUOUS = (
 )
 
 
+@forgets_rows
 def hybrid_weights(
     study: Study,
     columns: Iterable[str],

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.errors import ArgumentError, MechanismError, forgets_rows
 from hdpstats._base.validation import choice, integer, real
 from hdpstats.formulas import Design, compile_one_sided
 from hdpstats.mechanisms.base import SiteFacts
@@ -55,6 +55,7 @@ WITHOUT_INTERCEPT = (
 )
 
 
+@forgets_rows
 def importance_weights(
     study: Study,
     formula: str,

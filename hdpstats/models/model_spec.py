@@ -15,7 +15,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import real
+from hdpstats._base.validation import real, shown
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.compiler import SurvivalDesign
@@ -327,7 +327,7 @@ def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -
         return None
     if not isinstance(name, str) or name not in schema or schema[name].kind != kind:
         raise SchemaError(
-            f"{argument} must name a column that the schema declares as {kind.capitalize()}(...), not {name!r}",
+            f"{argument} must name a column that the schema declares as {kind.capitalize()}(...), not {shown(name)}",
             argument=argument,
         )
     return name

@@ -74,6 +74,7 @@ class Logit(Model):
         self._spec = open_regression(formula, study, options.Logistic(), name="Logit", row_norm=row_norm)
 
     @classmethod
+    @forgets_rows
     def from_formula(
         cls,
         formula: str,
@@ -220,6 +221,7 @@ class Linear(Model):
         self._spec = open_regression(formula, study, _checked(loss), name="Linear", row_norm=row_norm)
 
     @classmethod
+    @forgets_rows
     def from_formula(
         cls,
         formula: str,
@@ -308,6 +310,7 @@ class Quantile(Model):
         self._spec = open_regression(formula, study, options.Quantile(q, width), name="Quantile", row_norm=row_norm)
 
     @classmethod
+    @forgets_rows
     def from_formula(
         cls,
         formula: str,

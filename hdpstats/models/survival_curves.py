@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast, final
 
-from hdpstats._base.errors import ArgumentError, FormulaError
+from hdpstats._base.errors import ArgumentError, FormulaError, forgets_rows
 from hdpstats._base.validation import choice, integer
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.expressions import Categories, Variable, columns_of
@@ -291,6 +291,7 @@ def complete_in(request: CurvesRequest, query: DescriptionQuery) -> tuple[str, .
     return tuple(each.name for each in query.columns if each.name not in own and schema[each.name].leaves_out)
 
 
+@forgets_rows
 def survfit(
     formula: str,
     data: Study,

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, SupportsIndex, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.validation import text
 from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.schema import coerce
@@ -211,6 +211,7 @@ def _spelled(spellings: Sequence[tuple[str, int]]) -> list[str]:
     return [f"{spelling} ({number})" for spelling, number in spellings[:_SHOWN]] + [f"{more} more"] * (more > 0)
 
 
+@forgets_rows
 def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> RowsCheck:
     """Compare the rows of a file with their schema, exactly and without noise: for the custodian who holds them.
 

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.table import AdmittedTable
@@ -237,6 +237,7 @@ def in_strata(found: Spells, table: AdmittedTable, strata: Sequence[tuple[str, i
     return replace(found, entry=found.entry + shift, exit=found.exit + shift)
 
 
+@forgets_rows
 def person_period(
     frame: pd.DataFrame,
     *,

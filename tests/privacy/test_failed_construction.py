@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import forgets_rows
-from hdpstats.models import Distribution, Logit
+from hdpstats.models import Distribution, Linear, Logit
 from hdpstats.schema.table import PrivateTable
 
 SECRET = "PLANTED-CELL-7391"
@@ -89,6 +90,12 @@ OTHERS = {
     "arrays: bounds for another number of columns": lambda: Logit(
         rows()["event"], rows()[["age"]], exog_bounds=[(0, 1), (0, 1)], budget=BUDGET
     ),
+    "arrays: rows for bounds": lambda: Logit(
+        rows()["event"], rows()[["age"]], exog_bounds=rows()[["who", "age", "event"]], budget=BUDGET
+    ),
+    "arrays: cells for bounds": lambda: Linear(
+        rows()["age"], rows()[["event"]], exog_bounds=[(0, 1)], endog_bounds=rows()["who"].tolist() * 2, budget=BUDGET
+    ),
     "arrays: of different lengths": lambda: Logit(
         np.array([NUMBER]), rows()[["age"]], exog_bounds=[(20, 90)], budget=BUDGET
     ),
@@ -97,6 +104,32 @@ OTHERS = {
         rows()["age"].to_numpy(), family="beta", endog_bounds=(20, 90), budget=BUDGET
     ),
 }
+
+
+GIVEN_ROWS = {
+    "distribution": lambda: hdpf.distribution("age ~ 1", rows(), family="normal"),
+    "hazard": lambda: hdpf.hazard("Surv(age, event) ~ 1", rows(), intervals=4),
+    "hazard, by its class": lambda: hdp.DiscreteHazard.from_formula("Surv(age, event) ~ 1", rows(), intervals=4),
+    "linear": lambda: hdpf.linear("age ~ event", rows()),
+    "logit": lambda: hdpf.logit("event ~ age", rows()),
+    "mestimate": lambda: hdpf.mestimate("event ~ age", rows(), loss=hdp.losses.Logistic()),
+    "multinomial": lambda: hdpf.multinomial("event ~ age", rows()),
+    "poisson": lambda: hdpf.poisson("event ~ age", rows()),
+    "quantile": lambda: hdpf.quantile("age ~ event", rows()),
+    "survfit": lambda: hdpf.survfit("Surv(age, event) ~ 1", rows()),
+    "rows for weights": lambda: hdpf.logit("event ~ age", study(), weights=rows()["who"]),
+    "rows for groups": lambda: hdp.describe(study(), ["age"], by=rows()["who"], epsilon=1),
+    "describe": lambda: hdp.describe(rows(), ["age"], epsilon=1),
+    "hybrid weights": lambda: hdp.hybrid_weights(rows(), ["age"], epsilon=1),
+    "importance weights": lambda: hdp.importance_weights(rows(), "~ age", epsilon=1),
+    "check": lambda: hdp.check(rows(), None),
+    "person_period": lambda: hdp.person_period(rows(), time="age", event="other", intervals=[30.0]),
+}
+"""Functions that take a study, or rows and their schema, and are given rows and no schema."""
+
+
+def study():
+    return hdp.Study(public=rows()[["age", "event"]], schema=SCHEMA)
 
 
 def failure(build):
@@ -173,6 +206,13 @@ def test_a_study_that_cannot_be_made_leaves_no_row(case, tmp_path):
 @pytest.mark.parametrize("case", OTHERS)
 def test_a_site_a_table_or_a_model_that_cannot_be_made_leaves_no_row(case):
     error = failure(OTHERS[case])
+    assert isinstance(error, hdp.HdpError)
+    check(error)
+
+
+@pytest.mark.parametrize("case", GIVEN_ROWS)
+def test_a_function_that_is_given_rows_by_mistake_leaves_none(case):
+    error = failure(GIVEN_ROWS[case])
     assert isinstance(error, hdp.HdpError)
     check(error)
 
