@@ -131,6 +131,6 @@ def _internal(error: Exception) -> HdpError:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{frame.filename.rsplit('/', 1)[-1]}, line {frame.lineno}"
     return HdpError(
-        f"the rows could not be taken: an internal error of type {type(error).__name__} ({place}), whose message is "
-        "left out as it may quote a cell; are they a plain table?"
+        f"what was given could not be taken: an internal error of type {type(error).__name__} ({place}), whose message "
+        "is left out as it may quote a cell; are rows a plain table?"
     )

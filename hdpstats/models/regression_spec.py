@@ -349,7 +349,7 @@ def open_regression(
             argument="data",
         )
     if loss_name(option) == SmoothedQuantile.name and len(design.names) > 1 and may_count(study, design.response):
-        warnings.warn(TIES.format(outcome=design.response), RuntimeWarning, stacklevel=3)
+        warnings.warn(TIES.format(outcome=design.response), RuntimeWarning, stacklevel=4)
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
     shift = offset_column(study, offset, design)
     asked = canonical_design(design, study.schema)

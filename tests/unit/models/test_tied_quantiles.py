@@ -65,8 +65,9 @@ def test_more_noise_reaches_further_steps() -> None:
 
 def test_counts_with_covariates_warn_from_the_schema_alone() -> None:
     study = hdp.Study(public=counts([0.25] * 4, 100), schema=SCHEMA)
-    with pytest.warns(RuntimeWarning, match="y may be a count"):
+    with pytest.warns(RuntimeWarning, match="y may be a count") as seen:
         hdpf.quantile("y ~ x", study)
+    assert [each.filename for each in seen] == [__file__]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         hdpf.quantile("y ~ 1", study)
