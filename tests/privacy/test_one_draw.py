@@ -22,6 +22,7 @@ from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
 from tests import forked
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
+from tests.waiting import GENEROUS
 
 PRIVATE = people(RECORDS)
 THREADS = 6
@@ -298,23 +299,35 @@ import os, sys
 import hdpstats.api as hdp
 from hdpstats.mechanisms.minimiser import PreparedPoint
 from hdpstats.mechanisms.registry import query_from_json
+from hdpstats.sites import attempts
 from tests.support import RECORDS, SCHEMA, people
 
 place, query = sys.argv[1], query_from_json(sys.stdin.readline())
 site = hdp.LocalSite(people(RECORDS), schema=SCHEMA, ledger=hdp.Ledger(place, dataset="trial", epsilon=3))
-if len(sys.argv) > 2:
-    right = PreparedPoint.compute
-    def compute(self, table):
-        right(self, table)
+does, right, wait = sys.argv[2], PreparedPoint.compute, attempts.given_up
+def compute(self, table):
+    release = right(self, table)
+    if does == "die":
         os._exit(7)
-    PreparedPoint.compute = compute
+    print("computed", flush=True)
+    sys.stdin.readline()
+    return release
+def given_up(*lease, **options):
+    print("waits", flush=True)
+    attempts.given_up = wait
+    return wait(*lease, **options)
+PreparedPoint.compute, attempts.given_up = compute, given_up
 print(site.answer(query).theta)
 """
 
 
-def asked_in_a_process(place, query, *, dies=False):
+def asked_in_a_process(place, query, *, does="say"):
+    """Start a process that asks, and return it and what it reads first; it dies, or says what it does, and waits then.
+
+    It computes, and goes on when it is told; or another one does, for which it waits.
+    """
     quiet = "import warnings\nwarnings.simplefilter('ignore')\n"
-    command = [sys.executable, "-c", quiet + CHILD, str(place), *(["dies"] if dies else [])]
+    command = [sys.executable, "-c", quiet + CHILD, str(place), does]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     return forked.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -322,10 +335,19 @@ def asked_in_a_process(place, query, *, dies=False):
 
 
 def test_processes_that_ask_at_once_receive_one_draw(tmp_path, query):
+    """The one that computes goes on when each of the others has found its lease or computes too."""
     place = tmp_path / "ledger.db"
     started = [asked_in_a_process(place, query) for _ in range(3)]
-    said = [process.communicate(text) for process, text in started]
+    for process, text in started:
+        process.stdin.write(text)
+        process.stdin.flush()
+    did = [process.stdout.readline().strip() for process, _ in started]
+    for process, _ in started:
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+    said = [process.communicate(timeout=GENEROUS) for process, _ in started]
     assert {error for _, error in said} == {""}
+    assert sorted(did) == ["computed", "waits", "waits"]
     assert len({output for output, _ in said}) == 1
     ledger = hdp.Ledger(place, dataset="trial", epsilon=3)
     assert ledger.spent.epsilon == 1
@@ -334,7 +356,7 @@ def test_processes_that_ask_at_once_receive_one_draw(tmp_path, query):
 
 def test_a_draw_whose_process_ended_is_charged_and_so_is_the_next_one(tmp_path, query):
     place = tmp_path / "ledger.db"
-    process, text = asked_in_a_process(place, query, dies=True)
+    process, text = asked_in_a_process(place, query, does="die")
     assert process.communicate(text)[0] == ""
     assert process.returncode == 7
     site = site_at(place)
@@ -352,7 +374,7 @@ def test_a_draw_whose_process_ended_is_charged_and_so_is_the_next_one(tmp_path, 
 def test_the_guarantee_of_a_result_counts_every_charge(tmp_path, query):
     """After two charges the release is one of two draws."""
     place = tmp_path / "ledger.db"
-    process, text = asked_in_a_process(place, query, dies=True)
+    process, text = asked_in_a_process(place, query, does="die")
     process.communicate(text)
     study = hdp.Study(private=site_at(place), public=people(PUBLIC_ROWS, seed=1))
     with pytest.warns(ChargedAgain):
