@@ -1,5 +1,6 @@
 """Clients that open and do not go on: with handshakes, heads, bodies, responses and connections; others are served."""
 
+import asyncio
 import contextlib
 import datetime
 import json
@@ -9,8 +10,9 @@ import ssl
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, application
+from hdpstats.custodian import SiteSettings, application, serving
 from hdpstats.custodian.credentials import Certificates
+from hdpstats.custodian.exchange import IDLE, Deadlines
 from hdpstats.custodian.settings import Tls
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.serving import Server, everything, response
@@ -53,6 +55,52 @@ def served(server, address="127.0.0.1", files=None):
     with server.secure(address, files) as stream:
         stream.sendall(GET)
         return response(stream)[0] == 200
+
+
+STEPS = ["handshake", "head", "body", "write", "close"]
+
+
+def begun(deadlines, *, at):
+    """Return until when each step may take that begins at a moment of the event loop's clock."""
+
+    async def begin():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(asyncio.get_running_loop(), "time", lambda: at)
+            return {what: deadlines.begin(what) for what in [*STEPS, "idle"]}
+
+    return asyncio.run(begin())
+
+
+def test_deadlines_are_so_many_seconds_from_the_beginning():
+    assert begun(Deadlines(7.0), at=100.0) == dict.fromkeys(STEPS, 107.0) | {"idle": 100.0 + IDLE}
+
+
+@pytest.mark.parametrize("what", STEPS)
+def test_what_goes_on_beyond_its_deadline_is_ended(what):
+    async def wait(deadlines):
+        async with deadlines.until(what, deadlines.begin(what)):
+            for _ in range(10):
+                await asyncio.sleep(0)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(wait(Deadlines(0.0)))
+    asyncio.run(wait(Deadlines(3600.0)))
+
+
+def test_a_site_has_the_deadlines_of_its_settings(institution, monkeypatch):
+    settings = SiteSettings.from_yaml(institution.write("deadlines", PRIVATE, SCHEMA, limits={"seconds": 7.0}))
+    served = []
+
+    async def listen(listener, *_):
+        served.append(listener)
+
+    monkeypatch.setattr(serving, "protect_process", lambda: None)
+    monkeypatch.setattr(serving, "Listener", lambda app, **named: named["deadlines"])
+    monkeypatch.setattr(serving, "_listen", listen)
+    serving.serve(settings)
+    (deadlines,) = served
+    assert isinstance(deadlines, Deadlines)
+    assert begun(deadlines, at=100.0)["head"] == 107.0
 
 
 def test_half_open_handshakes_are_bounded_for_each_address_and_in_all(serve, stack):
