@@ -220,10 +220,11 @@ def _charged(
     try:
         found = charging()
         if not isinstance(found, Charge):
+            attempt.charging = before  # nothing was written
             over = given_up(found, partial(ledger.lease, request.id), patient=patient)
             if over is None:
-                attempt.charging = before
                 return None
+            attempt.charging = True
             found = charging(over=over)
     except (BudgetError, ArgumentError, ArithmeticError):  # nothing was written
         attempt.charging = before

@@ -217,6 +217,21 @@ def test_an_interrupt_after_the_release_was_recorded_keeps_no_draw(place, query,
     assert site.ledger.spent.epsilon == 1
 
 
+@pytest.mark.parametrize("failure", [KeyboardInterrupt(), hdp.LedgerError("the disk is full")])
+def test_what_ends_while_it_waits_for_another_computation_keeps_no_draw(place, query, monkeypatch, failure):
+    site = site_at(place)
+    site.ledger.charge(site._request(query), Spend(query.epsilon), holder=Holder())
+
+    def interrupted(*_, **__):
+        raise failure
+
+    monkeypatch.setattr(attempts, "given_up", interrupted)
+    with pytest.raises(type(failure)):
+        site.answer(query)
+    assert not kept(site)
+    assert site.ledger.spent.epsilon == 1
+
+
 def test_an_interrupt_after_the_charge_was_written_costs_nothing_more(place, query, monkeypatch):
     site = site_at(place)
     interrupted_after("charge", site, query, monkeypatch)

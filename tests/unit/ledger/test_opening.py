@@ -69,8 +69,9 @@ def test_opening_a_new_file_waits_for_another_process_that_is_writing_to_it(path
 
 def test_every_connection_flushes_fully(path):
     ledger = opened(path)
-    pragma = "PRAGMA synchronous"
-    assert ledger._store.read(lambda connection: connection.exec_driver_sql(pragma).scalar()) == 2
+    for pragma, value in {"synchronous": 2, "fullfsync": 1, "checkpoint_fullfsync": 1}.items():
+        read = f"PRAGMA {pragma}"
+        assert ledger._store.read(lambda connection, read=read: connection.exec_driver_sql(read).scalar()) == value
 
 
 def test_a_missing_directory_is_named_and_not_created(tmp_path):
