@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import itertools
 import json
 import sys
 
@@ -383,37 +384,50 @@ def test_r_functions_get_calls_and_symbols_themselves(evaluate, name):
         assert from_r(evaluate("function(first, x) paste(deparse(x), collapse = ' ')"))(1, x=value) == from_r(value)
 
 
-def calls_of(function, *arguments):
-    """Return what a function returns, and how often Python calls anything meanwhile."""
-    names, before = [], sys.getprofile()
-    sys.setprofile(lambda frame, event, _: names.append(frame.f_code.co_name) if event in ("call", "c_call") else None)
+def instructions_of(function, *arguments):
+    """Return what a function returns, and how many instructions Python runs meanwhile."""
+    count, before = itertools.count(), sys.gettrace()
+
+    def trace(frame, event, _):
+        frame.f_trace_lines, frame.f_trace_opcodes = False, True
+        if event == "opcode":
+            next(count)
+        return trace
+
+    sys.settrace(trace)
     try:
-        return function(*arguments), len(names)
+        found = function(*arguments)
     finally:
-        sys.setprofile(before)
+        sys.settrace(before)
+    return found, next(count)
 
 
-def test_a_frame_of_every_kind_crosses_in_as_many_calls_whatever_its_number_of_rows(evaluate):
-    """Rows are copied column by column: a call for each cell of one column would be 9,900 more."""
-    calls = []
+def test_instructions_for_each_cell_are_counted():
+    few, many = (instructions_of(lambda cells: [str(cell) for cell in cells], range(n))[1] for n in (10, 10_000))
+    assert many > few + 2 * 9_990
+
+
+@pytest.mark.parametrize(("columns", "most"), [("fibc", 1), ("s", 30)])
+def test_columns_cross_in_as_many_instructions_whatever_the_number_of_rows(evaluate, columns, most):
+    """Each column at once: only the encoding of texts for R runs some instructions for each cell."""
+    counts = []
     for rows in (10, 100, 10_000):  # the first time things are imported and remembered
         rng = np.random.default_rng(1)
-        frame = pd.DataFrame(
-            {
-                "f": rng.normal(size=rows),
-                "i": rng.integers(0, 1000, rows),
-                "b": rng.random(rows) < 0.5,
-                "c": pd.Categorical.from_codes(rng.integers(0, 5, rows), list("abcde")),
-                "s": [f"person {i}" for i in rng.integers(0, rows, rows)],
-            }
-        )
-        there, to = calls_of(to_r, frame)
-        back, from_there = calls_of(from_r, there)
+        kinds = {
+            "f": rng.normal(size=rows),
+            "i": rng.integers(0, 1000, rows),
+            "b": rng.random(rows) < 0.5,
+            "c": pd.Categorical.from_codes(rng.integers(0, 5, rows), list("abcde")),
+            "s": [f"person {i}" for i in rng.integers(0, rows, rows)],
+        }
+        frame = pd.DataFrame({name: kinds[name] for name in columns})
+        there, to = instructions_of(to_r, frame)
+        back, from_there = instructions_of(from_r, there)
         pd.testing.assert_frame_equal(back, frame)
-        calls.append((to, from_there))
-    _, few, many = calls
-    assert 0 < many[0] < few[0] + 1000
-    assert 0 < many[1] < few[1] + 1000
+        counts.append((to, from_there))
+    _, few, many = counts
+    assert many[0] < few[0] + most * 9_900
+    assert many[1] < few[1] + 9_900
 
 
 def test_what_travels_in_attrs_is_plain_json(evaluate):
