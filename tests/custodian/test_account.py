@@ -17,7 +17,6 @@ from hdpstats.custodian.account import (
     HeadInDatabase,
     HeadInFile,
     account_for_serving,
-    check_locked,
     head_stores,
     keep_head,
     open_account,
@@ -196,33 +195,25 @@ def test_a_head_is_not_replaced_by_that_of_another_chain(tmp_path, place, length
 def test_a_ledger_behind_its_kept_head_is_never_charged(path, place, monkeypatch):
     settings = changed(path, heads=PLACES[place](path.parent))
     note(settings)
-    site = open_site(settings)
+    site, idle = open_site(settings), open_site(settings)
     copy(path)
     for number in range(2):
         site.answer(histogram(replicate=number + 2))
     (kept,) = [store.read() for store in head_stores(settings)]
     restore(path)
-    idle = open_account(settings)
-    entries = idle.verify().entries
+    entries = idle.ledger.verify().entries
 
     def never(*_):
         raise AssertionError
 
     monkeypatch.setattr(hdp.LocalSite, "_compute", never)
-    watch(idle, settings)
-    other = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=idle)
     for number in range(kept.entries - entries + 2):
         with pytest.raises(hdp.LedgerError, match="grant again"):
-            other.answer(histogram(replicate=number + 9))
-    assert idle.verify().entries == entries
+            idle.answer(histogram(replicate=number + 9))
+    assert idle.ledger.verify().entries == entries
     assert [store.read() for store in head_stores(settings)] == [kept]
     with pytest.raises(hdp.LedgerError, match="grant again"):
         open_site(settings)
-
-
-def watch(ledger, settings):
-    places = head_stores(settings)
-    ledger.watch(partial(keep_head, ledger, places), check=partial(check_locked, places))
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -231,7 +222,7 @@ def test_a_head_on_another_chain_is_kept_whatever_the_ledger_has_been_charged(pa
     note(settings)
     copy(path)
     ledger, places = open_account(settings), head_stores(settings)
-    watch(ledger, settings)
+    ledger.watch(partial(keep_head, ledger, places))
     ledger.grant("ann", epsilon=1)
     kept = [store.read() for store in places]
     restore(path)

@@ -7,6 +7,7 @@ from fractions import Fraction
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.custodian.account import Head, HeadInDatabase
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
 from tests.custodian.institution import EVERYTHING, Institution
@@ -36,6 +37,15 @@ def services(url, tmp_path):
         yield institution, running
     finally:
         institution.close()
+
+
+def test_a_head_in_a_database_is_replaced_by_later_ones_of_its_chain_only(url):
+    store, chain = HeadInDatabase(url, "trial"), [letter * 64 for letter in "abcdef"]
+    assert store.read() is None
+    for length, kept in ((2, 2), (4, 4), (3, 4), (4, 4)):
+        assert store.write(chain[:length]) == store.read() == Head.of(chain[:kept])
+    for length in (3, 4, 6):
+        assert store.write(chain[::-1][:length]) == store.read() == Head.of(chain[:4])
 
 
 def outcome(site, query):
