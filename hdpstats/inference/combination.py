@@ -15,6 +15,10 @@ proportion to their numbers of records, though noise has a variance that falls w
 estimate would be correlated with that estimate, and its weight with its error. With the public fit ``u`` is pooled as
 one site's estimate is (`hdpstats.inference.pooling`).
 
+The curvature of a location's loss, such as a quantile's, is the density of public outcomes near the predictor. At an
+estimate beyond most of them it is next to nothing, and unshrinking by its inverse would lead farther yet. So moments of
+such losses stay at the average of the released points, which are between the public fit and ``u``.
+
 **Bias.** Scores are not linear. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j +
 \tfrac12 E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias
 
@@ -128,7 +132,7 @@ class Combined:
     """Point estimates in whitened coordinates, and what they were computed with.
 
     ``at``, ``unshrunk``, ``variances`` and ``shares`` (``W_j``) are of each site; ``private`` is ``u``; ``pooled`` is
-    that of ``pooling``, or ``u`` without a public fit.
+    that of ``pooling``, or ``u`` without a public fit; ``place`` is where curvature is drawn.
     """
 
     at: tuple[Moments, ...]
@@ -137,6 +141,7 @@ class Combined:
     shares: FloatArray
     private: FloatArray
     pooled: FloatArray
+    place: FloatArray
     pooling: Pooling | None
 
     @property
@@ -176,16 +181,19 @@ def weighted(shares: Sequence[FloatArray] | FloatArray, values: Sequence[FloatAr
 
 
 def combine_points(sites: Sequence[InformedPoint], fit: PublicFit | None) -> Combined:
-    """Unshrink, combine and pool, three times where there is a public fit, each time with new moments."""
-    point = _start(sites)
+    """Unshrink, combine and pool, three times where there is a public fit, each time with new moments.
+
+    Moments of a location's loss are those at the released points.
+    """
+    point, located = _start(sites), any(each.information.located for each in sites)
     if fit is None:
         return _unbiased(sites, _at(sites, point), point)
-    for _ in range(STEPS - 1):
+    for _ in range(0 if located else STEPS - 1):
         found = _at(sites, point)
         point = pooled_point(found.private, found.covariance, fit)
     found = _unbiased(sites, _at(sites, point), point)
     pooling = pool(found.private, found.covariance, fit)
-    return replace(found, pooled=pooling.point, pooling=pooling)
+    return replace(found, pooled=pooling.point, place=point if located else pooling.point, pooling=pooling)
 
 
 def _start(sites: Sequence[InformedPoint]) -> FloatArray:
@@ -202,7 +210,7 @@ def _at(sites: Sequence[InformedPoint], point: FloatArray) -> Combined:
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
     W = shares(variances)
     u = weighted(W, unshrunk)
-    return Combined(at=at, unshrunk=unshrunk, variances=variances, shares=W, private=u, pooled=u, pooling=None)
+    return Combined(at=at, unshrunk=unshrunk, variances=variances, shares=W, private=u, pooled=u, place=u, pooling=None)
 
 
 def _unbiased(sites: Sequence[InformedPoint], found: Combined, point: FloatArray) -> Combined:
@@ -212,7 +220,7 @@ def _unbiased(sites: Sequence[InformedPoint], found: Combined, point: FloatArray
     biases = [bias(each, at, point=point) for each, at in zip(sites, found.at, strict=True)]
     unshrunk = tuple(u - each for u, each in zip(found.unshrunk, biases, strict=True))
     u = weighted(found.shares, unshrunk)
-    return replace(found, unshrunk=unshrunk, private=u, pooled=u)
+    return replace(found, unshrunk=unshrunk, private=u, pooled=u, place=u)
 
 
 def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:

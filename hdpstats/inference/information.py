@@ -52,6 +52,11 @@ class Information(ABC):
         return False
 
     @property
+    def located(self) -> bool:
+        """Whether curvature vanishes far from public outcomes."""
+        return False
+
+    @property
     @abstractmethod
     def spread_of_size(self) -> float:
         """The standard deviation of the noise in the number of people over that number; 0 where nothing rests on it."""
@@ -130,6 +135,11 @@ class OverPublicPeople(Information):
     def canonical(self) -> bool:
         """Whether curvature does not depend on outcomes."""
         return self.public.canonical
+
+    @property
+    def located(self) -> bool:
+        """Whether curvature vanishes far from public outcomes."""
+        return self.public.located
 
     def repeated(self, errors: int) -> int:
         """Return the least number with which no more than `WEIGHTED` terms are computed, or the largest there is."""

@@ -157,7 +157,7 @@ def _chunk(
     They are of ``count`` draws of what is known of curvatures, each with as many draws of errors as ``repeated`` says.
     """
     identity = np.eye(len(found.pooled))
-    drawn = draw_jointly(rng, [each.information for each in sites], theta=found.pooled, count=count)
+    drawn = draw_jointly(rng, [each.information for each in sites], theta=found.place, count=count)
     moved = [
         (draws.normals(rng, at.J, each=repeated), each.part.noise.draw(rng, at.H, each=repeated))
         for each, at in zip(sites, drawn, strict=True)

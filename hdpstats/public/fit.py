@@ -129,6 +129,11 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         return not self.loss.robust
 
     @property
+    def located(self) -> bool:
+        """Whether curvature is that of public outcomes near the predictor."""
+        return self.by_residuals and self.loss.located
+
+    @property
     def scaled(self) -> bool:
         """Whether the loss has the scale of a likelihood."""
         return not self.loss.robust

@@ -55,6 +55,11 @@ class PublicSide(ABC):
         return False
 
     @property
+    def located(self) -> bool:
+        """Whether curvature is that of public outcomes near the predictor: none where all of them are far from it."""
+        return False
+
+    @property
     @abstractmethod
     def dimension(self) -> int:
         """The number of coefficients."""
