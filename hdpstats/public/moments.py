@@ -356,10 +356,9 @@ def averaged_squares(
 
 def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> Moments:
     """Return ``records`` times the average of ``people``, from sums over them (D, D), shrunk as `averaged` does."""
-    found = (
-        records * _shrunk(0.5 * (each + each.T)[None] / people, rows=people, levelled=levelled)[0] for each in (H, J)
-    )
-    return Moments(H=next(found), J=next(found))
+    H, J = (0.5 * (each + each.T)[None] / people for each in (H, J))
+    H, J = (records * _shrunk(each, rows=people, levelled=levelled)[0] for each in (H, J))
+    return Moments(H=H, J=J)
 
 
 def _symmetric(triangles: FloatArray) -> FloatArray:
