@@ -2,15 +2,19 @@
 
 import math
 import tempfile
+from collections import Counter
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from hdpstats._base.errors import BudgetError
-from hdpstats.ledger import Ledger, Request, verify_file
+from hdpstats._base.errors import BudgetError, Superseded
+from hdpstats.ledger import Charge, Lease, Ledger, Request, verify_file
+from hdpstats.ledger.leases import Holder
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import square_of
 from hdpstats.privacy.gaussian import delta_of_square
@@ -78,8 +82,22 @@ amounts = st.one_of(
 analysts = st.sampled_from([None, "ana", "ben"])
 
 
+@dataclass
+class Asked:
+    """A request that was charged: at what cost, its charges, and how many of them each analyst has paid."""
+
+    request: Request
+    cost: Spend
+    charges: list[Charge]
+    paid: Counter[str]
+    released: bool = False
+
+
 class LedgerMachine(RuleBasedStateMachine):
-    """Charges of all kinds, grants and quotas in any order; what is accepted must be read back."""
+    """Charges of all kinds, for several analysts and over again, grants and quotas in any order.
+
+    What is accepted must be read back.
+    """
 
     @initialize()
     def begin(self):
@@ -87,19 +105,85 @@ class LedgerMachine(RuleBasedStateMachine):
         self.path = Path(self.folder.name) / "ledger.db"
         self.ledger = Ledger(self.path, dataset="d", epsilon=2, delta=1e-5)
         self.number, self.charged = 0, NOTHING
+        self.asked, self.received = [], {"ana": NOTHING, "ben": NOTHING}
 
-    def attempt(self, cost, analyst):
-        self.number += 1
+    def charge(self, request, cost, analyst, **holder):
+        """Return the charge or the lease; None where it is refused, and then nothing was written."""
         before = self.ledger.head
         try:
-            charge = self.ledger.charge(request_for(self.number), cost, analyst=analyst)
+            return self.ledger.charge(request, cost, analyst=analyst, **holder)
         except BudgetError:
             assert self.ledger.head == before
+            return None
+
+    def pay(self, one, analyst):
+        """Count what an analyst has paid when he was charged for all charges of a request."""
+        if analyst is not None:
+            self.received[analyst] += one.charges[-1].cost.times(len(one.charges) - one.paid[analyst])
+            one.paid[analyst] = len(one.charges)
+
+    def attempt(self, cost, analyst, *, released=True):
+        self.number += 1
+        request = request_for(self.number)
+        charge = self.charge(request, cost, analyst)
+        if charge is None:
             return
         assert charge.cost.epsilon >= cost.epsilon
         assert charge.cost.mu_squared >= cost.mu_squared
         self.charged += charge.cost
-        self.ledger.persist(charge, "[1]", analyst)
+        self.asked.append(Asked(request, cost, [charge], Counter()))
+        self.pay(self.asked[-1], analyst)
+        if released:
+            self.ledger.persist(charge, "[1]", analyst)
+            self.asked[-1].released = True
+
+    def one_of(self, data, **fields):
+        found = [one for one in self.asked if fields.items() <= vars(one).items()]
+        return data.draw(st.sampled_from(found)) if found else None
+
+    @rule(epsilon=amounts, analyst=analysts)
+    def leave(self, epsilon, analyst):
+        self.attempt(Spend(epsilon), analyst, released=False)
+
+    @precondition(lambda self: self.asked)
+    @rule(data=st.data(), analyst=st.sampled_from(["ana", "ben"]))
+    def share(self, data, analyst):
+        """Ask for what was charged before, perhaps for another one: the total stays as it is."""
+        one, before = self.one_of(data), self.ledger.head
+        found = self.charge(one.request, one.cost, analyst)
+        if isinstance(found, Lease):
+            assert self.ledger.head == before
+            assert not one.released
+        elif found is not None:
+            assert found == one.charges[-1]
+            self.pay(one, analyst)
+            stored = self.ledger.stored(one.request.id, analyst)
+            assert (stored is not None) == one.released
+
+    @precondition(lambda self: any(not one.released for one in self.asked))
+    @rule(data=st.data(), analyst=analysts)
+    def charge_again(self, data, analyst):
+        """Give up a holder: the total is charged once more, and an analyst for every charge of the request."""
+        one = self.one_of(data, released=False)
+        over = self.ledger.lease(one.request.id)
+        charge = self.charge(one.request, one.cost, analyst, holder=Holder(), over=over)
+        if charge is None:
+            return
+        assert charge.attempt == len(one.charges) + 1
+        self.charged += charge.cost
+        one.charges.append(charge)
+        self.pay(one, analyst)
+
+    @precondition(lambda self: any(not one.released for one in self.asked))
+    @rule(data=st.data())
+    def record(self, data):
+        """Only the latest charge of a request has a release."""
+        one = self.one_of(data, released=False)
+        for earlier in one.charges[:-1]:
+            with pytest.raises(Superseded):
+                self.ledger.persist(earlier, "[2]")
+        assert self.ledger.persist(one.charges[-1], "[1]").release_json == "[1]"
+        one.released = True
 
     @rule(epsilon=amounts, delta=st.sampled_from([Fraction(0), Fraction(1, 3 * 10**7)]), analyst=analysts)
     def pure(self, epsilon, delta, analyst):
@@ -135,6 +219,8 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         balance = self.ledger.balance
         assert balance.charged == self.charged
+        parts = {analyst: self.ledger._latest().part("d", analyst).received for analyst in self.received}
+        assert parts == self.received
         part = balance.gaussian
         if part is not None:
             assert delta_of_square(part.epsilon, balance.charged.mu_squared) <= part.delta
