@@ -69,6 +69,17 @@ UNDETERMINED = (
 )
 
 
+SPARSE = (
+    "Public outcomes are sparse near the private coefficients: standard errors rest on few of them, and may be too "
+    "small."
+)
+SPARSE_BELOW = 0.5
+"""Curvature of a location's loss near the released point over that at the public fit, in the worst direction.
+
+Of quantiles of age and of nodes at six shifts of real people, it was .24 to .32 where intervals covered too seldom, and
+.74 or more where they covered.
+"""
+
 FLAT = 1e-12
 """Curvature in some direction over the largest, below which it is taken for none."""
 
@@ -181,8 +192,19 @@ def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:
 
 
 def _from_public(part: ReleasedPoint, public: PublicSide, *, raked: bool) -> _Read | None:
-    if not public.known or _is_flat(part, public):
+    if not public.known:
         return None
+    centre, here = (public.moments(at, records=max(part.records, 1)).H for at in (public.centre, part.theta))
+    if _is_flat(centre) or _is_flat(here):
+        return None
+    found = _over_public(part, public, raked=raked)
+    if public.located and float(np.min(np.linalg.eigvals(np.linalg.solve(centre, here)).real)) < SPARSE_BELOW:
+        return replace(found, note=f"{found.note} {SPARSE}")
+    return found
+
+
+def _over_public(part: ReleasedPoint, public: PublicSide, *, raked: bool) -> _Read:
+    """Return what public people tell of a site's curvature, raked ones where that is possible and wanted."""
     note = assumed(public) if part.release.hessian is None else UNCLEAR + assumed(public)
     if part.cohort is not None and rakeable(public) is not None:
         records = max(part.records, 1)
@@ -196,11 +218,10 @@ def _from_public(part: ReleasedPoint, public: PublicSide, *, raked: bool) -> _Re
     )
 
 
-def _is_flat(part: ReleasedPoint, public: PublicSide) -> bool:
-    """Whether public rows tell no curvature in some direction, as where all of them lie on a line of a quantile."""
-    places = (public.centre, part.theta)
-    eigenvalues = [np.linalg.eigvalsh(public.moments(at, records=max(part.records, 1)).H) for at in places]
-    return any(bool(values[0] <= FLAT * values[-1]) for values in eigenvalues)
+def _is_flat(H: FloatArray) -> bool:
+    """Return whether public rows tell no curvature in some direction, as where all of them lie on a quantile's line."""
+    eigenvalues = np.linalg.eigvalsh(H)
+    return bool(eigenvalues[0] <= FLAT * eigenvalues[-1])
 
 
 def _together(parts: Sequence[ReleasedPoint], *, meat: float) -> list[_Read] | None:

@@ -93,8 +93,10 @@ def test_an_upper_quantile_of_older_people_is_not_led_beyond_all_public_ones():
     """At 72 years, 6 above the public 0.9-quantile, few public outcomes are left, and farther on none."""
     schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), grade3=hdp.Binary(complete=True))
     private, public = hdp.datasets.load_rotterdam(), hdp.datasets.load_gbsg()
-    study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=2))
+    study = hdp.Study(private=private, public=public, schema=schema, budget=hdp.Budget(epsilon=4))
     found = hdpf.quantile("age ~ grade3", data=study, q=0.9).fit(epsilon=2)
+    assert "sparse near the private coefficients" in str(found.summary()).replace("\n", " ")
+    assert "sparse" not in str(hdpf.quantile("age ~ grade3", data=study).fit(epsilon=2).summary())
     for estimate in (found.private_only, found.pooled):
         assert abs(estimate.values[0] - 72.0) < 15.0  # with other moments 80 years off, or 30,000
         assert found.bse["Intercept"] < 15.0
