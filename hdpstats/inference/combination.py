@@ -15,9 +15,13 @@ proportion to their numbers of records, though noise has a variance that falls w
 estimate would be correlated with that estimate, and its weight with its error. With the public fit ``u`` is pooled as
 one site's estimate is (`hdpstats.inference.pooling`).
 
-The curvature of a location's loss, such as a quantile's, is the density of public outcomes near the predictor. At an
-estimate beyond most of them it is next to nothing, and unshrinking by its inverse would lead farther yet. So moments of
-such losses stay at the average of the released points, which are between the public fit and ``u``.
+**Locations.** The curvature of a location's loss, such as a quantile's, is the density of outcomes near the predictor.
+Where private coefficients are not the public ones, public outcomes tell it under one of two suppositions: private
+outcomes lie about their own predictor as public ones about theirs (then it is the curvature at the public fit), or
+private outcomes are distributed as the public ones (then it is that at the released points, between the public fit and
+``u``; farther on public outcomes end, and unshrinking by the inverse of next to nothing would lead farther yet). Which
+one holds is not known. So their mean is taken, and errors are drawn half of the time from either: what unshrinking
+would miss by is counted.
 
 **Bias.** Scores are not linear. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j +
 \tfrac12 E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias
@@ -132,7 +136,7 @@ class Combined:
     """Point estimates in whitened coordinates, and what they were computed with.
 
     ``at``, ``unshrunk``, ``variances`` and ``shares`` (``W_j``) are of each site; ``private`` is ``u``; ``pooled`` is
-    that of ``pooling``, or ``u`` without a public fit; ``place`` is where curvature is drawn.
+    that of ``pooling``, or ``u`` without a public fit; ``places`` are where curvature is drawn, as often at each.
     """
 
     at: tuple[Moments, ...]
@@ -141,7 +145,7 @@ class Combined:
     shares: FloatArray
     private: FloatArray
     pooled: FloatArray
-    place: FloatArray
+    places: tuple[FloatArray, ...]
     pooling: Pooling | None
 
     @property
@@ -183,17 +187,22 @@ def weighted(shares: Sequence[FloatArray] | FloatArray, values: Sequence[FloatAr
 def combine_points(sites: Sequence[InformedPoint], fit: PublicFit | None) -> Combined:
     """Unshrink, combine and pool, three times where there is a public fit, each time with new moments.
 
-    Moments of a location's loss are those at the released points.
+    Moments of a location's loss are the means of those at the public fit and at the released points.
     """
-    point, located = _start(sites), any(each.information.located for each in sites)
+    point = _start(sites)
     if fit is None:
-        return _unbiased(sites, _at(sites, point), point)
-    for _ in range(0 if located else STEPS - 1):
-        found = _at(sites, point)
+        return _unbiased(sites, _at(sites, [point]), point)
+    if any(each.information.located for each in sites):
+        places = (fit.theta, point)
+        found = _at(sites, places)
+        pooling = pool(found.private, found.covariance, fit)
+        return replace(found, pooled=pooling.point, pooling=pooling, places=places)
+    for _ in range(STEPS - 1):
+        found = _at(sites, [point])
         point = pooled_point(found.private, found.covariance, fit)
-    found = _unbiased(sites, _at(sites, point), point)
+    found = _unbiased(sites, _at(sites, [point]), point)
     pooling = pool(found.private, found.covariance, fit)
-    return replace(found, pooled=pooling.point, place=point if located else pooling.point, pooling=pooling)
+    return replace(found, pooled=pooling.point, pooling=pooling, places=(pooling.point,))
 
 
 def _start(sites: Sequence[InformedPoint]) -> FloatArray:
@@ -203,14 +212,24 @@ def _start(sites: Sequence[InformedPoint]) -> FloatArray:
     return weighted(shares(variances), [each.part.theta for each in sites])
 
 
-def _at(sites: Sequence[InformedPoint], point: FloatArray) -> Combined:
-    """Return the estimates with moments at a point (D,), not pooled."""
-    at = tuple(each.information.at(point) for each in sites)
+def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray]) -> Combined:
+    """Return the estimates with the mean of moments at some points (D,), not pooled."""
+    at = tuple(_mean([each.information.at(place) for place in places]) for each in sites)
     unshrunk = tuple(each.part.unshrunk(moments.H) for each, moments in zip(sites, at, strict=True))
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
     W = shares(variances)
     u = weighted(W, unshrunk)
-    return Combined(at=at, unshrunk=unshrunk, variances=variances, shares=W, private=u, pooled=u, place=u, pooling=None)
+    return Combined(
+        at=at, unshrunk=unshrunk, variances=variances, shares=W, private=u, pooled=u, places=(u,), pooling=None
+    )
+
+
+def _mean(moments: Sequence[Moments]) -> Moments:
+    """Return the mean of moments."""
+    return Moments(
+        H=np.asarray(np.mean([each.H for each in moments], axis=0)),
+        J=np.asarray(np.mean([each.J for each in moments], axis=0)),
+    )
 
 
 def _unbiased(sites: Sequence[InformedPoint], found: Combined, point: FloatArray) -> Combined:
@@ -220,7 +239,7 @@ def _unbiased(sites: Sequence[InformedPoint], found: Combined, point: FloatArray
     biases = [bias(each, at, point=point) for each, at in zip(sites, found.at, strict=True)]
     unshrunk = tuple(u - each for u, each in zip(found.unshrunk, biases, strict=True))
     u = weighted(found.shares, unshrunk)
-    return replace(found, unshrunk=unshrunk, private=u, pooled=u, place=u)
+    return replace(found, unshrunk=unshrunk, private=u, pooled=u, places=(u,))
 
 
 def bias(site: InformedPoint, at: Moments, *, point: FloatArray) -> FloatArray:

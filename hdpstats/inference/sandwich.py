@@ -157,7 +157,7 @@ def _chunk(
     They are of ``count`` draws of what is known of curvatures, each with as many draws of errors as ``repeated`` says.
     """
     identity = np.eye(len(found.pooled))
-    drawn = draw_jointly(rng, [each.information for each in sites], theta=found.place, count=count)
+    drawn = _moments(rng, sites, found.places, count=count)
     moved = [
         (draws.normals(rng, at.J, each=repeated), each.part.noise.draw(rng, at.H, each=repeated))
         for each, at in zip(sites, drawn, strict=True)
@@ -173,6 +173,18 @@ def _chunk(
         errors.append(_Errors(sampling=sampled @ back.T + pulled @ (back - identity).T, privacy=noised @ back.T))
     apart = np.zeros_like(truth) if found.pooling is None else found.pooling.apart(rng, len(truth))
     return errors, apart
+
+
+def _moments(
+    rng: draws.Generator, sites: Sequence[InformedPoint], places: Sequence[FloatArray], *, count: int
+) -> list[Moments]:
+    """Return draws (count, D, D) of what moments might be at each site, as many at each of some points (D,)."""
+    known = [each.information for each in sites]
+    drawn = [draw_jointly(rng, known, theta=place, count=count // len(places)) for place in places]
+    return [
+        Moments(H=np.concatenate([at.H for at in each]), J=np.concatenate([at.J for at in each]))
+        for each in zip(*drawn, strict=True)
+    ]
 
 
 def _truth(rng: draws.Generator, found: Combined, *, count: int) -> FloatArray:

@@ -100,3 +100,24 @@ def test_an_upper_quantile_of_older_people_is_not_led_beyond_all_public_ones():
     for estimate in (found.private_only, found.pooled):
         assert abs(estimate.values[0] - 72.0) < 15.0  # with other moments 80 years off, or 30,000
         assert found.bse["Intercept"] < 15.0
+
+
+@pytest.mark.parametrize(("q", "shift", "above"), [(0.5, 12.0, 0.0), (0.9, 8.0, 8.0 * 1.2816)])
+def test_intervals_hold_quantiles_of_people_far_from_public_ones(q, shift, above):
+    """Public rows tell curvature under two suppositions: with errors of either alone half of these or fewer hold."""
+    schema = hdp.Schema(y=hdp.Continuous(0, 100, complete=True), x=hdp.Binary(complete=True))
+    held = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+
+        def people(rows, mean, rng=rng):
+            x = rng.integers(0, 2, rows)
+            return pd.DataFrame({"x": x, "y": np.clip(mean + 8.0 * rng.standard_normal(rows), 0.0, 100.0)})
+
+        study = hdp.Study(
+            private=people(3000, 40.0 + shift), public=people(300, 40.0), schema=schema, budget=hdp.Budget(epsilon=2)
+        )
+        low, high = hdpf.quantile("y ~ x", data=study, q=q).fit(epsilon=2).conf_int().loc["Intercept"]
+        held.append(low <= 40.0 + shift + above <= high)
+        assert high - low < 40.0
+    assert all(held)
