@@ -263,12 +263,12 @@ class Ledger(AccountReader):
         name, limits = checked_analyst(analyst), Quota(charges=most_charges, bytes=most_bytes)
         return self._write(lambda writing: writing.limit(name, limits))
 
-    def _write(self, work: Callable[[Transaction], T]) -> T:
+    def _write(self, work: Callable[[Transaction], T], *, checked: bool = True) -> T:
         """Return what was written in one transaction that holds the ledger, its chain continued."""
 
         def written(connection: Connection) -> tuple[Chain, T]:
             transaction = Transaction.writing(connection, self._chain, self._dataset, self._version)
-            if self._check is not None:
+            if checked and self._check is not None:
                 self._check(transaction.chain.hashes)
             return transaction.chain, work(transaction)
 
@@ -284,8 +284,9 @@ class Ledger(AccountReader):
         """Have a function called with the hashes of all entries, in order, after all that this object writes.
 
         This happens when the entries are durable and before anything is made of them; what it raises is raised.
-        ``check`` is called with the hashes of the entries so far before anything is written, and no other process
-        writes then; where it raises, nothing is written.
+        ``check`` is called with the hashes of the entries so far before anything is charged, granted or limited, and no
+        other process writes then; where it raises, nothing is written. A release is recorded without it: it was
+        charged, and would else be lost.
         """
         self._watcher, self._check = watcher, check
 
@@ -375,4 +376,5 @@ class Ledger(AccountReader):
         if not isinstance(release_json, str):
             raise ArgumentError("release_json must be JSON text", argument="release_json")
         name = named_analyst(analyst)
-        return self._write(partial(Transaction.record, charge=charge, release_json=release_json, analyst=name))
+        recorded = partial(Transaction.record, charge=charge, release_json=release_json, analyst=name)
+        return self._write(recorded, checked=False)

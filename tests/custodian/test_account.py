@@ -217,6 +217,32 @@ def test_a_ledger_behind_its_kept_head_is_never_charged(path, place, monkeypatch
 
 
 @pytest.mark.parametrize("place", PLACES)
+def test_a_release_is_recorded_although_the_head_cannot_be_read_once_it_was_charged(path, place, monkeypatch):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    note(settings)
+    site, compute = open_site(settings), hdp.LocalSite._compute
+
+    def unreachable(*_):
+        raise hdp.LedgerError("the server is down")
+
+    with monkeypatch.context() as patch:
+
+        def computed(self, *arguments):
+            for kind in (HeadInFile, HeadInDatabase):
+                patch.setattr(kind, "read", unreachable)
+                patch.setattr(kind, "write", unreachable)
+            return compute(self, *arguments)
+
+        patch.setattr(hdp.LocalSite, "_compute", computed)
+        with pytest.raises(hdp.LedgerError, match="down"):
+            site.answer(histogram())
+    spent, recorded = site.ledger.spent, site.received(histogram()).release
+    assert recorded is not None
+    assert open_site(settings).answer(histogram()) == recorded
+    assert site.ledger.spent == spent
+
+
+@pytest.mark.parametrize("place", PLACES)
 def test_a_head_on_another_chain_is_kept_whatever_the_ledger_has_been_charged(path, place):
     settings = changed(path, heads=PLACES[place](path.parent))
     note(settings)
