@@ -79,6 +79,10 @@ class Superseded(LedgerError):  # noqa: N818  (a refusal that only a site meets,
     """A release comes too late: its request was charged again, since its computation was thought to have ended."""
 
 
+class HdpWarning(RuntimeWarning):
+    """Numbers rest on something that a user should know. The message quotes no cell."""
+
+
 class ChargedAgain(UserWarning):
     """A release was charged more than once: a process that computed it before ended without recording it."""
 
@@ -87,9 +91,9 @@ def forgets_rows(function: Callable[P, T]) -> Callable[P, T]:
     """Let a failure of a function keep none of what the function was given or had made.
 
     The frames of the failure are emptied, those of errors that led to it too; these are cut off, since their messages
-    may quote cells. An error of this package and one that ends the program pass. Any other, which nobody meant a user
-    to see, is replaced by one that names its type and its place in the code. A call that does not fit the function's
-    arguments is a `TypeError` as ever.
+    may quote cells. Errors of this package pass, so do its warnings where these are errors, and what ends the program.
+    Any other, which nobody meant a user to see, is replaced by one that names its type and its place in the code. A
+    call that does not fit the function's arguments is a `TypeError` as ever.
     """
 
     @wraps(function)
@@ -101,7 +105,8 @@ def forgets_rows(function: Callable[P, T]) -> Callable[P, T]:
         except BaseException as error:
             begun = error.__traceback__ is not None and error.__traceback__.tb_next is not None
             _empty(error, before)
-            if isinstance(error, HdpError | MemoryError) or not isinstance(error, Exception) or not begun:
+            ours = isinstance(error, HdpError | HdpWarning | ChargedAgain | MemoryError)
+            if ours or not isinstance(error, Exception) or not begun:
                 if error.__cause__ is not None:
                     error.__cause__ = None
                 error.__context__ = before

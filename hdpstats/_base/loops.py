@@ -75,12 +75,19 @@ class _Silent:
 _FILTER: Final = ("ignore", _Silent, Warning, None, 0)
 
 
-@contextmanager
-def silence() -> Iterator[None]:
-    """Let a computation give no warning, in this thread and in those that inherit its context; others are as before."""
+def _put_first() -> None:
     filters = cast(list[Any], warnings.filters)
     if filters[:1] != [_FILTER]:
         filters[:] = [_FILTER, *(each for each in filters if each != _FILTER)]
+
+
+_put_first()  # now: what another thread saves before the first computation, and restores within it, has the filter
+
+
+@contextmanager
+def silence() -> Iterator[None]:
+    """Let a computation give no warning, in this thread and in those that inherit its context; others are as before."""
+    _put_first()
     token = _SILENT.set(True)
     try:
         with np.errstate(all="ignore"):

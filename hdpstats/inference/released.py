@@ -76,8 +76,8 @@ SPARSE = (
 SPARSE_BELOW = 0.5
 """Curvature of a location's loss near the released point over that at the public fit, in the worst direction.
 
-Of quantiles of age and of nodes at five shifts of real people it was .24 to .32 where few public outcomes were left, and
-.74 or more elsewhere.
+Of quantiles of age and of nodes at five shifts of real people it was .24 to .32 where few public outcomes were left,
+and .74 or more elsewhere.
 """
 
 FLAT = 1e-12

@@ -147,10 +147,12 @@ class DiscreteHazard(Model):
         )
 
     @classmethod
-    @forgets_rows
     def from_formula(cls, formula: str, data: Study, **options: object) -> Self:
         """Return the model; the same as the constructor, which takes a formula too."""
-        return cls(formula, data, **options)  # type: ignore[arg-type]
+        try:
+            return cls(formula, data, **options)  # type: ignore[arg-type]
+        finally:
+            del data, options  # in the traceback of an error, which may be that of an argument's name
 
     def __repr__(self) -> str:
         return f"<DiscreteHazard: {self._spec.formula}, {self._spec.grid.intervals} intervals, {self._spec.link}>"

@@ -10,7 +10,7 @@ from typing import Any, Final, Self, final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.loops import progress
 from hdpstats._base.validation import truth
 from hdpstats.display import Report, named_values
@@ -188,7 +188,7 @@ EPSILONS = (0.1, 0.5, 1.0, 3.0)
 def warn_of_nan(public: Estimate | None) -> None:
     """Warn of coefficients that public rows alone do not give; nothing private is looked at."""
     if public is not None and public.note is not None and bool(np.isnan(public.values).any()):
-        warnings.warn(f"public rows alone: {public.note}", RuntimeWarning, stacklevel=3)
+        warnings.warn(f"public rows alone: {public.note}", HdpWarning, stacklevel=3)
 
 
 class Model(ABC):

@@ -10,7 +10,7 @@ from typing import Self, final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
@@ -349,7 +349,7 @@ def open_regression(
             argument="data",
         )
     if loss_name(option) == SmoothedQuantile.name and len(design.names) > 1 and may_count(study, design.response):
-        warnings.warn(TIES.format(outcome=design.response), RuntimeWarning, stacklevel=4)
+        warnings.warn(TIES.format(outcome=design.response), HdpWarning, stacklevel=4)
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
     shift = offset_column(study, offset, design)
     asked = canonical_design(design, study.schema)

@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 import scipy
 
-from hdpstats._base.errors import HdpError
+from hdpstats._base.errors import HdpError, HdpWarning
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
@@ -292,7 +292,7 @@ def hazard_likelihood(
         Names of the coefficients, baseline first, for each cause.
     decided
         Whether coefficients that have no finite value are NaN. Else all stay where the iteration ended, and a
-        `RuntimeWarning` says so. Where all are finite the maximum is found, however many steps that takes.
+        `RuntimeWarning` says so. Where all are finite further steps lead to the maximum, or a warning says otherwise.
 
     Notes
     -----
@@ -317,11 +317,14 @@ def hazard_likelihood(
         elif not fit.converged:
             found = _maximum(data, X[:, kept])
             if found is None:
-                _warn_of_separation()
+                _warn(SEPARATED)
         if found is not None:
             likelihood = Likelihood(data, LINKS[link])
             away: FloatArray = np.asarray(np.linalg.solve(back, found.away))
             far = polished(theta, away, gradient=likelihood.gradient, hessian=likelihood.hessian)
+            left = likelihood.gradient(far.theta)
+            if not decided and float(left @ far.covariance @ left) > 1e-6:  # the square of a step in standard errors
+                _warn(FAR)
             theta, inverse, known = far.theta, far.covariance, found.finite
             aliased[cause, places], infinite[cause, places] = ~known & (found.away == 0), ~known & (found.away != 0)
         values[cause, places] = np.where(known, back @ theta, np.nan)
@@ -350,13 +353,15 @@ def _maximum(data: HazardData, X: FloatArray) -> Existence | None:
     return found if bool(np.all(found.finite)) else None
 
 
-def _warn_of_separation() -> None:
-    warnings.warn(
-        "fitted hazards numerically 0 or 1 occurred: the public rows are separated (an interval or a level "
-        "without events) and the likelihood has no maximum; some coefficients and standard errors mean little",
-        RuntimeWarning,
-        stacklevel=5,
-    )
+SEPARATED = (
+    "fitted hazards numerically 0 or 1 occurred: the public rows are separated (an interval or a level without events) "
+    "and the likelihood has no maximum; some coefficients and standard errors mean little"
+)
+FAR = "some rows are very far from the others, and the likelihood's maximum was not reached; coefficients mean little"
+
+
+def _warn(words: str) -> None:
+    warnings.warn(words, HdpWarning, stacklevel=5)
 
 
 def _is_certain(data: HazardData, fit: HazardFit) -> bool:

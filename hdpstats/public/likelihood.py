@@ -21,7 +21,7 @@ from functools import partial
 import numpy as np
 import scipy
 
-from hdpstats._base.errors import HdpError
+from hdpstats._base.errors import HdpError, HdpWarning
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.losses import BoundedSquares, ExponentialTimes, LogisticLoss, PoissonLoss, PredictorLoss, SmoothedQuantile
 from hdpstats.losses.located import scale_of, window
@@ -87,7 +87,7 @@ def _warn_of_separation(objective: LinearObjective, theta: FloatArray) -> None:
         warnings.warn(
             "fitted probabilities numerically 0 or 1 occurred: the public rows are separated and the likelihood has no "
             "maximum; coefficients and standard errors mean little",
-            RuntimeWarning,
+            HdpWarning,
             stacklevel=4,
         )
 

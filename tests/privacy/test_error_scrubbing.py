@@ -1,6 +1,8 @@
 """Failures of private computations say one fixed thing, lead to no row and stay charged; rows are read after it."""
 
 import gc
+import subprocess
+import sys
 import types
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -320,6 +322,28 @@ def test_who_saves_and_restores_the_filters_beside_a_computation_changes_nothing
     first(last.close)
     with pytest.raises(RuntimeWarning, match=CANARY):
         first(warn)
+
+
+FIRST = """
+import threading, warnings
+from hdpstats._base.loops import silence
+
+def in_a_thread(call):
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+
+saved = warnings.catch_warnings()
+in_a_thread(saved.__enter__)
+with silence():
+    in_a_thread(lambda: saved.__exit__(None, None, None))
+    warnings.warn("a cell")
+"""
+
+
+def test_who_saved_the_filters_before_the_first_computation_changes_nothing_for_it():
+    found = subprocess.run([sys.executable, "-c", FIRST], check=True, timeout=600, capture_output=True, text=True)
+    assert (found.stdout, found.stderr) == ("", "")
 
 
 def test_a_computation_gives_no_warning_whatever_filters_there_are_and_adds_one_filter_once():

@@ -2,6 +2,7 @@
 
 import gc
 import types
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -269,3 +270,14 @@ def test_what_the_caller_was_dealing_with_stays_as_it_is():
 @pytest.mark.parametrize("kind", [hdp.Study, hdp.LocalSite, PrivateTable])
 def test_what_is_not_complete_can_be_shown(kind):
     assert "not complete" in repr(kind.__new__(kind))
+
+
+def test_errors_that_users_need_keep_their_words():
+    frame = pd.DataFrame({"visits": np.arange(60) % 5.0, "age": np.linspace(20.0, 90.0, 60)})
+    study = hdp.Study(public=frame, schema=hdp.Schema(visits=hdp.Continuous(0, 5), age=hdp.Continuous(20, 90)))
+    with pytest.raises(TypeError, match="banana"):
+        hdp.DiscreteHazard.from_formula("Surv(age, visits) ~ 1", study, banana=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(RuntimeWarning, match="visits"):
+            hdpf.quantile("visits ~ age", study)
