@@ -284,7 +284,7 @@ class Timing(Section):
     Attributes
     ----------
     grid : float
-        Seconds: slots are multiples of it. A new answer takes a step more for its charge, and one for its record.
+        Seconds: slots are multiples of it. A new answer takes steps more for its charge, and for its record.
     factor : float
         By how much the slot of an answer is longer than its computation was predicted to take on a quiet machine, for
         other computations at the same time.

@@ -5,13 +5,16 @@ From an analyst's request to the answer:
 1. what he has received before is handed out at once: he learns nothing new from it;
 2. the seconds of the answer are predicted (`hdpstats.custodian.capacity`), and multiplied by a factor for what else
    the machine does, and rounded up to a grid; where they exceed the limit, the query is refused;
-3. the query is charged; at the next step of the grid its slot begins;
+3. the query is prepared and charged; when no rehearsal is under way, at the next step of the grid, its slot begins;
 4. the private computation runs in the slot. What it found, or that it failed, stays with its thread until the slot is
    over (`Departure`). Only then is it recorded in the ledger;
 5. at the next step of the grid the answer is sent, and its place among computations given to the next one.
 
-What was computed for another analyst before is charged and sent at the same instants, with nothing in its slot: that
-somebody asked the same shows only where a charge or a record takes longer than a step of the grid.
+What was computed for another analyst before is prepared, charged and sent at the same instants, with nothing in its
+slot. If the other computation is still under way, the wait for its record is in the slot, which begins one step after
+the request. So that somebody asked the same shows only where a record takes longer than a step of the grid; where the
+charges, which are entries of two kinds, take different numbers of steps; and, if he asked so shortly before, where
+preparation and charge take longer than a step, or another process of the site computes for him.
 
 From before the charge until the answer leaves, no response to the analyst begins (`Slots.quiet`): how fast a site
 answers his other requests would show when the computation ends, and his part of the ledger what is recorded. What is
@@ -27,9 +30,10 @@ overran and by how many slots, and nothing else.
 Private computations in their slots may run together, and rehearsals each of them alone (`Turns`). A rehearsal beside a
 private computation would be slower, and the seconds that it finds are quoted: a response would depend on private rows.
 It would also make the private computation slower, so that one analyst's questions make the answers of another overrun.
-So a rehearsal begins when no slot is under way, and no slot begins before it has ended. Either computes with one
-thread: a rehearsal that had all processors to itself would tell nothing of answers that share them. Turns are taken in
-the order in which they were asked for. An analyst waits for one rehearsal at a time
+So a rehearsal begins when no slot is under way, and no slot begins before it has ended. A request that is refused, or
+that waits for a computation elsewhere, has no slot, and a slot with nothing in it counts as none. Either computes with
+one thread: a rehearsal that had all processors to itself would tell nothing of answers that share them. Turns are taken
+in the order in which they were asked for. An analyst waits for one rehearsal at a time
 (`hdpstats.custodian.capacity.Predictions`), so that those of others come in between.
 
 How often an analyst's answers took longer than predicted is kept in a file beside the settings (``site.overruns.db``
@@ -88,29 +92,51 @@ class Departure:
         The length of a slot.
     grid
         The step of the grid. A charge, and a record, that take less show in no instant.
+    turns, analyst
+        The slots that are under way, and whose this one is.
+    meanwhile
+        Whether the same was under way already, for somebody else: the record is then waited for, in the slot.
     late
-        Called with the number of slots where a computation took more than one, at the end of the last of them.
+        Called where a computation took more than one slot, at the end of the last of them: with their number, and
+        whether another analyst's slot was under way.
     """
 
-    def __init__(self, clock: Clock, *, seconds: float, grid: float, late: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        seconds: float,
+        grid: float,
+        turns: "Turns",
+        analyst: str,
+        meanwhile: bool,
+        late: Callable[[int, bool], None],
+    ) -> None:
         self._clock, self._seconds, self._grid, self._late = clock, seconds, grid, late
+        self._turns, self._analyst, self._meanwhile = turns, analyst, meanwhile
         self._begun, self._end = clock.now(), -math.inf
 
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Run a private computation, which was charged, in its slot: leave the block at its end, however it ends."""
-        begun = self._step_after(self._begun)
-        try:
-            yield
-        finally:
-            slots = self._end_slot(begun)
-            if slots > 1:
-                self._late(slots)
+        with self._turns.slot(self._analyst) as slot:
+            begun = self._step_after(self._begun)
+            try:
+                yield
+            finally:
+                slots = self._end_slot(begun)
+                if slots > 1:
+                    self._late(slots, slot.shared)
 
     def leave(self) -> None:
-        """Return when the answer leaves. What had been computed before has a slot with nothing in it."""
+        """Return when the answer leaves.
+
+        What had been computed before has a slot with nothing in it, which begins after the same work and the same wait.
+        It keeps no rehearsal waiting, and is no reason why another analyst's answer overruns.
+        """
         if self._end < self._begun:
-            self._end_slot(self._begun + self._grid)
+            self._turns.wait()
+            self._end_slot(self._begun + self._grid if self._meanwhile else self._step_after(self._begun))
         self._clock.wait_until(self._step_after(self._end))
 
     def _end_slot(self, begun: float) -> int:
@@ -145,24 +171,41 @@ class Rates:
 
 @final
 class Slot:
-    """A new answer under way: whose it is, whether another analyst's was at the same time, and when it leaves."""
+    """The slot of a private computation: whose it is, and whether another analyst's was under way."""
 
     def __init__(self, analyst: str) -> None:
         self.analyst = analyst
         self.shared = False
-        self.ended: Future[None] = Future()
-        self.ended.set_running_or_notify_cancel()  # from now on nobody who waits for it can cancel it
 
 
 @final
 class Turns:
-    """The slots that are under way, or the one rehearsal, and the queue of those that wait."""
+    """The slots that are under way, or the one rehearsal, the queue of those that wait, and new answers under way."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._queue: deque[object] = deque()
         self._slots: set[Slot] = set()
         self._rehearsing = False
+        self._answers: dict[Future[None], tuple[str, str]] = {}  # of whom, and the text of the query
+
+    @contextmanager
+    def answer(self, analyst: str, query: str) -> Iterator[bool]:
+        """Run the block, from before the charge of a new answer until it leaves: no rehearsal waits for it.
+
+        It is given whether an answer to the same query is under way already.
+        """
+        left: Future[None] = Future()
+        left.set_running_or_notify_cancel()  # from now on nobody who waits for it can cancel it
+        with self._changed:
+            meanwhile = any(text == query for _, text in self._answers.values())
+            self._answers[left] = analyst, query
+        try:
+            yield meanwhile
+        finally:
+            with self._changed:
+                del self._answers[left]
+            left.set_result(None)
 
     @contextmanager
     def rehearsal(self) -> Iterator[None]:
@@ -196,12 +239,16 @@ class Turns:
             with self._changed:
                 self._slots.discard(slot)
                 self._changed.notify_all()
-            slot.ended.set_result(None)
+
+    def wait(self) -> None:
+        """Wait as long as a slot would that were asked for now."""
+        with self._changed:
+            self._wait(lambda: not self._rehearsing)
 
     def under_way(self, analyst: str) -> list[Future[None]]:
-        """Return the ends of an analyst's slots that are under way."""
+        """Return when each of an analyst's new answers that are under way leaves."""
         with self._changed:
-            return [slot.ended for slot in self._slots if slot.analyst == analyst]
+            return [left for left, (name, _) in self._answers.items() if name == analyst]
 
     def _wait(self, free: Callable[[], bool]) -> None:
         """Wait until it is this thread's turn, and the condition holds."""
@@ -266,7 +313,7 @@ class Slots:
         self._predictions, self._turns = Predictions(), Turns()
 
     def seconds(self, query: Query, *, analyst: str) -> float:
-        """Return the length of the slot of a query, a function of public facts: its answer takes two steps more.
+        """Return how long the slot of a query is, a function of public facts; an answer takes at least two steps more.
 
         Raises
         ------
@@ -297,16 +344,23 @@ class Slots:
         if self._overruns.of(analyst) >= self._timing.overruns:
             raise RequestRefused("stopped")
         seconds = self.seconds(query, analyst=analyst)
-        with self._turns.slot(analyst) as slot:
 
-            def late(slots: int) -> None:
-                """Count an overrun, unless another analyst's slot was under way: his computation may have been why."""
-                counted = not slot.shared
-                if counted:
-                    self._overruns.add(analyst)
-                journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=counted)
+        def late(slots: int, shared: bool) -> None:
+            """Count an overrun, unless another analyst's slot was under way: his computation may have been why."""
+            if not shared:
+                self._overruns.add(analyst)
+            journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=not shared)
 
-            departure = Departure(self._clock, seconds=seconds, grid=self._timing.grid, late=late)
+        with self._turns.answer(analyst, query.to_json()) as meanwhile:
+            departure = Departure(
+                self._clock,
+                seconds=seconds,
+                grid=self._timing.grid,
+                turns=self._turns,
+                analyst=analyst,
+                meanwhile=meanwhile,
+                late=late,
+            )
             release = self._site.answer(query, analyst=analyst, pace=departure.computing)
             departure.leave()
         return release, True

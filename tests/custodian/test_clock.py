@@ -3,6 +3,7 @@
 import functools
 import sys
 import threading
+from contextlib import contextmanager
 from fractions import Fraction
 
 import anyio
@@ -12,6 +13,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base import remembered
+from hdpstats._base.errors import ChargedAgain
 from hdpstats.cli import main
 from hdpstats.custodian import Overruns, SiteSettings, application, journal
 from hdpstats.custodian.capacity import (
@@ -27,10 +29,13 @@ from hdpstats.custodian.capacity import (
 )
 from hdpstats.custodian.settings import Timing
 from hdpstats.custodian.slots import Slots, Turns
+from hdpstats.ledger.leases import Holder
 from hdpstats.mechanisms.description.site import number_square
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy import gaussian
+from hdpstats.privacy.budget import Spend
+from hdpstats.sites import attempts
 from hdpstats.sites.forms import RequestRefused
 from hdpstats.sites.remote import _refusal
 from tests.custodian.institution import EVERYTHING
@@ -89,9 +94,13 @@ def held():
 
 @pytest.fixture
 def works(monkeypatch, time):
-    """Let computations on invented rows take 0.095 seconds, and private ones what the test says."""
-    seconds = {"private": 0.01, "invented": 0.095}
-    compute = PreparedHistogram.compute
+    """Let computations on invented rows take 0.095 seconds, preparation and private ones what the test says."""
+    seconds = {"private": 0.01, "invented": 0.095, "preparation": 0.0}
+    compute, ready = PreparedHistogram.compute, hdp.LocalSite._ready
+
+    def prepared(self, *arguments):
+        time.pass_by(seconds["preparation"])
+        return ready(self, *arguments)
 
     def rehearsal(self, query, *, rows, analyst):
         return lambda: time.pass_by(seconds["invented"])
@@ -103,6 +112,7 @@ def works(monkeypatch, time):
         return compute(self, table)
 
     monkeypatch.setattr(hdp.LocalSite, "rehearsal", rehearsal)
+    monkeypatch.setattr(hdp.LocalSite, "_ready", prepared)
     monkeypatch.setattr(PreparedHistogram, "compute", computed)
     return seconds
 
@@ -173,6 +183,78 @@ def test_an_overrun_beside_another_analysts_slot_stops_nobody(slots, works, sett
     assert (Overruns(settings.overruns).of("ann"), Overruns(settings.overruns).of("bob")) == (1, 0)
 
 
+def in_thread(task):
+    """Run a task in a thread of its own, to its end; return what it raised."""
+    failed = []
+
+    def run():
+        try:
+            task()
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    return failed[0] if failed else None
+
+
+def test_what_computes_nothing_beside_it_makes_no_overrun_uncounted(slots, works, settings, held, lines, monkeypatch):
+    """A request that is refused at its charge, and an answer that was computed for somebody else before."""
+    held.ledger.grant("ann", epsilon=1)
+    held.ledger.grant("bob", epsilon=0.01)
+    slots.answer(histogram(), analyst="ann")
+    works["private"], compute, raised = 0.36, PreparedHistogram.compute, []
+
+    def computed(self, table):
+        raised.append(in_thread(lambda: slots.answer(histogram(), analyst="bob")))
+        raised.append(in_thread(lambda: slots.answer(histogram(replicate=9), analyst="bob")))
+        return compute(self, table)
+
+    monkeypatch.setattr(PreparedHistogram, "compute", computed)
+    slots.answer(histogram(replicate=2), analyst="ann")
+    assert raised[0] is None
+    assert isinstance(raised[1], hdp.BudgetError)
+    assert [line["counted"] for line in lines if "overrun" in line] == [True]
+    assert Overruns(settings.overruns).of("ann") == 1
+
+
+def test_a_wait_for_the_computation_of_another_process_keeps_nobody_waiting(slots, works, monkeypatch):
+    """Neither a rehearsal nor the slot of another analyst, though other responses to the analyst wait."""
+    order, compute = [], PreparedHistogram.compute
+
+    def waits(lease, look, *, patient=False):
+        assert len(slots._turns.under_way("ann")) == 1
+        order.append(in_thread(lambda: slots.seconds(histogram("x"), analyst="eve")))
+        order.append(in_thread(lambda: slots.answer(histogram(replicate=2), analyst="bob")))
+        return lease
+
+    def computed(self, table):
+        order.append("computed")
+        return compute(self, table)
+
+    query = histogram()
+    slots._site.ledger.charge(slots._site._request(query), Spend(query.epsilon), analyst="bob", holder=Holder())
+    monkeypatch.setattr(attempts, "given_up", waits)
+    monkeypatch.setattr(PreparedHistogram, "compute", computed)
+    with pytest.warns(ChargedAgain):
+        slots.answer(query, analyst="ann")
+    assert order == [None, "computed", None, "computed"]
+
+
+def test_an_answer_that_was_computed_before_waits_for_a_rehearsal_as_a_new_one(slots, time):
+    """It has no slot for which the next rehearsal would wait."""
+    slots.answer(histogram(), analyst="bob")
+    tasks, begun = Together(slots._turns), time.instant
+    with slots._turns.rehearsal():
+        tasks.start(lambda: slots.answer(histogram(), analyst="ann"))
+        time.pass_by(0.12)
+        assert not slots._turns._slots
+    tasks.end()
+    assert time.instant - begun == pytest.approx(3 * STEP + SLOT + STEP, abs=1e-9)
+
+
 def test_a_slot_is_shared_with_one_that_begins_later():
     turns = Turns()
     with turns.slot("ann") as first, turns.slot("ann") as second:
@@ -223,7 +305,7 @@ def test_rehearsals_and_slots_take_turns_in_the_order_in_which_they_asked():
 
     def rehearsal(name):
         with turns.rehearsal():
-            assert turns.under_way("ann") + turns.under_way("bob") == []
+            assert not turns._slots
             order.append(name)
 
     def slot(analyst):
@@ -248,7 +330,7 @@ def test_nothing_is_predicted_while_a_private_computation_runs(slots, monkeypatc
     order, compute, tasks = [], PreparedHistogram.compute, Together(slots._turns)
 
     def rehearsal(self, query, *, rows, analyst):
-        assert not slots._turns.under_way("ann")
+        assert not slots._turns._slots
         return lambda: order.append("rehearsed")
 
     def computed(self, table):
@@ -389,24 +471,40 @@ def instants(monkeypatch, time, held, settings, works, lines):
 
 
 @pytest.mark.parametrize("before", [(), ("bob",)])
-def test_what_somebody_else_received_leaves_as_if_nobody_had_asked(instants, before):
-    """At the same instant, however long charges and records take, and with no other response to the analyst before."""
+@pytest.mark.parametrize(("preparation", "steps"), [(0.0, 1), (0.025, 1), (0.04, 2), (0.11, 3), (0.4, 9)])
+def test_what_somebody_else_received_leaves_as_if_nobody_had_asked(instants, works, before, preparation, steps):
+    """At the same instant, however long it is prepared and charged, with no other response to the analyst before."""
+    works["preparation"] = preparation
     taken, noted = instants(histogram(), before)
-    assert taken == pytest.approx(ANSWER, abs=1e-9)
-    assert noted[0][0] == 0.0
+    assert taken == pytest.approx(steps * STEP + SLOT + STEP, abs=1e-9)
+    assert noted[0][0] == pytest.approx(preparation, abs=1e-9)
     assert {under_way for _, under_way in noted} == {1}
 
 
-def test_what_is_computed_for_somebody_else_meanwhile_leaves_at_the_slot_of_who_asks(instants, monkeypatch, time):
-    """The wait for that computation is in the slot, and none of it is after."""
+@pytest.mark.parametrize("meanwhile", [False, True])
+def test_what_is_computed_for_somebody_else_meanwhile_leaves_at_the_slot_of_who_asks(
+    instants, slots, monkeypatch, time, meanwhile
+):
+    """The wait for that computation is in the slot, and none of it is after; a charge that is slow is not in it."""
     charge = hdp.Ledger.charge
 
     def late(*arguments, **options):
         time.pass_by(0.2)
         return charge(*arguments, **options)
 
+    def under_way(self, analyst, query):
+        with answer(self, "bob", query + " "), answer(self, analyst, query) as found:
+            assert not found
+        with answer(self, "bob", query), answer(self, analyst, query) as found:
+            assert found
+            yield found
+
+    if meanwhile:
+        answer = Turns.answer
+        monkeypatch.setattr(Turns, "answer", contextmanager(under_way))
     monkeypatch.setattr(hdp.Ledger, "charge", late)
-    assert instants(histogram(), ("bob",))[0] == pytest.approx(ANSWER, abs=1e-9)
+    taken = instants(histogram(), ("bob",))[0]
+    assert taken == pytest.approx(ANSWER if meanwhile else 5 * STEP + SLOT + STEP, abs=1e-9)
 
 
 def test_refusals_from_public_facts_are_immediate(ask):
