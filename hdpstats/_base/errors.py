@@ -83,6 +83,10 @@ class HdpWarning(RuntimeWarning):
     """Numbers rest on something that a user should know. The message quotes no cell."""
 
 
+class NothingCharged(LedgerError):  # noqa: N818  (what a caller needs to know of it)
+    """A ledger is not written: its kept head cannot be read, or the ledger is behind it."""
+
+
 class ChargedAgain(UserWarning):
     """A release was charged more than once: a process that computed it before ended without recording it."""
 

@@ -20,7 +20,7 @@ import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +37,7 @@ from hdpstats.custodian import journal
 from hdpstats.custodian.reading import closed_to_others, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
-from hdpstats.ledger.location import file_of, locate, shown
+from hdpstats.ledger.location import file_of, locate, patience, shown
 from hdpstats.ledger.records import Verification, checked_sha256
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.charging import agreed
@@ -69,13 +69,7 @@ class Head:
 
 
 class HeadStore(ABC):
-    """A place where a head is kept.
-
-    Attributes
-    ----------
-    name : str
-        The place, in words without a password.
-    """
+    """A place where a head is kept; its ``name`` says where, without a password."""
 
     name: str
 
@@ -164,7 +158,7 @@ class HeadInDatabase(HeadStore):
         place = locate(url)
         self._dataset, self.name = dataset, shown(place)
         self._durable = place.get_backend_name() == "postgresql"
-        self._engine = create_engine(place, poolclass=NullPool, hide_parameters=True)
+        self._engine = create_engine(place, poolclass=NullPool, hide_parameters=True, connect_args=patience(place))
 
     def read(self) -> Head | None:
         """Return the head."""
@@ -236,25 +230,28 @@ def check_heads(ledger: Ledger, head_stores: Sequence[HeadStore], *, remedy: str
     return found
 
 
-def check_locked(head_stores: Sequence[HeadStore], hashes: Sequence[str]) -> None:
-    """Raise a `LedgerError` unless every kept head is on the chain of a ledger that no other process writes to now."""
-    for store in head_stores:
-        check_kept(store.read(), hashes, store)
+def comparison(head_stores: Sequence[HeadStore]) -> Callable[[Sequence[str]], None]:
+    """Read every kept head, and return what compares them with a chain that is read afterwards."""
+    heads = [(store.read(), store) for store in head_stores]
+
+    def compare(hashes: Sequence[str]) -> None:
+        for kept, store in heads:
+            check_kept(kept, hashes, store)
+
+    return compare
 
 
 def check_kept(kept: Head | None, hashes: Sequence[str], store: HeadStore) -> None:
     """Raise a `LedgerError` unless a kept head, if there is one, is on a chain that was read after it."""
-    if not (kept is None or kept.is_on(hashes)):
-        raise _rolled_back(len(hashes), kept, store)
-
-
-def _rolled_back(entries: int, kept: Head, store: HeadStore) -> LedgerError:
-    return LedgerError(
-        f"the ledger has {entries} entries, and entry {kept.entries} with the hash {kept.head}, which is kept in "
-        f"{store.name}, is not among them: it is an older copy, or another ledger, and would grant again what was "
-        "charged since. Restore the newest copy that has this entry (hdpstats ledger verify --head). If there is none, "
-        "what was charged since is unknown: count the whole total as spent",
-        entries=entries,
+    if kept is None or kept.is_on(hashes):
+        return
+    doubt = " (or `entries` is wrong there)" if isinstance(store, HeadInSettings) else ""
+    raise LedgerError(
+        f"the ledger has {len(hashes)} entries, and entry {kept.entries} with the hash {kept.head}, which is kept in "
+        f"{store.name}, is not among them{doubt}: it is an older copy, or another ledger, and would grant again what "
+        "was charged since. Restore the newest copy that has this entry (hdpstats ledger verify --head). If there is "
+        "none, what was charged since is unknown: count the whole total as spent",
+        entries=len(hashes),
         kept=kept.entries,
     )
 
@@ -325,7 +322,7 @@ def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) ->
         ledger=ledger.dataset, entries=found.entries, head=found.head, spent=str(ledger.spent), head_kept_in=kept
     )
     keep_head(ledger, places, found.hashes)
-    ledger.watch(partial(keep_head, ledger, places), check=partial(check_locked, places))
+    ledger.watch(partial(keep_head, ledger, places), check=partial(comparison, places))
     for analyst in settings.analysts:
         ledger.limit(analyst, most_charges=settings.limits.charges_each, most_bytes=settings.limits.stored_each)
     for analyst, permissions in settings.analysts.items():

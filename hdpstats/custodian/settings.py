@@ -108,7 +108,7 @@ class Heads(Section):
         A file, on another disk than the ledger's, and the URL of a database, another one than the ledger's; both are
         rewritten after every charge and release.
     head, entries : str or None, int
-        A head that the custodian noted, and the number of entries at that time.
+        A head that the custodian noted, and the number of its entry: exactly as many as the ledger had then.
     """
 
     password_variable: Name | None = None

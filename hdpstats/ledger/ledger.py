@@ -9,7 +9,7 @@ from typing import Self, TypeVar, final
 
 from sqlalchemy import Connection
 
-from hdpstats._base.errors import ArgumentError, LedgerError
+from hdpstats._base.errors import ArgumentError, LedgerError, NothingCharged
 from hdpstats._base.validation import choice, exact, integer, text
 from hdpstats.ledger.account import AccountReader
 from hdpstats.ledger.analysts import Quota
@@ -109,7 +109,7 @@ class Ledger(AccountReader):
     """
 
     _watcher: Callable[[Sequence[str]], None] | None = None
-    _check: Callable[[Sequence[str]], None] | None = None
+    _check: Callable[[], Callable[[Sequence[str]], None]] | None = None
 
     def __init__(
         self,
@@ -265,11 +265,13 @@ class Ledger(AccountReader):
 
     def _write(self, work: Callable[[Transaction], T], *, checked: bool = True) -> T:
         """Return what was written in one transaction that holds the ledger, its chain continued."""
+        compare = self._check if checked else None
+        refuse = None if compare is None else _unwritten(compare)
 
         def written(connection: Connection) -> tuple[Chain, T]:
             transaction = Transaction.writing(connection, self._chain, self._dataset, self._version)
-            if checked and self._check is not None:
-                self._check(transaction.chain.hashes)
+            if refuse is not None:
+                _unwritten(partial(refuse, transaction.chain.hashes))
             return transaction.chain, work(transaction)
 
         chain, result = self._store.write(written)
@@ -279,14 +281,17 @@ class Ledger(AccountReader):
         return result
 
     def watch(
-        self, watcher: Callable[[Sequence[str]], None], *, check: Callable[[Sequence[str]], None] | None = None
+        self,
+        watcher: Callable[[Sequence[str]], None],
+        *,
+        check: Callable[[], Callable[[Sequence[str]], None]] | None = None,
     ) -> None:
         """Have a function called with the hashes of all entries, in order, after all that this object writes.
 
         This happens when the entries are durable and before anything is made of them; what it raises is raised.
-        ``check`` is called with the hashes of the entries so far before anything is charged, granted or limited, and no
-        other process writes then; where it raises, nothing is written. A release is recorded without it: it was
-        charged, and would else be lost.
+        ``check`` is called before anything is charged, granted or limited, while others may still write; what it
+        returns is called with the hashes of the entries so far once no other process writes. Where either raises,
+        nothing is written (`NothingCharged`). A release is recorded without it: it was charged, and would else be lost.
         """
         self._watcher, self._check = watcher, check
 
@@ -338,7 +343,7 @@ class Ledger(AccountReader):
         ArgumentError
             If the request is for another dataset or version, or the cost is nothing.
         LedgerError
-            If the ledger is damaged or cannot be written.
+            If the ledger is damaged or cannot be written; `NothingCharged` where what `watch` was given refuses.
         """
         if (request.dataset, request.version) != (self._dataset, self._version):
             raise ArgumentError(
@@ -378,3 +383,11 @@ class Ledger(AccountReader):
         name = named_analyst(analyst)
         recorded = partial(Transaction.record, charge=charge, release_json=release_json, analyst=name)
         return self._write(recorded, checked=False)
+
+
+def _unwritten(check: Callable[[], T]) -> T:
+    """Return what a check returns that is made before anything is written; say so of its refusal."""
+    try:
+        return check()
+    except LedgerError as error:
+        raise NothingCharged(str(error), **error.facts) from None

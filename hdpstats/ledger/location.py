@@ -74,6 +74,12 @@ def shown(url: URL) -> str:
     return str(file_of(url) or url.render_as_string(hide_password=True))
 
 
+def patience(url: URL) -> dict[str, int]:
+    """Return the option for how many seconds a server may take to answer, where the URL does not say so itself."""
+    limited = url.drivername != "postgresql+psycopg" or "connect_timeout" in url.query
+    return {} if limited else {"connect_timeout": 30}
+
+
 def check_place(url: URL, *, create: bool) -> None:
     """Refuse a place that cannot hold a ledger; with ``create`` the file may be missing but must be writable.
 

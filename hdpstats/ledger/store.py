@@ -52,7 +52,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.schema import CreateTable
 
 from hdpstats._base.errors import LedgerError
-from hdpstats.ledger.location import check_one_name, check_place, file_of, in_memory, locate, shown
+from hdpstats.ledger.location import check_one_name, check_place, file_of, in_memory, locate, patience, shown
 from hdpstats.ledger.records import AccountTerms, Entry, Lease
 
 T = TypeVar("T")
@@ -199,11 +199,10 @@ class Store:
         # One connection serves a ledger in memory, whose transactions wait for one another; a file is opened anew each
         # time, so that a file that was removed or replaced is noticed.
         options: dict[str, Any] = {"poolclass": StaticPool if self._memory else NullPool, "hide_parameters": True}
+        options["connect_args"] = patience(url)
         if url.get_backend_name() == "sqlite":
             options["connect_args"] = {"timeout": 60, "check_same_thread": False}
             options["execution_options"] = {"compiled_cache": _COMPILED}
-        if url.drivername == "postgresql+psycopg" and "connect_timeout" not in url.query:
-            options["connect_args"] = {"connect_timeout": 30}
         if self._memory:
             url = self._memory_of_its_own()
         try:

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar, final
 
-from hdpstats._base.errors import ArgumentError, BudgetError, ChargedAgain, SiteError, Superseded
+from hdpstats._base.errors import ArgumentError, BudgetError, ChargedAgain, NothingCharged, SiteError, Superseded
 from hdpstats._base.loops import silence
 from hdpstats.ledger import Charge, Ledger, Request, StoredRelease
 from hdpstats.ledger.leases import Holder, beating, given_up
@@ -226,7 +226,7 @@ def _charged(
                 return None
             attempt.charging = True
             found = charging(over=over)
-    except (BudgetError, ArgumentError, ArithmeticError):  # nothing was written
+    except (BudgetError, NothingCharged, ArgumentError, ArithmeticError):  # nothing was written
         attempt.charging = before
         raise
     stored = ledger.stored(request.id, analyst)

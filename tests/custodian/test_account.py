@@ -3,9 +3,11 @@
 import shutil
 import sqlite3
 import stat
+from contextlib import closing
 from fractions import Fraction
-from functools import partial
+from functools import partial, partialmethod
 
+import psycopg
 import pytest
 import yaml
 
@@ -22,6 +24,7 @@ from hdpstats.custodian.account import (
     open_account,
 )
 from hdpstats.privacy.budget import Spend
+from hdpstats.sites import attempts
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
 
@@ -134,6 +137,13 @@ def test_a_head_of_the_settings_is_compared(path):
         open_site(settings)
 
 
+def test_an_earlier_number_of_entries_in_the_settings_is_said_to_be_possibly_wrong(path):
+    ledger = hdp.Ledger.open_existing(path.with_name("ledger.db"))
+    ledger.grant("ann", epsilon=1)
+    with pytest.raises(hdp.LedgerError, match="`entries` is wrong"):
+        open_site(changed(path, heads={"head": ledger.head, "entries": ledger.verify().entries - 1}))
+
+
 def test_the_head_is_kept_before_rows_are_read_and_before_an_answer_leaves(path, monkeypatch):
     settings = changed(path, heads={"file": "elsewhere.head"})
     note(settings)
@@ -214,6 +224,80 @@ def test_a_ledger_behind_its_kept_head_is_never_charged(path, place, monkeypatch
     assert [store.read() for store in head_stores(settings)] == [kept]
     with pytest.raises(hdp.LedgerError, match="grant again"):
         open_site(settings)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_heads_are_read_before_a_charge_holds_the_ledger(path, place, monkeypatch):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    note(settings)
+    site, held = open_site(settings), []
+
+    def watched(right, self):
+        with closing(sqlite3.connect(path.with_name("ledger.db"), timeout=0)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                held.append(False)
+            except sqlite3.OperationalError:
+                held.append(True)
+        return right(self)
+
+    for kind in (HeadInFile, HeadInDatabase):
+        monkeypatch.setattr(kind, "read", partialmethod(partial(watched, kind.read)))
+    site.answer(histogram())
+    assert held
+    assert not any(held)
+
+
+def test_a_head_that_another_process_keeps_meanwhile_hinders_no_charge(path, monkeypatch):
+    settings = changed(path, heads=PLACES["file"](path.parent))
+    note(settings)
+    site, other, read = open_site(settings), open_site(settings), HeadInFile.read
+    entries = site.ledger.verify().entries
+
+    def interleaved(self):
+        found = read(self)
+        monkeypatch.setattr(HeadInFile, "read", read)
+        other.answer(histogram(replicate=2))
+        return found
+
+    monkeypatch.setattr(HeadInFile, "read", interleaved)
+    site.answer(histogram())
+    assert site.ledger.verify().entries == entries + 4  # two charges and their releases
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("failing", ["read", "write"])
+def test_only_what_was_refused_before_it_was_charged_keeps_no_draw(path, place, failing, monkeypatch):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    note(settings)
+    site, own = open_site(settings), attempts._Attempts()
+    entries = site.ledger.verify().entries
+
+    def unreachable(*_):
+        raise hdp.LedgerError("the server is down")
+
+    monkeypatch.setattr(attempts, "_ATTEMPTS", own)
+    for kind in (HeadInFile, HeadInDatabase):
+        monkeypatch.setattr(kind, failing, unreachable)
+    for number in range(3):
+        with pytest.raises(hdp.LedgerError, match="down"):
+            site.answer(histogram(replicate=number + 1))
+    charges = site.ledger.verify().entries - entries
+    assert len(own._found) == charges == {"read": 0, "write": 3}[failing]
+
+
+def test_a_server_for_heads_has_a_limited_time_to_answer(monkeypatch):
+    seen = []
+
+    def connect(*_, **options):
+        seen.append(options)
+        raise psycopg.OperationalError("unreachable")
+
+    monkeypatch.setattr(psycopg, "connect", connect)
+    for url, seconds in (("postgresql://nowhere/heads", 30), ("postgresql://nowhere/heads?connect_timeout=5", 5)):
+        with pytest.raises(hdp.LedgerError, match="unreachable"):
+            HeadInDatabase(url, "trial").read()
+        assert int(seen[-1]["connect_timeout"]) == seconds
 
 
 @pytest.mark.parametrize("place", PLACES)
