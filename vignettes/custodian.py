@@ -74,6 +74,11 @@ print((hospital / "dictionary.yaml").read_text())
 # *who* asks. Larger places take them from their identity provider (`tokens: {issuer: ...}`); a small
 # one signs them with a key of its own. Keys that others than their owner may read are refused (`chmod 600`); a list of
 # certificates that the authority took back (`tls: {crl: ...}`) is compared at every handshake and request.
+#
+# Whatever a site relies on must be its own user's or root's, and so must each folder above it, up to the root, where
+# nobody else may write (`chmod go-w`; the sticky bit, as `/tmp` has it, will do). A Kubernetes volume with `fsGroup` is
+# given mode 2775 at each mount, in which the group may write: leave `fsGroup` out, and let an init container `chown`
+# the volume to the user of the service.
 
 # %%
 key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"

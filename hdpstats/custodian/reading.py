@@ -57,13 +57,27 @@ def check_trusted(path: Path, *, name: str) -> None:
 
 
 def check_folder(path: Path, *, name: str) -> None:
-    """Refuse a file in a folder where others may replace it; in one with the sticky bit they may not."""
-    for folder in (path.absolute().parent, path.resolve().parent):
-        mode = mode_of(folder) if folder.exists() else 0
-        if mode & _WRITING and not mode & stat.S_ISVTX:
+    """Refuse a file that others than this process's user and root own, or may replace in a folder above it.
+
+    All folders up to the root are looked at, and links on the way. In one with the sticky bit nobody may replace what
+    others own.
+    """
+    for place in dict.fromkeys(each for way in (path.absolute(), path.resolve()) for each in (way, *way.parents)):
+        try:
+            found = place.lstat()
+        except OSError:  # it is not there yet, or nobody gets as far as the file
+            continue
+        mode = stat.S_IMODE(found.st_mode)
+        if found.st_uid not in {0, os.geteuid()}:
             raise ArgumentError(
-                f"{name}: others than the owner may write in {folder} (mode {mode:04o}), and so replace {path}: look "
-                f"at what is there, and chmod go-w {folder}",
+                f"{name}: {place} belongs to another user (number {found.st_uid}), who may so write or replace {path}: "
+                f"look at what is there, and chown it to the user of this process, number {os.geteuid()}, or to root",
+                argument=name,
+            )
+        if stat.S_ISDIR(found.st_mode) and mode & _WRITING and not mode & stat.S_ISVTX:
+            raise ArgumentError(
+                f"{name}: others than the owner may write in {place} (mode {mode:04o}), and so replace {path}: look "
+                f"at what is there, and chmod go-w {place}",
                 argument=name,
             )
 

@@ -1,11 +1,13 @@
 """A ledger that is missing, older than it was, or readable by others is noticed before a site serves."""
 
+import os
 import shutil
 import sqlite3
 import stat
 from contextlib import closing
 from fractions import Fraction
 from functools import partial, partialmethod
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -23,6 +25,7 @@ from hdpstats.custodian.account import (
     keep_head,
     open_account,
 )
+from hdpstats.custodian.reading import check_folder, check_secret, check_trusted
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
 from tests.custodian.people import PRIVATE, SCHEMA
@@ -449,6 +452,44 @@ def test_a_link_does_not_hide_a_folder_where_others_may_write(path):
     folder.chmod(0o777)
     with pytest.raises(hdp.ArgumentError, match="schema: "):
         SiteSettings.from_yaml(path)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
+def test_no_folder_above_may_be_replaced_by_others_either(path, mode):
+    trusted = path.with_name("above") / "apart" / "ca.pem"
+    trusted.parent.mkdir(parents=True)
+    trusted.touch(mode=0o644)
+    check_trusted(trusted, name="tls: clients")
+    trusted.parent.parent.chmod(mode)
+    if mode & stat.S_ISVTX:
+        check_trusted(trusted, name="tls: clients")
+        return
+    with pytest.raises(hdp.ArgumentError, match=r"tls: clients: .*above \(mode .*go-w"):
+        check_trusted(trusted, name="tls: clients")
+
+
+@pytest.mark.parametrize("check", [check_trusted, check_secret, check_folder])
+@pytest.mark.parametrize("owned", ["link", "rows", "apart", "above"])
+def test_what_belongs_to_another_user_is_refused_and_what_belongs_to_root_is_not(path, check, owned, monkeypatch):
+    above = path.with_name("above")
+    rows, link = above / "apart" / "rows", path.with_name("link")
+    rows.parent.mkdir(parents=True)
+    above.chmod(0o1755)
+    rows.touch(mode=0o600)
+    link.symlink_to(rows)
+    right, owner = Path.lstat, {}
+
+    def lstat(self):
+        found = list(right(self))
+        return os.stat_result([*found[:4], owner.get(self.name, found[4]), *found[5:]])
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    for accepted in (os.geteuid(), 0):
+        owner[owned] = accepted
+        check(link, name="data")
+    owner[owned] = os.geteuid() + 1
+    with pytest.raises(hdp.ArgumentError, match=f"data: .*{owned} belongs to another user .*chown"):
+        check(link, name="data")
 
 
 def test_settings_that_others_may_write_are_refused(path):
