@@ -249,10 +249,8 @@ def _as_released(
     parts: Sequence[ReleasedPoint], *, T: FloatArray, terms: tuple[str, ...], meat: float | None
 ) -> Estimates:
     """Return released coefficients, those of several sites averaged, without standard errors."""
-    seen = [part.public for part in parts if part.public is not None]
-    missing = NOT_RELEASED if meat is not None else NEEDS_OUTCOMES
-    if any(meat is not None or public.known for public in seen):
-        missing = NOT_KNOWN
+    seen = any(part.public is not None for part in parts)
+    missing = NEEDS_OUTCOMES if meat is None else NOT_KNOWN if seen else NOT_RELEASED
     unknown = np.full((len(terms), len(terms)), np.nan)
 
     def released(theta: FloatArray, parts: Sequence[ReleasedPoint]) -> Estimate:

@@ -180,7 +180,8 @@ def _moments(
 ) -> list[Moments]:
     """Return draws (count, D, D) of what moments might be at each site, as many at each of some points (D,)."""
     known = [each.information for each in sites]
-    drawn = [draw_jointly(rng, known, theta=place, count=count // len(places)) for place in places]
+    numbers = [len(part) for part in np.array_split(np.arange(count), len(places))]
+    drawn = [draw_jointly(rng, known, theta=at, count=number) for at, number in zip(places, numbers, strict=True)]
     return [
         Moments(H=np.concatenate([at.H for at in each]), J=np.concatenate([at.J for at in each]))
         for each in zip(*drawn, strict=True)
