@@ -60,15 +60,16 @@ def check_folder(path: Path, *, name: str) -> None:
     """Refuse a file that others than this process's user and root own, or may replace in a folder above it.
 
     All folders up to the root are looked at, and links on the way. In one with the sticky bit nobody may replace what
-    others own.
+    others own. The owner of the root of the file system, whoever it is in a container, counts as root.
     """
+    owners = {0, os.geteuid(), os.stat("/").st_uid}
     for place in dict.fromkeys(each for way in (path.absolute(), path.resolve()) for each in (way, *way.parents)):
         try:
             found = place.lstat()
         except OSError:  # it is not there yet, or nobody gets as far as the file
             continue
         mode = stat.S_IMODE(found.st_mode)
-        if found.st_uid not in {0, os.geteuid()}:
+        if found.st_uid not in owners:
             raise ArgumentError(
                 f"{name}: {place} belongs to another user (number {found.st_uid}), who may so write or replace {path}: "
                 f"look at what is there, and chown it to the user of this process, number {os.geteuid()}, or to root",
