@@ -76,8 +76,8 @@ def test_fits_cover_and_are_as_precise_as_stated(label: str, rows: list[str]) ->
 
 
 TOO_SMALL = pytest.mark.xfail(
-    reason="plans leave out a part of what described averages err by where scores at one place are all there is: .133 "
-    "for .157",
+    reason="plans suppose the truth at the public fit, which its prior shrinks, and which here is farther from the "
+    "truth than its covariance says; scores at that one place are all there is: .133 for .157",
 )
 PLANNED = [
     pytest.param(label, marks=[TOO_SMALL] if rounds.rounds == 1 and len(rounds.sizes) == 3 else [])
