@@ -3,7 +3,8 @@
 import os
 import stat
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from pathlib import Path
@@ -27,6 +28,8 @@ from hdpstats.schema.dictionary import UniqueKeys
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _WRITING = stat.S_IWGRP | stat.S_IWOTH
+_LONGEST = 4096
+"""Parts of a path that are looked at, with those of links on the way: links that go in a circle have an end."""
 
 
 def mode_of(path: Path) -> int:
@@ -57,13 +60,16 @@ def check_trusted(path: Path, *, name: str) -> None:
 
 
 def check_folder(path: Path, *, name: str) -> None:
-    """Refuse a file that others than this process's user and root own, or may replace in a folder above it.
+    """Refuse a file that others than this process's user and root own, or may replace, or may put files beside.
 
-    All folders up to the root are looked at, and links on the way. In one with the sticky bit nobody may replace what
-    others own. The owner of the root of the file system, whoever it is in a container, counts as root.
+    All folders and links are looked at that the system goes through to the file. In a folder with the sticky bit nobody
+    may replace what others own, but write new files, as the journal of a database beside it: such a folder may be above
+    that of the file only. The owner of the root of the file system, whoever it is in a container, counts as root.
     """
     owners = {0, os.geteuid(), os.stat("/").st_uid}
-    for place in dict.fromkeys(each for way in (path.absolute(), path.resolve()) for each in (way, *way.parents)):
+    way = tuple(_way(path))
+    beside = {way[-1].parent, tuple(_way(path.absolute().parent))[-1]}
+    for place in dict.fromkeys(way):
         try:
             found = place.lstat()
         except OSError:  # it is not there yet, or nobody gets as far as the file
@@ -75,12 +81,32 @@ def check_folder(path: Path, *, name: str) -> None:
                 f"look at what is there, and chown it to the user of this process, number {os.geteuid()}, or to root",
                 argument=name,
             )
-        if stat.S_ISDIR(found.st_mode) and mode & _WRITING and not mode & stat.S_ISVTX:
+        if stat.S_ISDIR(found.st_mode) and mode & _WRITING and (place in beside or not mode & stat.S_ISVTX):
             raise ArgumentError(
-                f"{name}: others than the owner may write in {place} (mode {mode:04o}), and so replace {path}: look "
-                f"at what is there, and chmod go-w {place}",
+                f"{name}: others than the owner may write in {place} (mode {mode:04o}), and so replace {path} or put "
+                f"files beside it: look at what is there, and chmod go-w {place}, or use a folder of its own",
                 argument=name,
             )
+
+
+def _way(path: Path) -> Iterator[Path]:
+    """Yield what the system looks up on the way to a file: folders from the root on, links, and where they point to."""
+    place, left = Path("/"), list(reversed(path.absolute().parts[1:]))
+    yield place
+    for _ in range(_LONGEST):
+        if not left:
+            return
+        part = left.pop()
+        if part == "..":
+            place = place.parent
+            continue
+        place /= part
+        yield place
+        with suppress(OSError):  # no link
+            target = Path(os.readlink(place))
+            whole = target.is_absolute()
+            place = Path("/") if whole else place.parent
+            left += reversed(target.parts[1:] if whole else target.parts)
 
 
 def closed_to_others(path: Path) -> bool:

@@ -436,9 +436,6 @@ def test_what_a_site_believes_must_not_be_replaced_by_others(path, name, mode):
     changed(path, **{name: {**fields["ledger"], "place": place} if name == "ledger" else place})
     open_site(SiteSettings.from_yaml(path))
     folder.chmod(mode)
-    if mode & stat.S_ISVTX:
-        open_site(SiteSettings.from_yaml(path))
-        return
     with pytest.raises(hdp.ArgumentError, match=f"{name}: .*apart"):
         open_site(SiteSettings.from_yaml(path))
 
@@ -466,6 +463,38 @@ def test_no_folder_above_may_be_replaced_by_others_either(path, mode):
         return
     with pytest.raises(hdp.ArgumentError, match=r"tls: clients: .*above \(mode .*go-w"):
         check_trusted(trusted, name="tls: clients")
+
+
+def test_no_folder_of_a_link_on_the_way_may_be_replaced_by_others(path):
+    shared, real = path.with_name("shared"), path.with_name("real")
+    shared.mkdir()
+    real.mkdir()
+    (real / "ca.pem").touch(mode=0o644)
+    (shared / "current").symlink_to("../real")
+    path.with_name("heads").symlink_to(shared / "current")
+    path.with_name("circle").symlink_to("circle")
+    for trusted in (path.with_name("heads") / "ca.pem", shared / ".." / "heads" / "ca.pem"):
+        shared.chmod(0o755)
+        check_trusted(trusted, name="tls: clients")
+        shared.chmod(0o777)
+        with pytest.raises(hdp.ArgumentError, match=r"tls: clients: .*shared \(mode .*go-w"):
+            check_trusted(trusted, name="tls: clients")
+    check_trusted(path.with_name("circle"), name="tls: clients")  # there is nothing to trust
+
+
+@pytest.mark.parametrize("place", ["file", "link", "around"])
+def test_others_may_put_nothing_beside_a_file(path, place):
+    """A journal beside a ledger would be read as part of it."""
+    shared, real = path.with_name("shared"), path.with_name("real")
+    shared.mkdir()
+    real.mkdir()
+    (real / "ledger.db").touch(mode=0o600)
+    (shared / "ledger.db").symlink_to(real / "ledger.db")
+    file = {"file": real, "link": shared, "around": real / ".." / "shared"}[place] / "ledger.db"
+    check_folder(file, name="ledger")
+    (real if place == "file" else shared).chmod(0o1777)
+    with pytest.raises(hdp.ArgumentError, match=r"ledger: .*put files beside it"):
+        check_folder(file, name="ledger")
 
 
 @pytest.mark.parametrize("check", [check_trusted, check_secret, check_folder])
