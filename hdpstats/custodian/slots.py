@@ -14,7 +14,9 @@ What was computed for another analyst before is prepared, charged and sent at th
 slot. If the other computation is still under way, the wait for its record is in the slot, which begins one step after
 the request. So that somebody asked the same shows only where a record takes longer than a step of the grid; where the
 charges, which are entries of two kinds, take different numbers of steps; and, if he asked so shortly before, where
-preparation and charge take longer than a step, or another process of the site computes for him.
+preparation and charge take longer than a step, where the record ends later than a slot and a step after the request, as
+the other request came just before this one or waited for a rehearsal, or where another process of the site computes for
+him.
 
 From before the charge until the answer leaves, no response to the analyst begins (`Slots.quiet`): how fast a site
 answers his other requests would show when the computation ends, and his part of the ledger what is recorded. What is
@@ -31,8 +33,9 @@ Private computations in their slots may run together, and rehearsals each of the
 private computation would be slower, and the seconds that it finds are quoted: a response would depend on private rows.
 It would also make the private computation slower, so that one analyst's questions make the answers of another overrun.
 So a rehearsal begins when no slot is under way, and no slot begins before it has ended. A request that is refused, or
-that waits for a computation elsewhere, has no slot, and a slot with nothing in it counts as none. Either computes with
-one thread: a rehearsal that had all processors to itself would tell nothing of answers that share them. Turns are taken
+that waits for a computation elsewhere, has no slot. One with nothing in it keeps rehearsals waiting as well, so that
+these do not show that it is empty, but is no reason why another analyst's answer overruns. Either computes with one
+thread: a rehearsal that had all processors to itself would tell nothing of answers that share them. Turns are taken
 in the order in which they were asked for. An analyst waits for one rehearsal at a time
 (`hdpstats.custodian.capacity.Predictions`), so that those of others come in between.
 
@@ -132,11 +135,10 @@ class Departure:
         """Return when the answer leaves.
 
         What had been computed before has a slot with nothing in it, which begins after the same work and the same wait.
-        It keeps no rehearsal waiting, and is no reason why another analyst's answer overruns.
         """
         if self._end < self._begun:
-            self._turns.wait()
-            self._end_slot(self._begun + self._grid if self._meanwhile else self._step_after(self._begun))
+            with self._turns.slot(self._analyst, empty=True):
+                self._end_slot(self._begun + self._grid if self._meanwhile else self._step_after(self._begun))
         self._clock.wait_until(self._step_after(self._end))
 
     def _end_slot(self, begun: float) -> int:
@@ -171,10 +173,10 @@ class Rates:
 
 @final
 class Slot:
-    """The slot of a private computation: whose it is, and whether another analyst's was under way."""
+    """A slot: whose it is, whether nothing is computed in it, and whether another analyst computed meanwhile."""
 
-    def __init__(self, analyst: str) -> None:
-        self.analyst = analyst
+    def __init__(self, analyst: str, *, empty: bool) -> None:
+        self.analyst, self.empty = analyst, empty
         self.shared = False
 
 
@@ -222,13 +224,13 @@ class Turns:
                 self._changed.notify_all()
 
     @contextmanager
-    def slot(self, analyst: str) -> Iterator[Slot]:
+    def slot(self, analyst: str, *, empty: bool = False) -> Iterator[Slot]:
         """Run the block, with one thread, while no rehearsal is under way; slots may be."""
-        slot = Slot(analyst)
+        slot = Slot(analyst, empty=empty)
         with self._changed:
             self._wait(lambda: not self._rehearsing)
             for other in self._slots:
-                if other.analyst != analyst:
+                if other.analyst != analyst and not (other.empty or empty):
                     other.shared = slot.shared = True
             self._slots.add(slot)
             self._changed.notify_all()
@@ -239,11 +241,6 @@ class Turns:
             with self._changed:
                 self._slots.discard(slot)
                 self._changed.notify_all()
-
-    def wait(self) -> None:
-        """Wait as long as a slot would that were asked for now."""
-        with self._changed:
-            self._wait(lambda: not self._rehearsing)
 
     def under_way(self, analyst: str) -> list[Future[None]]:
         """Return when each of an analyst's new answers that are under way leaves."""

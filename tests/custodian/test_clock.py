@@ -244,7 +244,6 @@ def test_a_wait_for_the_computation_of_another_process_keeps_nobody_waiting(slot
 
 
 def test_an_answer_that_was_computed_before_waits_for_a_rehearsal_as_a_new_one(slots, time):
-    """It has no slot for which the next rehearsal would wait."""
     slots.answer(histogram(), analyst="bob")
     tasks, begun = Together(slots._turns), time.instant
     with slots._turns.rehearsal():
@@ -253,6 +252,30 @@ def test_an_answer_that_was_computed_before_waits_for_a_rehearsal_as_a_new_one(s
         assert not slots._turns._slots
     tasks.end()
     assert time.instant - begun == pytest.approx(3 * STEP + SLOT + STEP, abs=1e-9)
+
+
+@pytest.mark.parametrize("before", [(), ("bob",)])
+def test_a_rehearsal_waits_for_a_slot_whether_anything_is_computed_in_it_or_not(slots, settings, held, time, before):
+    """Else how long it takes would tell that somebody had asked the same."""
+    for analyst in (*before, "ann"):
+        slots.seconds(histogram(), analyst=analyst)
+    for analyst in before:
+        slots.answer(histogram(), analyst=analyst)
+    begun, ended = time.instant, []
+
+    def rehearsal():
+        with slots._turns.rehearsal():
+            ended.append(time.instant)
+
+    def sleep(seconds):
+        if slots._turns._slots and not tasks.threads:
+            tasks.start(rehearsal)
+        time.pass_by(seconds)
+
+    slots._clock, tasks = Clock(now=time.clock.now, sleep=sleep), Together(slots._turns)
+    slots.answer(histogram(), analyst="ann")
+    tasks.end()
+    assert ended[0] - begun >= STEP + SLOT - 1e-9
 
 
 def test_a_slot_is_shared_with_one_that_begins_later():
