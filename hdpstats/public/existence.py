@@ -21,6 +21,7 @@ that ``glm`` comes near. This is what R's ``detectseparation`` decides (Kosmidis
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
@@ -28,7 +29,7 @@ from typing import final
 import numpy as np
 import scipy
 
-from hdpstats._base.errors import HdpError
+from hdpstats._base.errors import HdpError, HdpWarning
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 
 AWAY = 1e-6
@@ -46,8 +47,10 @@ FLAT = 1e-12
 MOVED = 1e-6
 """A coefficient that such a direction, of length 1, moves by more is not determined."""
 
-FAR = 50.0
+FARTHEST = 50.0
 """How far the rows that are moved away are moved."""
+
+FAR = "some rows are very far from the others, and the likelihood's maximum was not reached; coefficients mean little"
 
 POLISHED = 25
 """The most Newton steps from where a fit ended to the finite coefficients."""
@@ -188,7 +191,7 @@ def existence(rows: SignedRows) -> Existence:
     least = float(np.min(rows.products(along)[~left], initial=np.inf))
     return Existence(
         finite=np.max(np.abs(still), axis=1, initial=0.0) <= MOVED,
-        away=FAR / least * along if 0.0 < least < np.inf else np.zeros(D),
+        away=FARTHEST / least * along if 0.0 < least < np.inf else np.zeros(D),
     )
 
 
@@ -237,6 +240,13 @@ class FarFit:
 
     theta: FloatArray
     covariance: FloatArray
+    reached: bool
+    """Whether no direction was left out as flat, and less than a thousandth of a standard error is left to go."""
+
+    def warn(self) -> None:
+        """Warn where all coefficients are finite, and these are not."""
+        if not self.reached:
+            warnings.warn(FAR, HdpWarning, stacklevel=6)
 
 
 def polished(
@@ -254,4 +264,6 @@ def polished(
         theta = theta - step
         if np.max(np.abs(step), initial=0.0) < 1e-12:
             break
-    return FarFit(theta=theta, covariance=np.asarray(inverse, dtype=np.float64))
+    covariance, left = np.asarray(inverse, dtype=np.float64), gradient(theta)
+    whole = int(np.linalg.matrix_rank(covariance, hermitian=True)) == len(theta)
+    return FarFit(theta=theta, covariance=covariance, reached=whole and float(left @ covariance @ left) <= 1e-6)

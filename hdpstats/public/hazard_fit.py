@@ -292,11 +292,12 @@ def hazard_likelihood(
         Names of the coefficients, baseline first, for each cause.
     decided
         Whether coefficients that have no finite value are NaN. Else all stay where the iteration ended, and a
-        `RuntimeWarning` says so. Where all are finite further steps lead to the maximum, or a warning says otherwise.
+        `RuntimeWarning` says so.
 
     Notes
     -----
-    A covariate that the spells do not identify is NaN (R's NA): of aliased columns the first is kept.
+    A covariate that the spells do not identify is NaN (R's NA): of aliased columns the first is kept. Where all are
+    finite, the steps of the iteration and further ones lead to the maximum, or a `RuntimeWarning` says otherwise.
     """
     X = rows.X[:, 1:]
     e, p = features.shape[1], X.shape[1]
@@ -317,14 +318,13 @@ def hazard_likelihood(
         elif not fit.converged:
             found = _maximum(data, X[:, kept])
             if found is None:
-                _warn(SEPARATED)
+                warnings.warn(SEPARATED, HdpWarning, stacklevel=5)
         if found is not None:
             likelihood = Likelihood(data, LINKS[link])
             away: FloatArray = np.asarray(np.linalg.solve(back, found.away))
             far = polished(theta, away, gradient=likelihood.gradient, hessian=likelihood.hessian)
-            left = likelihood.gradient(far.theta)
-            if not decided and float(left @ far.covariance @ left) > 1e-6:  # the square of a step in standard errors
-                _warn(FAR)
+            if np.all(found.finite):
+                far.warn()
             theta, inverse, known = far.theta, far.covariance, found.finite
             aliased[cause, places], infinite[cause, places] = ~known & (found.away == 0), ~known & (found.away != 0)
         values[cause, places] = np.where(known, back @ theta, np.nan)
@@ -357,11 +357,6 @@ SEPARATED = (
     "fitted hazards numerically 0 or 1 occurred: the public rows are separated (an interval or a level without events) "
     "and the likelihood has no maximum; some coefficients and standard errors mean little"
 )
-FAR = "some rows are very far from the others, and the likelihood's maximum was not reached; coefficients mean little"
-
-
-def _warn(words: str) -> None:
-    warnings.warn(words, HdpWarning, stacklevel=5)
 
 
 def _is_certain(data: HazardData, fit: HazardFit) -> bool:

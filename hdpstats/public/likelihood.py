@@ -66,6 +66,8 @@ def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided
         found = existence(signed(objective.X[part], rows.y[part]))
         infinite = ~found.finite
         far = polished(theta, found.away, gradient=objective.gradient, hessian=objective.hessian)
+        if np.all(found.finite):
+            far.warn()
         theta, covariance = far.theta, far.covariance
     return spread(
         kept,

@@ -148,6 +148,8 @@ def multinomial_likelihood(
         found = existence(level_rows(objective.X[present], y[present], others=others))
         infinite = ~found.finite
         far = polished(theta, found.away, gradient=objective.gradient, hessian=objective.hessian)
+        if np.all(found.finite):
+            far.warn()
         theta, covariance = far.theta, far.covariance
     factor = np.tile(scale, others)
     values = np.where(infinite, np.nan, theta / factor)

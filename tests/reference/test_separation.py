@@ -2,7 +2,9 @@
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -83,3 +85,24 @@ def test_words_say_which_coefficients_and_why(study: hdp.Study) -> None:
     pd.testing.assert_series_equal(again.params, result.params)
     assert result.conf_int().loc["rare"].isna().all()
     assert result.tidy().set_index("term").loc["rare"].isna().all()
+
+
+@pytest.mark.parametrize("model", [hdpf.logit, hdpf.multinomial, hdpf.hazard])
+def test_a_miscoded_cell_that_hides_all_others_is_warned_of(model: Callable[..., Any]) -> None:
+    """Beside it the others are equal to so many digits that its column's error would be 0."""
+    n, rng = 1_500, np.random.default_rng(1)
+    x, z = rng.normal(size=(2, n))
+    y = (rng.random(n) < expit(0.5 * x - 0.2 * z)).astype(float)
+    x[0], y[0] = 1e9, 1.0  # a person with an event at the first time
+    rows = pd.DataFrame({"x": x, "z": z, "y": y, "time": 1.0 + np.arange(n) % 2, "level": np.where(y > 0, "b", "a")})
+    schema = hdp.Schema(
+        x=hdp.Continuous(-10, 1e10),
+        z=hdp.Continuous(-10, 10),
+        y=hdp.Binary(),
+        time=hdp.Duration(horizon=2),
+        level=hdp.Categorical(["a", "b"]),
+    )
+    outcome = {hdpf.hazard: "Surv(time, y)", hdpf.multinomial: "level"}.get(model, "y")
+    options = {"intervals": 2, "baseline": "dummies"} if model is hdpf.hazard else {}
+    with pytest.warns(RuntimeWarning, match="very far from the others"):
+        model(f"{outcome} ~ x + z", hdp.Study(public=rows, schema=schema), **options).fit_public()

@@ -79,3 +79,18 @@ def test_people_far_away_are_fitted_to_the_maximum(link):
         found = likelihood(rows, link=link)
     gradient = Likelihood(data, LINKS[link]).gradient(found.values)
     assert float(np.sqrt(gradient @ found.sampling @ gradient)) < 1e-3  # steps that are left, in standard errors
+
+
+@pytest.mark.parametrize("decided", [False, True])
+@pytest.mark.parametrize("link", LINKS)
+def test_a_miscoded_value_that_hides_the_others_is_warned_of(link, decided):
+    """Beside 1e9 all others are equal to so many digits that their direction is taken for flat."""
+    rows = spells(7, link=link, m=1_500, df=1e6)
+    X = rows.X.copy()
+    X[0, 1] = 1e9
+    with pytest.warns(RuntimeWarning, match="very far from the others"):
+        likelihood(replace(rows, X=X), link=link, decided=decided)
+    X[0, 1] = 1e6
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        likelihood(replace(rows, X=X), link=link, decided=decided)
