@@ -8,7 +8,8 @@ and answers real requests no earlier than such a rehearsal ends. A loop that end
 **Warnings.** Their texts may quote what they met, and that they come may depend on it. So computations on rows give
 none (`silence`). The filters of `warnings` belong to the process, and whoever saves and restores them in one thread
 takes away what another has set: one filter that asks in which thread it is serves all, and stays. Only a filter that
-another thread puts in front of it while a computation runs comes before it.
+another thread puts in front of it while a computation runs comes before it, or one that was put there before and that
+another thread, which had saved it, restores meanwhile.
 
 **Progress.** A bar after a second on a terminal or in a notebook, silence elsewhere. It is for work whose length is
 public only: how many steps a solver takes on private rows depends on these.

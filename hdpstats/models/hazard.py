@@ -152,7 +152,7 @@ class DiscreteHazard(Model):
         try:
             return cls(formula, data, **options)  # type: ignore[arg-type]
         finally:
-            del data, options  # in the traceback of an error, which may be that of an argument's name
+            del formula, data, options  # in the traceback of an error: arguments in another order, or one misnamed
 
     def __repr__(self) -> str:
         return f"<DiscreteHazard: {self._spec.formula}, {self._spec.grid.intervals} intervals, {self._spec.link}>"

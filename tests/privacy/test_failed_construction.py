@@ -111,6 +111,7 @@ GIVEN_ROWS = {
     "distribution": lambda: hdpf.distribution("age ~ 1", rows(), family="normal"),
     "hazard": lambda: hdpf.hazard("Surv(age, event) ~ 1", rows(), intervals=4),
     "hazard, by its class": lambda: hdp.DiscreteHazard.from_formula("Surv(age, event) ~ 1", rows(), intervals=4),
+    "hazard, by its class, in another order": lambda: hdp.DiscreteHazard.from_formula(rows(), study(), intervals=4),
     "linear": lambda: hdpf.linear("age ~ event", rows()),
     "logit": lambda: hdpf.logit("event ~ age", rows()),
     "mestimate": lambda: hdpf.mestimate("event ~ age", rows(), loss=hdp.losses.Logistic()),
