@@ -7,6 +7,7 @@ and lets Hypothesis look for new examples; ``make test-entropy`` runs the tests 
 import contextlib
 import functools
 import gc
+import os
 import sys
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Put the source in its place before anything is collected."""
     scratch.use_memory()
+    os.umask(0o022)  # what folders of a site may be: whoever runs the tests may have a wider one
     sys.modules.setdefault("rfc3987_syntax", None)  # jsonschema would compile its grammars, and tests check no address
     system = config.getoption("--system-entropy")
     hypothesis.settings.load_profile("new examples" if system else "the same examples")

@@ -172,6 +172,9 @@ SOONEST = 5.0
 """Seconds between two readings of an issuer's keys, whatever tokens name."""
 
 
+LONGEST_READ = 5.0
+"""Seconds within which an issuer must answer."""
+
 MOST_REMEMBERED = 256
 """Tokens whose signatures are remembered: the latest ones."""
 
@@ -375,7 +378,7 @@ class TokenVerifier:
 
 
 def _get(url: str, context: ssl.SSLContext) -> Any:
-    return httpx.get(url, verify=context, timeout=5.0).raise_for_status().json()
+    return httpx.get(url, verify=context, timeout=LONGEST_READ).raise_for_status().json()
 
 
 def _digest(token: str) -> bytes:

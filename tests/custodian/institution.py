@@ -12,6 +12,7 @@ import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from unittest import mock
 
 import yaml
 from cryptography import x509
@@ -21,8 +22,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 import hdpstats.api as hdp
 from hdpstats.custodian import issue, write_keys
+from hdpstats.sites import remote
 from tests import forked
-from tests.waiting import until
+from tests.waiting import LONG, until
 
 EVERYTHING = {"mechanisms": "all", "models": "all"}
 DAY = datetime.timedelta(days=1)
@@ -177,14 +179,15 @@ class Institution:
     def connect(self, running, **options):
         """Connect as ann, with a new token for each request, unless stated otherwise."""
         usual = {"token": self.token, "ca": self.authority.path, "cert": self.ann_files}
-        return hdp.connect(running.url, **{**usual, **options})
+        with mock.patch.object(remote, "LONGEST_CONNECT", LONG):
+            return hdp.connect(running.url, **{**usual, **options})
 
     def write(self, name, frame, schema, **entries):
         """Write data, dictionary and settings of a site, open its account, and return the settings' path."""
         if name not in self._ports:
             self._ports[name] = self._stack.enter_context(held_port())
         place = self.folder / name
-        place.mkdir(exist_ok=True)
+        place.mkdir(mode=0o700, exist_ok=True)
         frame.to_parquet(place / "rows.parquet")
         (place / "rows.parquet").chmod(0o600)
         schema.to_yaml(place / "dictionary.yaml")
@@ -206,6 +209,8 @@ class Institution:
         }
         path = place / "site.yaml"
         settings |= entries
+        if isinstance(limits := settings.setdefault("limits", {}), dict):
+            settings["limits"] = {"seconds": LONG} | limits
         path.write_text(yaml.safe_dump(settings, sort_keys=False))
         path.chmod(0o600)
         open_account(settings, place)

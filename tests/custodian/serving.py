@@ -74,8 +74,10 @@ class Server:
         self._listener = Listener(
             app, certificates=Certificates(tls), admission=self.admission, deadlines=self.deadlines
         )
-        self._sockets = sockets_at("127.0.0.1", 0) + sockets_at("::1", 0)
-        self.port, self.port6 = (each.getsockname()[1] for each in self._sockets)
+        self._sockets = sockets_at("127.0.0.1", 0)
+        with contextlib.suppress(OSError):  # a machine, or a container, may have no IPv6
+            self._sockets += sockets_at("::1", 0)
+        self.port, *self.port6 = (each.getsockname()[1] for each in self._sockets)
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
 
@@ -99,7 +101,7 @@ class Server:
 
     def plain(self, address="127.0.0.1"):
         """Connect from an address of this machine, and say nothing."""
-        place = ("::1", self.port6) if ":" in address else ("127.0.0.1", self.port)
+        place = ("::1", *self.port6) if ":" in address else ("127.0.0.1", self.port)
         return socket.create_connection(place, timeout=LONG, source_address=(address, 0))
 
     def secure(self, address="127.0.0.1", files=None):

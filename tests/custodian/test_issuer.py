@@ -25,7 +25,8 @@ def believing(institution, issuer):
     """A site that believes the issuer, and reads its keys at every unknown name (how soon otherwise: `test_tokens`)."""
     settings = institution.write("believing", PRIVATE, SCHEMA, tokens=issuer.settings)
     running = institution.start(
-        settings, first="from hdpstats.custodian import credentials\ncredentials.SOONEST = -1.0"
+        settings,
+        first="from hdpstats.custodian import credentials\ncredentials.SOONEST, credentials.LONGEST_READ = -1.0, 600.0",
     )
     yield running
     running.stop()

@@ -18,7 +18,7 @@ cat("facts:", sites$Oslo$records, sites$Oslo$analyst, is.null(sites$Oslo$permiss
 rows <- dp_dummy(sites$Oslo, 200, seed = 3)
 rehearsal <- dp_study(rows, read.csv("public.csv"), sites$Oslo$schema, budget = dp_budget(1))
 cat("rehearsed:", nobs(dp_logit(y ~ x + g, rehearsal, 1)), "\\n")
-study <- dp_study(sites, read.csv("public.csv"), deadline = 60)
+study <- dp_study(sites, read.csv("public.csv"), deadline = 600)
 fit <- dp_logit(y ~ x + g, study, 1, describe = FALSE)
 dp_write_result(fit, "several.json")
 alone <- dp_logit(y ~ x, dp_study(sites$Oslo, read.csv("public.csv")), 0.5, describe = FALSE)
