@@ -12,7 +12,7 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from r_bridge.kernel import install
-from tests import forked
+from tests.jupyter.session import kernel
 from tests.waiting import GENEROUS, until
 
 # Clients make an event loop for each context, that is for each fixture and test, and close none. Here they share one.
@@ -113,19 +113,11 @@ def kernelspec(tmp_path_factory):
 
 
 @contextmanager
-def notebook_in(folder, *, start=forked.kernels):
+def notebook_in(folder, **options):
     environment = {key: value for key, value in os.environ.items() if key != "PYTEST_CURRENT_TEST"}
-    manager = KernelManager(kernel_name="hdpstats-r")
-    with start():
-        manager.start_kernel(cwd=str(folder), env=environment | {"OMP_NUM_THREADS": "1"})
-    client = manager.client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=GENEROUS)
+    options |= {"cwd": str(folder), "env": environment | {"OMP_NUM_THREADS": "1"}}
+    with kernel("hdpstats-r", **options) as (manager, client):
         yield Notebook(manager=manager, client=client, folder=folder)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
 
 
 @pytest.fixture(scope="module")

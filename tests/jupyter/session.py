@@ -1,9 +1,11 @@
-"""A Python kernel as a notebook has it, spoken to through `jupyter_client`."""
+"""Kernels as notebooks have them, spoken to through `jupyter_client`."""
 
+import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from jupyter_client.manager import KernelManager
+from traitlets.config import Config
 
 from tests import forked
 from tests.waiting import GENEROUS
@@ -72,17 +74,35 @@ class Session:
 
 
 @contextmanager
+def own_sockets():
+    """Yield the configuration by which one kernel is reached at Unix sockets in a folder of its own.
+
+    TCP ports are found free, let go, and bound by the kernel a second later, when another process may have them. The
+    folder has a short name, as the path of a Unix socket has 107 bytes at most.
+    """
+    with tempfile.TemporaryDirectory(prefix="kernel-") as folder:
+        yield Config(KernelManager={"transport": "ipc", "connection_file": f"{folder}/kernel.json"})
+
+
+@contextmanager
+def kernel(name, *, start=forked.kernels, **options):
+    """A kernel's manager and a client of it that is ready, for as long as the context lasts."""
+    with own_sockets() as config:
+        manager = KernelManager(kernel_name=name, config=config)
+        with start():
+            manager.start_kernel(**options)
+        client = manager.client()
+        client.start_channels()
+        try:
+            client.wait_for_ready(timeout=GENEROUS)
+            yield manager, client
+        finally:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+
+
+@contextmanager
 def session(**environment):
-    """A kernel, for as long as the context lasts."""
-    manager = KernelManager(kernel_name="python3", transport="ipc")
-    with forked.kernels():
-        manager.start_kernel(**environment)
-    client = manager.blocking_client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=GENEROUS)
-        yield Session(manager, client)
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-        manager.cleanup_resources()
+    """A Python kernel, for as long as the context lasts."""
+    with kernel("python3", **environment) as made:
+        yield Session(*made)

@@ -2,10 +2,9 @@
 
 import jupyter_kernel_test
 import pytest
-from jupyter_client.manager import start_new_kernel
 from jupyter_kernel_test.msgspec_v5 import validate_message
 
-from tests import forked
+from tests.jupyter.session import kernel
 from tests.waiting import GENEROUS
 
 
@@ -43,8 +42,7 @@ class TestConformance(jupyter_kernel_test.KernelTests):
 
     @classmethod
     def setUpClass(cls):
-        with forked.kernels():
-            cls.km, cls.kc = start_new_kernel(kernel_name=cls.kernel_name, startup_timeout=GENEROUS)
+        cls.km, cls.kc = cls.enterClassContext(kernel(cls.kernel_name))
 
     def get_non_kernel_info_reply(self, timeout=None):
         return super().get_non_kernel_info_reply(timeout=GENEROUS)

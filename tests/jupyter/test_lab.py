@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -39,6 +40,10 @@ with forked.kernels():
 """
 INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets where matplotlib is not imported yet
 SECONDS = 120
+PORTS = range(2**14, 2**15)
+"""Where the server looks for a free port. It lets go what it finds before it listens there; here, below Linux's range
+of ports that are handed out, no other program is given it meanwhile.
+"""
 BROWSERS = 9
 """How many are started where the process of Chromium itself ends, as Debian's does now and then by a segmentation
 fault in its search for fonts: all of them with probability 1e-9 if each did with probability 0.1. A page that crashes,
@@ -78,21 +83,26 @@ COLOURS = """plot => {
 
 
 @contextmanager
-def laboratory(folder: Path) -> Iterator[tuple[str, str]]:
-    """Run JupyterLab over a folder, for this machine only, without anybody's settings; yield its address and token."""
+def laboratory(folder: Path, runtime: Path) -> Iterator[tuple[str, str]]:
+    """Run JupyterLab over a folder, for this machine only, without anybody's settings; yield its address and token.
+
+    Its kernels are reached at Unix sockets in the other folder, whose path must be short.
+    """
     places = {
         name: str(folder.parent / name.lower())
-        for name in ("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR",
-                     "JUPYTERLAB_SETTINGS_DIR", "JUPYTERLAB_WORKSPACES_DIR")
+        for name in ("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR", "JUPYTERLAB_SETTINGS_DIR",
+                     "JUPYTERLAB_WORKSPACES_DIR")
     }  # fmt: skip
     for place in places.values():
         Path(place).mkdir()
+    places["JUPYTER_RUNTIME_DIR"] = str(runtime)
     for name, setting in SETTINGS.items():
         file = Path(places["JUPYTERLAB_SETTINGS_DIR"], "@jupyterlab", f"{name}.jupyterlab-settings")
         file.parent.mkdir(exist_ok=True, parents=True)
         file.write_text(json.dumps(setting), encoding="utf-8")
     options = (
-        "--no-browser", "--allow-root", "--ip=127.0.0.1", "--port=0", f"--notebook-dir={folder}",
+        "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={PORTS[os.getpid() % len(PORTS)]}",
+        f"--notebook-dir={folder}", "--KernelManager.transport=ipc",
         "--LabApp.news_url=None", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly", "--ServerApp.terminals_enabled=False",
     )  # fmt: skip
@@ -105,7 +115,7 @@ def laboratory(folder: Path) -> Iterator[tuple[str, str]]:
             stderr=subprocess.STDOUT,
         )
     try:
-        address, token = _announced(server, Path(places["JUPYTER_RUNTIME_DIR"]), log)
+        address, token = _announced(server, runtime, log)
         yield address, token
         _ask_to_stop(address, token)  # stops its kernels first
         server.wait(SECONDS)
@@ -259,7 +269,7 @@ def test_notebooks_run_in_a_browser_and_are_legible_in_both_themes(
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "kernels" / "share" / "jupyter"))
     folder = tmp_path / "notebooks"
     folder.mkdir()
-    with laboratory(folder) as (address, token):
+    with tempfile.TemporaryDirectory(prefix="lab-") as runtime, laboratory(folder, Path(runtime)) as (address, token):
         ended: list[str] = []
         for attempt in range(BROWSERS):
             profile = str(tmp_path / f"profile-{attempt}")

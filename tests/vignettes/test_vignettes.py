@@ -13,6 +13,7 @@ import pytest
 
 from r_bridge.kernel import install as install_kernel
 from tests import forked, seeded
+from tests.jupyter.session import own_sockets
 from tests.r.conftest import library, once  # noqa: F401 — fixtures: one library for these tests and those of R
 from tests.waiting import GENEROUS
 
@@ -358,15 +359,15 @@ def execute(script: str, folder: Path, suffix: str = ".py") -> nbformat.Notebook
     first = STRICT[kernel["language"]] + (seeded.beginning() if kernel["language"] == "python" else "")
     notebook.cells.insert(0, nbformat.v4.new_code_cell(first))
     folder.mkdir()
-    client = nbclient.NotebookClient(
-        notebook,
-        timeout=5 * GENEROUS,
-        startup_timeout=GENEROUS,
-        kernel_name=kernel["name"],
-        resources={"metadata": {"path": str(folder)}},
-    )
-    with forked.kernels():
-        client.execute()
+    with own_sockets() as config, forked.kernels():
+        nbclient.NotebookClient(
+            notebook,
+            timeout=5 * GENEROUS,
+            startup_timeout=GENEROUS,
+            kernel_name=kernel["name"],
+            resources={"metadata": {"path": str(folder)}},
+            config=config,
+        ).execute()
     found = [text for text in _streams(notebook) if TROUBLE.search(text)]
     if found:
         raise AssertionError("\n".join(found))
