@@ -1,5 +1,5 @@
 # Private rows full of secrets, and every way to make a mistake with them; what is said about it goes to the console,
-# what remains into .RData. Secrets: JANEDOE (ASCII and not, in values, levels, names of rows), 7734511.25, a day.
+# what remains into .RData. Secrets: JANEDOE (ASCII and not, in values, levels, names of rows), 773421190862.25, a day.
 # Before it stand `every` and `first`: which of the kinds of rows are read, all or every so many from a first one.
 library(hdpstats)
 
@@ -8,10 +8,10 @@ texts <- local({
   Encoding(latin) <- "latin1"
   wrong <- "JANEDOE\xff\xfe"
   Encoding(wrong) <- "UTF-8"
-  c(latin, wrong, "JANEDOE\xff", "JANEDOE \u00e9", "JANEDOE", "7734511.25", "1e999", NA, "", "NA")
+  c(latin, wrong, "JANEDOE\xff", "JANEDOE \u00e9", "JANEDOE", "773421190862.25", "1e999", NA, "", "NA")
 })
-number <- 7734511.25
-day <- as.Date("2091-03-07")
+number <- 773421190862.25
+day <- as.Date("1679-03-07")
 rows <- data.frame(
   age = rep(c(number, NA, Inf, -number, NaN), 12), nodes = number, event = rep(c(0, 1, number, NA), 15),
   size = factor(rep(c("<=20", "JANEDOE", NA, "20-50"), 15)), grade = rep(texts, 6),
@@ -31,7 +31,7 @@ private <- list(
   lt = with_age(as.POSIXlt(rep(day, 60))), units = with_age(structure(rows$nodes, class = "units")), complex = with_age(rows$nodes + 0i),
   raw = with_age(as.raw(rep(1, 60))), twice = stats::setNames(rows, c("age", "age", names(rows)[-(1:2)])), lacking = rows[-1],
   none = rows[0, ], one = rows[1, ], survival = cbind(rows, s = survival::Surv(abs(rows$nodes))),
-  elements = as.list(rows), vector = rows$nodes, texts_only = texts, environment = list2env(list(x = number)), code = function(x) 7734511.25
+  elements = as.list(rows), vector = rows$nodes, texts_only = texts, environment = list2env(list(x = number)), code = function(x) 773421190862.25
 )
 schema <- dp_schema(
   age = dp_continuous(20, 90), nodes = dp_continuous(0, 40), event = dp_binary(), time = dp_duration(2557),

@@ -13,21 +13,68 @@ import pytest
 
 from tests.r.hosts import HOSTS, environment, run
 
-NUMBER, DAY = 7734511.25, 44_260
-SECRETS = [b"JANEDOE", b"7734511", b"2091-03-07"]
-SECRETS += [struct.pack(order + "d", number) for order in "<>" for number in (NUMBER, -NUMBER, float(DAY))]
+NUMBER, DAY = 773421190862.25, -106_220
+SECRETS = [b"JANEDOE", b"1679-03-07"]
+SECRETS += [struct.pack(order + "d", number) for order in "<>" for number in (NUMBER, -NUMBER, float(DAY), float(-DAY))]
+NUMBERS = re.compile(
+    rb"(%d|%d(?![0-9]|[0-9a-f]{6})|7\.73[0-9]*e\+?11)" % (NUMBER, DAY)
+    + rb'|[0-9]\.[0-9]+|"units":-?[0-9]+'  # decimals, and integers that were released with noise: read over
+)
 
 
 def test_the_day_is_what_r_counts():
-    assert (pd.Timestamp("2091-03-07") - pd.Timestamp("1970-01-01")).days == DAY
+    assert (pd.Timestamp("1679-03-07") - pd.Timestamp("1970-01-01")).days == DAY
 
 
 def secrets_in(data: bytes) -> list[bytes]:
-    """Return the secrets that data hold, also where R has compressed them."""
+    """Return the secrets that data hold, also where R has compressed them.
+
+    Digests, noise and the numbers of processes differ in each run. The probability that any of them looks like a secret
+    is below 1e-9 a run. The number has more digits than those of processes and times; among the 5e4 hexadecimal digits
+    of digests it is found with probability 5e4 / 16^12 < 2e-10. The day has a sign, as only numbers with noise have and
+    the last group of an identifier, whose other hexadecimal digits tell it from a day. Of numbers with noise, decimals
+    and ``units`` are read over; what is left of them stays below a thousand.
+    """
     plain = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
-    found = [secret for secret in SECRETS if secret in plain]
-    alone = re.compile(rb"(?<![0-9.])%d(?![0-9])" % DAY)  # not within the digits of noise
-    return found + alone.findall(plain)
+    return [secret for secret in SECRETS if secret in plain] + [each for each in NUMBERS.findall(plain) if each]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"x = 773421190862.25,",
+        b"grade773421190862",
+        b"rows641000773421190862",
+        b"0.5 -773421190862",
+        b"7.73421e+11",
+        b"[7.734e11]",
+        b"-106220.0",
+        b'{"age":-106220,"units":3}',
+        b"days-106220L",
+        b"1679-03-07 00:00:00",
+        b"NAJANEDOE60",
+        *SECRETS[2:],
+    ],
+)
+def test_a_secret_is_found_wherever_it_stands(text):
+    assert len(secrets_in(text)) == 1
+    assert len(secrets_in(gzip.compress(b"\0\x0f" + text + b"\0"))) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"0.773421190862",
+        b"-14.1773421190862254",
+        b"7.73421",
+        b'"units":-106220,',
+        b'"units":773421190862,',
+        b"-1062204",
+        b"1a2b3c4d-1a2b-4a2b-8a2b-106220abcdef/4026531836 106220 10622012",
+    ],
+)
+def test_noise_and_numbers_of_processes_are_no_secret(text):
+    assert secrets_in(text) == []
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -45,7 +92,7 @@ def test_no_mistake_shows_private_rows(host, library, tmp_path):
 
 
 def test_what_a_secret_looks_like_in_a_workspace_is_known(library, tmp_path):
-    code = "x <- data.frame(a = 7734511.25, b = 'JANEDOE', d = as.Date('2091-03-07'))\nsave.image()"
+    code = "x <- data.frame(a = 773421190862.25, b = 'JANEDOE', d = as.Date('1679-03-07'))\nsave.image()"
     run("Rscript", code, folder=tmp_path, library=library)
     assert len(secrets_in((tmp_path / ".RData").read_bytes())) == 3
 
@@ -68,7 +115,7 @@ q("yes")
 
 
 def test_an_interactive_session_that_is_saved_holds_no_private_row(library, tmp_path):
-    (tmp_path / "private.csv").write_text("age,event,name\n" + "7734511.25,1,JANEDOE\n" * 50)
+    (tmp_path / "private.csv").write_text("age,event,name\n" + "773421190862.25,1,JANEDOE\n" * 50)
     here, there = pty.openpty()
     session = subprocess.Popen(
         ["R", "--quiet", "--no-init-file"],
