@@ -30,6 +30,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast, final
 
@@ -134,12 +135,14 @@ def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
 
     Without options nothing is reordered or fused: numbers are those of numpy to the last bit. Code that was kept is
     used while the file of the loop, those of the loops that it calls and the constants that it names are as they were.
+    Processes that compile it for different types at once keep their code in different files.
     """
     options = {"nogil": True, "error_model": "numpy"} | options
     try:
         made = numba.njit(cache=True, **options)(loop)
         kept = made._cache._cache_file
         kept._source_stamp = (kept._source_stamp, *_used_by(loop))
+        kept.save = _saving(kept)
     except (RuntimeError, AttributeError):  # no place to keep code, or a numba that keeps it otherwise
         made = numba.njit(**options)(loop)
     return cast("Callable[..., Any]", made)
@@ -156,6 +159,22 @@ def _used_by(loop: Callable[..., Any]) -> Iterator[object]:
         elif hasattr(used, "_defn"):
             file = Path(used._defn.__code__.co_filename).stat()
             yield name, file.st_mtime_ns, file.st_size
+
+
+def _saving(kept: Any) -> Callable[..., None]:
+    """Return what keeps code, in a file that is named after the types and the state of the sources that it is for.
+
+    numba numbers the files of a loop by an index that it has read, without a lock. So two processes may take the same
+    number for different types, and the index that is left would name the other's code, of older sources even.
+    """
+    save, pattern = kept.save, kept._data_name_pattern
+
+    def keep(key: object, *rest: object) -> None:
+        mark = sha256(repr((kept._source_stamp, key)).encode()).hexdigest()[:16]
+        kept._data_name_pattern = pattern.replace("{number", f"{mark}.{{number")  # one thread at a time compiles
+        save(key, *rest)
+
+    return keep
 
 
 def compiled_reordered(loop: Callable[..., Any]) -> Callable[..., Any]:
