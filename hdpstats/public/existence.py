@@ -50,7 +50,10 @@ MOVED = 1e-6
 FARTHEST = 50.0
 """How far the rows that are moved away are moved."""
 
-FAR = "some rows are very far from the others, and the likelihood's maximum was not reached; coefficients mean little"
+FAR = (
+    "some rows are very far from the others, which hides how these vary, and the likelihood's maximum may not have been "
+    "reached: some coefficients and standard errors mean little"
+)
 
 POLISHED = 25
 """The most Newton steps from where a fit ended to the finite coefficients."""
