@@ -51,8 +51,8 @@ FARTHEST = 50.0
 """How far the rows that are moved away are moved."""
 
 FAR = (
-    "some rows are very far from the others, which hides how these vary, and the likelihood's maximum may not have been "
-    "reached: some coefficients and standard errors mean little"
+    "some rows are very far from the others, which hides how these vary, and the likelihood's maximum may not have "
+    "been reached: some coefficients and standard errors mean little"
 )
 
 POLISHED = 25
