@@ -76,9 +76,10 @@ print((hospital / "dictionary.yaml").read_text())
 # certificates that the authority took back (`tls: {crl: ...}`) is compared at every handshake and request.
 #
 # Whatever a site relies on must be its own user's or root's, and so must each folder above it, up to the root, where
-# nobody else may write (`chmod go-w`; the sticky bit, as `/tmp` has it, will do). A Kubernetes volume with `fsGroup` is
-# given mode 2775 at each mount, in which the group may write: leave `fsGroup` out, and let an init container `chown`
-# the volume to the user of the service and `chmod go-w` it.
+# nobody else may write (`chmod go-w`; above the folder of the file itself the sticky bit, as `/tmp` has it, will do).
+# Links are followed, each with its own folders. A Kubernetes volume with `fsGroup` is given mode 2775 at each mount, in
+# which the group may write: leave `fsGroup` out, and let an init container `chown` the volume to the user of the
+# service and `chmod go-w` it.
 
 # %%
 key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"

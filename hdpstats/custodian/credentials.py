@@ -171,7 +171,6 @@ FRESH = 300.0
 SOONEST = 5.0
 """Seconds between two readings of an issuer's keys, whatever tokens name."""
 
-
 LONGEST_READ = 5.0
 """Seconds within which an issuer must answer."""
 

@@ -101,7 +101,7 @@ class Departure:
         Whether the same was under way already, for somebody else: the record is then waited for, in the slot.
     late
         Called where a computation took more than one slot, at the end of the last of them: with their number, and
-        whether another analyst's slot was under way.
+        whether another analyst computed meanwhile.
     """
 
     def __init__(
@@ -343,7 +343,7 @@ class Slots:
         seconds = self.seconds(query, analyst=analyst)
 
         def late(slots: int, shared: bool) -> None:
-            """Count an overrun, unless another analyst's slot was under way: his computation may have been why."""
+            """Count an overrun, unless another analyst computed meanwhile, which may have been why."""
             if not shared:
                 self._overruns.add(analyst)
             journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=not shared)
