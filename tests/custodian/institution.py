@@ -209,8 +209,7 @@ class Institution:
         }
         path = place / "site.yaml"
         settings |= entries
-        if isinstance(limits := settings.setdefault("limits", {}), dict):
-            settings["limits"] = {"seconds": LONG} | limits
+        settings["limits"] = {"seconds": LONG} | entries.get("limits", {})
         path.write_text(yaml.safe_dump(settings, sort_keys=False))
         path.chmod(0o600)
         open_account(settings, place)
