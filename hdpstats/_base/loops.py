@@ -130,19 +130,24 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
+_FOLDERS: Final[set[Path]] = set()
+
+
 def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Compile a loop, once per machine where there is a place to keep compiled code, else once per process.
 
     Without options nothing is reordered or fused: numbers are those of numpy to the last bit. Code that was kept is
-    used while the file of the loop, those of the loops that it calls and the constants that it names are as they were.
+    used while the file of the loop, those of the loops that it calls, the constants that it names, this file, which
+    says how code is compiled, and numba's version are as they were.
     Processes that compile it for different types at once keep their code in different files.
     """
     options = {"nogil": True, "error_model": "numpy"} | options
     try:
         made = numba.njit(cache=True, **options)(loop)
         kept = made._cache._cache_file
-        kept._source_stamp = (kept._source_stamp, *_used_by(loop))
+        kept._source_stamp = (kept._source_stamp, numba.__version__, _state(Path(__file__)), *_used_by(loop))
         kept.save = _saving(kept)
+        _FOLDERS.add(Path(made._cache.cache_path).resolve())
     except (RuntimeError, AttributeError):  # no place to keep code, or a numba that keeps it otherwise
         made = numba.njit(**options)(loop)
     return cast("Callable[..., Any]", made)
@@ -157,8 +162,18 @@ def _used_by(loop: Callable[..., Any]) -> Iterator[object]:
         elif hasattr(used, "_cache"):
             yield name, used._cache._cache_file._source_stamp
         elif hasattr(used, "_defn"):
-            file = Path(used._defn.__code__.co_filename).stat()
-            yield name, file.st_mtime_ns, file.st_size
+            yield name, _state(Path(used._defn.__code__.co_filename))
+
+
+def _state(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def kept_code() -> Iterator[Path]:
+    """Give the folders outside this package in which compiled code is kept: numba executes what it finds there."""
+    package = Path(__file__).resolve().parents[1]
+    yield from (folder for folder in sorted(_FOLDERS) if not folder.is_relative_to(package))
 
 
 def _saving(kept: Any) -> Callable[..., None]:

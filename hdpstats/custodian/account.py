@@ -34,7 +34,7 @@ from sqlalchemy.pool import NullPool
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import integer
 from hdpstats.custodian import journal
-from hdpstats.custodian.reading import closed_to_others, write_durably
+from hdpstats.custodian.reading import closed_to_others, files_of_database, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate, patience, shown
@@ -357,7 +357,7 @@ def note(settings: SiteSettings) -> Head:
 def _close(settings: SiteSettings) -> None:
     """Take others' permissions to the ledger's file away, and say so: releases are in it, and what was spent."""
     path = file_of(locate(settings.ledger.place))
-    for each in () if path is None else (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+    for each in () if path is None else files_of_database(path):
         if closed_to_others(each):
             journal.write(closed_to_others=str(each), was="readable or writable by others than its owner")
 

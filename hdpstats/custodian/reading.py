@@ -2,6 +2,7 @@
 
 import os
 import stat
+import tempfile
 from abc import ABC
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -48,9 +49,9 @@ def check_secret(path: Path, *, name: str) -> None:
         )
 
 
-def check_trusted(path: Path, *, name: str) -> None:
+def check_trusted(path: Path, *, name: str, alone: bool = False) -> None:
     """Refuse a file that others may write or replace: what a site relies on must be its custodian's own words."""
-    check_folder(path, name=name)
+    check_folder(path, name=name, alone=alone)
     if path.exists() and mode_of(path) & _WRITING:
         raise ArgumentError(
             f"{name}: others than the owner may write {path} (mode {mode_of(path):04o}), so that it may not say what "
@@ -59,20 +60,27 @@ def check_trusted(path: Path, *, name: str) -> None:
         )
 
 
-def check_folder(path: Path, *, name: str) -> None:
-    """Refuse a file that others than this process's user and root own, or may replace, or may put files beside.
+def check_folder(path: Path, *, name: str, alone: bool = False) -> None:
+    """Refuse a file that others than this process's user and root own, or may replace; ``alone``: or put files beside.
 
     All folders and links are looked at that the system goes through to the file. In a folder with the sticky bit nobody
-    may replace what others own, but write new files, as the journal of a database beside it: such a folder may be above
-    that of the file only. The owner of the root of the file system, whoever it is in a container, counts as root.
+    may replace what others own, but write new files: with ``alone``, for a file that is written or is a database's,
+    such a folder may be above that of the file only. The owner of the root of the file system, whoever it is in a
+    container, counts as root.
     """
     owners = {0, os.geteuid(), os.stat("/").st_uid}
     way = tuple(_way(path))
-    beside = {way[-1].parent, tuple(_way(path.absolute().parent))[-1]}
+    beside = {way[-1].parent, tuple(_way(path.absolute().parent))[-1]} if alone else set()
     for place in dict.fromkeys(way):
         try:
             found = place.lstat()
-        except OSError:  # it is not there yet, or nobody gets as far as the file
+        except OSError as error:  # it is not there, or nobody gets as far as the file
+            if isinstance(error, FileNotFoundError) and place != way[-1]:
+                raise ArgumentError(
+                    f"{name}: there is no folder {place} on the way to {path}, so that others might make one: make it "
+                    "first, for the user of this process",
+                    argument=name,
+                ) from None
             continue
         mode = stat.S_IMODE(found.st_mode)
         if found.st_uid not in owners:
@@ -97,16 +105,19 @@ def _way(path: Path) -> Iterator[Path]:
         if not left:
             return
         part = left.pop()
-        if part == "..":
-            place = place.parent
-            continue
-        place /= part
+        place = place.parent if part == ".." else place / part
         yield place
         with suppress(OSError):  # no link
             target = Path(os.readlink(place))
             whole = target.is_absolute()
             place = Path("/") if whole else place.parent
             left += reversed(target.parts[1:] if whole else target.parts)
+
+
+def files_of_database(path: Path) -> tuple[Path, ...]:
+    """Return the file of a database and those that SQLite reads beside it: a journal, a log and the log's index."""
+    whole = os.path.realpath(path)
+    return path, *(Path(f"{whole}-{end}") for end in ("journal", "wal", "shm"))
 
 
 def closed_to_others(path: Path) -> bool:
@@ -130,19 +141,23 @@ def closed_to_others(path: Path) -> bool:
 
 
 def write_durably(path: Path, text: str) -> None:
-    """Replace a file as a whole, for its owner alone: written to a second file, flushed, and renamed.
+    """Replace a file as a whole, for its owner alone: written to a new file, flushed, and renamed.
 
     Raises
     ------
     OSError
         It cannot be written.
     """
-    new = path.with_name(f"{path.name}.new")
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    number, new = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)  # none that was there
+    try:
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(new).replace(path)
+    except BaseException:
+        Path(new).unlink(missing_ok=True)
+        raise
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)

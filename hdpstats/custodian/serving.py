@@ -33,6 +33,7 @@ from typing import Any, Final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
+from hdpstats._base.loops import kept_code
 from hdpstats.custodian import journal
 from hdpstats.custodian.account import account_for_serving, head_stores, held_open, open_account
 from hdpstats.custodian.app import application, errors_logged
@@ -40,7 +41,7 @@ from hdpstats.custodian.credentials import Certificates, TokenVerifier
 from hdpstats.custodian.exchange import Deadlines
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
-from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, write_durably
+from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, files_of_database, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate
@@ -242,11 +243,19 @@ def check_files(settings: SiteSettings) -> None:
         check_secret(path, name=name)
     trusted = {"tls: certificate": tls.certificate, "tls: clients": tls.clients, "tls: crl": tls.crl}
     trusted |= {"tokens: key": tokens.key, "tokens: ca": tokens.ca}
-    for name, each in {**trusted, "heads: file": settings.heads.file, "timing": settings.overruns}.items():
+    for name, each in trusted.items():
         if each is not None:
             check_trusted(each, name=name)
-    if ledger is not None:  # others' permissions to the file itself are taken away
-        check_folder(ledger, name="ledger")
+    heads = file_of(locate(settings.heads.database)) if settings.heads.database else None
+    written = {"heads: file": settings.heads.file, "heads: database": heads, "timing": settings.overruns}
+    for name, each in written.items():
+        for file in () if each is None else files_of_database(each):
+            check_trusted(file, name=name, alone=True)
+    for file in () if ledger is None else files_of_database(ledger):  # others' permissions to them are taken away
+        check_folder(file, name="ledger", alone=True)
+    for folder in kept_code():  # whoever writes a file there has it executed here
+        for file in (folder, folder / "code"):
+            check_folder(file, name="compiled code (NUMBA_CACHE_DIR)", alone=True)
 
 
 def read_rows(path: Path) -> pd.DataFrame:

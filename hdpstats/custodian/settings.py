@@ -383,7 +383,7 @@ class SiteSettings(Section):
         place = Path(path)
         entries = read_yaml(place)
         settings = cls.read(entries, name="the settings", file=place)
-        check_trusted(place, name="settings")
+        check_trusted(place, name="settings", alone=True)
         urls = (entries["ledger"]["place"], entries.get("heads", {}).get("database", ""))
         if any(password_in(str(each)) for each in urls):
             check_secret(place, name="settings")

@@ -15,8 +15,10 @@ slot. If the other computation is still under way, the wait for its record is in
 the request. So that somebody asked the same shows only where a record takes longer than a step of the grid; where the
 charges, which are entries of two kinds, take different numbers of steps; and, if he asked so shortly before, where
 preparation and charge take longer than a step, where the record ends later than a slot and a step after the request, as
-the other request came just before this one or waited for a rehearsal, or where another process of the site computes for
-him.
+the other request came just before this one or waited for a rehearsal, where another process of the site computes for
+him, or where he asks meanwhile for the seconds of a query that is rehearsed: a rehearsal waits for the other
+computation's slot, and not for his empty one, which is asked for after it. (If it waited for his, and the other
+computation waited for the rehearsal, none would ever begin.)
 
 From before the charge until the answer leaves, no response to the analyst begins (`Slots.quiet`): how fast a site
 answers his other requests would show when the computation ends, and his part of the ledger what is recorded. What is

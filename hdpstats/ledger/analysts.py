@@ -37,8 +37,8 @@ None of what follows weakens the guarantee of people in the data. An analyst lea
   answered if and only if it was charged for somebody before, as that costs the total nothing more. So he learns exactly
   which requests others have made, of those that he tries. Before that, it shows in the time of an answer, and a service
   that hands answers out at fixed times hides it only as long as no charge and no record takes longer than is set
-  aside for it, and the other computation did not begin just before, or in another process
-  (`hdpstats.custodian.slots`).
+  aside for it, and the other computation did not begin just before, or in another process (`hdpstats.custodian.slots`
+  has the list).
 - *The same, from a limit of bytes.* What was charged for somebody else before is counted with a short entry, not with
   the text of the request; and a release with him for whose charge it was computed. So the request from which on he is
   refused may depend on whether somebody had asked one of his before. A limit of charges, and a cap, count either alike.

@@ -15,7 +15,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site
+from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site, serving
 from hdpstats.custodian.account import (
     Head,
     HeadInDatabase,
@@ -25,7 +25,8 @@ from hdpstats.custodian.account import (
     keep_head,
     open_account,
 )
-from hdpstats.custodian.reading import check_folder, check_secret, check_trusted
+from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, mode_of, write_durably
+from hdpstats.custodian.serving import check_files
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
 from tests.custodian.people import PRIVATE, SCHEMA
@@ -436,6 +437,9 @@ def test_what_a_site_believes_must_not_be_replaced_by_others(path, name, mode):
     changed(path, **{name: {**fields["ledger"], "place": place} if name == "ledger" else place})
     open_site(SiteSettings.from_yaml(path))
     folder.chmod(mode)
+    if mode & stat.S_ISVTX and name != "ledger":
+        open_site(SiteSettings.from_yaml(path))  # nobody replaces what is another's, and nothing is read beside it
+        return
     with pytest.raises(hdp.ArgumentError, match=f"{name}: .*apart"):
         open_site(SiteSettings.from_yaml(path))
 
@@ -491,10 +495,82 @@ def test_others_may_put_nothing_beside_a_file(path, place):
     (real / "ledger.db").touch(mode=0o600)
     (shared / "ledger.db").symlink_to(real / "ledger.db")
     file = {"file": real, "link": shared, "around": real / ".." / "shared"}[place] / "ledger.db"
-    check_folder(file, name="ledger")
+    check_folder(file, name="ledger", alone=True)
     (real if place == "file" else shared).chmod(0o1777)
+    check_folder(file, name="tls: clients")  # nobody replaces it: a volume of secrets in Kubernetes has this mode
     with pytest.raises(hdp.ArgumentError, match=r"ledger: .*put files beside it"):
-        check_folder(file, name="ledger")
+        check_folder(file, name="ledger", alone=True)
+
+
+def test_a_link_at_the_end_of_a_way_around_has_its_folder_too(path):
+    shared, real = path.with_name("shared"), path.with_name("real")
+    (shared / "below").mkdir(parents=True)
+    real.mkdir()
+    (shared / "head").symlink_to(real / "head")
+    shared.chmod(0o1777)
+    for file in (shared / "head", shared / "below" / ".." / "head"):
+        with pytest.raises(hdp.ArgumentError, match=r"heads: file: .*shared \(mode 1777\).*put files beside it"):
+            check_trusted(file, name="heads: file", alone=True)
+
+
+def test_a_folder_that_others_might_make_first_is_refused(path):
+    with pytest.raises(hdp.ArgumentError, match=r"ledger: there is no folder .*none on the way .*make it"):
+        check_folder(path.with_name("none") / "ledger.db", name="ledger")
+
+
+KEPT = {
+    "ledger": ("ledger.db", {}),
+    "timing": ("site.overruns.db", {}),
+    "heads: file": ("elsewhere.head", {"heads": {"file": "elsewhere.head"}}),
+    "heads: database": ("elsewhere.db", {"heads": {"database": "elsewhere.db"}}),
+}
+
+
+@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("name", KEPT)
+def test_what_another_user_left_beside_a_database_is_not_read_as_part_of_it(path, name, end, monkeypatch):
+    file, changes = KEPT[name]
+    if "database" in name:
+        changes = {"heads": {"database": f"sqlite:///{path.with_name(file)}"}}
+    settings = changed(path, **changes)
+    check_files(settings)
+    beside = path.with_name(f"{path.stem}.overruns.db{end}" if name == "timing" else f"{file}{end}")
+    beside.touch(mode=0o666)
+    right = Path.lstat
+
+    def lstat(self):
+        found = list(right(self))
+        return os.stat_result([*found[:4], os.geteuid() + (self == beside), *found[5:]])
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    with pytest.raises(hdp.ArgumentError, match=f"{name}: .*{end} belongs to another user"):
+        check_files(settings)
+
+
+def test_a_file_that_was_there_is_not_written_on_the_way_to_a_new_one(path):
+    own, left = path.with_name("own"), path.with_name("kept.new")
+    own.write_text("as it was")
+    left.symlink_to(own)
+    write_durably(path.with_name("kept"), "new")
+    assert (own.read_text(), path.with_name("kept").read_text()) == ("as it was", "new")
+    assert mode_of(path.with_name("kept")) == 0o600
+    path.with_name("folder").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_durably(path.with_name("folder"), "new")
+    assert {each.name for each in path.parent.glob("*.new")} == {"kept.new"}
+
+
+def test_a_folder_where_others_may_put_code_is_refused(path, monkeypatch):
+    folder = path.with_name("numba") / "models_1"
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(serving, "kept_code", lambda: [folder])
+    settings = SiteSettings.from_yaml(path)
+    check_files(settings)
+    for shared in (folder, folder.parent):
+        shared.chmod(0o1777)
+        with pytest.raises(hdp.ArgumentError, match=r"compiled code \(NUMBA_CACHE_DIR\): .*put files beside it"):
+            check_files(settings)
+        shared.chmod(0o755)
 
 
 @pytest.mark.parametrize("check", [check_trusted, check_secret, check_folder])

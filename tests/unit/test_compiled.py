@@ -5,12 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import compiled
+from hdpstats._base import loops
+from hdpstats._base.loops import compiled, kept_code
 
 CALLED = """
 from hdpstats._base.loops import compiled
@@ -58,12 +60,20 @@ def test_kept_code_is_used_until_a_loop_or_a_constant_that_it_uses_elsewhere_has
     assert found(3.0, 5.0) == (3008.0, 1)
 
 
-@pytest.mark.parametrize("differs", ["types", "sources"])
-def test_code_that_two_processes_keep_at_once_is_of_their_own_types_and_sources(tmp_path, monkeypatch, differs):
-    kept, source = tmp_path / "kept", tmp_path / "kept_loop.py"
-    monkeypatch.setattr(numba.config, "CACHE_DIR", str(kept))
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A folder of its own for compiled code, in this process."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(loops, "_FOLDERS", set())
+    return tmp_path / "kept"
 
-    def loop(factor):
+
+@pytest.fixture
+def loop(tmp_path, monkeypatch):
+    """Return a new loop, as one is imported in a new process."""
+    source = tmp_path / "kept_loop.py"
+
+    def made(factor):
         source.write_text(f"def loop(x):\n    return {factor} * x[1]")
         os.utime(source, ns=(0, factor * 10**9))
         spec = importlib.util.spec_from_file_location("kept_loop", source)
@@ -72,6 +82,15 @@ def test_code_that_two_processes_keep_at_once_is_of_their_own_types_and_sources(
         spec.loader.exec_module(module)
         return compiled(module.loop)
 
+    return made
+
+
+def hits(made):
+    return sum(made.stats.cache_hits.values())
+
+
+@pytest.mark.parametrize("differs", ["types", "sources"])
+def test_code_that_two_processes_keep_at_once_is_of_their_own_types_and_sources(kept, loop, differs):
     def found(factor, given):
         """Compile with nothing kept, as each process that has looked before the other has kept its code."""
         shutil.rmtree(kept, ignore_errors=True)
@@ -87,5 +106,26 @@ def test_code_that_two_processes_keep_at_once_is_of_their_own_types_and_sources(
         path.write_bytes(code)  # own index is kept last, and the other's code
     again = loop(factor)
     assert again(given) == factor * given[1]
-    assert sum(again.stats.cache_hits.values()) == 1
+    assert hits(again) == 1
     assert found(factor, given).keys() == own.keys()  # the same names: nothing piles up
+
+
+@pytest.mark.parametrize("changed", [(loops, "__file__", __file__), (numba, "__version__", "0.1")])
+def test_code_that_was_compiled_in_another_way_is_not_used(kept, loop, monkeypatch, changed):
+    numbers = np.arange(6.0)
+    for expected in (0, 1):
+        made = loop(2)
+        made(numbers)
+        assert hits(made) == expected
+    monkeypatch.setattr(*changed)
+    made = loop(2)
+    made(numbers)
+    assert hits(made) == 0
+
+
+def test_folders_of_kept_code_outside_the_package_are_named(kept, loop):
+    loops._FOLDERS.add(Path(loops.__file__).resolve().parents[1] / "models" / "__pycache__")
+    assert list(kept_code()) == []
+    loop(2)
+    (folder,) = kept_code()
+    assert folder.parent == kept.resolve()
