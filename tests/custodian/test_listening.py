@@ -328,9 +328,11 @@ def test_connections_leave_descriptors_for_the_ledger(institution, stack):
     institution.wait(running)
     with institution.connect(running) as connected:
         context = ssl.create_default_context(cafile=institution.authority.path)
-        for _ in range(190):
+        for number in range(190):
             with contextlib.suppress(OSError):
                 stack.enter_context(open_connection(running, context, institution))
+            if number % 20 == 0:
+                connected.account()  # its connection is not idle for long
         assert connected.answer(histogram()).entry is not None
     running.stop()
 

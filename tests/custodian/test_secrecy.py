@@ -22,6 +22,8 @@ ANALYST = """
     import sys
     import hdpstats.api as hdp
     import hdpstats.formula.api as hdpf
+    from hdpstats.sites import remote
+    remote.LONGEST_CONNECT = 600.0
     site = hdp.connect({url!r}, token={token!r}, ca={ca!r}, cert={cert!r})
     study = hdp.Study(private=site)
     result = hdpf.logit("y ~ x + secret", data=study).fit(epsilon=1.0)

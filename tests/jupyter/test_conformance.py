@@ -1,5 +1,7 @@
 """Jupyter's own conformance suite on the R kernel, every part of it, with waits that no load makes too short."""
 
+from unittest import mock
+
 import jupyter_kernel_test
 import pytest
 from jupyter_kernel_test.msgspec_v5 import validate_message
@@ -43,6 +45,8 @@ class TestConformance(jupyter_kernel_test.KernelTests):
     @classmethod
     def setUpClass(cls):
         cls.km, cls.kc = cls.enterClassContext(kernel(cls.kernel_name))
+        cls.enterClassContext(mock.patch.object(jupyter_kernel_test, "TIMEOUT", GENEROUS))
+        cls.kc.execute_interactive("", silent=True, timeout=GENEROUS)  # read what waiting for the kernel left unread
 
     def get_non_kernel_info_reply(self, timeout=None):
         return super().get_non_kernel_info_reply(timeout=GENEROUS)

@@ -191,8 +191,10 @@ ASKER = """
 import json, os, signal, sys
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.sites import Site
+from hdpstats.sites import Site, remote
 from tests.custodian.people import FORMULA, PUBLIC
+
+remote.LONGEST_CONNECT = 600.0
 
 class Doomed(Site):
     '''A site behind which the asker dies as soon as a round after the last one is asked.'''

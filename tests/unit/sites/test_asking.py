@@ -44,6 +44,11 @@ class Elsewhere(hdp.Site):
             raise self.error
         return self.own.answer(query)
 
+    def ended(self):
+        """Wait until all that it was asked has ended."""
+        for thread in self.threads:
+            thread.join()
+
 
 def asked(study, epsilon=1):
     query = CountQuery(epsilon=Fraction(epsilon), schema_sha256=SCHEMA.sha256)
@@ -100,6 +105,7 @@ def test_a_site_that_hangs_is_left_out_after_the_deadline_and_a_refusal_has_its_
     deadline_passes(3)
     answered = asked(hdp.Study(private=sites, deadline=DEADLINE, quorum=2))
     end.set()
+    sites["B"].ended()
     assert list(answered.releases) == ["A", "D"]
     assert answered.missing == (
         Missing(site="B", round=1, reason=f"no answer within {DEADLINE:g} seconds; what it charged stays charged"),
@@ -124,6 +130,7 @@ def test_fewer_answers_than_the_quorum_are_an_error_that_names_everybody_and_los
     deadline_passes(2)
     assert list(asked(study).releases) == ["A", "B"]
     end.set()
+    sites["C"].ended()
     assert sites["A"].own.ledger.spent.epsilon == first == 1
 
 
