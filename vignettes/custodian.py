@@ -78,10 +78,12 @@ print((hospital / "dictionary.yaml").read_text())
 # Whatever a site relies on must be its own user's or root's, and so must each folder above it, up to the root, where
 # nobody else may write (`chmod go-w`) or, as in `/tmp`, replace what is another's (the sticky bit). In the folders of
 # the settings, the ledger and the head that is kept elsewhere nobody else may write at all: who puts a journal beside a
-# ledger changes what is read from it. Links are followed, each with its own folders. A Kubernetes volume with `fsGroup`
-# is given mode 2775 at each mount, in which the group may write: leave `fsGroup` out, and let an init container `chown`
-# the volume to the user of the service and `chmod go-w` it. A volume of secrets has the sticky bit: it may hold
-# certificates and the dictionary; it gives keys to root or to a group, so let the init container copy them.
+# ledger changes what is read from it. The same holds for a folder of compiled code outside the package
+# (`NUMBA_CACHE_DIR`), since what lies there is executed. Links are followed, each with its own folders. A Kubernetes
+# volume with `fsGroup` is given mode 2775 at each mount, in which the group may write: leave `fsGroup` out, and let an
+# init container `chown` the volume to the user of the service and `chmod go-w` it. A volume of secrets has the sticky
+# bit: it may hold certificates and the dictionary; it gives keys to root or to a group, so let the init container copy
+# them.
 
 # %%
 key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"

@@ -131,6 +131,7 @@ def in_notebook() -> bool:
 
 
 _FOLDERS: Final[set[Path]] = set()
+"""Where code of the loops compiled so far is kept."""
 
 
 def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:

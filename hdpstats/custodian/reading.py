@@ -61,12 +61,12 @@ def check_trusted(path: Path, *, name: str, alone: bool = False) -> None:
 
 
 def check_folder(path: Path, *, name: str, alone: bool = False) -> None:
-    """Refuse a file that others than this process's user and root own, or may replace; ``alone``: or put files beside.
+    """Refuse a file that others than this process's user and root own, or may replace.
 
     All folders and links are looked at that the system goes through to the file. In a folder with the sticky bit nobody
-    may replace what others own, but write new files: with ``alone``, for a file that is written or is a database's,
-    such a folder may be above that of the file only. The owner of the root of the file system, whoever it is in a
-    container, counts as root.
+    may replace what others own, but everybody may add files. ``alone`` refuses such a folder for the file itself (not
+    above it): it is for files that the site writes, and for databases, which are read with a journal beside them. The
+    owner of the root of the file system, whoever it is in a container, counts as root.
     """
     owners = {0, os.geteuid(), os.stat("/").st_uid}
     way = tuple(_way(path))

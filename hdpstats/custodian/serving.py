@@ -247,8 +247,9 @@ def check_files(settings: SiteSettings) -> None:
         if each is not None:
             check_trusted(each, name=name)
     heads = file_of(locate(settings.heads.database)) if settings.heads.database else None
-    written = {"heads: file": settings.heads.file, "heads: database": heads, "timing": settings.overruns}
-    for name, each in written.items():
+    if settings.heads.file is not None:
+        check_trusted(settings.heads.file, name="heads: file", alone=True)
+    for name, each in (("heads: database", heads), ("timing", settings.overruns)):
         for file in () if each is None else files_of_database(each):
             check_trusted(file, name=name, alone=True)
     for file in () if ledger is None else files_of_database(ledger):  # others' permissions to them are taken away

@@ -518,23 +518,14 @@ def test_a_folder_that_others_might_make_first_is_refused(path):
         check_folder(path.with_name("none") / "ledger.db", name="ledger")
 
 
-KEPT = {
-    "ledger": ("ledger.db", {}),
-    "timing": ("site.overruns.db", {}),
-    "heads: file": ("elsewhere.head", {"heads": {"file": "elsewhere.head"}}),
-    "heads: database": ("elsewhere.db", {"heads": {"database": "elsewhere.db"}}),
-}
-
-
 @pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
-@pytest.mark.parametrize("name", KEPT)
-def test_what_another_user_left_beside_a_database_is_not_read_as_part_of_it(path, name, end, monkeypatch):
-    file, changes = KEPT[name]
-    if "database" in name:
-        changes = {"heads": {"database": f"sqlite:///{path.with_name(file)}"}}
-    settings = changed(path, **changes)
+@pytest.mark.parametrize(
+    ("name", "file"), [("ledger", "ledger.db"), ("timing", "site.overruns.db"), ("heads: database", "elsewhere.db")]
+)
+def test_what_another_user_left_beside_a_database_is_not_read_as_part_of_it(path, name, file, end, monkeypatch):
+    settings = changed(path, heads=PLACES["database"](path.parent))
     check_files(settings)
-    beside = path.with_name(f"{path.stem}.overruns.db{end}" if name == "timing" else f"{file}{end}")
+    beside = path.with_name(f"{file}{end}")
     beside.touch(mode=0o666)
     right = Path.lstat
 
