@@ -22,7 +22,7 @@ def _open(arguments: argparse.Namespace) -> None:
     terms = {name: getattr(arguments, name) for name in ("dataset", "epsilon", "delta", "relation", "unit", "floor")}
     if arguments.gaussian_epsilon is not None:
         terms["gaussian"] = Budget(arguments.gaussian_epsilon, arguments.gaussian_delta)
-    print(Ledger(arguments.file, **terms, same_people_as=arguments.same_people_as))
+    print(Ledger(arguments.file, **terms, same_people_as=arguments.same_people_as, create=True))
 
 
 def _grant(arguments: argparse.Namespace) -> None:

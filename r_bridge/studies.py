@@ -5,8 +5,10 @@ the model or to its method, whichever takes them; then tests, contrasts and aver
 R's names of coefficients, and a matrix has R's order of them.
 """
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
 from functools import partial
 from typing import Any, Final
 
@@ -96,8 +98,9 @@ def rows_check(frame: pd.DataFrame, schema: hdp.Schema, unit: str | None = None)
 
 
 def ledger(path: str | None = None, **terms: Any) -> Any:
-    """Open or create a ledger; without a path one in memory."""
-    return checked_call(hdp.Ledger, {"path_or_url": path} | terms, name="ledger")
+    """Open or create a ledger; without a path one in memory. What is said of a new one is printed in R."""
+    with redirect_stderr(sys.stdout):
+        return checked_call(hdp.Ledger, {"path_or_url": path} | terms, name="ledger")
 
 
 def ledger_open(path: str, **terms: Any) -> Any:

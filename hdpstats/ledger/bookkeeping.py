@@ -101,14 +101,15 @@ class Transaction:
         self.connection.execute(insert(ENTRY), asdict(entry))
         self.chain.follow([entry])
 
-    def open_account(self, asked: Account, same_people_as: str | None = None, floor_asked: bool = True) -> None:
+    def open_account(self, asked: Account, same_people_as: str | None = None, floor_asked: bool = True) -> bool:
         """Open an account, divided if it is asked to be, unless another process just did, on whatever terms.
 
-        With ``same_people_as`` the dataset becomes a further name of an account that exists.
+        With ``same_people_as`` the dataset becomes a further name of an account that exists. Return whether this
+        opened an account of its own.
         """
         chain, account, first = self.chain, asked, None
         if asked.dataset in chain.names:
-            return
+            return False
         if same_people_as is not None:
             if same_people_as not in chain.names:
                 held = ", ".join(map(repr, chain.names)) or "none"
@@ -132,6 +133,7 @@ class Transaction:
         self.append("open", identity, asked.balance.total, body=body)
         if first is None and asked.balance.gaussian is not None:
             self._divide("", asked.balance.gaussian)
+        return first is None
 
     def _divide(self, analyst: str, part: Budget) -> None:
         """Set a part of an account, or of an analyst's cap, aside for Gaussian releases."""

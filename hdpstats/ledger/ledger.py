@@ -1,6 +1,7 @@
 """The ledger of a dataset: charge, compute, record the release, hand it out."""
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -10,7 +11,7 @@ from typing import Self, TypeVar, final
 from sqlalchemy import Connection
 
 from hdpstats._base.errors import ArgumentError, LedgerError, NothingCharged
-from hdpstats._base.validation import choice, exact, integer, text
+from hdpstats._base.validation import choice, exact, integer, text, truth
 from hdpstats.ledger.account import AccountReader
 from hdpstats.ledger.analysts import Quota
 from hdpstats.ledger.bookkeeping import Transaction, read_chain
@@ -88,13 +89,19 @@ class Ledger(AccountReader):
     floor
         The least epsilon that one release is charged, 0.0001 by default (the total where that is less); one with
         Gaussian noise is charged the same part of what the account affords (`hdpstats.privacy.charging`).
+    create
+        What happens where the file, or the dataset in it, does not exist. By default a new account is opened, of which
+        nothing is spent, and one line on standard error says so: a path or a name with a mistake in it, or a file that
+        was moved, would else go unnoticed. True opens it without a word; False refuses, and opens only what exists.
+        Nothing is said of a ledger in memory.
 
     Raises
     ------
     ArgumentError
         If an argument has a wrong type or value.
     LedgerError
-        If the file cannot be opened or does not verify, or the account was opened with other terms.
+        If the file cannot be opened or does not verify, the account was opened with other terms, or ``create=False``
+        and there is no such account.
 
     Examples
     --------
@@ -124,7 +131,9 @@ class Ledger(AccountReader):
         unit: str | None = None,
         same_people_as: str | None = None,
         floor: Number | None = None,
+        create: bool | None = None,
     ) -> None:
+        may_create = create is None or truth(create, name="create")
         if not (gaussian is None or isinstance(gaussian, Budget)):
             raise ArgumentError("gaussian must be a Budget, the part for Gaussian noise, or None", argument="gaussian")
         total = agreed(Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), name="the total")
@@ -138,10 +147,14 @@ class Ledger(AccountReader):
         same = None if same_people_as is None else checked_dataset(same_people_as, name="same_people_as")
         self._dataset = account.dataset
         self._version = integer(version, name="version", lower=1, upper=LARGEST_VERSION)
-        self._store = Store(path_or_url, create=True)
+        self._store = Store(path_or_url, create=may_create)
         self._chain = self._store.read(read_chain)
         if self._dataset not in self._chain.names:
-            self._write(lambda opening: opening.open_account(account, same, floor is not None))
+            if not may_create:
+                raise _no_dataset(self._store, self._dataset, self._chain)
+            new = self._write(lambda opening: opening.open_account(account, same, floor is not None))
+            if new and create is None and not self._store.in_memory:
+                print(f"hdpstats: {self._opening_words(total)}", file=sys.stderr)
         check_terms(self._opened(), account, floor_asked=floor is not None)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:
@@ -149,6 +162,15 @@ class Ledger(AccountReader):
                 f"dataset {self._dataset!r} has an account of its own, which cannot be joined to that of {same!r} now; "
                 "open it without same_people_as="
             )
+
+    def _opening_words(self, total: Budget) -> str:
+        """Say that a new account was opened, and what else its ledger holds."""
+        others = ", ".join(repr(name) for name in self._chain.names if name != self._dataset)
+        beside = f" beside {others}" if others else ""
+        return (
+            f"opened a new account for dataset {self._dataset!r}{beside} in {self._store.place}, with a total of "
+            f"{total} of which nothing is spent; create=False opens only accounts that exist"
+        )
 
     @classmethod
     def open_existing(
@@ -185,7 +207,7 @@ class Ledger(AccountReader):
             )
         self._dataset = names[0] if dataset is None else checked_dataset(dataset)
         if self._dataset not in names:
-            raise LedgerError(f"the ledger {self._store.place} has no dataset {self._dataset!r}; its datasets: {held}")
+            raise _no_dataset(self._store, self._dataset, self._chain)
         return self
 
     def grant(
@@ -383,6 +405,11 @@ class Ledger(AccountReader):
         name = named_analyst(analyst)
         recorded = partial(Transaction.record, charge=charge, release_json=release_json, analyst=name)
         return self._write(recorded, checked=False)
+
+
+def _no_dataset(store: Store, dataset: str, chain: Chain) -> LedgerError:
+    held = ", ".join(map(repr, chain.names)) or "none"
+    return LedgerError(f"the ledger {store.place} has no dataset {dataset!r}; its datasets: {held}")
 
 
 def _unwritten(check: Callable[[], T]) -> T:

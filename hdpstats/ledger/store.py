@@ -20,6 +20,7 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, final, get_type_hints
 
@@ -102,6 +103,7 @@ _LATER = select(ENTRY).where(ENTRY.c.seq >= bindparam("first")).order_by(ENTRY.c
 _TERMS = ("epsilon", "delta", "relation", "unit", "same_people_as")
 _OURS = set(METADATA.tables)
 _ATTEMPTS = 50
+_SQLITE: dict[str, Any] = {"timeout": 60, "check_same_thread": False}
 _CREATION = 0x6864707374617473
 """What PostgreSQL calls the lock on the creation of the tables, of which two at once would fail."""
 _REMEDIES = {
@@ -195,14 +197,21 @@ class Store:
         transact = self.write if create else self.read
         transact(self._prepare)
 
+    @property
+    def in_memory(self) -> bool:
+        """Whether the ledger ends with this process."""
+        return self._memory
+
     def _connectable(self, url: URL) -> Engine:
         # One connection serves a ledger in memory, whose transactions wait for one another; a file is opened anew each
         # time, so that a file that was removed or replaced is noticed.
         options: dict[str, Any] = {"poolclass": StaticPool if self._memory else NullPool, "hide_parameters": True}
         options["connect_args"] = patience(url)
         if url.get_backend_name() == "sqlite":
-            options["connect_args"] = {"timeout": 60, "check_same_thread": False}
+            options["connect_args"] = _SQLITE
             options["execution_options"] = {"compiled_cache": _COMPILED}
+        if self._file is not None and not url.query:  # it is there by now; where it is moved, none is made anew
+            options["creator"] = partial(sqlite3.connect, f"{self._file.as_uri()}?mode=rw", uri=True, **_SQLITE)
         if self._memory:
             url = self._memory_of_its_own()
         try:
@@ -254,6 +263,11 @@ class Store:
                 "budget again; give the ledger a file"
             )
         if self._file is not None:
+            if not self._file.exists():
+                raise LedgerError(
+                    f"the ledger {self.place} is no longer there: its file was moved or removed while it was open, and "
+                    "nothing was charged; put it back, or open it where it is now"
+                )
             check_one_name(self._file)
         options: dict[str, Any] = {"writes": writes}
         if self._engine.dialect.name != "sqlite":  # a reader sees one state, a writer what is true under its locks

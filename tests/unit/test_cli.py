@@ -114,7 +114,7 @@ def test_show_can_be_asked_for_an_analyst(run, path):
 
 
 def test_show_without_charges_prints_totals_only(run, tmp_path):
-    ledger = Ledger(tmp_path / "new.db", dataset="d", epsilon=1)
+    ledger = Ledger(tmp_path / "new.db", dataset="d", epsilon=1, create=True)
     assert run("show", tmp_path / "new.db") == (0, f"{ledger}\n", "")
 
 

@@ -174,3 +174,62 @@ def test_a_home_directory_is_understood(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", os.fspath(tmp_path))
     opened("~/trial.db")
     assert (tmp_path / "trial.db").is_file()
+
+
+def test_a_new_account_is_said_in_one_line_and_one_that_exists_is_not(path, capsys):
+    opened(path)
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line == (
+        f"hdpstats: opened a new account for dataset 'trial' in {path}, with a total of epsilon = 3, delta = 0 of which "
+        "nothing is spent; create=False opens only accounts that exist"
+    )
+    opened(path)
+    Ledger(path, dataset="trial", version=2, epsilon=3)
+    Ledger(path, dataset="again", same_people_as="trial", epsilon=3)
+    opened(None)
+    Ledger(path.with_name("asked.db"), dataset="trial", epsilon=3, create=True)
+    assert capsys.readouterr().err == ""
+    Ledger(path, dataset="tiral", epsilon=3)
+    assert "for dataset 'tiral' beside 'trial', 'again' in" in capsys.readouterr().err
+
+
+def test_only_accounts_that_exist_are_opened_where_that_is_asked(path, request_for, cost):
+    opened(path).charge(request_for(), cost(1))
+    mistyped = path.with_name("tiral.db")
+    with pytest.raises(LedgerError, match="there is no ledger"):
+        Ledger(mistyped, dataset="trial", epsilon=3, create=False)
+    assert not mistyped.exists()
+    with pytest.raises(LedgerError, match="has no dataset 'tiral'; its datasets: 'trial'"):
+        Ledger(path, dataset="tiral", epsilon=3, create=False)
+    again = Ledger(path, dataset="trial", epsilon=3, create=False)
+    again.charge(request_for(replicate=2), cost(1))
+    assert again.spent == cost(2)
+    with pytest.raises(LedgerError, match="opened with a total"):
+        Ledger(path, dataset="trial", epsilon=4, create=False)
+    with pytest.raises(ArgumentError, match="create must be True or False"):
+        Ledger(path, dataset="trial", epsilon=3, create="no")
+
+
+def test_a_file_that_moves_while_it_is_open_is_missed_and_no_empty_one_is_left(path, request_for, cost):
+    ledger = opened(path)
+    ledger.charge(request_for(), cost(1))
+    elsewhere = path.with_name("elsewhere.db")
+    path.rename(elsewhere)
+    for use in (lambda: ledger.charge(request_for(replicate=2), cost(1)), lambda: ledger.spent, ledger.verify):
+        with pytest.raises(LedgerError, match="is no longer there: its file was moved or removed while it was open"):
+            use()
+        assert [each.name for each in path.parent.iterdir()] == [elsewhere.name]
+    elsewhere.rename(path)
+    ledger.charge(request_for(replicate=2), cost(1))
+    assert ledger.spent == cost(2)
+
+
+def test_a_file_that_moves_between_the_look_and_the_connection_is_not_made_anew(path, request_for, cost, monkeypatch):
+    ledger, elsewhere = opened(path), path.with_name("elsewhere.db")
+    look = store.check_one_name
+    monkeypatch.setattr(store, "check_one_name", lambda file: (look(file), file.rename(elsewhere)))
+    with pytest.raises(LedgerError, match="unable to open"):
+        ledger.charge(request_for(), cost(1))
+    assert [each.name for each in path.parent.iterdir()] == [elsewhere.name]

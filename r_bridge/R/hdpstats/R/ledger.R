@@ -1,12 +1,13 @@
 # The ledger: what was spent on a data set.
 
 dp_ledger_open <- function(path = NULL, dataset = NULL, epsilon = NULL, delta = 0, version = 1,
-                           relation = c("replace_one", "add_or_remove_one"), unit = NULL, gaussian = NULL) {
+                           relation = c("replace_one", "add_or_remove_one"), unit = NULL, gaussian = NULL,
+                           create = NULL) {
   place <- .path(path)
   if (is.null(epsilon)) return(.py("ledger_open", list(path = place, dataset = dataset, version = version)))
   .py("ledger", list(
     path = place, dataset = dataset, epsilon = epsilon, delta = delta, version = version,
-    relation = .first(relation, c("replace_one", "add_or_remove_one")), unit = unit, gaussian = gaussian
+    relation = .first(relation, c("replace_one", "add_or_remove_one")), unit = unit, gaussian = gaussian, create = create
   ))
 }
 
