@@ -22,7 +22,7 @@ def request_for(number, **query):
                    terms="replace_one, one row per person", replicate=number)
 print("ready", flush=True)
 sys.stdin.readline()
-ledger = Ledger(path, dataset="trial", epsilon=1)
+ledger = Ledger(path, dataset="trial", epsilon=1, create=True)
 """
 
 SPEND_ALL = """
@@ -38,7 +38,7 @@ except InsufficientBudget:
 
 GAUSSIANS_AND_OTHERS = """
 from hdpstats.privacy.budget import Budget
-ledger = Ledger(path, dataset="mixed", epsilon=2, delta=Fraction(1, 10**6))
+ledger = Ledger(path, dataset="mixed", epsilon=2, delta=Fraction(1, 10**6), create=True)
 step = Fraction(1, 400)
 for number in range(30):
     gaussian = (number + int(worker)) % 2

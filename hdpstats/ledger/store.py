@@ -20,7 +20,6 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, final, get_type_hints
 
@@ -103,7 +102,6 @@ _LATER = select(ENTRY).where(ENTRY.c.seq >= bindparam("first")).order_by(ENTRY.c
 _TERMS = ("epsilon", "delta", "relation", "unit", "same_people_as")
 _OURS = set(METADATA.tables)
 _ATTEMPTS = 50
-_SQLITE: dict[str, Any] = {"timeout": 60, "check_same_thread": False}
 _CREATION = 0x6864707374617473
 """What PostgreSQL calls the lock on the creation of the tables, of which two at once would fail."""
 _REMEDIES = {
@@ -208,12 +206,12 @@ class Store:
         options: dict[str, Any] = {"poolclass": StaticPool if self._memory else NullPool, "hide_parameters": True}
         options["connect_args"] = patience(url)
         if url.get_backend_name() == "sqlite":
-            options["connect_args"] = _SQLITE
+            options["connect_args"] = {"timeout": 60, "check_same_thread": False}
             options["execution_options"] = {"compiled_cache": _COMPILED}
-        if self._file is not None and not url.query:  # it is there by now; where it is moved, none is made anew
-            options["creator"] = partial(sqlite3.connect, f"{self._file.as_uri()}?mode=rw", uri=True, **_SQLITE)
         if self._memory:
             url = self._memory_of_its_own()
+        elif self._file is not None and not url.query:  # it is there by now; where it is moved, none is made anew
+            url = URL.create("sqlite", database=self._file.as_uri(), query={"mode": "rw", "uri": "true"})
         try:
             engine = create_engine(url, **options)
         except (NoSuchModuleError, ImportError, TypeError) as error:

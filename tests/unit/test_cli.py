@@ -12,7 +12,7 @@ from tests import forked
 
 
 def fill(path, dataset):
-    ledger = Ledger(path, dataset=dataset, epsilon=3)
+    ledger = Ledger(path, dataset=dataset, epsilon=3, create=True)
     request = Request(
         dataset=dataset,
         version=1,
