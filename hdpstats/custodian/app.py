@@ -93,6 +93,7 @@ class Service:
             records=site.records,
             dataset=site.ledger.dataset,
             version=site.ledger.version,
+            account=site.ledger.identity,
         )
 
     @contextmanager

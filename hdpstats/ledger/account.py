@@ -51,6 +51,11 @@ class AccountReader(ABC):
         return self._version
 
     @property
+    def identity(self) -> str:
+        """The identity of the account, drawn at random when it was opened: no other has it, in whatever ledger."""
+        return self._opened().id
+
+    @property
     def place(self) -> tuple[str, str]:
         """What only ledger objects on one account in one file or database have in common; no password."""
         return self._store.key, self._chain.account(self._dataset).id

@@ -260,13 +260,21 @@ def check_described_study(study: Study, description: Description) -> None:
             f"{', '.join(study.sites) or 'none'}; describe this study, or fit study.at(...) of the described sites"
         )
     for name, release in description.releases:
-        ledger, entry = study.ledgers.get(name), release.entry
-        if ledger is None or entry is None or (entry.dataset, entry.version) == (ledger.dataset, ledger.version):
+        held, entry = study.sites[name].held, release.entry
+        if held is None:
             continue
-        raise _refused(
-            f"be of the same data: it is of data set {entry.dataset!r}, version {entry.version}, and the study has "
-            f"{ledger.dataset!r}, version {ledger.version}; describe this study"
-        )
+        if entry is None:
+            raise _refused("say to which account it was charged, as what describe returned does; describe this study")
+        if (entry.dataset, entry.version) != (held.dataset, held.version):
+            raise _refused(
+                f"be of the same data: it is of data set {entry.dataset!r}, version {entry.version}, and the study has "
+                f"{held.dataset!r}, version {held.version}; describe this study"
+            )
+        if entry.account and held.account and entry.account != held.account:
+            raise _refused(
+                f"be of the same people: it was charged to another account than this study's, although both have a "
+                f"data set called {entry.dataset!r}; describe this study"
+            )
 
 
 def _check_people(spec: ModelSpec, query: DescriptionQuery) -> None:

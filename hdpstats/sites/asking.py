@@ -24,7 +24,7 @@ from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
-from hdpstats.sites.site import Found, Recorded, Site, SiteTerms
+from hdpstats.sites.site import Found, HeldData, Recorded, Site, SiteTerms
 from hdpstats.sites.study import Study
 
 
@@ -195,6 +195,11 @@ class RecordedSite(Site):
     def terms(self) -> SiteTerms:
         """Who is protected."""
         return self._site.terms
+
+    @property
+    def held(self) -> HeldData | None:
+        """Which data the site holds."""
+        return self._site.held
 
     def put_public(self, table: PublicTable) -> None:
         """Keep nothing: no release is computed."""

@@ -33,7 +33,7 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.site import SiteTerms
 
-FORMAT = 3
+FORMAT = 4
 """The number of this format; a site and an asker with different ones do not talk."""
 
 
@@ -52,6 +52,8 @@ class Facts(Record):
         The public number of people, else the declared one.
     dataset, version : str, int
         The custodian's name of the data, and their revision.
+    account : str
+        The identity of the account that answers are charged to; every release has it too.
     format : int
         The number of the format in which a site and an asker talk.
 
@@ -66,6 +68,7 @@ class Facts(Record):
     records: int
     dataset: str
     version: int
+    account: str
     format: int = FORMAT
 
     def __post_init__(self) -> None:

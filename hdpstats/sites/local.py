@@ -22,7 +22,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateRows, PrivateTable
 from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
 from hdpstats.sites.forms import Quote
-from hdpstats.sites.site import Found, Recorded, Site, SiteTerms
+from hdpstats.sites.site import Found, HeldData, Recorded, Site, SiteTerms
 
 MOST_PUBLIC = 8
 """Public tables that a site keeps of one owner: the latest ones."""
@@ -146,6 +146,12 @@ class LocalSite(Site):
     def ledger(self) -> Ledger:
         """The account of this site."""
         return self._ledger
+
+    @property
+    def held(self) -> HeldData:
+        """Which data this is, as the account has it."""
+        ledger = self._ledger
+        return HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
 
     def is_same_as(self, other: Site) -> bool:
         """Whether a charge to the one is a charge to the other."""

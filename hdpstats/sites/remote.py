@@ -19,7 +19,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.sites.attempts import warn_if_charged_again
 from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, public_to_dict
 from hdpstats.sites.local import MOST_PUBLIC
-from hdpstats.sites.site import Found, Recorded, Site, SiteTerms
+from hdpstats.sites.site import Found, HeldData, Recorded, Site, SiteTerms
 
 Token = str | Callable[[], str]
 Certificate = tuple[str | PathLike[str], str | PathLike[str]]
@@ -239,6 +239,12 @@ class RemoteSite(Site):
     def terms(self) -> SiteTerms:
         """Who is protected; see `Site.terms`."""
         return self._facts.terms
+
+    @property
+    def held(self) -> HeldData:
+        """Which data the site holds; see `Site.held`."""
+        facts = self._facts
+        return HeldData(dataset=facts.dataset, version=facts.version, account=facts.account)
 
     @property
     def facts(self) -> Facts:

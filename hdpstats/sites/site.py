@@ -156,6 +156,25 @@ class Recorded:
     find: Callable[[Query], Found] = lambda _: Found()
 
 
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldData:
+    """Which data a site holds: public facts.
+
+    Attributes
+    ----------
+    dataset, version : str, int
+        The custodian's name of the data, and their revision.
+    account : str
+        The identity of the account that answers are charged to. No two accounts have the same, whatever data sets are
+        called (`hdpstats.ledger.records.Account`); empty where it is not known.
+    """
+
+    dataset: str
+    version: int
+    account: str
+
+
 def _whole(name: str, value: object, most: int) -> int:
     return integer(value, name=name, lower=1, upper=most)
 
@@ -203,6 +222,11 @@ class Site(ABC):
     def place(self) -> str:
         """Where the records are, in words."""
         return "in this process"
+
+    @property
+    def held(self) -> HeldData | None:
+        """Which data the site holds, as its account names them; None where it does not say so."""
+        return None
 
     def is_same_as(self, other: "Site") -> bool:
         """Whether another site holds the same people or charges the same account, as far as can be seen from here."""

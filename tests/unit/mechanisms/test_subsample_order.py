@@ -85,7 +85,7 @@ def test_the_declaration_is_a_public_fact_and_no_part_of_who_is_protected():
     assert (declared.terms.row_order, undeclared.terms.row_order) == ("arbitrary", "undeclared")
     assert str(declared.terms) == str(undeclared.terms)  # requests that were answered before keep their identity
     for site in (declared, undeclared):
-        facts = Facts(schema=SCHEMA, terms=site.terms, records=site.records, dataset="order", version=1)
+        facts = Facts(schema=SCHEMA, terms=site.terms, records=site.records, dataset="order", version=1, account="a1")
         assert Facts.from_dict(facts.to_dict()) == facts
 
 

@@ -1,5 +1,7 @@
 """Fits that rest on a description of the cohort: one that was charged before, or declined."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -199,6 +201,48 @@ def test_a_description_of_other_people_is_refused_before_a_charge(what, tmp_path
         model(study).fit(epsilon=1, description=cohort)
     assert refused.value.argument == "description"
     assert study.ledger.spent == before
+
+
+def foreign(tmp_path, kind):
+    """Return two studies of other people whose data sets have the same name and version."""
+    if kind == "budget":
+        return study_of(), study_of()
+    places = [tmp_path / name for name in ("one.db", "two.db")]
+    return [study_of(ledger=hdp.Ledger(each, dataset="trial", epsilon=100), budget=None) for each in places]
+
+
+@pytest.mark.parametrize("kind", ["budget", "two files"])
+@pytest.mark.parametrize("read_again", [False, True])
+def test_people_are_told_apart_by_their_account_not_by_the_name_of_their_data(tmp_path, kind, read_again):
+    """Two `budget=` studies call their data "private", two files may both say "trial"."""
+    study, other = foreign(tmp_path, kind)
+    cohort = described(other, [*COLUMNS, "Surv(time, event)"])
+    simple = described(other)
+    if read_again:
+        cohort, simple = (hdp.Description.from_json(each.to_json()) for each in (cohort, simple))
+    uses = (
+        lambda: hdpf.logit(FORMULA, data=study).fit(epsilon=1, description=simple),
+        lambda: hdpf.logit(FORMULA, data=study).plan(1.0, description=simple),
+        lambda: hdpf.survfit("Surv(time, event) ~ 1", study).fit(description=cohort),
+        lambda: hdp.hybrid_weights(study, COLUMNS, epsilon=1, description=simple),
+        lambda: hdp.importance_weights(study, "~ age + size + arm", epsilon=1, description=simple),
+    )
+    for use in uses:
+        with pytest.raises(hdp.ArgumentError, match="charged to another account than this study's") as refused:
+            use()
+        assert refused.value.argument == "description"
+    assert study.ledger.spent.epsilon == 0
+    own = hdpf.logit(FORMULA, data=other).fit(epsilon=1, description=simple)
+    assert own.released.description.releases == simple.releases
+
+
+def test_a_description_that_names_no_account_is_refused():
+    study = study_of()
+    cohort = described(study)
+    ((name, release),) = cohort.releases
+    bare = replace(cohort, releases=((name, replace(release, entry=None)),))
+    with pytest.raises(hdp.ArgumentError, match="say to which account it was charged"):
+        hdpf.logit(FORMULA, data=study).fit(epsilon=1, description=bare)
 
 
 def test_columns_that_are_declared_complete_need_not_be_described_and_complete_is_not_needed(no_noise):

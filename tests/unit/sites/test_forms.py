@@ -75,14 +75,14 @@ def test_persons_that_are_none_are_refused():
     ],
 )
 def test_facts_cross(declared):
-    facts = Facts(schema=SCHEMA, terms=SiteTerms.declared(**declared), records=5, dataset="trial", version=3)
+    facts = Facts(schema=SCHEMA, terms=SiteTerms.declared(**declared), records=5, dataset="trial", version=3, account="a1")
     assert Facts.from_dict(across(facts.to_dict())) == facts
     assert list(Facts.from_dict(across(facts.to_dict())).schema) == list(SCHEMA)
 
 
 def test_facts_of_another_format_are_refused():
     terms = SiteTerms.declared(relation="replace_one", unit=None, max_rows_per_unit=None, n_max=None)
-    facts = Facts(schema=SCHEMA, terms=terms, records=5, dataset="trial", version=3)
+    facts = Facts(schema=SCHEMA, terms=terms, records=5, dataset="trial", version=3, account="a1")
     with pytest.raises(hdp.SiteError, match="version"):
         Facts.from_dict(facts.to_dict() | {"format": 1})
 
