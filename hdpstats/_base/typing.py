@@ -1,4 +1,6 @@
-"""Array types by what they hold."""
+"""Array types by what they hold; the mark of a field that a record leaves out."""
+
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -6,3 +8,6 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+
+LEFT_OUT: Final = "left out where None"
+"""Marks a field whose key is left out of JSON where it is None, and only then (`hdpstats.records.codec`)."""

@@ -31,6 +31,7 @@ from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample
 from hdpstats.results.description import Description
+from hdpstats.results.sites import DescribedCohort
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import AdmittedTable
@@ -83,7 +84,13 @@ def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
         ),
         schema=spec.study.schema,
         estimate=_with_errors(estimate, found, sample, stretch=stretch, origin=spec.origin),
-        released=Released(query=sample.queries[-1], release=sample.releases[-1], guarantee=sample.guarantee),
+        released=Released(
+            query=sample.queries[-1],
+            release=sample.releases[-1],
+            guarantee=sample.guarantee,
+            description=sample.description,
+            sample=sample.releases,
+        ),
     )
 
 
@@ -204,7 +211,16 @@ def both_sides(study: object) -> tuple[Site, PublicTable]:
     return study.site, study.public
 
 
-def described(study: Study, columns: Sequence[str], description: object) -> CohortMoments | None:
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """A description that weights are calibrated to, and what it says of their columns."""
+
+    description: DescribedCohort
+    moments: CohortMoments
+
+
+def described(study: Study, columns: Sequence[str], description: object) -> Calibration | None:
     """Return what a description says of the columns of weights, or refuse one that is of other people; None for None.
 
     Raises
@@ -230,16 +246,25 @@ def described(study: Study, columns: Sequence[str], description: object) -> Coho
             f"description must be of the rows that are complete in the weighted columns: {call}", argument="description"
         )
     release = dict(description.releases)[next(iter(study.sites))]
-    return moments_of(numbers_of(query, [release], 0), variables=tuple(columns), sha256=release.sha256)
+    return Calibration(
+        description=DescribedCohort(charged=False, queries=description.queries, releases=description.releases),
+        moments=moments_of(numbers_of(query, [release], 0), variables=tuple(columns), sha256=release.sha256),
+    )
 
 
-def calibrated(sample: WeightedSample, known: CohortMoments | None) -> WeightedSample:
-    """Return a sample whose weights are calibrated to what was described of its columns; itself without any."""
-    moments = [] if known is None else [each for each in known.moments if each.what is not MomentKind.AT_RISK]
+def calibrated(sample: WeightedSample, calibration: Calibration | None) -> WeightedSample:
+    """Return a sample whose weights are calibrated to what was described of its columns; itself without any.
+
+    What is used of a description depends on its noise, so that the sample rests on it whatever is used.
+    """
+    if calibration is None:
+        return sample
+    sample, known = replace(sample, description=calibration.description), calibration.moments
+    moments = [each for each in known.moments if each.what is not MomentKind.AT_RISK]
     columns = [(each, _feature(sample, each)) for each in moments]
     scaled = [(each, x, float(np.std(x))) for each, x in columns if np.std(x) > 0]
     used = [(each, x, sd) for each, x, sd in scaled if each.noise_sd < MOST_NOISE * sd]
-    if known is None or not used:
+    if not used:
         return sample
     distribution = CalibratedWeights(
         base=sample.distribution,
@@ -251,8 +276,8 @@ def calibrated(sample: WeightedSample, known: CohortMoments | None) -> WeightedS
     )
     names = ", ".join(dict.fromkeys(each.variable for each, _, _ in used))
     note = (
-        f"Weights are calibrated to the described shares, means and squares of {names}; the guarantee is that of the "
-        "weights, and what the description cost is its own entry."
+        f"Weights are calibrated to the described shares, means and squares of {names}; the guarantee includes what "
+        "the description cost."
     )
     return replace(sample, distribution=distribution, facts=replace(sample.facts, notes=(*sample.facts.notes, note)))
 

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
-from typing import Final, final
+from typing import Annotated, Final, final
 
 from hdpstats._base.errors import ArgumentError, BudgetError, MechanismError
+from hdpstats._base.typing import LEFT_OUT
 from hdpstats._base.validation import exact
 from hdpstats.privacy.gaussian import delta_of_square, epsilon_of
 from hdpstats.privacy.sensitivity import Relation
@@ -248,6 +249,45 @@ class PrivacyEvent:
         return f"{self.ran.words}, {self.amount}"
 
 
+def _pair(epsilon: Fraction, delta: Fraction) -> str:
+    """Write the parameters of a guarantee: '1', '(1, 1e-06)'."""
+    return decimal(epsilon) if delta == 0 else f"({decimal(epsilon)}, {decimal(delta)})"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """Some of the releases that a result rests on, with what they guarantee by themselves.
+
+    Attributes
+    ----------
+    what : str
+        Which they are, for readers: "the fit", "the description it rests on".
+    epsilon, delta : Fraction
+        Their guarantee.
+    releases : tuple of str
+        The SHA-256 of releases that other results may rest on too, in order: what has the same ones is one charge.
+        Empty where no other result does.
+    """
+
+    what: str
+    epsilon: Fraction
+    delta: Fraction
+    releases: tuple[str, ...] = ()
+
+    @property
+    def amount(self) -> str:
+        """Its parameters in words: 'epsilon = 2', 'epsilon = 2, delta = 1e-06'."""
+        return f"epsilon = {decimal(self.epsilon)}" + (f", delta = {decimal(self.delta)}" if self.delta else "")
+
+    def __str__(self) -> str:
+        return f"{_pair(self.epsilon, self.delta)} for {self.what}"
+
+
+OWN: Final = "the fit"
+"""What the releases of a guarantee without parts are called where others have parts."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Guarantee:
@@ -268,6 +308,9 @@ class Guarantee:
         The largest number of rows of one of them that a release uses. All of them are protected together.
     sites
         How many sites took part. The guarantee is for those who are at one of them only.
+    parts
+        What epsilon and delta are the sums of, where a result also rests on releases that were charged before, such as
+        a description; None where it does not.
     """
 
     epsilon: Fraction
@@ -276,6 +319,32 @@ class Guarantee:
     unit: str
     most_rows: int = 1
     sites: int = 1
+    parts: Annotated[tuple[Part, ...] | None, LEFT_OUT] = None
+
+    def as_parts(self, what: str, releases: tuple[str, ...] = ()) -> tuple[Part, ...]:
+        """Return its parts; of a guarantee without parts the only one, called ``what``."""
+        return self.parts or (Part(what=what, epsilon=self.epsilon, delta=self.delta, releases=releases),)
+
+    def resting_on(self, *before: Part, own: str = OWN) -> "Guarantee":
+        """Return the guarantee together with that of releases that were charged before: epsilons and deltas add up.
+
+        Basic composition (Dwork et al. 2006) holds also where it was decided after seeing the first releases what the
+        later ones cost (Rogers, Roth, Ullman and Vadhan 2016). The squared mu of Gaussian parts are not added up
+        across parts, as that holds for costs that are fixed beforehand (`hdpstats.privacy.charging`).
+
+        >>> fit = Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
+        >>> before = Part(what="the description it rests on", epsilon=Fraction(2), delta=Fraction(0))
+        >>> print(fit.resting_on(before))
+        3-differential privacy (pure) in all: 1 for the fit, 2 for the description it rests on
+        """
+        parts = (*self.as_parts(own), *before)
+        whole = _sum(parts)
+        return replace(self, epsilon=whole.epsilon, delta=whole.delta, parts=parts)
+
+    @property
+    def listed(self) -> str:
+        """Its parts in words: '1 for the fit, 2 for the description it rests on'; empty without parts."""
+        return ", ".join(map(str, self.parts or ()))
 
     @property
     def protected(self) -> str:
@@ -288,10 +357,13 @@ class Guarantee:
         """Which data sets are neighbours, in plain words."""
         return self.relation.between(self.unit, most_rows=self.most_rows)
 
+    @property
+    def words(self) -> str:
+        """Its epsilon and delta in words, without its parts."""
+        return f"{_pair(self.epsilon, self.delta)}-differential privacy{'' if self.delta else ' (pure)'}"
+
     def __str__(self) -> str:
-        if self.delta == 0:
-            return f"{decimal(self.epsilon)}-differential privacy (pure)"
-        return f"({decimal(self.epsilon)}, {decimal(self.delta)})-differential privacy"
+        return f"{self.words} in all: {self.listed}" if self.parts else self.words
 
     def statement(self) -> str:
         """Return the guarantee in plain words, as an ethics board or a methods section can use it.
@@ -301,16 +373,15 @@ class Guarantee:
         True
         """
         factor = math.exp(min(float(self.epsilon), 700.0))
-        kind = (
-            f"{decimal(self.epsilon)}-differentially private (pure, delta = 0)"
-            if self.delta == 0
-            else f"({decimal(self.epsilon)}, {decimal(self.delta)})-differentially private"
+        kind = f"{_pair(self.epsilon, self.delta)}-differentially private{'' if self.delta else ' (pure, delta = 0)'}"
+        what = f"All releases behind this result are together {kind}: {self.listed}" if self.parts else (
+            f"This release is {kind}"
         )
         rest = "" if self.delta == 0 else f", plus an additional probability of at most {decimal(self.delta)}"
         rows = "" if self.most_rows == 1 else f", with at most {self.most_rows} rows"
         where = "" if self.sites == 1 else f"Records are at {self.sites} sites, and each {self.unit} is at one only. "
         return (
-            f"This release is {kind}. The protected unit is one {self.unit}{rows}: {self.neighbours}. {where}"
+            f"{what}. The protected unit is one {self.unit}{rows}: {self.neighbours}. {where}"
             f"Between neighbours the probability of any outcome differs by a factor of at most {factor:.4g}{rest}. "
             "The guarantee holds for every adversary, whatever else is known about the other records; "
             "it adds up with other releases from the same records, which the ledger counts."
@@ -358,25 +429,50 @@ def guarantee(
     return Guarantee(epsilon=pair.epsilon, delta=pair.delta, relation=relation, unit=unit, most_rows=most_rows)
 
 
-def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> tuple[Fraction, Fraction]:
-    """Return an epsilon and a delta that results keep together for everybody whose records are in one data set.
+def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> Guarantee:
+    """Return what results under one relation keep together for everybody whose records are in one data set.
 
-    Guarantees of results with a data set in common add up (sequential composition); those of different data sets, by
-    the argument of `over_sites`, do not. So it is the largest sum over data sets. A result whose data set is not known
-    counts as one of a data set of its own.
+    Guarantees of results with a data set in common add up (sequential composition), each release counted once although
+    several of the results rest on it; those of different data sets, by the argument of `over_sites`, do not. So it is
+    the largest sum over data sets. A result whose data set is not known counts as one of a data set of its own. Each of
+    the parts is the largest one over data sets as well.
 
     Parameters
     ----------
     guarantees
         The data sets of each result, by the identities of their accounts, and the guarantee for each of them.
     """
-    together: dict[str, tuple[Fraction, Fraction]] = {}
+    together: dict[str, dict[object, Part]] = {}
     for place, (accounts, each) in enumerate(guarantees):
         for account in accounts or {f"result {place}"}:
-            epsilon, delta = together.get(account, (Fraction(0), Fraction(0)))
-            together[account] = (epsilon + each.epsilon, delta + each.delta)
-    epsilons, deltas = zip(*together.values(), strict=True)
-    return max(epsilons), max(deltas)
+            for part in each.as_parts(OWN):
+                together.setdefault(account, {})[part.releases or object()] = part
+    sums = [
+        {what: _sum([part for part in parts.values() if part.what == what]) for what in _names(parts.values())}
+        for parts in together.values()
+    ]
+    found = [
+        Part(what=what, epsilon=max(each.epsilon for each in named), delta=max(each.delta for each in named))
+        for what in dict.fromkeys(what for each in sums for what in each)
+        if (named := [each[what] for each in sums if what in each])
+    ]
+    whole = [_sum(list(parts.values())) for parts in together.values()]
+    return replace(
+        guarantees[0][1],
+        epsilon=max(each.epsilon for each in whole),
+        delta=max(each.delta for each in whole),
+        most_rows=max(each.most_rows for _, each in guarantees),
+        parts=tuple(found) if any(each.parts for _, each in guarantees) else None,
+    )
+
+
+def _names(parts: Iterable[Part]) -> list[str]:
+    return list(dict.fromkeys(part.what for part in parts))
+
+
+def _sum(parts: Sequence[Part]) -> Part:
+    epsilon, delta = (sum((getattr(each, name) for each in parts), Fraction(0)) for name in ("epsilon", "delta"))
+    return Part(what=parts[0].what, epsilon=epsilon, delta=delta)
 
 
 def over_sites(guarantees: Sequence[Guarantee]) -> Guarantee:

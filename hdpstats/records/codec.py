@@ -38,6 +38,7 @@ from typing import Annotated, Any, Final, Self, TypeVar, Union, cast, final, get
 
 import numpy as np
 
+from hdpstats._base import typing
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import check_size, rational
 
@@ -77,7 +78,7 @@ def sha256(value: object) -> str:
 NAN_IS_NULL: Final = "NaN is null"
 """Marks a float that may be NaN: ``Annotated[float, NAN_IS_NULL]``."""
 
-LEFT_OUT: Final = "left out where None"
+LEFT_OUT: Final = typing.LEFT_OUT
 """Marks a field whose key is left out where it is None, and only then."""
 
 

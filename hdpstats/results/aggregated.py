@@ -1,6 +1,6 @@
 """An aggregate: an estimate for every group of a tree of results, with its tables and its forest plot."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, final
 
 import numpy as np
@@ -12,6 +12,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.privacy.budget import Guarantee, over_data_sets
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate, HasCoefficients
 from hdpstats.records.saved import Saved
 from hdpstats.results import plots, tables
@@ -93,7 +94,7 @@ class Aggregate(HasCoefficients, Reported, Saved):
     facts : ModelFacts
         The model of the first result.
     guarantees : tuple of Guarantee
-        What the results guarantee to the people in each of them.
+        What the results, and what they rest on, guarantee to the people in each of them.
     releases : tuple of str
         The SHA-256 of the releases that it rests on, by which one is known that is already counted.
     data_sets : tuple of (tuple of DataSet)
@@ -230,17 +231,23 @@ class Aggregate(HasCoefficients, Reported, Saved):
         ]
         rows += [(f"Level {level}:", f"members {_WORDS[method]}") for level, method in enumerate(self.between, start=1)]
         rows += stored_rows([each for sets in self.data_sets for each in sets])
-        if self.guarantees:
-            rows.append(("Privacy:", self._guarantee()))
-        return rows
+        return rows + [("" if place else "Privacy:", words) for place, words in enumerate(self._guarantees())]
 
-    def _guarantee(self) -> str:
-        """Say what all results keep together for one person, who is in one data set only."""
+    def _guarantees(self) -> list[str]:
+        """Say what all results keep together for one person, who is in one data set only, relation by relation.
+
+        An epsilon under one relation says nothing about neighbours under another.
+        """
         accounts = [frozenset(each.account for each in sets if each.account) for sets in self.data_sets]
-        epsilon, delta = over_data_sets(list(zip(accounts, self.guarantees, strict=True)))
-        first = self.guarantees[0]
-        together = replace(first, epsilon=epsilon, delta=delta)
-        return f"{together} at most for one {first.unit}, whose records are in one data set only"
+        by_relation: dict[Relation, list[tuple[frozenset[str], Guarantee]]] = {}
+        for known, each in zip(accounts, self.guarantees, strict=True):
+            by_relation.setdefault(each.relation, []).append((known, each))
+        found = {relation: over_data_sets(given) for relation, given in by_relation.items()}
+        return [
+            f"{together.words} at most for one {together.unit} ({relation.value}), whose records are in one data set only"
+            + (f": at most {together.listed}" if together.parts else "")
+            for relation, together in found.items()
+        ]
 
     def __repr__(self) -> str:
         number = len(self.nodes) - self._results

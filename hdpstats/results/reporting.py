@@ -19,7 +19,7 @@ from hdpstats.records.codec import to_dict
 from hdpstats.records.query import Query, Release
 from hdpstats.records.several import SitesRelease, answers_in, charged_events
 from hdpstats.results.facts import ModelFacts, design_of
-from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_releases, people
+from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_before, charged_releases, people
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ def references_of(result: "Result") -> tuple[str, ...]:
     found = [_HAZARDS] if result.facts.hazard is not None else []
     found += [REGRESSIONS[loss][1]] if loss is not None and REGRESSIONS[loss][1] else []
     if result.guarantee is not None:
-        releases = [each for whole in (result.count, result.release) if whole is not None for each in answers_in(whole)]
+        own, before = charged_releases(result.released), charged_before(result.released.description)
+        releases = [each for whole in (*own, *before) for each in answers_in(whole)]
         found.append(_PRIVACY)
         found += [source for each in releases for event in each.events for source in SOURCES.get(event.ran, ())]
         found += [_POOLING] if result.pooled is not None else []
@@ -162,12 +163,11 @@ def _described(result: "Result") -> list[str]:
     if known is None:
         return []
     columns = dict.fromkeys(column.name for _, query in known.queries for column in query.columns)
-    cost = decimal(max(query.epsilon for _, query in known.queries))
-    charged = f"part of this loss, epsilon = {cost}" if known.charged else f"charged before, epsilon = {cost} besides"
-    return [
-        f"Standard errors rest on noisy averages of {', '.join(columns)} among the private people ({charged}), to "
-        "which the public rows were raked."
-    ]
+    when = "part of this loss" if known.charged else "charged before, and included in this loss"
+    averages = f"noisy averages of {', '.join(columns)} among the private people ({when}: {known.part.amount})"
+    if result.released.sample is not None:
+        return [f"Weights of public rows were calibrated to {averages}."]
+    return [f"Standard errors rest on {averages}, to which the public rows were raked."]
 
 
 def _private(result: "Result", guarantee: Guarantee) -> list[str]:
@@ -177,8 +177,9 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
         "" if guarantee.delta == 0 else f", delta = {decimal(guarantee.delta)}"
     )
     kind = "pure differential privacy" if guarantee.delta == 0 else "approximate differential privacy"
+    parts = f" in all: {guarantee.listed}" if guarantee.parts else ""
     sentences = [
-        f"The private records were analysed under {kind} ({loss}; protected unit: {guarantee.protected}; "
+        f"The private records were analysed under {kind} ({loss}{parts}; protected unit: {guarantee.protected}; "
         f"{guarantee.neighbours}), by {facts.method}."
     ]
     if guarantee.sites > 1:
@@ -219,7 +220,8 @@ _IMPLEMENTATION = {"package": "hdpstats", "version": __version__, "noise": "exac
 def disclosure(result: "Result") -> dict[str, Any]:
     """Return the privacy record as JSON values; see `hdpstats.results.Result.disclosure`."""
     query, release, count = result.query, result.release, result.count
-    several, given = isinstance(release, SitesRelease), charged_releases(result.released)
+    several = isinstance(release, SitesRelease)
+    given = [*charged_before(result.released.description), *charged_releases(result.released)]
     return _record(
         result.guarantee,
         result.schema,
@@ -250,6 +252,7 @@ def _description_entry(known: DescribedCohort | None) -> dict[str, Any] | None:
         "query_sha256": {name: _sha256(each) for name, each in known.queries},
         "release_sha256": {name: each.sha256 for name, each in known.releases},
         "epsilon": {name: str(each.epsilon) for name, each in known.queries},
+        "delta": {name: str(each.delta) for name, each in known.queries},
         "ledger": {name: _entry(each) for name, each in known.releases},
     }
 
@@ -260,13 +263,16 @@ def sample_disclosure(sample: "WeightedSample") -> dict[str, Any]:
     return _record(
         sample.guarantee,
         sample.schema,
-        accounting=_accounting([release.kind for release in releases], releases),
+        accounting=_accounting(
+            [release.kind for release in releases], [*charged_before(sample.description), *releases]
+        ),
         about={
             "sample": sample.facts.to_dict(),
             "public_sha256": queries[0].public_sha256,
             "query_sha256": [_sha256(query) for query in queries],
             "release_sha256": [release.sha256 for release in releases],
             "ledger": [_entry(release) for release in releases],
+            "description": _description_entry(sample.description),
         },
         bounds="declared in the schema, and the ranges of public rows",
         post_processing="everything computed from the weighted rows, in any software",
@@ -363,6 +369,9 @@ def _loss(guarantee: Guarantee) -> dict[str, Any]:
         "epsilon": float(guarantee.epsilon),
         "delta": float(guarantee.delta),
         "exact": {"epsilon": str(guarantee.epsilon), "delta": str(guarantee.delta)},
+        "parts": [
+            {"what": each.what, "epsilon": str(each.epsilon), "delta": str(each.delta)} for each in guarantee.parts or ()
+        ],
         "relation": guarantee.relation.value,
         "privacy_unit": guarantee.unit,
         "most_rows_of_a_unit": guarantee.most_rows,

@@ -13,13 +13,14 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.display import Block, columns
 from hdpstats.mechanisms.count import CountRelease
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
-from hdpstats.privacy.budget import Guarantee, decimal
+from hdpstats.privacy.budget import OWN, Guarantee, Part, as_pair, total
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
-from hdpstats.records.several import SitesRelease, answers_in
+from hdpstats.records.several import SitesRelease, answers_in, charged_events
 
 _DAY = len("2026-01-31")
+DESCRIBED: Final = "the description it rests on"
 Counts = CountRelease | SitesRelease
 """A noisy number of people: of one site, or of each of several."""
 
@@ -87,6 +88,21 @@ class DescribedCohort(Record):
         """Where the ledgers keep the releases."""
         return tuple(each.entry for _, each in self.releases if each.entry is not None)
 
+    @property
+    def part(self) -> Part:
+        """What it guarantees by itself, as a part of what a result rests on: the largest epsilon and delta of sites."""
+        pairs = [as_pair(total(charged_events(each))) for _, each in self.releases]
+        return Part(
+            what=DESCRIBED,
+            epsilon=max(each.epsilon for each in pairs),
+            delta=max(each.delta for each in pairs),
+            releases=tuple(sorted(each.sha256 for _, each in self.releases)),
+        )
+
+    def added_to(self, guarantee: Guarantee, *, own: str) -> Guarantee:
+        """Return the guarantee of a result that rests on it; as it is where that includes it already."""
+        return guarantee if self.charged or guarantee.parts else guarantee.resting_on(self.part, own=own)
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -94,7 +110,9 @@ class Released:
     """What was asked, what the sites released and what that guarantees; nothing of it in a fit to public rows alone.
 
     The fields are those of `hdpstats.results.Result`; ``sites`` is its ``site_facts``. ``description`` is what the fit
-    knew of the private people: part of what it asked for, or charged before.
+    knew of the private people: part of what it asked for, or charged before. ``sample`` are all releases of the weighted
+    sample that was fitted, of which ``release`` is the last; None for other fits. ``guarantee`` is of everything that
+    the fit rests on: what a description cost that was charged before is added to it.
 
     Raises
     ------
@@ -110,12 +128,15 @@ class Released:
     heterogeneity: Heterogeneity | None = None
     disagreement: Annotated[Heterogeneity | None, LEFT_OUT] = None
     description: Annotated[DescribedCohort | None, LEFT_OUT] = None
+    sample: Annotated[tuple[Release, ...] | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
-        """Refuse a release without a guarantee and a guarantee without a release."""
+        """Refuse a release without a guarantee and a guarantee without a release; add what was charged before."""
         given = {part is None for part in (self.query, self.release, self.guarantee)}
         if len(given) > 1:
             raise ArgumentError("query, release and guarantee must be given together or not at all", argument="release")
+        if self.guarantee is not None and self.description is not None:
+            object.__setattr__(self, "guarantee", self.description.added_to(self.guarantee, own=OWN))
 
 
 NOTHING_RELEASED: Final = Released()
@@ -123,18 +144,29 @@ NOTHING_RELEASED: Final = Released()
 
 def charged_releases(released: Released) -> list[Release]:
     """Return what a fit was charged for, in the order of the charges."""
+    if released.sample is not None:
+        return list(released.sample)
     own = released.description is not None and released.description.charged
     described = [each for _, each in released.description.releases] if own and released.description else []
     return [each for each in (released.count, *described, released.release) if each is not None]
+
+
+def charged_before(known: DescribedCohort | None) -> list[Release]:
+    """Return the releases of a description that was charged before what rests on it."""
+    return [] if known is None or known.charged else [each for _, each in known.releases]
+
+
+def cohort_row(known: DescribedCohort) -> tuple[str, str]:
+    """Return which description that was charged before a result rests on, as a name and a value."""
+    entries = "; ".join(f"data set {e.dataset!r}, version {e.version}, entry {e.number}" for e in known.entries)
+    return "Cohort:", f"described before, at {known.part.amount} ({entries})"
 
 
 def described_rows(released: Released) -> list[tuple[str, str]]:
     """Return what a fit spent to know its people, or which description of them it rests on, as names and values."""
     known, guarantee = released.description, released.guarantee
     if known is not None and not known.charged:
-        entries = "; ".join(f"data set {e.dataset!r}, version {e.version}, entry {e.number}" for e in known.entries)
-        cost = max(query.epsilon for _, query in known.queries)
-        return [("Cohort:", f"described before, at epsilon = {decimal(cost)} beside this fit's ({entries})")]
+        return [cohort_row(known)]
     if guarantee is None or not guarantee.epsilon:
         return []
     parts = [("the number of complete rows", released.count)] if released.count is not None else []

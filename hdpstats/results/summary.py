@@ -28,6 +28,7 @@ from hdpstats.results.facts import HazardFacts, ModelFacts, covariates, readable
 from hdpstats.results.sites import (
     Counts,
     Released,
+    charged_before,
     charged_releases,
     counts_in,
     described_rows,
@@ -120,7 +121,7 @@ def _privacy_rows(
     """Return the privacy block as names and values, with what each of several sites contributed."""
     if released.guarantee is None:
         return [("Privacy:", f"{NO_PRIVATE_RECORD}: this fit cost nothing.")]
-    rows = guarantee_rows(released.guarantee, charged_releases(released))
+    rows = guarantee_rows(released.guarantee, charged_releases(released), charged_before(released.description))
     rows += described_rows(released)
     rows += sites
     if released.heterogeneity is not None:
@@ -131,11 +132,17 @@ def _privacy_rows(
     return [*rows, ("Noise share:", share)] if share else rows
 
 
-def guarantee_rows(guarantee: Guarantee, given: Sequence[Release]) -> list[tuple[str, str]]:
-    """Return what releases guarantee together, what ran, and where the ledger keeps them, as names and values."""
-    releases = [each for whole in given for each in answers_in(whole)]
+def guarantee_rows(
+    guarantee: Guarantee, given: Sequence[Release], before: Sequence[Release] = ()
+) -> list[tuple[str, str]]:
+    """Return what releases guarantee together, what ran, and where the ledger keeps them, as names and values.
+
+    ``before`` are those that were charged before, on which what was asked now rests.
+    """
+    own = [each for whole in given for each in answers_in(whole)]
+    releases = [*before, *own]
     rows = [
-        *stored_rows([each.entry for each in releases if each.entry is not None]),
+        *stored_rows([each.entry for each in own if each.entry is not None]),
         ("Guarantee:", str(guarantee)),
         ("Relation:", f"{guarantee.relation.value}: {guarantee.neighbours}"),
         ("Protected unit:", guarantee.protected),

@@ -6,7 +6,7 @@ A weighted sample has means, quantiles, frequencies and shifts as tables, a summ
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Protocol, final, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -20,12 +20,13 @@ from hdpstats.inference.weighted_moments import CalibratedWeights, Estimated, We
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.privacy.budget import Guarantee
-from hdpstats.records.codec import declare_kinds
+from hdpstats.records.codec import LEFT_OUT, declare_kinds
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.saved import Frame, Saved
 from hdpstats.results import plots, reporting
 from hdpstats.results.facts import SampleFacts
+from hdpstats.results.sites import DescribedCohort, charged_before, cohort_row
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
@@ -90,7 +91,9 @@ class WeightedSample(Reported, Saved):
     queries, releases : tuples
         What was asked of the site and what it answered.
     guarantee : Guarantee
-        What all releases together guarantee to every person in the private records.
+        What all releases together guarantee to every person in the private records, with those of the description.
+    description : DescribedCohort or None
+        The description, charged before, that the weights are calibrated to.
 
     Examples
     --------
@@ -117,11 +120,14 @@ class WeightedSample(Reported, Saved):
     queries: tuple[Query, ...]
     releases: tuple[Release, ...]
     guarantee: Guarantee
+    description: Annotated[DescribedCohort | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
-        """Refuse weights that are not one per row."""
+        """Refuse weights that are not one per row; add to the guarantee what the description cost."""
         if self.distribution.weights.shape != (len(self.rows),):
             raise ArgumentError("distribution must have one weight per row", argument="distribution")
+        if self.description is not None:
+            object.__setattr__(self, "guarantee", self.description.added_to(self.guarantee, own="the weights"))
 
     @property
     def weight_name(self) -> str:
@@ -370,6 +376,8 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
         alike = meter("Overlap", f"{overlap} of 1", [("filled", sample.overlap)])
         return section("How precise the weighted rows are", known + alike)
 
+    privacy = guarantee_rows(sample.guarantee, sample.releases, charged_before(sample.description))
+    privacy += [] if sample.description is None else [cohort_row(sample.description)]
     alike = ("Overlap:", f"{overlap} (1: weighted and unweighted public rows agree)")
     blocks = [
         named_values(made),
@@ -377,7 +385,7 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
         Block(html=bars),
         named_values(extremes, only="page"),
         *([] if shifts.empty else [_shifts(shifts)]),
-        named_values(guarantee_rows(sample.guarantee, sample.releases), title="Privacy"),
+        named_values(privacy, title="Privacy"),
     ]
     return Report(
         title="Weighted public sample, differentially private",
