@@ -1,10 +1,13 @@
 """Weights of public rows that are calibrated to a description: what they then have, what is refused, what stays."""
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 
 SCHEMA = hdp.Schema(
     x=hdp.Continuous(0, 10, complete=True),
@@ -58,6 +61,28 @@ def test_weighted_rows_have_the_described_averages(way: str, study: hdp.Study, c
     np.testing.assert_allclose(again.weights, after.weights, rtol=1e-9)
     assert again.mean("x") == after.mean("x")
     assert "calibrated to the described" in str(after.summary())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_sample_and_its_fits_state_what_the_description_cost(way: str, study: hdp.Study) -> None:
+    before = study.ledger.spent.epsilon
+    cohort = hdp.describe(study, COLUMNS, complete=True, epsilon=2, replicate=7)
+    sample = WAYS[way](study, description=cohort, replicate=7)
+    assert study.ledger.spent.epsilon - before == sample.guarantee.epsilon == 3
+    fit = sample.fit(hdpf.logit, "b ~ x")
+    words = "3-differential privacy (pure) in all: 1 for the weights, 2 for the description it rests on"
+    samples = [sample, hdp.WeightedSample.from_json(sample.to_json())]
+    for each in (*samples, fit, hdp.Result.from_json(fit.to_json())):
+        assert str(each.guarantee) == words
+        assert words in " ".join(str(each.summary()).split())
+        record = each.disclosure()
+        assert record["privacy_loss"]["epsilon"] == 3
+        assert len(record["privacy_loss"]["parts"]) == 2
+        assert sum(Fraction(event["epsilon"]) for event in record["accounting"]["events"]) == 3
+        assert record["description"]["epsilon"] == {"private": "2"}
+    text = fit.methods_text()
+    assert "epsilon = 3 in all: 1 for the weights, 2 for the description it rests on" in text
+    assert "Weights of public rows were calibrated to noisy averages of x, g, b among the private people" in text
 
 
 def test_errors_are_those_of_the_averages_where_these_say_it_all(study: hdp.Study, cohort: hdp.Description) -> None:

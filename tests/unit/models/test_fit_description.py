@@ -1,6 +1,8 @@
 """Fits that rest on a description of the cohort: one that was charged before, or declined."""
 
+import json
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -72,14 +74,15 @@ def test_a_description_tells_the_number_of_complete_rows_and_costs_nothing_more(
     before = study.ledger.spent
     result = hdpf.logit(FORMULA, data=study).fit(epsilon=1, description=cohort)
     assert study.ledger.spent.epsilon - before.epsilon == 1
-    assert result.guarantee.epsilon == 1
+    assert result.guarantee.epsilon == study.ledger.spent.epsilon == 2
     assert result.count is None
     assert result.glance()["nobs"].tolist() == [COMPLETE]
     assert result.site_facts[0].records == COMPLETE
     text = " ".join(str(result.summary()).split())
     assert f"{COMPLETE} +/- " in text
     assert "(noisy; complete rows)" in text
-    assert "Cohort: described before, at epsilon = 1 beside this fit's" in text
+    assert "Guarantee: 2-differential privacy (pure) in all: 1 for the fit, 1 for the description it rests on" in text
+    assert "Cohort: described before, at epsilon = 1 (data set 'private', version 1, entry 2)" in text
     assert "Standard errors take public rows as re-weighted" in text
 
 
@@ -153,7 +156,7 @@ def test_with_weights_averages_are_weighted_and_people_are_still_counted(no_nois
     assert mean.value == pytest.approx(np.average(whole.age, weights=whole.w), rel=1e-4)
     result = model.fit(epsilon=1, description=cohort)
     assert result.count.count == COMPLETE
-    assert result.guarantee.epsilon == 1
+    assert result.guarantee.epsilon == 2
 
 
 def test_several_sites_each_have_a_description_of_their_own(no_noise):
@@ -201,6 +204,46 @@ def test_a_description_of_other_people_is_refused_before_a_charge(what, tmp_path
         model(study).fit(epsilon=1, description=cohort)
     assert refused.value.argument == "description"
     assert study.ledger.spent == before
+
+
+def test_what_is_stated_is_everything_that_a_fit_rests_on_and_a_file_keeps_it():
+    study = study_of()
+    cohort = described(study, epsilon=2)
+    result = hdpf.logit(FORMULA, data=study).fit(epsilon=1, description=cohort)
+    words = "3-differential privacy (pure) in all: 1 for the fit, 2 for the description it rests on"
+    assert str(result.guarantee) == words
+    assert study.ledger.spent.epsilon == 3
+    assert "together 3-differentially private" in result.guarantee.statement()
+    assert "a factor of at most 20.09" in result.guarantee.statement()
+    assert "epsilon = 3 in all: 1 for the fit, 2 for the description it rests on" in result.methods_text()
+    assert result.glance()["epsilon"].tolist() == [3]
+    record = result.disclosure()
+    assert record["privacy_loss"]["exact"] == {"epsilon": "3", "delta": "0"}
+    assert [(each["what"], each["epsilon"]) for each in record["privacy_loss"]["parts"]] == [
+        ("the fit", "1"), ("the description it rests on", "2"),
+    ]  # fmt: skip
+    assert sum(Fraction(event["epsilon"]) for event in record["accounting"]["events"]) == 3
+    back = Result.from_json(result.to_json())
+    assert back.guarantee == result.guarantee
+    written = json.loads(result.to_json())
+    assert written["released"]["guarantee"].pop("parts")
+    written["released"]["guarantee"]["epsilon"] = "1"  # as files were written before: of the fit alone
+    assert Result.from_json(json.dumps(written)).guarantee == result.guarantee
+
+
+def test_the_delta_of_a_gaussian_description_is_stated():
+    study = study_of(budget=hdp.Budget(epsilon=1000, delta=0.1))
+    columns = ["age", "size", "arm", "y"]
+    cohort = described(study, columns, epsilon=0.5, delta=1e-3)
+    assert cohort.query.delta > 0, "normal noise is the smaller one here"
+    result = hdpf.logit(FORMULA, data=study).fit(epsilon=1, description=cohort)
+    stated = result.guarantee
+    assert (stated.epsilon, stated.delta) == (1 + cohort.guarantee.epsilon, cohort.guarantee.delta)
+    assert f", {float(stated.delta):g})-differential privacy in all: 1 for the fit, (" in str(stated)
+    assert "approximate differential privacy" in result.methods_text()
+    record = result.disclosure()
+    assert record["privacy_loss"]["exact"]["delta"] == str(cohort.guarantee.delta)
+    assert record["description"]["delta"] == {"private": str(cohort.query.delta)}
 
 
 def foreign(tmp_path, kind):

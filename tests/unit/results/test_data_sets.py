@@ -1,5 +1,6 @@
 """Results of one data set are no independent members of an aggregate, and their guarantees add up."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import SiteError
-from hdpstats.privacy.budget import Guarantee, over_data_sets
+from hdpstats.privacy.budget import Guarantee, Part, over_data_sets
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.results import Result
 from hdpstats.results.aggregated import Aggregate
@@ -66,18 +67,66 @@ def test_accounts_of_one_name_in_two_ledgers_are_different_people(tmp_path):
     ledgers = [hdp.Ledger(tmp_path / name, dataset="trial", epsilon=2) for name in ("one.db", "two.db")]
     results = [fitted(study_of(ledger), epsilon) for ledger, epsilon in zip(ledgers, (1, 2), strict=True)]
     found = hdp.aggregate(results)
-    assert "2-differential privacy (pure) at most for one person" in str(found)
+    assert "2-differential privacy (pure) at most for one person (replace_one)" in str(found)
 
 
 def test_guarantees_of_one_data_set_add_up_and_those_of_several_do_not():
     def of(epsilon, delta=0):
         return Guarantee(epsilon=Fraction(epsilon), delta=Fraction(delta), relation=Relation.REPLACE_ONE, unit="person")
 
+    def together(*given):
+        found = over_data_sets(given)
+        return found.epsilon, found.delta, found.listed
+
     a, b, nobody = frozenset("a"), frozenset("b"), frozenset()
-    assert over_data_sets([(a, of(1)), (b, of(2))]) == (2, 0)
-    assert over_data_sets([(a, of(1)), (b, of(2)), (a, of(3, "1/10"))]) == (4, Fraction(1, 10))
-    assert over_data_sets([(a | b, of(1)), (b, of(2))]) == (3, 0)
-    assert over_data_sets([(nobody, of(1)), (nobody, of(2))]) == (2, 0)
+    assert together((a, of(1)), (b, of(2))) == (2, 0, "")
+    assert together((a, of(1)), (b, of(2)), (a, of(3, "1/10"))) == (4, Fraction(1, 10), "")
+    assert together((a | b, of(1)), (b, of(2))) == (3, 0, "")
+    assert together((nobody, of(1)), (nobody, of(2))) == (2, 0, "")
+
+    described = Part(what="the description it rests on", epsilon=Fraction(2), delta=Fraction(0), releases=("d",))
+    other = replace(described, epsilon=Fraction(5), releases=("e",))
+    one, two = of(1).resting_on(described), of(3).resting_on(described)
+    words = "4 for the fit, 2 for the description it rests on"
+    assert together((a, one), (a, two)) == (6, 0, words), "one description of two fits is one charge"
+    assert together((a, one), (a, of(3).resting_on(other))) == (11, 0, words.replace("2 for", "7 for"))
+    assert together((a, one), (b, two)) == (5, 0, words.replace("4 for", "3 for"))
+    assert together((a, one), (b, of(9))) == (9, 0, words.replace("4 for", "9 for"))
+
+
+def test_an_aggregate_states_what_descriptions_cost_at_each_site_and_keeps_it_in_a_file():
+    """At each hospital 3 was charged: 1 for the fit, 2 for the description that it rests on."""
+    schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
+
+    def hospital():
+        people = pd.DataFrame({"died": np.arange(2000) % 5 < 2, "age": (np.arange(2000) % 97) / 97})
+        study = hdp.Study(private=people, schema=schema, public=people.head(300), budget=hdp.Budget(epsilon=4))
+        cohort = hdp.describe(study, ["died", "age"], complete=True, epsilon=2)
+        result = hdpf.logit("died ~ age", data=study).fit(epsilon=1, description=cohort)
+        assert study.ledger.spent.epsilon == result.guarantee.epsilon == 3
+        return result
+
+    found = hdp.aggregate([hospital(), hospital()])
+    words = (
+        "3-differential privacy (pure) at most for one person (replace_one), whose records are in one data set only: at "
+        "most 1 for the fit, 2 for the description it rests on"
+    )
+    for one in (found, Aggregate.from_json(found.to_json())):
+        assert words in " ".join(str(one).split())
+
+
+def test_an_aggregate_of_two_relations_states_each():
+    """1 under one relation is no number under the other."""
+    schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
+    people = pd.DataFrame({"died": np.arange(2000) % 5 < 2, "age": (np.arange(2000) % 97) / 97})
+
+    def of(epsilon, **terms):
+        rows = {"private": people, "public": people.head(300), "schema": schema}
+        return hdpf.logit("died ~ age", data=hdp.Study(**rows, budget=hdp.Budget(epsilon=4), **terms)).fit(epsilon)
+
+    found = " ".join(str(hdp.aggregate([of(1), of(2, relation="add_or_remove_one", n_max=3000)])).split())
+    assert "1-differential privacy (pure) at most for one person (replace_one)" in found
+    assert "2-differential privacy (pure) at most for one person (add_or_remove_one)" in found
 
 
 def test_a_fit_below_the_floor_is_charged_the_floor_and_says_so(path):
