@@ -96,7 +96,7 @@ class DescriptionRequest:
             people = {name: site.records for name, site in self.study.sites.items()}
         epsilons = epsilons_of(epsilon)
         queries = {float(amount): self.queries(amount, people) for amount in epsilons}
-        return plan_description(self.study, queries, people)
+        return plan_description(self.study, queries, people)  # which says what the account would set aside
 
     def release(self, epsilon: object, *, allow_large_epsilon: bool = False) -> Description:
         """Ask the sites, and return what they describe."""
@@ -202,7 +202,10 @@ def describe(
     epsilon
         What it costs. None returns a request, whose ``plan(epsilon)`` says what to expect.
     delta
-        What may be spent on normal noise: taken only where that is smaller, with many columns.
+        What may be spent on normal noise: taken only where that is smaller, with many columns. The first release with
+        normal noise divides an account that is not divided yet: set aside for such releases, and counted as spent, are
+        what this one keeps **and half of what is left besides**; ``plan`` says how much that is. To fix the part
+        beforehand open the account with ``hdp.Ledger(gaussian=)``.
     weights
         A column declared as `Weight`: every number is then weighted.
     replicate

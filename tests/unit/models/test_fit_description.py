@@ -232,9 +232,9 @@ def test_what_is_stated_is_everything_that_a_fit_rests_on_and_a_file_keeps_it():
 
 
 def test_the_delta_of_a_gaussian_description_is_stated():
-    study = study_of(budget=hdp.Budget(epsilon=1000, delta=0.1))
+    study = study_of(budget=hdp.Budget(epsilon=1000, delta=0.9))
     columns = ["age", "size", "arm", "y"]
-    cohort = described(study, columns, epsilon=0.5, delta=1e-3)
+    cohort = described(study, columns, epsilon=0.2, delta=0.3)
     assert cohort.query.delta > 0, "normal noise is the smaller one here"
     result = hdpf.logit(FORMULA, data=study).fit(epsilon=1, description=cohort)
     stated = result.guarantee
