@@ -96,7 +96,7 @@ class DescriptionRequest:
             people = {name: site.records for name, site in self.study.sites.items()}
         epsilons = epsilons_of(epsilon)
         queries = {float(amount): self.queries(amount, people) for amount in epsilons}
-        return plan_description(self.study, queries, people)  # which says what the account would set aside
+        return plan_description(self.study, queries, people)
 
     def release(self, epsilon: object, *, allow_large_epsilon: bool = False) -> Description:
         """Ask the sites, and return what they describe."""

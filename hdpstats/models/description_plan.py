@@ -1,7 +1,7 @@
 """What a description, or survival curves, would find at each epsilon: predicted errors, and what is suppressed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import numpy as np
@@ -15,6 +15,7 @@ from hdpstats.mechanisms.description.estimate import read
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.models.model_spec import site_facts_of
+from hdpstats.privacy.budget import total
 from hdpstats.results.description_tables import NO_SEED, frame_of, group_labels, public_cohort, tidy_frame
 from hdpstats.results.survival_curves import HALVES
 from hdpstats.sites import Study
@@ -41,6 +42,8 @@ class DescriptionPlan(Reported):
         At which epsilons normal noise would be taken.
     assumption : str
         What the prediction rests on.
+    aside : dict of float to str
+        At which epsilons the release would divide an account, and what that sets aside, in words (`set_aside`).
 
     Examples
     --------
@@ -56,6 +59,7 @@ class DescriptionPlan(Reported):
     records: int
     normal: dict[float, bool]
     assumption: str
+    aside: dict[float, str] = field(default_factory=dict)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -80,6 +84,7 @@ class DescriptionPlan(Reported):
         rows = [[_cell(cells[e][k]) for e in epsilons] for k in range(len(names))]
         headers = [f"epsilon = {e:.3g}" for e in epsilons]
         said = [f"epsilon = {epsilon:.3g}: {words}." for epsilon, words in self.verdicts.items()]
+        said += _aside(self.aside)
         return Report(
             title=f"Predicted standard errors, {self.records} private people; nothing is spent",
             heading="Predicted standard errors",
@@ -99,6 +104,7 @@ def plan_description(
 ) -> DescriptionPlan:
     """Return the plan of descriptions that would be asked for, by epsilon and site."""
     records, frames, normal = sum(people.values()), [], {}
+    aside = {epsilon: set_aside(study, asked, people) for epsilon, asked in queries.items()}
     for epsilon, asked in queries.items():
         numbers = planned_numbers(study, asked, people)
         query = numbers.query
@@ -115,6 +121,7 @@ def plan_description(
         records=records,
         normal=normal,
         assumption=assumption_of(study),
+        aside={epsilon: words for epsilon, words in aside.items() if words},
     )
 
 
@@ -125,6 +132,36 @@ def planned_numbers(study: Study, asked: Mapping[str, DescriptionQuery], people:
     stand_ins = public_people(query, study.schema, study.public)
     records = float(sum(people.values()))
     return expected_numbers(query, stand_ins, records=records, sds=sds, public=not query.counted)
+
+
+def set_aside(study: Study, asked: Mapping[str, DescriptionQuery], people: Mapping[str, int]) -> str:
+    """Say what releases with normal noise would set aside of accounts that are not divided yet; empty where nothing.
+
+    It is what the charge would do (`hdpstats.privacy.charging.Balance.divided_for`), from what accounts at hand have
+    now; of an account elsewhere the rule is said.
+    """
+    if not any(query.delta for query in asked.values()):
+        return ""
+    parts: dict[str, None] = {}
+    for name, query in asked.items():
+        ledger = study.ledgers.get(name)
+        if ledger is None:
+            parts["an account that is not divided yet sets aside what this keeps and half of what is left besides"] = (
+                None
+            )
+            continue
+        cost = ledger.charged(total(prepare(query, site_facts_of(study, people[name])).events))
+        before, after = ledger.balance, ledger.balance.divided_for(cost)
+        if before.gaussian is None and after.gaussian is not None:
+            of = f" at {name}" if len(asked) > 1 else ""
+            parts[f"the account{of} sets aside {after.gaussian} of the {before.remaining} that are left"] = None
+    if not parts:
+        return ""
+    return f"normal noise is smaller, and the first release with it divides the account: {'; '.join(parts)}, which then count as spent"
+
+
+def _aside(words: Mapping[float, str]) -> list[str]:
+    return [f"epsilon = {epsilon:.3g}: {each}." for epsilon, each in words.items()]
 
 
 def assumption_of(study: Study) -> str:
@@ -194,6 +231,8 @@ class CurvesPlan(Reported):
         What would be asked for.
     assumption : str
         What the prediction rests on.
+    aside : dict of float to str
+        As in `DescriptionPlan`.
 
     Examples
     --------
@@ -211,6 +250,7 @@ class CurvesPlan(Reported):
     records: int
     formula: str
     assumption: str
+    aside: dict[float, str] = field(default_factory=dict)
 
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
         frame, blocks = self.frame, []
@@ -235,7 +275,7 @@ class CurvesPlan(Reported):
             title=f"Predicted standard errors of {self.formula}, {self.records} private people; nothing is spent",
             heading="Predicted standard errors",
             blocks=blocks,
-            notes=[self.assumption],
+            notes=[*_aside(self.aside), self.assumption],
             badges=["nothing is spent", f"{self.records} private people"],
         )
 
@@ -252,6 +292,7 @@ def plan_curves(
 ) -> CurvesPlan:
     """Return the plan of curves that would be asked for, by epsilon."""
     records, rows, tests = sum(people.values()), [], []
+    aside = {epsilon: set_aside(study, dict.fromkeys(people, query), people) for epsilon, query in queries.items()}
     for epsilon, query in queries.items():
         numbers = planned_numbers(study, dict.fromkeys(people, query), people)
         tables, asked = life_tables(numbers, half=HALVES[recorded]), query.follow_up
@@ -282,4 +323,5 @@ def plan_curves(
         records=records,
         formula=formula,
         assumption=assumption_of(study),
+        aside={epsilon: words for epsilon, words in aside.items() if words},
     )

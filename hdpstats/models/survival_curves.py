@@ -130,7 +130,8 @@ class CurvesRequest:
         epsilon
             What it costs.
         delta
-            What may be spent on normal noise: taken only where that is smaller.
+            What may be spent on normal noise: taken only where that is smaller. The first such release divides an
+            account, as `hdpstats.api.describe` says; ``plan(epsilon, delta)`` says what would be set aside.
         description
             A description of the same outcome by the same groups, in place of epsilon: its table is used, and nothing is
             charged. Of one that is ``complete`` in further columns the curves are those of the people who are complete

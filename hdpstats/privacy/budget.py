@@ -374,8 +374,10 @@ class Guarantee:
         """
         factor = math.exp(min(float(self.epsilon), 700.0))
         kind = f"{_pair(self.epsilon, self.delta)}-differentially private{'' if self.delta else ' (pure, delta = 0)'}"
-        what = f"All releases behind this result are together {kind}: {self.listed}" if self.parts else (
-            f"This release is {kind}"
+        what = (
+            f"All releases behind this result are together {kind}: {self.listed}"
+            if self.parts
+            else (f"This release is {kind}")
         )
         rest = "" if self.delta == 0 else f", plus an additional probability of at most {decimal(self.delta)}"
         rows = "" if self.most_rows == 1 else f", with at most {self.most_rows} rows"

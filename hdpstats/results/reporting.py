@@ -370,7 +370,8 @@ def _loss(guarantee: Guarantee) -> dict[str, Any]:
         "delta": float(guarantee.delta),
         "exact": {"epsilon": str(guarantee.epsilon), "delta": str(guarantee.delta)},
         "parts": [
-            {"what": each.what, "epsilon": str(each.epsilon), "delta": str(each.delta)} for each in guarantee.parts or ()
+            {"what": each.what, "epsilon": str(each.epsilon), "delta": str(each.delta)}
+            for each in guarantee.parts or ()
         ],
         "relation": guarantee.relation.value,
         "privacy_unit": guarantee.unit,

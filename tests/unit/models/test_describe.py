@@ -398,3 +398,22 @@ def test_cells_lie_half_at_public_quantiles_and_half_even(whole):
     if whole:
         assert all(cut % 1 == 0.5 for cut in cuts)
     assert cuts_between(0.0, 10.0, np.zeros(0), 5, whole=False) == (2.0, 4.0, 6.0, 8.0)
+
+
+def test_a_plan_says_what_normal_noise_would_set_aside_of_the_account():
+    """The charge does what was planned: half of what is left besides is set aside, and counts as spent."""
+    columns = [f"x{k}" for k in range(20)]
+    schema = hdp.Schema(**{name: hdp.Continuous(0, 1, complete=True) for name in columns})
+    rows = pd.DataFrame(np.random.default_rng(0).random((300, 20)), columns=columns)
+    study = hdp.Study(private=rows, schema=schema, budget=hdp.Budget(epsilon=10, delta=1e-2))
+    request = hdp.describe(study, columns, quantiles=False, delta=1e-3)
+    plan = request.plan(epsilon=1)
+    assert plan.normal == {1.0: True}
+    before, text = study.ledger.remaining, " ".join(str(plan).split())
+    request.release(1)
+    part = study.ledger.balance.gaussian
+    assert part.epsilon > 5
+    assert f"the account sets aside {part} of the {before} that are left, which then count as spent" in text
+    assert study.ledger.spent.epsilon == part.epsilon
+    assert request.plan(epsilon=1).aside == {}, "it is divided already"
+    assert hdp.describe(study, columns, quantiles=False).plan(epsilon=1).aside == {}

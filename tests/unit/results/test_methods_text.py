@@ -108,7 +108,10 @@ def test_what_standard_errors_rest_on_and_who_was_left_out_are_said():
     assert "Standard errors rest on noisy averages of age, size among the private people (part of this loss" in text
     assert "Calibration estimators in survey sampling" in text
     given = hdp.describe(study, ["age", "size", "event3"], complete=True, epsilon=0.5)
-    assert "(charged before, and included in this loss: epsilon = 0.5)" in model.fit(epsilon=1, description=given).methods_text()
+    assert (
+        "(charged before, and included in this loss: epsilon = 0.5)"
+        in model.fit(epsilon=1, description=given).methods_text()
+    )
     declined = model.fit(epsilon=2, describe=False).methods_text()
     assert "noisy averages" not in declined
     assert "Records without" not in model.fit_public().methods_text()

@@ -75,7 +75,9 @@ def test_persons_that_are_none_are_refused():
     ],
 )
 def test_facts_cross(declared):
-    facts = Facts(schema=SCHEMA, terms=SiteTerms.declared(**declared), records=5, dataset="trial", version=3, account="a1")
+    facts = Facts(
+        schema=SCHEMA, terms=SiteTerms.declared(**declared), records=5, dataset="trial", version=3, account="a1"
+    )
     assert Facts.from_dict(across(facts.to_dict())) == facts
     assert list(Facts.from_dict(across(facts.to_dict())).schema) == list(SCHEMA)
 
