@@ -154,7 +154,7 @@ class Ledger(AccountReader):
                 raise _no_dataset(self._store, self._dataset, self._chain)
             new = self._write(lambda opening: opening.open_account(account, same, floor is not None))
             if new and create is None and not self._store.in_memory:
-                print(f"hdpstats: {self._opening_words(total)}", file=sys.stderr)
+                sys.stderr.write(f"hdpstats: {self._opening_words(total)}\n")
         check_terms(self._opened(), account, floor_asked=floor is not None)
         names = self._chain.names
         if same is not None and names.get(same) != names[self._dataset]:

@@ -157,7 +157,8 @@ def set_aside(study: Study, asked: Mapping[str, DescriptionQuery], people: Mappi
             parts[f"the account{of} sets aside {after.gaussian} of the {before.remaining} that are left"] = None
     if not parts:
         return ""
-    return f"normal noise is smaller, and the first release with it divides the account: {'; '.join(parts)}, which then count as spent"
+    said = "normal noise is smaller, and the first release with it divides the account"
+    return f"{said}: {'; '.join(parts)}, which then count as spent"
 
 
 def _aside(words: Mapping[float, str]) -> list[str]:

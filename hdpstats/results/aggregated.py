@@ -244,7 +244,8 @@ class Aggregate(HasCoefficients, Reported, Saved):
             by_relation.setdefault(each.relation, []).append((known, each))
         found = {relation: over_data_sets(given) for relation, given in by_relation.items()}
         return [
-            f"{together.words} at most for one {together.unit} ({relation.value}), whose records are in one data set only"
+            f"{together.words} at most for one {together.unit} ({relation.value}), whose records are in one data set "
+            + "only"
             + (f": at most {together.listed}" if together.parts else "")
             for relation, together in found.items()
         ]

@@ -110,9 +110,9 @@ class Released:
     """What was asked, what the sites released and what that guarantees; nothing of it in a fit to public rows alone.
 
     The fields are those of `hdpstats.results.Result`; ``sites`` is its ``site_facts``. ``description`` is what the fit
-    knew of the private people: part of what it asked for, or charged before. ``sample`` are all releases of the weighted
-    sample that was fitted, of which ``release`` is the last; None for other fits. ``guarantee`` is of everything that
-    the fit rests on: what a description cost that was charged before is added to it.
+    knew of the private people: part of what it asked for, or charged before. ``sample`` are all releases of the
+    weighted sample that was fitted, of which ``release`` is the last; None for other fits. ``guarantee`` is of
+    everything that the fit rests on: what a description cost that was charged before is added to it.
 
     Raises
     ------

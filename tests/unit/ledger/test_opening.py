@@ -182,8 +182,8 @@ def test_a_new_account_is_said_in_one_line_and_one_that_exists_is_not(path, caps
     assert said.out == ""
     (line,) = said.err.splitlines()
     assert line == (
-        f"hdpstats: opened a new account for dataset 'trial' in {path}, with a total of epsilon = 3, delta = 0 of which "
-        "nothing is spent; create=False opens only accounts that exist"
+        f"hdpstats: opened a new account for dataset 'trial' in {path}, with a total of epsilon = 3, delta = 0 of "
+        "which nothing is spent; create=False opens only accounts that exist"
     )
     opened(path)
     Ledger(path, dataset="trial", version=2, epsilon=3)

@@ -108,8 +108,8 @@ def test_an_aggregate_states_what_descriptions_cost_at_each_site_and_keeps_it_in
 
     found = hdp.aggregate([hospital(), hospital()])
     words = (
-        "3-differential privacy (pure) at most for one person (replace_one), whose records are in one data set only: at "
-        "most 1 for the fit, 2 for the description it rests on"
+        "3-differential privacy (pure) at most for one person (replace_one), whose records are in one data set only: "
+        "at most 1 for the fit, 2 for the description it rests on"
     )
     for one in (found, Aggregate.from_json(found.to_json())):
         assert words in " ".join(str(one).split())

@@ -48,3 +48,38 @@ test_that("what is wrong is refused before anything is spent", {
   expect_error(dp_describe_plan("age"), class = "dp_argument_error")
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 0)
 })
+
+test_that("a fit states what the description cost that it rests on, as Python does", {
+  need_python()
+  schema <- dp_schema(age = dp_continuous(20, 90, complete = TRUE), event = dp_binary(complete = TRUE))
+  study <- dp_study(
+    private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema, budget = dp_budget(3)
+  )
+  cohort <- dp_describe(study, c("age", "event"), complete = TRUE, epsilon = 2)
+  fit <- dp_logit(event ~ age, data = study, epsilon = 1, description = cohort)
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 3)
+  expect_equal(fit$epsilon, 3)
+  expect_identical(
+    fit$guarantee, "3-differential privacy (pure) in all: 1 for the fit, 2 for the description it rests on"
+  )
+  shown <- gsub("[[:space:]]+", " ", paste(utils::capture.output(print(summary(fit))), collapse = " "))
+  expect_match(shown, fit$guarantee, fixed = TRUE)
+  expect_match(dp_disclosure(fit), "together 3-differentially private", fixed = TRUE)
+  other <- dp_study(
+    private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema, budget = dp_budget(3)
+  )
+  expect_error(
+    dp_logit(event ~ age, data = other, epsilon = 1, description = cohort), "charged to another account",
+    class = "dp_argument_error"
+  )
+})
+
+test_that("a new ledger is said in one line, and only one that exists is opened where that is asked", {
+  need_python()
+  file <- tempfile(fileext = ".db")
+  expect_output(dp_ledger_open(file, dataset = "trial", epsilon = 2), "opened a new account for dataset 'trial'")
+  expect_silent(dp_ledger_open(file, dataset = "trial", epsilon = 2))
+  expect_error(
+    dp_ledger_open(paste0(file, "x"), dataset = "trial", epsilon = 2, create = FALSE), class = "dp_ledger_error"
+  )
+})
