@@ -359,15 +359,15 @@ label = axes[1].set_ylabel("observed, 95% intervals with noise")
 #
 # ## Report
 #
-# A paragraph for the methods section, with references, and the guarantee in words. The description is a release of its
-# own, and is stated beside it. `result.disclosure()` is the record for a machine or an output checker.
+# A paragraph for the methods section, with references, and the guarantee in words. It is of everything that the fit
+# rests on: the description is a release of its own, and a part of what is stated. `result.disclosure()` is the record
+# for a machine or an output checker.
 
 # %%
 print(result.methods_text())
 
 # %%
 print(result.guarantee.statement())
-print(f"Before the fit the cohort was described ({cohort.guarantee}).")
 
 # %% [markdown]
 # ## The second analysis: a random tenth is public
