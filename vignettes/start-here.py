@@ -283,9 +283,10 @@ facts, entry = result.facts, result.ledger_entry
 print(
     f"We fitted a logistic regression ({facts.formula}) to {facts.records:,} private records of the Rotterdam tumour "
     f"bank and {facts.public_rows} complete public records of the GBSG trial, with hdpstats {hdp.__version__} "
-    f"({facts.method}). All releases together satisfy {result.guarantee}; neighbouring data sets differ in one person's "
-    f"record, and the number of all records is public. Records with missing cells were left out; the number of the "
-    f"others, and the distribution of their covariates, were released with noise beforehand. Bounds and levels were declared before "
+    f"({facts.method}). All releases together satisfy {result.guarantee}; neighbouring data sets differ in one "
+    f"person's record, and the number of all records is public. Records with missing cells were left out; the number of the "
+    f"others, and the distribution of their covariates, were released with noise beforehand. Bounds and levels "
+    f"were declared before "
     f"the analysis (schema SHA-256 {schema.sha256[:12]}). Private and public estimates were pooled as in a "
     f"random-effects meta-analysis. Standard errors, p-values and intervals include sampling error and privacy noise, "
     f"and take the correlations of covariates from the public records. The release is entry {entry.number} of the "

@@ -256,7 +256,7 @@ SHOWN = {
         3,
         (
             "Logit results, differentially private",
-            "1.2-differential privacy (pure) in all: 1 for the fit, 0.2 for the description it",
+            "1.2-differential privacy (pure) in all: 1 for the fit, 0.2 for",
             "Not protected:",
             "same numbers: True | charged: 0",
             "ten years of age: True | charged: 0",
@@ -278,7 +278,7 @@ SHOWN = {
             "coefficients of covariates are log hazard ratios",
             "Intervals: 20, up to 5 years",
             "follow-up ends before a person's caps add up to more than",
-            "1.3-differential privacy (pure) in all: 1 for the fit, 0.3 for the description it",
+            "1.3-differential privacy (pure) in all: 1 for the fit, 0.3 for",
             "concordance on public rows: 0.6",
             "DiscreteHazard evaluated on private records, differentially private",
             "(1, 1e-06)-differential privacy",
