@@ -254,7 +254,7 @@ class Limits(Section):
         network of 64 bits). Further ones are closed.
     """
 
-    query: Count = 4_000_000
+    query: Count = 1_000_000
     public: Count = 16_000_000
     kept_each: Count = 256_000_000
     bytes: Count = 256_000_000
