@@ -25,7 +25,6 @@ from hdpstats._base.errors import (
     SchemaError,
     SiteError,
 )
-from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Spend
 from hdpstats.records import codec
@@ -235,11 +234,11 @@ def public_from_bytes(content: bytes, *, schema: Schema, unit: str | None) -> Pu
     whole = type(rows) is int and rows >= 0 and type(fields["persons"]) is bool
     if not whole or not isinstance(names, list) or not all(isinstance(name, str) and name in schema for name in names):
         raise SiteError("public rows must have declared columns only, a number of rows, and persons or none")
-    kinds = [NUMBERS_AS if _labels(schema[name]) is None else CODES_AS for name in names]
+    kinds: list[np.dtype[Any]] = [NUMBERS_AS if _labels(schema[name]) is None else CODES_AS for name in names]
     kinds += [PERSONS_AS] if fields["persons"] else []
     if len(set(names)) < len(names) or not kinds or len(content) - start != rows * sum(each.itemsize for each in kinds):
         raise SiteError("public rows must have each column once, with one cell for each row")
-    arrays = []
+    arrays: list[Any] = []
     for kind in kinds:
         arrays.append(np.frombuffer(content, dtype=kind, count=rows, offset=start).astype(kind.newbyteorder("=")))
         start += rows * kind.itemsize
@@ -270,7 +269,7 @@ def _labels(column: Column) -> tuple[str, ...] | None:
     return column.levels if isinstance(column, Categorical) else column.labels if isinstance(column, Binary) else None
 
 
-def _cells(column: Column, cells: FloatArray | IntArray) -> Any:
+def _cells(column: Column, cells: Any) -> Any:
     labels = _labels(column)
     if labels is None:
         return cells
