@@ -170,8 +170,14 @@ print(*hdp.check(export, schema).advice, sep="\n")
 # %% [markdown]
 # ## The service
 #
-# On a server this is a unit of systemd; here it is a process beside the notebook. Its log is one line of JSON for each
-# request, without a cell of the data.
+# On a server this is a unit of systemd; here it is a process beside the notebook. Each request leaves one line of JSON
+# in its log: the address, the kind of query, the analyst, the status, how long the client waited (as a class, such as
+# "under 1 s"), and the versions of the package and of the data; of a release the cost and the entry in the ledger, of
+# a refusal the reason. No line has a cell of the data, or the text of a query.
+#
+# A query may have 1 MB and public rows 16 MB (`limits: {query: ..., public: ...}`). Who asks more often than the
+# settings allow, or finds the site busy, is told after how many seconds to ask again; `hdp.connect` waits and asks
+# again by itself, up to its `timeout`, and shows a bar meanwhile. Nothing is charged for a request that was refused.
 #
 # A new answer leaves at a *slot*: three times the time that the site predicts from the query and the declared number of
 # people, on a grid of 50 ms. How long the computation took on the women's rows does not show. If an answer misses its
@@ -272,8 +278,9 @@ run("hdpstats ledger export ledger.db account.json")
 print("exported:", sorted(json.loads((hospital / "account.json").read_text()))[:4], "...")
 
 # %%
-for line in (hospital / "site.log").read_text().splitlines()[:6]:
-    print(line[:150])
+lines = (hospital / "site.log").read_text().splitlines()
+for line in [line for line in lines if '"request": "answer"' in line][:4]:
+    print(line[:170])
 
 # %%
 site.close()
@@ -284,7 +291,8 @@ log.close()
 # %% [markdown]
 # ## What is left to people
 #
-# The service does not hide how long an answer takes. It does not guard the file of the rows, the machine's swap and its
-# superuser: that is the hospital's. The file of the ledger belongs on a local disk, or in PostgreSQL (`place:
-# postgresql://...`), and its head on another disk. If two data sets hold the same women, their accounts are one:
-# `hdpstats ledger open --same-people-as`.
+# The service hides how long a computation took on the private rows: answers leave at slots. It does not hide that the
+# machine is under load, nor how often an answer missed its slot. It does not guard the file of the rows, the machine's
+# swap and its superuser: that is the hospital's. The file of the ledger belongs on a local disk, or in PostgreSQL
+# (`place: postgresql://...`), and its head on another disk. If two data sets hold the same women, their accounts are
+# one: `hdpstats ledger open --same-people-as`.

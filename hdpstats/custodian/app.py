@@ -10,23 +10,33 @@ POST   ``/v1/recorded``      the release of a query that the asker has received;
 GET    ``/v1/ledger``        the asker's own part of the ledger
 ====== ===================== ==============================================================================
 
-A response is a release, a public fact, or ``{"error": code}`` with a code of `hdpstats.sites.forms`. A query is read
-from its canonical text and from no other: keys that are unknown, given twice or out of order are refused.
+A response is a release, a public fact, or ``{"error": code}`` with a code of `hdpstats.sites.forms`; where waiting
+helps, ``Retry-After`` says how many seconds. A query is read from its canonical text and from no other: keys that are
+unknown, given twice or out of order are refused.
+
+**Nobody's request holds the others up.** While Python reads or writes a JSON text, all threads of the process wait. So
+what is read is short (`hdpstats.custodian.settings.Limits`) and has few parts (`hdpstats.records.codec.bounded`);
+public rows are arrays of numbers that no parser goes over (`hdpstats.sites.forms.public_to_bytes`); and long responses
+are written column by column, in a thread of the analyst's own.
+
+**The log** has one line for each request, whatever became of it (`Logged`).
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+import math
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, final
+from typing import Any, Final, final
 
 import anyio.to_thread
 import numpy as np
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from hdpstats import __version__ as VERSION  # noqa: N812
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.remembered import forget
 from hdpstats.custodian import journal
@@ -41,15 +51,18 @@ from hdpstats.records import codec
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.datasets import cells, shares
 from hdpstats.sites import LocalSite
-from hdpstats.sites.forms import CODES, AnalystAccount, Facts, Quote, RequestRefused, code_of, public_from_dict
+from hdpstats.sites.forms import CODES, AnalystAccount, Facts, RequestRefused, code_of, public_from_bytes
 
 Handler = Callable[[Request], Awaitable[Response]]
 MOST_DUMMY = 10_000
+MOST_DUMMY_CELLS = 1_000_000
 LARGEST_SEED = 10**9
+NOTED: Final = "hdpstats.noted"
+"""Where a request's scope holds what the log will say of it."""
 
 
-def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock()) -> FastAPI:  # noqa: B008  (frozen)
-    """Return the application of a site; who asks is identified first at every address."""
+def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock()) -> ASGIApp:  # noqa: B008  (frozen)
+    """Return the application of a site; who asks is identified first at every address, and each request is logged."""
     service = Service(site, settings, clock)
     handlers = (
         ("GET", "/v1/facts", service.show_facts),
@@ -65,7 +78,7 @@ def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock())
         Route(path, Endpoint(service, handler), methods=[method]) for method, path, handler in handlers
     ]
     raised = (Unauthenticated, RequestRefused, HdpError, HTTPException, Exception)
-    return FastAPI(
+    answering = FastAPI(
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -73,6 +86,8 @@ def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock())
         redirect_slashes=False,
         exception_handlers=dict.fromkeys(raised, _refuse),
     )
+    names = {path: path.removeprefix("/v1/") for _, path, _ in handlers}
+    return Logged(answering, names=names, data_version=site.ledger.version, clock=clock)
 
 
 @final
@@ -95,12 +110,13 @@ class Service:
             version=site.ledger.version,
             account=site.ledger.identity,
         )
+        self._facts_json = _written(self._facts.to_dict())
 
     @contextmanager
     def admitted(self, analyst: str) -> Iterator[ByteCount]:
         """Count a request of an analyst, and give what counts its bytes, until its response was read."""
         if not self._rates.allow(analyst):
-            raise RequestRefused("too-many")
+            raise RequestRefused("too-many", wait=self._rates.seconds(analyst))
         try:
             with self._capacity.request(analyst), self._capacity.bytes.holding(analyst) as hold:
                 yield hold
@@ -116,91 +132,103 @@ class Service:
         analyst = self._tokens.remembered(token, fingerprint)
         if analyst is None:
             analyst = await anyio.to_thread.run_sync(self._tokens.verify, token, fingerprint)
-        request.state.analyst = analyst
+        request.state.analyst = request.scope[NOTED]["analyst"] = analyst
         if analyst not in self._analysts:
             raise RequestRefused("unknown-analyst")
 
     async def show_facts(self, request: Request) -> Response:
         """Show the public facts, and to the asker what is permitted."""
         analyst = request.state.analyst
-        permissions = self._analysts[analyst].to_dict()
-        return _json({"facts": self._facts.to_dict(), "analyst": analyst, "permissions": permissions})
+        who = {"analyst": analyst, "permissions": self._analysts[analyst].to_dict()}
+        return _json(b'{"facts":' + self._facts_json + b"," + _written(who)[1:])
 
     async def invent(self, request: Request) -> Response:
         """Draw dummy rows."""
         rows, seed = _numbers(request, rows=MOST_DUMMY, seed=LARGEST_SEED)
-        analyst = request.state.analyst
-        columns = await self._capacity.read(analyst, lambda: dummy_columns(self._facts, rows=rows, seed=seed))
-        return _json({"columns": columns})
+        most = MOST_DUMMY_CELLS // (len(self._facts.schema) + 1)
+        if rows > most:
+            raise RequestRefused("too-large", limit=most)
+
+        def written() -> bytes:
+            columns = dummy_columns(self._facts, rows=rows, seed=seed)
+            return b'{"columns":{' + b",".join(_written({name: each})[1:-1] for name, each in columns) + b"}}"
+
+        return _json(await self._capacity.read(request.state.analyst, written))
 
     async def take_public(self, request: Request) -> Response:
         """Keep public rows."""
-        text, analyst = await self._body(request, longest=self._limits.public), request.state.analyst
+        content, analyst = await self._body(request, longest=self._limits.public), request.state.analyst
 
         def take() -> str:
-            table = public_from_dict(_object(text), schema=self._facts.schema, unit=self._facts.terms.unit)
+            try:
+                table = public_from_bytes(content, schema=self._facts.schema, unit=self._facts.terms.unit)
+            except ValueError:
+                raise RequestRefused("malformed") from None
             self._site.put_public(table, analyst=analyst, most_bytes=self._limits.kept_each)
             return table.sha256
 
         sha256 = await self._capacity.parse(analyst, take)
-        journal.write(analyst=analyst, endpoint="public", sha256=sha256)
-        return _json({"sha256": sha256})
+        request.scope[NOTED]["sha256"] = sha256
+        return _json(_written({"sha256": sha256}))
 
     async def cost(self, request: Request) -> Response:
         """Say what a query would cost."""
-        text, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
 
-        def quoted() -> Quote:
-            query = self._permitted(text, analyst)
+        def quoted(query: Query, analyst: str) -> dict[str, Any]:
             quote = self._site.quote(query, analyst=analyst)
-            return replace(quote, seconds=self._slots.seconds(query, analyst=analyst))
+            return replace(quote, seconds=self._slots.seconds(query, analyst=analyst)).to_dict()
 
-        quote = await self._capacity.read(analyst, quoted)
-        return _json(quote.to_dict())
+        return _json(await self._about_query(request, self._capacity.read, quoted))
 
     async def answer(self, request: Request) -> Response:
         """Let the site answer a query."""
-        text, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
-        found, request.state.in_slot = await self._capacity.compute(analyst, lambda: self._answered(text, analyst))
-        return _json(found)
+
+        def answered(query: Query, analyst: str) -> dict[str, Any]:
+            release, request.state.in_slot = self._slots.answer(query, analyst=analyst)
+            return _handed_out(release, request.scope[NOTED])
+
+        return _json(await self._about_query(request, self._capacity.compute, answered))
 
     async def show_recorded(self, request: Request) -> Response:
-        """Show what the ledger has of a query that was charged to the asker."""
-        text, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
-        return _json(await self._capacity.read(analyst, lambda: self._recorded(text, analyst)))
+        """Show what the ledger has of a query that was charged to the asker; never more than his own part."""
+
+        def recorded(query: Query, analyst: str) -> dict[str, Any]:
+            found, noted = self._site.received(query, analyst=analyst), request.scope[NOTED]
+            handed = {"release": None, "entry": None} if found.release is None else _handed_out(found.release, noted)
+            return handed | {"charged": found.charged}
+
+        return _json(await self._about_query(request, self._capacity.read, recorded))
 
     async def show_share(self, request: Request) -> Response:
         """Show the asker's own part of the ledger."""
         analyst = request.state.analyst
-        share = await self._capacity.read(analyst, lambda: AnalystAccount.of(analyst, self._site.ledger))
-        return _json(share.to_dict())
+        account = lambda: _written(AnalystAccount.of(analyst, self._site.ledger).to_dict())  # noqa: E731
+        return _json(await self._capacity.read(analyst, account))
 
     async def quiet(self, request: Request) -> None:
         """Wait until new answers to the asker have left; such an answer has waited for itself."""
         if not getattr(request.state, "in_slot", False):
             await self._slots.quiet(request.state.analyst)
 
-    def _answered(self, text: str, analyst: str) -> tuple[dict[str, Any], bool]:
-        """Return an answer, and whether it left at a slot."""
-        query = self._permitted(text, analyst)
-        release, in_slot = self._slots.answer(query, analyst=analyst)
-        return _handed_out("answer", query, release, analyst), in_slot
+    async def _about_query(
+        self,
+        request: Request,
+        run: Callable[[str, Callable[[], bytes]], Awaitable[bytes]],
+        task: Callable[[Query, str], dict[str, Any]],
+    ) -> bytes:
+        """Return what a task says of the query in a body, read, permitted and written in the task's thread."""
+        content, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
 
-    def _recorded(self, text: str, analyst: str) -> dict[str, Any]:
-        """Return what was received of a query, and whether it was charged; never more than the asker's own part."""
-        query = self._permitted(text, analyst)
-        found = self._site.received(query, analyst=analyst)
-        if found.release is None:
-            return {"release": None, "entry": None, "charged": found.charged}
-        return _handed_out("recorded", query, found.release, analyst) | {"charged": found.charged}
+        def found() -> bytes:
+            query = read_query(content)
+            request.scope[NOTED]["kind"] = query.kind
+            if not self._analysts[analyst].allow(query, self._site.columns(query, analyst=analyst)):
+                raise RequestRefused("forbidden")
+            return _written(task(query, analyst))
 
-    def _permitted(self, text: str, analyst: str) -> Query:
-        query = read_query(text)
-        if not self._analysts[analyst].allow(query, self._site.columns(query, analyst=analyst)):
-            raise RequestRefused("forbidden")
-        return query
+        return await run(analyst, found)
 
-    async def _body(self, request: Request, *, longest: int) -> str:
+    async def _body(self, request: Request, *, longest: int) -> bytes:
         return await body(request, longest=longest, hold=request.state.hold)
 
 
@@ -228,23 +256,74 @@ class Endpoint:
             raise
 
 
-def dummy_columns(facts: Facts, *, rows: int, seed: int) -> dict[str, list[Any]]:
-    """Return columns of invented rows: every declared value equally likely, columns independent of each other.
+@final
+class Logged:
+    """An application that leaves one line in the log for each request, whatever became of it.
+
+    The line has the address (``request``), the ``kind`` of query, the ``analyst``, the ``status``, how long the client
+    waited as one of `CLASSES` (``took``), and the versions of the package and of the data. A release has its cost and
+    its entry in the ledger, a refusal its code and why. It has no cell, and nothing that a client wrote, but for the
+    beginning of an address that there is not. A new answer leaves at its slot, so that how long the client waited
+    says nothing more than the prediction does.
+    """
+
+    def __init__(self, app: ASGIApp, *, names: Mapping[str, str], data_version: int, clock: Clock) -> None:
+        self._app, self._names, self._clock = app, names, clock
+        self._versions = {"version": VERSION, "data_version": data_version}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; what is raised after the answer goes no further, not into a server's log either."""
+        noted = scope[NOTED] = {"kind": None, "analyst": None}
+        begun, status, took = self._clock.now(), None, None
+
+        async def sending(message: Message) -> None:
+            nonlocal status, took
+            if message["type"] == "http.response.start":
+                status, took = message["status"], class_of(self._clock.now() - begun)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        except Exception as error:
+            noted.setdefault("why", journal.cause(error))
+        finally:  # also where the service ends before the answer
+            name = self._names.get(scope["path"], scope["path"][:100])
+            journal.write(request=name, **noted, status=status, took=took, **self._versions)
+
+
+CLASSES: Final = (0.1, 1.0, 10.0, 100.0)
+"""Seconds below which a client waited."""
+
+
+def class_of(seconds: float) -> str:
+    """Return the class of a duration.
+
+    >>> class_of(0.02), class_of(0.1), class_of(250)
+    ('under 0.1 s', 'under 1 s', '100 s or more')
+    """
+    above = [limit for limit in CLASSES if seconds < limit]
+    return f"under {above[0]:g} s" if above else f"{CLASSES[-1]:g} s or more"
+
+
+def dummy_columns(facts: Facts, *, rows: int, seed: int) -> Iterator[tuple[str, list[Any]]]:
+    """Yield columns of invented rows: every declared value equally likely, columns independent of each other.
 
     A function of the schema, the terms and the arguments: it has never seen a row. With a unit, persons have one to
     ``max_rows_per_unit`` rows each.
     """
-    columns = {name: cells(column, f"dummy {seed} {name}", rows).tolist() for name, column in facts.schema.items()}
     unit, most = facts.terms.unit, min(facts.terms.most_rows, 10)
-    if unit is not None:
-        several = 1 + (most * shares(f"dummy {seed}", rows)).astype(np.int64)
-        columns[unit] = [f"person-{person + 1}" for person in np.repeat(np.arange(rows), several)[:rows]]
-    return columns
+    for name in dict.fromkeys([*facts.schema, *([] if unit is None else [unit])]):
+        if name == unit:
+            several = 1 + (most * shares(f"dummy {seed}", rows)).astype(np.int64)
+            yield name, [f"person-{person + 1}" for person in np.repeat(np.arange(rows), several)[:rows]]
+        else:
+            yield name, cells(facts.schema[name], f"dummy {seed} {name}", rows).tolist()
 
 
-def read_query(text: str) -> Query:
+def read_query(content: bytes) -> Query:
     """Read a query from its canonical text, or refuse."""
     try:
+        text = codec.bounded(content.decode())
         query = query_from_json(text)
         same = query.to_json() == text
     except (SiteError, ValueError, RecursionError):
@@ -254,23 +333,11 @@ def read_query(text: str) -> Query:
     return query
 
 
-def _handed_out(endpoint: str, query: Query, release: Release, analyst: str) -> dict[str, Any]:
-    """Return a release as JSON values, and write to the log that it leaves."""
+def _handed_out(release: Release, noted: dict[str, Any]) -> dict[str, Any]:
+    """Return a release as JSON values, and note for the log that it leaves."""
     entry = None if release.entry is None else release.entry.to_dict()
-    journal.write(
-        analyst=analyst, endpoint=endpoint, mechanism=query.kind, cost=str(total(release.events)), entry=entry
-    )
+    noted |= {"cost": str(total(release.events)), "entry": entry}
     return {"release": release.to_json(), "entry": entry}
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        fields = codec.loads(text)
-    except (ValueError, RecursionError):
-        raise RequestRefused("malformed") from None
-    if not isinstance(fields, dict):
-        raise RequestRefused("malformed")
-    return fields
 
 
 def _numbers(request: Request, **largest: int) -> list[int]:
@@ -285,40 +352,35 @@ def _numbers(request: Request, **largest: int) -> list[int]:
     return numbers
 
 
-def _json(fields: dict[str, Any]) -> Response:
-    content = json.dumps(fields, allow_nan=False)  # with keys in their order: that of the schema's columns is kept
+def _written(fields: dict[str, Any]) -> bytes:
+    """Return a JSON object, with keys in their order: that of the schema's columns is kept."""
+    return json.dumps(fields, allow_nan=False, separators=(",", ":")).encode()
+
+
+def _json(content: bytes) -> Response:
     return Response(content, media_type="application/json", headers={"cache-control": "no-store"})
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    """Turn whatever was raised into a code, and write to the log why.
+    """Turn whatever was raised into a code, and note for the log why.
 
     The connection ends, with what is still under way on it.
     """
     numbers: dict[str, float] = {}
+    headers = {"cache-control": "no-store", "connection": "close"}
     match error:
         case Unauthenticated():
             code, why = "unauthenticated", str(error)
         case RequestRefused():
             code, why, numbers = error.code, "", error.numbers
+            if error.wait is not None:
+                headers["retry-after"] = str(max(math.ceil(error.wait), 1))
         case HdpError():
             code, why = code_of(error), journal.cause(error)
         case HTTPException():
             code, why = "not-found", f"status {error.status_code}"
         case _:
             code, why = "failed", journal.cause(error)
-    journal.write(analyst=getattr(request.state, "analyst", None), path=request.url.path[:100], refused=code, why=why)
-    return Response(
-        codec.dumps({"error": code} | numbers),
-        status_code=CODES[code].status,
-        media_type="application/json",
-        headers={"cache-control": "no-store", "connection": "close"},
-    )
-
-
-async def errors_logged(app: Any, scope: Any, receive: Any, send: Any) -> None:
-    """Run an application; what it raises after it has answered goes no further, not into a server's log either."""
-    try:
-        await app(scope, receive, send)
-    except Exception as error:
-        journal.write(failed=journal.cause(error))
+    request.scope[NOTED] |= {"refused": code, "why": why}
+    content = codec.dumps({"error": code} | numbers)
+    return Response(content, status_code=CODES[code].status, media_type="application/json", headers=headers)

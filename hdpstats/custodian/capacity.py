@@ -222,6 +222,9 @@ class Predictions:
 
 T = TypeVar("T")
 
+BUSY: Final = 1.0
+"""Seconds after which a request that found no room may be sent again."""
+
 READING_EACH = 2
 """Threads of one analyst that do not compute answers: costs, invented rows, his part of the ledger."""
 
@@ -265,7 +268,7 @@ class Bytes:
         def hold(size: int, *, always: bool = False) -> None:
             nonlocal held, common
             if not (always or self._fits(analyst, size)):
-                raise RequestRefused("busy")
+                raise RequestRefused("busy", wait=BUSY)
             held += size
             self._held[analyst] += size
             if not always:
@@ -303,7 +306,7 @@ class Capacity:
     def request(self, analyst: str) -> Iterator[None]:
         """Count a request of an analyst while it is under way; refuse one too many."""
         if self._requests[analyst] >= self._most_requests:
-            raise RequestRefused("busy")
+            raise RequestRefused("busy", wait=BUSY)
         self._requests[analyst] += 1
         try:
             yield
@@ -327,7 +330,7 @@ class Capacity:
             return await run(task)
 
     async def parse(self, analyst: str, task: Callable[[], T]) -> T:
-        """Return what a task reads from a long body; one at a time, since that takes many times its bytes."""
+        """Return what a task reads from a long body; one at a time, since that takes several times its bytes."""
         async with self._reading_each[analyst], self._parsing:
             return await run(task)
 
@@ -337,26 +340,23 @@ async def run(task: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(task, limiter=CapacityLimiter(1))
 
 
-async def body(request: Request, *, longest: int, hold: ByteCount) -> str:
-    """Return the body of a request as text, or refuse one that is too long, too slow or no UTF-8.
+async def body(request: Request, *, longest: int, hold: ByteCount) -> bytes:
+    """Return the body of a request, or refuse one that is too long or too slow.
 
     An announced length that is too long is refused at once; what arrives is counted in any case, and ``hold`` is called
     with the length of every part, which it may refuse.
     """
     announced = request.headers.get("content-length", "0")
     if announced.isdecimal() and int(announced[:20]) > longest:
-        raise RequestRefused("too-large")
+        raise RequestRefused("too-large", limit=longest)
     parts, size = [], 0
     try:
         async for part in request.stream():
             size += len(part)
             if size > longest:
-                raise RequestRefused("too-large")
+                raise RequestRefused("too-large", limit=longest)
             hold(len(part))
             parts.append(part)
     except ClientDisconnect:
         raise RequestRefused("malformed") from None
-    try:
-        return b"".join(parts).decode("utf-8")
-    except UnicodeDecodeError:
-        raise RequestRefused("malformed") from None
+    return b"".join(parts)

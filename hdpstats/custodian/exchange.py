@@ -12,6 +12,7 @@ from urllib.parse import unquote
 
 import h11
 
+from hdpstats import __version__ as VERSION  # noqa: N812
 from hdpstats.custodian import journal
 from hdpstats.records import codec
 from hdpstats.sites.forms import CODES, RequestRefused
@@ -106,6 +107,7 @@ class Exchange:
                 return
             self._http.start_next_cycle()
             what, self.idle = "idle", True
+            await asyncio.sleep(0)  # requests that were sent ahead wait for what others sent meanwhile
 
     async def _head(self, what: str) -> h11.Request | None:
         moment = self._deadlines.begin(what)
@@ -125,10 +127,10 @@ class Exchange:
         self._body_until, self._start, self._body_read = None, b"", False
         self._head_only = request.method == b"HEAD"
         if not self._allowed():
-            journal.write(
-                refused="unauthenticated", why="the certificate was revoked, or the list of revoked ones expired"
-            )
-            await self._refuse("unauthenticated")
+            await self._refuse("unauthenticated", "the certificate was revoked, or the list of revoked ones expired")
+            return
+        if any(name == b"transfer-encoding" for name, _ in request.headers):  # a body in any number of parts
+            await self._refuse("no-length")
             return
         await self._app(self._scope(request), self._receive, self._send)
         if self._http.our_state is h11.SEND_RESPONSE:
@@ -205,8 +207,9 @@ class Exchange:
             self._gone = True
             self._writer.transport.abort()
 
-    async def _refuse(self, code: str) -> None:
-        """Answer with a code and end, where the application has not answered and will not."""
+    async def _refuse(self, code: str, why: str = "") -> None:
+        """Answer with a code and end, where the application has not answered and will not, and write to the log why."""
+        journal.write(request=None, status=CODES[code].status, refused=code, why=why, version=VERSION)
         content = codec.dumps({"error": code}).encode()
         fields = {"content-type": "application/json", "content-length": str(len(content)), "connection": "close"}
         response = h11.Response(status_code=CODES[code].status, headers=list(fields.items()))

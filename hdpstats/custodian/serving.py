@@ -19,6 +19,7 @@ what they are. It is the custodian's decision, outside the guarantee of releases
 
 import asyncio
 import ctypes
+import gc
 import json
 import logging
 import resource
@@ -26,7 +27,6 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +36,7 @@ from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.loops import kept_code
 from hdpstats.custodian import journal
 from hdpstats.custodian.account import account_for_serving, head_stores, held_open, open_account
-from hdpstats.custodian.app import application, errors_logged
+from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import Certificates, TokenVerifier
 from hdpstats.custodian.exchange import Deadlines
 from hdpstats.custodian.journal import LOGGER, JsonLine
@@ -310,11 +310,13 @@ def serve(settings: SiteSettings) -> None:
     most = descriptors(limits)
     certificates = Certificates(settings.tls)
     listener = Listener(
-        partial(errors_logged, application(open_site(settings), settings)),
+        application(open_site(settings), settings),
         certificates=certificates,
         admission=Admission(limits, most),
         deadlines=Deadlines(limits.seconds),
     )
+    gc.collect()
+    gc.freeze()  # what is there now stays: else reading a text of many lists would go over all of it several times
     with held_open(settings.ledger.place):
         asyncio.run(_listen(listener, settings, most))
 

@@ -232,7 +232,8 @@ class Limits(Section):
     Attributes
     ----------
     query, public : int
-        Longest bodies in bytes, of queries and of public rows.
+        Longest bodies in bytes, of queries and of public rows. While a query is read, all answers wait: 80 milliseconds
+        at most for 1 MB.
     kept_each : int
         Bytes of memory for the public rows that the site keeps of one analyst: the latest tables.
     bytes, bytes_each : int
@@ -254,7 +255,7 @@ class Limits(Section):
         network of 64 bits). Further ones are closed.
     """
 
-    query: Count = 4_000_000
+    query: Count = 1_000_000
     public: Count = 16_000_000
     kept_each: Count = 256_000_000
     bytes: Count = 256_000_000

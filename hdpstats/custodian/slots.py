@@ -172,6 +172,12 @@ class Rates:
             self._buckets[name] = (left - 1.0 if allowed else left, now)
             return allowed
 
+    def seconds(self, name: str) -> float:
+        """Return after how many seconds the next request is within the limit."""
+        with self._lock:
+            left, at = self._buckets.get(name, (self._most, self._clock.now()))
+            return max((1.0 - left) * 60.0 / self._most + at - self._clock.now(), 0.0)
+
 
 @final
 class Slot:

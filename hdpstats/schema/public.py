@@ -7,7 +7,7 @@ row alone, to the last bit.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -86,24 +86,40 @@ def _read_persons(plain: pd.DataFrame, unit: str | None) -> IntArray | None:
 def _hash(
     numbers: Mapping[str, FloatArray], codes: Mapping[str, IntArray], schema: Schema, persons: IntArray | None
 ) -> str:
-    texts = {name: _texts(column, schema[name]) for name, column in codes.items()}
     digest = hashlib.sha256()
-    for name in sorted([*numbers, *texts]):
+    for name in sorted([*numbers, *codes]):
         if name in numbers:
-            kind, content = "numbers", numbers[name].astype("<f8").tobytes()
+            content = numbers[name].astype("<f8").tobytes()
+            digest.update(codec.dumps([name, "numbers", len(content)]).encode())
+            digest.update(content)
         else:
-            kind, content = "texts", codec.dumps(texts[name]).encode()
-        digest.update(codec.dumps([name, kind, len(content)]).encode())
-        digest.update(content)
+            length, parts = _texts(codes[name], schema[name])
+            digest.update(codec.dumps([name, "texts", length]).encode())
+            for part in parts:
+                digest.update(part)
     if persons is not None:
         digest.update(b"persons" + persons.astype("<i8").tobytes())
     return digest.hexdigest()
 
 
-def _texts(codes: IntArray, column: Column) -> list[str | None]:
-    """Return the level of each code, and None for -1."""
-    levels: list[str | None] = [*(column.levels if isinstance(column, Categorical) else ()), None]
-    return [levels[code] for code in codes.tolist()]
+_PART = 2**14
+"""Rows whose levels are written at once: other threads wait so long."""
+
+
+def _texts(codes: IntArray, column: Column) -> tuple[int, Iterator[bytes]]:
+    """Return the canonical JSON of the level of each row, null for -1: its length, and its parts."""
+    levels = (*(column.levels if isinstance(column, Categorical) else ()), None)
+    words = [codec.dumps(level) for level in levels]
+    lengths = np.array([len(word) for word in words])[codes]  # the last one for -1
+
+    def parts() -> Iterator[bytes]:
+        yield b"["
+        for first in range(0, len(codes), _PART):
+            listed = ",".join([words[code] for code in codes[first : first + _PART].tolist()])
+            yield f",{listed}".encode() if first else listed.encode()
+        yield b"]"
+
+    return int(lengths.sum()) + max(len(codes) - 1, 0) + 2, parts()
 
 
 @final

@@ -5,7 +5,7 @@ answer. Whatever an error inside a site says stays there, in the custodian's log
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Self, final
@@ -27,8 +27,9 @@ from hdpstats._base.errors import (
 )
 from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Spend
+from hdpstats.records import codec
 from hdpstats.records.codec import Record, WrittenBy
-from hdpstats.schema.columns import Binary, NumericColumn
+from hdpstats.schema.columns import Binary, Categorical, Column
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.site import SiteTerms
@@ -73,8 +74,21 @@ class Facts(Record):
 
     def __post_init__(self) -> None:
         """Refuse another format."""
-        if self.format != FORMAT:
-            raise SiteError("the site speaks another version of hdpstats' format; both sides need the same one")
+        check_format(self.format)
+
+
+def check_format(number: object) -> None:
+    """Refuse to talk to a site with another number of the format than this one."""
+    if type(number) is not int:
+        raise SiteError("the site's response cannot be read; is the URL that of a site of hdpstats?")
+    if number != FORMAT:
+        older = (
+            "the site is the older one: ask its custodian to" if number < FORMAT else "this package is the older one:"
+        )
+        raise SiteError(
+            f"the site talks in format {number} of hdpstats, and this package in format {FORMAT}; {older} install the "
+            "newer version"
+        )
 
 
 @final
@@ -162,64 +176,109 @@ class AnalystAccount(Record):
         return f"{len(self.history)} {noun}; spent {self.spent}; {left}"
 
 
-def cells(column: "pd.Series[Any]") -> list[float | str | None]:
-    """Return the cells of a column of numbers or of levels as JSON values: None where one is missing."""
-    if isinstance(column.dtype, pd.CategoricalDtype):
-        levels = [*column.cat.categories.tolist(), None]
-        return [levels[code] for code in column.cat.codes.tolist()]
-    return [None if isinstance(cell, float) and math.isnan(cell) else cell for cell in column.tolist()]
+LONGEST_HEADER: Final = 1_000_000
+"""Bytes of the first line of public rows: names of columns, and hashes."""
+
+NUMBERS_AS: Final = np.dtype("<f8")
+CODES_AS: Final = np.dtype("<i4")
+PERSONS_AS: Final = np.dtype("<i8")
 
 
-def public_to_dict(table: PublicTable) -> dict[str, Any]:
-    """Return public rows as JSON values, with their SHA-256 and that of the schema they were checked against."""
-    frame = table.frame()
+def public_to_bytes(table: PublicTable) -> bytes:
+    """Return public rows as bytes: one line of JSON, and then the columns one after the other.
+
+    The line has the SHA-256 of the rows and that of the schema they were checked against, the number of rows, the names
+    of the columns in their order, and whether rows name persons. Each column is an array of as many cells as there are
+    rows, little-endian: of numbers 64-bit floats, NaN where one is missing; of levels (and of labels of 0 and 1) 32-bit
+    positions among the levels of the schema, -1 where one is missing; last the persons, 64-bit numbers.
+
+    What a reader needs follows from the line, and is as long as the bytes are: nothing is compressed, nothing expands,
+    and no parser goes over the cells.
+    """
     persons = table.raw(()).persons
-    return {
+    header = {
         "schema_sha256": table.schema.sha256,
         "sha256": table.sha256,
         "rows": table.rows,
-        "columns": {name: cells(frame[name]) for name in table.names},
-        "persons": None if persons is None else persons.tolist(),
+        "columns": list(table.names),
+        "persons": persons is not None,
     }
+    parts = [f"{codec.dumps(header)}\n".encode()]
+    for name in table.names:
+        labels = _labels(table.schema[name])
+        if labels is None:
+            parts.append(table.numbers[name].astype(NUMBERS_AS).tobytes())
+        else:
+            codes = table.codes[name] if name in table.codes else np.nan_to_num(table.numbers[name], nan=-1.0)
+            parts.append(codes.astype(CODES_AS).tobytes())
+    if persons is not None:
+        parts.append(persons.astype(PERSONS_AS).tobytes())
+    return b"".join(parts)
 
 
-def public_from_dict(fields: Mapping[str, Any], *, schema: Schema, unit: str | None) -> PublicTable:
-    """Read what `public_to_dict` wrote and check it as any public rows, or raise a `SiteError`.
+def public_from_bytes(content: bytes, *, schema: Schema, unit: str | None) -> PublicTable:
+    """Read what `public_to_bytes` wrote and check it as any public rows.
 
     The rows must have the SHA-256 that they are said to have: what was put is what queries will name.
+
+    Raises
+    ------
+    ValueError
+        The first line is not such a line: what was sent are no public rows.
+    SiteError
+        The line does not fit the schema, or the cells are not those that it speaks of.
+    SchemaError
+        A cell is not one that public rows may have.
     """
-    if set(fields) != {"schema_sha256", "sha256", "rows", "columns", "persons"}:
-        raise SiteError("public rows must come with exactly their columns, persons, number and hashes")
-    columns, rows, persons = fields["columns"], fields["rows"], fields["persons"]
+    fields, start = _header(content)
+    names, rows = fields["columns"], fields["rows"]
     if fields["schema_sha256"] != schema.sha256:
         raise SiteError("the public rows were checked against another schema than this site's")
-    if not isinstance(columns, dict) or not set(columns) <= set(schema) or not isinstance(rows, int):
-        raise SiteError("public rows must have declared columns only, and a number of rows")
-    if not all(_is_column(schema, name, listed, rows) for name, listed in columns.items()):
-        raise SiteError("a public column must be a list of a number or a level for each row, null where it is missing")
-    frame = pd.DataFrame({name: pd.Series(listed, dtype=object) for name, listed in columns.items()}, index=range(rows))
-    if unit is not None and persons is not None and unit not in frame:
-        if not _are_whole(persons, rows):
-            raise SiteError("persons must be a list of a whole number for each row")
-        frame[unit] = np.array(persons, dtype=np.int64)
-    table = PublicTable.from_frame(frame, schema, (), unit=None if persons is None else unit)
+    whole = type(rows) is int and rows >= 0 and type(fields["persons"]) is bool
+    if not whole or not isinstance(names, list) or not all(isinstance(name, str) and name in schema for name in names):
+        raise SiteError("public rows must have declared columns only, a number of rows, and persons or none")
+    kinds: list[np.dtype[Any]] = [NUMBERS_AS if _labels(schema[name]) is None else CODES_AS for name in names]
+    kinds += [PERSONS_AS] if fields["persons"] else []
+    if len(set(names)) < len(names) or not kinds or len(content) - start != rows * sum(each.itemsize for each in kinds):
+        raise SiteError("public rows must have each column once, with one cell for each row")
+    arrays: list[Any] = []
+    for kind in kinds:
+        arrays.append(np.frombuffer(content, dtype=kind, count=rows, offset=start).astype(kind.newbyteorder("=")))
+        start += rows * kind.itemsize
+    frame = pd.DataFrame(
+        {name: _cells(schema[name], array) for name, array in zip(names, arrays, strict=False)}, index=range(rows)
+    )
+    if unit is not None and fields["persons"] and unit not in frame:
+        if not ((arrays[-1] >= 0) & (arrays[-1] < rows)).all():
+            raise SiteError("persons must be whole numbers below that of the rows")
+        frame[unit] = arrays[-1]
+    table = PublicTable.from_frame(frame, schema, (), unit=unit if fields["persons"] else None)
     if table.sha256 != fields["sha256"]:
         raise SiteError("the public rows do not have the SHA-256 that they are said to have")
     return table
 
 
-def _is_column(schema: Schema, name: str, listed: object, rows: int) -> bool:
-    column = schema[name]
-    labelled = isinstance(column, Binary) and column.labels is not None
-    kind = float if isinstance(column, NumericColumn) and not labelled else str
-    return (
-        isinstance(listed, list) and len(listed) == rows and all(cell is None or type(cell) is kind for cell in listed)
-    )
+def _header(content: bytes) -> tuple[dict[str, Any], int]:
+    """Return the fields of the first line of public rows, and where their cells begin."""
+    end = content.find(b"\n", 0, LONGEST_HEADER)
+    fields = codec.loads(codec.bounded(content[: max(end, 0)].decode()))
+    if not isinstance(fields, dict) or set(fields) != {"schema_sha256", "sha256", "rows", "columns", "persons"}:
+        raise ValueError("public rows must begin with a line that has their columns, persons, number and hashes")
+    return fields, end + 1
 
 
-def _are_whole(persons: object, rows: int) -> bool:
-    whole = isinstance(persons, Sequence) and len(persons) == rows and all(type(each) is int for each in persons)
-    return whole and all(0 <= each < max(rows, 1) for each in persons)  # type: ignore[attr-defined]
+def _labels(column: Column) -> tuple[str, ...] | None:
+    """Return the texts that a column's cells are positions in, or None where they are numbers."""
+    return column.levels if isinstance(column, Categorical) else column.labels if isinstance(column, Binary) else None
+
+
+def _cells(column: Column, cells: Any) -> Any:
+    labels = _labels(column)
+    if labels is None:
+        return cells
+    if not ((cells >= -1) & (cells < len(labels))).all():
+        raise SiteError("a cell of levels must be a position among them, or -1")
+    return pd.Categorical.from_codes(cells, categories=pd.Index(labels))
 
 
 @final
@@ -257,7 +316,16 @@ CODES: Final[Mapping[str, Refusal]] = MappingProxyType(
         ),
         "too-slow": Refusal(408, SiteError, "the request did not arrive in time, and nothing was charged; repeat it"),
         "too-large": Refusal(
-            413, SiteError, "the request is longer than the site accepts, and nothing was charged; send fewer rows"
+            413,
+            SiteError,
+            "the request is longer than the site accepts, or asks for more, and nothing was charged; send, or ask for, "
+            "fewer rows or a smaller model, or ask the custodian for a larger limit",
+        ),
+        "no-length": Refusal(
+            411,
+            SiteError,
+            "the request does not say how long its body is, and nothing was charged; a proxy on the way to the site "
+            "must pass Content-Length on",
         ),
         "busy": Refusal(
             503,
@@ -338,8 +406,11 @@ def code_of(error: HdpError) -> str:
 
 
 class RequestRefused(Exception):  # noqa: N818  (a code, not an error)
-    """A request is refused with a code, and public numbers that go with it."""
+    """A request is refused with a code, and public numbers that go with it.
 
-    def __init__(self, code: str, **numbers: float) -> None:
+    ``wait`` are the seconds after which the same request may be sent again, where waiting helps.
+    """
+
+    def __init__(self, code: str, *, wait: float | None = None, **numbers: float) -> None:
         super().__init__(code)
-        self.code, self.numbers = code, numbers
+        self.code, self.wait, self.numbers = code, wait, numbers

@@ -2,14 +2,16 @@
 
 import re
 import ssl
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, final
 
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
+from hdpstats._base.loops import progress
 from hdpstats._base.validation import integer, real, text
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.records import codec
@@ -17,9 +19,12 @@ from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites.attempts import warn_if_charged_again
-from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, public_to_dict
+from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, check_format, public_to_bytes
 from hdpstats.sites.local import MOST_PUBLIC
 from hdpstats.sites.site import Found, HeldData, Recorded, Site, SiteTerms
+
+if TYPE_CHECKING:
+    import httpx
 
 Token = str | Callable[[], str]
 Certificate = tuple[str | PathLike[str], str | PathLike[str]]
@@ -70,20 +75,45 @@ class HttpClient:
         if not host:
             raise ArgumentError("url must name a host: https://host:port", argument="url")
         longest = real(timeout, name="timeout", lower=0.0, open_lower=True)
-        self._token = token
+        self._token, self._longest = token, longest
         self._client = httpx.Client(
             verify=_context(ca, cert),
             timeout=httpx.Timeout(longest, connect=min(longest, LONGEST_CONNECT)),
             limits=httpx.Limits(max_connections=16, keepalive_expiry=20.0),
         )
 
-    def ask(self, method: str, path: str, body: str | None = None) -> dict[str, Any]:
-        """Send a request and return the JSON object of the response, or raise the error that its code stands for."""
+    def ask(self, method: str, path: str, body: str | bytes | None = None) -> dict[str, Any]:
+        """Send a request and return the JSON object of the response, or raise the error that its code stands for.
+
+        Where the site has no room for the request now, and nothing was charged (`WAITED_FOR`), it is sent again after
+        the seconds that the site says, until the timeout is over; a bar shows that it waits (`progress`).
+        """
+        response = self._sent(method, path, body)
+        if _seconds(response) is not None:
+
+            def attempts() -> Iterator[None]:
+                nonlocal response
+                ends = time.monotonic() + self._longest
+                while (left := _seconds(response)) is not None and time.monotonic() + left <= ends:
+                    for _ in range(left):
+                        time.sleep(1.0)
+                        yield
+                    response = self._sent(method, path, body)
+
+            for _ in progress(attempts(), label=f"waiting for {self.address}, which is busy"):
+                pass
+        fields = _object(response.text)
+        if response.status_code == 200 and fields is not None:
+            return fields
+        raise _refusal(response.status_code, fields)
+
+    def _sent(self, method: str, path: str, body: str | bytes | None) -> "httpx.Response":
         import httpx
 
-        headers = {"authorization": f"Bearer {_word(self._token)}", "content-type": "application/json"}
+        kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
+        headers = {"authorization": f"Bearer {_word(self._token)}", "content-type": kind}
         try:
-            response = self._client.request(method, f"{self.address}{path}", headers=headers, content=body)
+            return self._client.request(method, f"{self.address}{path}", headers=headers, content=body)
         except httpx.TimeoutException:
             raise SiteError(f"the site {self.address} did not answer in time; {_AGAIN}") from None
         except httpx.RemoteProtocolError:  # its text quotes what was sent
@@ -92,10 +122,6 @@ class HttpClient:
             ) from None
         except httpx.HTTPError as error:
             raise SiteError(f"the site {self.address} cannot be reached ({_reason(error)}); {_AGAIN}") from None
-        fields = _object(response.text)
-        if response.status_code == httpx.codes.OK and fields is not None:
-            return fields
-        raise _refusal(response.status_code, fields)
 
     def close(self) -> None:
         """Close the connections."""
@@ -121,6 +147,19 @@ def _object(content: str) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return fields if isinstance(fields, dict) else None
+
+
+WAITED_FOR: Final = frozenset({"busy", "too-many"})
+"""Refusals that pass: nothing was charged, and there is room later."""
+
+
+def _seconds(response: "httpx.Response") -> int | None:
+    """Return after how many seconds a request may be sent again; None where it was answered or waiting is of no use."""
+    said = response.headers.get("retry-after", "")
+    if response.is_success or not (said.isdecimal() and len(said) < 6):
+        return None
+    code = (_object(response.text) or {}).get("error")
+    return max(int(said), 1) if code in WAITED_FOR else None
 
 
 def _reason(error: Exception) -> str:
@@ -162,7 +201,8 @@ def connect(
     cert
         The files of your certificate and of its key.
     timeout
-        The longest time in seconds to wait for an answer.
+        The longest time in seconds to wait for an answer, and for a site that is busy: a request that it has no room
+        for now is sent again when the site says, and nothing is charged meanwhile.
 
     Raises
     ------
@@ -207,6 +247,7 @@ class RemoteSite(Site):
         self._public: dict[str, PublicTable] = {}
         answer = self._client.ask("GET", "/v1/facts")
         with _reading():
+            check_format(answer["facts"]["format"])
             self._facts = Facts.from_dict(answer["facts"])
             self._analyst = str(answer["analyst"])
             self._permissions = {name: _listed(names) for name, names in answer["permissions"].items()}
@@ -308,7 +349,7 @@ class RemoteSite(Site):
         self._check_public(table)
         if table.sha256 in self._public:
             return
-        self._client.ask("PUT", "/v1/public", codec.dumps(public_to_dict(table)))
+        self._client.ask("PUT", "/v1/public", public_to_bytes(table))
         self._public = dict([*self._public.items(), (table.sha256, table)][-MOST_PUBLIC:])
 
     def answer(self, query: Query) -> Release:

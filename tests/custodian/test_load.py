@@ -102,7 +102,7 @@ def test_a_body_of_1_gb_is_refused_before_it_is_read(institution, running):
         stream.sendall(head(institution, "content-length: 1000000000"))
         answer = everything(stream)
     assert answer.startswith(b"HTTP/1.1 413")
-    assert answer.endswith(b'{"error":"too-large"}')
+    assert answer.endswith(b'{"error":"too-large","limit":200000}')
     sent, block = 0, b"10000\r\n" + b"9" * 65536 + b"\r\n"
     with channel(institution, running) as stream:
         stream.sendall(head(institution, "transfer-encoding: chunked"))

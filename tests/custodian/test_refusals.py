@@ -15,7 +15,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.custodian import write_keys
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
-from hdpstats.sites.forms import CODES, public_to_dict
+from hdpstats.sites.forms import CODES, public_to_bytes
 from tests.custodian.institution import Authority
 from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
 
@@ -45,9 +45,9 @@ def raw(institution, running):
 
 
 def code(response):
-    """Return the code of a refusal, which says nothing else."""
+    """Return the code of a refusal, which says nothing else but a limit."""
     fields = response.json()
-    assert set(fields) == {"error"}
+    assert set(fields) <= {"error", "limit"}
     assert response.status_code == CODES[fields["error"]].status
     return fields["error"]
 
@@ -135,6 +135,8 @@ def bodies():
         "nothing": "",
         "no object": "[]",
         "deep": "[" * 100_000,
+        "many lists": "[" + "[]," * 60_000 + "[]]",
+        "many numbers": f"[{'1,' * 99_000}1]",
         "no text": b"\xff\xfe",
         "long number": text.replace('"replicate":1', '"replicate":' + "9" * 10_000),
     }
@@ -148,19 +150,21 @@ def test_a_body_that_is_no_query(raw, unchanged, body, address):
 
 def test_public_rows_that_are_none(raw, site, unchanged):
     table = hdp.Study(private=site, public=PUBLIC).public
-    fields = public_to_dict(table)
+    content = public_to_bytes(table)
+    line, _, cells = content.partition(b"\n")
+    fields = json.loads(line)
     wrong = {
-        "unknown key": fields | {"note": 1},
         "another schema": fields | {"schema_sha256": "0" * 64},
         "another hash": fields | {"sha256": "0" * 64},
-        "unknown column": fields | {"columns": fields["columns"] | {"z": fields["columns"]["x"]}},
-        "short column": fields | {"columns": fields["columns"] | {"x": fields["columns"]["x"][1:]}},
-        "strange cells": fields | {"columns": fields["columns"] | {"x": [[]] * fields["rows"]}},
-        "many rows": fields | {"rows": 10**12, "columns": {}},
+        "unknown column": fields | {"columns": [*fields["columns"][1:], "z"]},
+        "many rows": fields | {"rows": 10**12},
     }
     for body in wrong.values():
-        assert code(raw.put("/v1/public", content=json.dumps(body))) in ("site", "schema")
-    assert raw.put("/v1/public", content=json.dumps(fields)).json() == {"sha256": table.sha256}
+        assert code(raw.put("/v1/public", content=json.dumps(body).encode() + b"\n" + cells)) in ("site", "schema")
+    assert code(raw.put("/v1/public", content=content[:-1])) == "site"
+    for body in (b"", b"[]", json.dumps({"columns": {}}).encode(), cells, content[1:]):
+        assert code(raw.put("/v1/public", content=body)) == "malformed"
+    assert raw.put("/v1/public", content=content).json() == {"sha256": table.sha256}
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def test_what_a_site_sends_writes_and_logs_holds_no_private_cell(institution, ru
     log = running.log.read_bytes()
     assert not found_in(log, PLANTED)
     lines = [json.loads(line) for line in log.splitlines()]
-    answered = [line for line in lines if line.get("endpoint") == "answer" and line["mechanism"] == "histogram/1"]
+    answered = [line for line in lines if line.get("request") == "answer" and line["kind"] == "histogram/1"]
     refused = [line for line in lines if line.get("refused") == "insufficient-budget"]
     assert {line["analyst"] for line in answered + refused} <= {"ann", "bob"}
     assert "100000" in refused[-1]["why"]

@@ -72,7 +72,7 @@ SHOWN = {
             "certificate: SiteError: the site https://127.0.0.1",
             "analyst ann: epsilon = 1, delta = 0 of a cap of epsilon = 2",
             "11 entries verify",
-            '"analyst": "ann", "endpoint": "answer"',
+            '"request": "answer", "kind": "count/1", "analyst": "ann"',
         ),
     ),
     "survival-curves": (

@@ -1,0 +1,57 @@
+"""Requests that are as much work for a site as its limits permit, to every address."""
+
+from hdpstats.custodian.app import MOST_DUMMY, MOST_DUMMY_CELLS
+from hdpstats.custodian.settings import Limits
+from hdpstats.mechanisms.histogram import Axis, HistogramQuery
+from hdpstats.schema.public import PublicTable
+from hdpstats.sites.forms import public_to_bytes
+from tests.custodian.people import SCHEMA, people
+from tests.custodian.test_refusals import histogram
+
+
+def filled(unit, size, *, first="[", last="1]"):
+    """Return a text of about so many bytes that repeats a unit."""
+    return (first + unit * ((size - len(first) - len(last)) // len(unit)) + last).encode()
+
+
+def worst(size):
+    """Return texts of about so many bytes that take long to read, by what they are made of."""
+    query = histogram().to_json()
+    replicate = query.partition('"replicate":')[0] + '"replicate":'
+    return {
+        "lists": filled("[],", size),
+        "lists in a query": filled("[],", size, first=f"{replicate}["),
+        "lists in lists": filled("[" * 500 + "]" * 500 + ",", size),
+        "objects": filled("{},", size),
+        "names": ("{" + ",".join(f'"{number:x}":1' for number in range(size // 11)) + "}").encode(),
+        "whole numbers": filled("1,", size),
+        "long whole numbers": filled("9" * 4299 + ",", size),
+        "numbers": filled("2.2250738585072011e-308,", size),
+        "texts": filled('"a",', size),
+        "depth": b"[" * size,
+    }
+
+
+def valid(size):
+    """Return a query that is one, and about as long as may be."""
+    cuts = tuple(number / 7 for number in range(1, size // 20))
+    axis = Axis(name="secret", cuts=cuts)
+    text = HistogramQuery(axes=(axis,), epsilon=histogram().epsilon, schema_sha256=SCHEMA.sha256).to_json().encode()
+    assert size // 2 < len(text) <= size
+    return text
+
+
+def requests():
+    """Return requests to every address, as hard as the limits permit, without a question that is charged."""
+    table = public_to_bytes(PublicTable.from_frame(people(200_000, seed=2), SCHEMA, ()))
+    limits = Limits()
+    assert limits.public / 2 < len(table) <= limits.public
+    found = [("GET", "/v1/facts", None), ("GET", "/v1/ledger", None), ("PUT", "/v1/public", table)]
+    most = min(MOST_DUMMY, MOST_DUMMY_CELLS // (len(SCHEMA) + 1))
+    found.append(("GET", f"/v1/dummy?rows={most}&seed=1", None))
+    bodies = [*worst(limits.query).values(), histogram().to_json().encode()]
+    found += [("POST", f"/v1/{name}", body) for name in ("cost", "answer", "recorded") for body in bodies]
+    found += [("POST", f"/v1/{name}", valid(limits.query)) for name in ("cost", "recorded")]
+    found += [("PUT", "/v1/public", body) for body in worst(limits.public).values()]
+    found += [("POST", "/v1/answer", filled("[],", 16_000_000)), ("GET", "/v1/nothing", None)]
+    return found
