@@ -16,7 +16,7 @@ APT := $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive
 # R, R's survival for the reference values, what the R bridge and its tests use, a browser for JupyterLab, and a PostgreSQL
 # server that tests start for themselves.
 DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-irkernel r-cran-reticulate libpython3-dev r-cran-testthat \
-  r-cran-car r-cran-emmeans r-cran-lmtest r-cran-parameters r-cran-repr r-cran-sandwich r-cran-survey r-cran-xtable \
+  r-cran-car r-cran-emmeans r-cran-lmtest r-cran-parameters r-cran-performance r-cran-repr r-cran-sandwich r-cran-survey r-cran-xtable \
   r-cran-ggplot2 r-cran-tibble r-cran-withr r-cran-knitr r-cran-rmarkdown pandoc chromium libatomic1 postgresql
 # One thread a process; compiled modules are kept, whatever the machine's setting, as tests start many processes.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=

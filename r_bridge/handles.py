@@ -3,6 +3,7 @@
 Results from R have R's names of coefficients while a call lasts; their JSON text keeps Python's.
 """
 
+import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterator
@@ -137,6 +138,11 @@ def _estimates(found: hdp.Result | hdp.Aggregate, order: list[int] | None = None
     }
 
 
+def fingerprint(public: Any) -> str | None:
+    """Return the SHA-256 of the schema and the values of public rows, 64 hex digits; None where there are none."""
+    return None if public is None else hashlib.sha256(f"{public.schema.sha256} {public.sha256}".encode()).hexdigest()
+
+
 def _result(result: hdp.Result) -> tuple[list[str], _Contents]:
     facts, entry = result.facts, result.ledger_entry
     kind = "dp_hazard" if facts.hazard is not None else f"dp_{facts.model.lower()}"
@@ -148,6 +154,8 @@ def _result(result: hdp.Result) -> tuple[list[str], _Contents]:
         **_guarantee(result.guarantee),
         "ledger_entry": None if entry is None else entry.to_dict(),
         "sites": result.sites,
+        "xlevels": {name: list(levels) for name, levels in hdp.model_matrix.factor_levels(result).items()},
+        "public_fingerprint": fingerprint(result.public_rows.table),
     }
 
 

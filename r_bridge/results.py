@@ -15,7 +15,7 @@ import pandas as pd
 
 import hdpstats.api as hdp
 from r_bridge.arguments import by_name, choice, column_names, elements, instance, method
-from r_bridge.handles import Matrix
+from r_bridge.handles import Matrix, fingerprint
 
 METHODS: Final[dict[str, Callable[..., Any]]] = {
     **{
@@ -191,8 +191,28 @@ def model_terms(result: hdp.Result) -> dict[str, Any]:
         "assign": numbers["assign"],
         "columns": pd.Series(found["columns"], dtype=str),
         "levels": texts,
+        "beside": pd.Series(found["beside"], dtype=str),
         "offset": result.facts.offset,
     }
+
+
+def model_variables(result: hdp.Result, newdata: pd.DataFrame | None = None) -> dict[str, Any]:
+    """Return the variables of R's model frame by their names, with their values in public rows."""
+    found = hdp.model_matrix.variables(instance(result, hdp.Result), newdata)
+    return {
+        name: {
+            "kind": each.kind,
+            "levels": pd.Series(each.levels, dtype=str),
+            "size": each.size,
+            "values": each.cells,
+        }
+        for name, each in found.items()
+    }
+
+
+def public_fingerprint(study: hdp.Study) -> str | None:
+    """Return a hash of a study's schema and public rows, which a result of a fit to them has too; None without rows."""
+    return fingerprint(instance(study, hdp.Study, argument="study").public)
 
 
 def design(result: hdp.Result, newdata: pd.DataFrame) -> Matrix:

@@ -8,8 +8,9 @@ A private estimate's error has heavier tails than the normal distribution, and h
 reference distribution of each is that of its own drawn errors: under the hypothesis :math:`L b - q = L e`, and the
 p-value of ``W`` is the share of the draws :math:`e_1, \dots, e_B` of the error with
 :math:`(L e_i)' (L V L')^{-1} (L e_i) \ge W`, counting the estimate itself (Davison and Hinkley 1997, *Bootstrap Methods
-and their Application*, section 4.2): never below :math:`1 / (B + 1)`. A fit to public rows alone has the normal and the
-chi-squared distribution. All of it is post-processing and costs no privacy.
+and their Application*, section 4.2): never below :math:`1 / (B + 1)`. A single constraint has the p-value of its
+z-test, that of the table of coefficients. A fit to public rows alone has the normal and the chi-squared distribution.
+All of it is post-processing and costs no privacy.
 """
 
 from collections.abc import Sequence
@@ -185,6 +186,8 @@ def t_test(estimate: Estimate, constraints: Constraints) -> ContrastResults:
 def wald_test(estimate: Estimate, constraints: Constraints) -> WaldTest:
     """Return the joint test of constraints; NaN where a coefficient, or its error, is not known.
 
+    The p-value of one constraint alone is that of its z-test, to the last digit: a hypothesis has one p-value.
+
     Raises
     ------
     ArgumentError
@@ -204,6 +207,8 @@ def wald_test(estimate: Estimate, constraints: Constraints) -> WaldTest:
     scale = np.sqrt(np.diag(V))
     inverse = np.linalg.pinv(V / np.outer(scale, scale), hermitian=True) / np.outer(scale, scale)
     found = float(distance @ inverse @ distance)
+    if len(q) == 1:
+        return WaldTest(statistic=found, pvalue=float(made.moved(-q).pvalues.iloc[0]), df_constraint=1, p_floor=floor)
     if made.distribution is None:
         return WaldTest(statistic=found, pvalue=float(chdtrc(len(q), found)), df_constraint=len(q), p_floor=0.0)
     errors = made.distribution.joint().exact

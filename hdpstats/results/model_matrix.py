@@ -12,9 +12,12 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.coefficients import MatrixColumn, columns_in_r, parsed
+from hdpstats.formulas.coefficients import MatrixColumn, columns_in_r, in_r, parsed
 from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design
+from hdpstats.formulas.expressions import Factor, Powers, Splines, Variable
+from hdpstats.formulas.parser import ParsedFormula, Term
+from hdpstats.formulas.readings import Category, boxes_of, is_comparison, reading_of
 from hdpstats.losses import MEAN_LINKS
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import population
@@ -126,9 +129,11 @@ class Terms:
     columns : list of str
         The columns that the terms read.
     levels : mapping of str to list of str
-        The declared levels of those that are factors in R.
+        The declared levels of those, and of columns of the outcome, that are factors in R.
     parts : int
         How many causes or levels have coefficients of their own.
+    beside : list of str
+        The columns of the outcome, of weights, offsets and strata: a row that misses one took no part in the fit.
     """
 
     loss: str
@@ -138,6 +143,7 @@ class Terms:
     columns: list[str]
     levels: Mapping[str, list[str]]
     parts: int
+    beside: list[str]
 
 
 def terms(result: Result) -> Terms:
@@ -152,14 +158,18 @@ def terms(result: Result) -> Terms:
     ordered = [found[place].term for place in order(result)]
     columns, outcome = _columns(_design(result, result.schema)), result.schema.get(facts.response)
     others = len(_levels(outcome)) - 1 if facts.loss == "multinomial" and outcome is not None else 1
+    whole = _parsed(result, result.schema)
+    outcomes = [] if whole.left is None else list(whole.left.columns)
+    others_read = [facts.weights, facts.offset, *(role.name for role in whole.roles if role.role != "cluster")]
     return Terms(
         loss="hazard" if facts.hazard is not None else str(facts.loss),
         link=_link(facts),
         covariates=[place for place, term in enumerate(ordered) if term is not None],
         assign=[term for term in ordered if term is not None],
         columns=columns,
-        levels={name: levels for name in columns if (levels := _levels(result.schema[name]))},
+        levels={name: levels for name in [*columns, *outcomes] if (levels := _levels(result.schema[name]))},
         parts=others if facts.hazard is None else len(facts.hazard.causes),
+        beside=list(dict.fromkeys([*outcomes, *(name for name in others_read if name is not None)])),
     )
 
 
@@ -170,18 +180,88 @@ def design(result: Result, frame: pd.DataFrame) -> pd.DataFrame:
     average of one does.
     """
     plain = check_frame(frame, name="newdata")
-    declared = {name: _with_averages(column, plain, name) for name, column in result.schema.items()}
-    schema = Schema(declared)
+    schema = _schema_of(result, plain)
     compiled = _design(result, schema)
-    needs = _columns(compiled)
-    rows = PublicTable.from_frame(plain.loc[:, [label in needs for label in plain.columns]], schema, required=needs)
-    X = np.full((len(plain), len(compiled.names)), np.nan)
-    X[rows.complete(needs)] = compiled.evaluate_unclipped(rows.raw(needs))
+    X = _values(compiled, plain, schema)
     columns = columns_in_r(result.facts.formula, result.schema)
     kept = [name for name in columns if result.facts.hazard is None or columns[name].term > 0]
     kept = sorted(kept, key=lambda name: (columns[name].term, columns[name].place))
     table = pd.DataFrame(X, columns=list(compiled.names), index=plain.index)[kept]
     return table.set_axis([columns[name].name for name in kept], axis=1)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class ModelVariable:
+    """What a formula multiplies, a column or a function of columns, as a variable of R's model frame.
+
+    Attributes
+    ----------
+    kind : str
+        "factor", "logical" (a comparison), "numeric", or "matrix" (a basis of several columns).
+    levels : list of str
+        The levels of a factor, the reference first.
+    cells : (n, k) float64 or None
+        The variable in given rows, NaN where a column is missing: a number, the columns of a basis, the place of a
+        factor's level from 1, or 1 where a comparison holds and 0 elsewhere.
+    size : int
+        How many columns the cells have.
+    """
+
+    kind: str
+    levels: list[str]
+    cells: FloatArray | None
+    size: int
+
+
+def variables(result: Result, frame: pd.DataFrame | None = None) -> dict[str, ModelVariable]:
+    """Return the variables of the formula's right side as R writes them, with their values in public rows."""
+    plain = None if frame is None else check_frame(frame, name="newdata")
+    schema = result.schema if plain is None else _schema_of(result, plain)
+    terms = _parsed(result, schema).terms
+    factors = dict.fromkeys(factor for term in terms for factor in term.factors)
+    names = {factor: factor.name if isinstance(factor, Variable) else in_r(factor.source) for factor in factors}
+    return {name: _variable(factor, schema, plain) for factor, name in names.items()}
+
+
+def factor_levels(result: Result) -> dict[str, list[str]]:
+    """Return the levels of each factor of the formula by its name in R: what R calls ``xlevels``."""
+    if result.facts.family is not None:
+        return {}
+    return {name: found.levels for name, found in variables(result).items() if found.kind == "factor"}
+
+
+def _variable(factor: Factor, schema: Schema, plain: pd.DataFrame | None) -> ModelVariable:
+    alone = ParsedFormula(text=factor.source, left=None, terms=(Term(factors=(factor,)),), intercept=False)
+    compiled, reading = compile_terms(alone, schema), reading_of(factor, schema, dict(boxes_of(alone, schema)))
+    values = None if plain is None else _values(compiled, plain, schema)
+    column = schema[factor.name] if isinstance(factor, Variable) else None
+    kind, levels, size = "numeric", [], 1
+    if isinstance(reading, Category):
+        first = reading.reference
+        places = [first, *(place for place in range(len(reading.names)) if place != first)]
+        kind, levels = "factor", [reading.names[place] for place in places]
+        values = None if values is None else values[:, places] @ np.arange(1.0, len(places) + 1.0)[:, None]
+        if is_comparison(factor):
+            kind, levels, values = "logical", [], None if values is None else values - 1.0
+    elif isinstance(column, Binary) and column.labels is not None:
+        kind, levels, values = "factor", list(column.labels), None if values is None else values + 1.0
+    elif isinstance(reading, Splines | Powers):
+        kind, size = "matrix", len(compiled.names)
+    return ModelVariable(kind=kind, levels=levels, cells=values, size=size)
+
+
+def _schema_of(result: Result, frame: pd.DataFrame) -> Schema:
+    return Schema({name: _with_averages(column, frame, name) for name, column in result.schema.items()})
+
+
+def _values(compiled: Design, frame: pd.DataFrame, schema: Schema) -> FloatArray:
+    """Return a design of public rows (n, p): NaN where a column is missing."""
+    needs = _columns(compiled)
+    rows = PublicTable.from_frame(frame.loc[:, [label in needs for label in frame.columns]], schema, required=needs)
+    X = np.full((len(frame), len(compiled.names)), np.nan)
+    X[rows.complete(needs)] = compiled.evaluate_unclipped(rows.raw(needs))
+    return X
 
 
 def summary_rows(result: Result) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[str]]:
@@ -200,9 +280,13 @@ def standard_deviations(result: Result, frame: pd.DataFrame) -> FloatArray:
 
 
 def _design(result: Result, schema: Schema) -> Design:
+    return compile_terms(_parsed(result, schema), schema)
+
+
+def _parsed(result: Result, schema: Schema) -> ParsedFormula:
     if result.facts.family is not None:
         raise ArgumentError("a distribution without covariates has no terms: see its coefficients", argument="x")
-    return compile_terms(parsed(result.facts.formula, schema), schema)
+    return parsed(result.facts.formula, schema)
 
 
 def _columns(design: Design) -> list[str]:

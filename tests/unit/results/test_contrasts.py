@@ -81,6 +81,18 @@ def test_a_single_coefficient_has_the_p_value_and_limits_of_the_table(result, dr
     np.testing.assert_array_equal(found.conf_int(), result.conf_int())
 
 
+def test_a_hypothesis_has_one_p_value(result, public_result, drawn):
+    for own in (replace(result, estimate=drawn[0]), public_result):
+        alone = [own.wald_test(row[None, :]).pvalue for row in np.eye(5)]
+        np.testing.assert_array_equal(alone, own.pvalues)
+        tests = own.wald_test_terms().tests
+        assert tests["age"].pvalue == own.pvalues["age"]
+        assert (
+            own.wald_test("size[T.>50] - size[T.20-50] = 0.25").pvalue
+            == own.t_test("size[T.>50] - size[T.20-50] = 0.25").pvalue[0]
+        )
+
+
 def test_a_joint_test_has_the_distribution_of_its_own_drawn_errors(result, drawn):
     estimate, draws = drawn
     result = replace(result, estimate=estimate)

@@ -85,3 +85,27 @@ def test_an_average_of_a_binary_column_has_a_design(rows):
     result = hdpf.logit("y ~ z", data=study).fit_public()
     design = hdp.model_matrix.design(result, pd.DataFrame({"z": [0.25, 1.0]}))
     assert design.to_numpy().tolist() == [[1.0, 0.25], [1.0, 1.0]]
+
+
+def test_variables_of_a_formula_are_those_of_r(rows):
+    formula = 'y ~ ns(age, df=3) + I(age > 50):arm + relevel(size, ref="m") + cut(age, c(0, 50, 100)) + log(age)'
+    fit = hdpf.logit(formula, data=hdp.Study(public=rows, schema=SCHEMA)).fit_public()
+    found = hdp.model_matrix.variables(fit, rows.assign(age=[np.nan, *rows["age"][1:]]))
+    kinds = {name: (each.kind, each.levels, each.size) for name, each in found.items()}
+    assert kinds == {
+        "ns(age, df = 3)": ("matrix", [], 3),
+        'relevel(size, ref = "m")': ("factor", ["m", "s", "l"], 1),
+        "cut(age, c(0, 50, 100))": ("factor", ["(0,50]", "(50,100]"], 1),
+        "log(age)": ("numeric", [], 1),
+        "I(age > 50)": ("logical", [], 1),
+        "arm": ("factor", ["placebo", "active"], 1),
+    }
+    values = {name: each.cells[:, 0] for name, each in found.items()}
+    assert np.isnan(values["log(age)"][0])
+    assert np.isnan(values["I(age > 50)"][0])
+    np.testing.assert_array_equal(values["log(age)"][1:], np.log(rows["age"][1:]))
+    np.testing.assert_array_equal(values["I(age > 50)"][1:], rows["age"][1:] > 50)
+    np.testing.assert_array_equal(values['relevel(size, ref = "m")'], rows["size"].map({"m": 1, "s": 2, "l": 3}))
+    np.testing.assert_array_equal(values["arm"], rows["arm"].map({"placebo": 1, "active": 2}))
+    assert hdp.model_matrix.factor_levels(fit) == {name: levels for name, (kind, levels, _) in kinds.items() if levels}
+    assert hdp.model_matrix.terms(fit).beside == ["y"]

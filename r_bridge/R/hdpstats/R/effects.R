@@ -30,8 +30,9 @@ dp_contrast <- function(object, hypothesis = NULL, rhs = 0, term = NULL, adjust 
 
 dp_average_effects <- function(object, variable, over = NULL, values = NULL, times = NULL, cause = NULL, weights = NULL,
                                conf.level = 0.95, estimate = NULL) {
-  study <- .study_of(object)
-  if (is.null(study) && (is.null(over) || inherits(over, "dp_description"))) {
+  needed <- is.null(over) || inherits(over, "dp_description")
+  study <- if (needed) .study_of(object, sys.call(), "over")
+  if (needed && is.null(study)) {
     .refuse(paste0(
       "over must be given, public rows as a data frame or a study: a result holds no rows, and the study that its call names, ",
       "whose public rows would be taken, is not there"

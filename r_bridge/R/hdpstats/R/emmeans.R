@@ -1,10 +1,12 @@
 # Estimated marginal means by the package emmeans, with the design of the fit.
 
 recover_data.dp_result <- function(object, data = NULL, ...) {
-  frame <- model.frame.dp_result(object, data)[.terms_of(object)$columns]
+  frame <- .complete_rows(object, data, sys.call())[.terms_of(object)$columns]
   call <- if (is.null(object$call)) call("dp_result", formula = formula(object)) else object$call
-  plain <- .by_columns(stats::delete.response(terms(object)))
-  call$formula <- stats::update(stats::formula(object), stats::formula(plain))
+  found <- .plain_terms(object)
+  plain <- .by_columns(stats::delete.response(found))
+  left <- as.name(all.vars(.outcome_of(found))[[1L]]) # emmeans takes a function on the left, Surv(), for a transformation
+  call$formula <- stats::reformulate(attr(plain, "term.labels"), left)
   emmeans::recover_data(call, plain, na.action = NULL, data = frame, ...)
 }
 
@@ -24,8 +26,10 @@ recover_data.dp_result <- function(object, data = NULL, ...) {
 emm_basis.dp_result <- function(object, trms, xlev, grid, ...) {
   parts <- .linear(object, grid, sys.call())
   known <- parts$known
-  misc <- if (known$loss == "hazard") list(tran = "log", inv.lbl = "exp.effect")
-  else if (known$link != "identity") list(tran = known$link, inv.lbl = if (known$link == "log") "rate" else "prob")
+  # the exponential of a hazard's coefficients means something for all links but the probit
+  misc <- if (known$loss != "hazard") {
+    if (known$link != "identity") list(tran = known$link, inv.lbl = if (known$link == "log") "rate" else "prob")
+  } else if (known$link != "probit") list(tran = "log", inv.lbl = "exp.effect")
   list(X = unname(parts$design), bhat = unname(parts$coefficients), nbasis = matrix(NA), V = unname(unclass(parts$vcov)),
        dffun = function(k, dfargs) Inf, dfargs = list(), misc = if (is.null(misc)) list() else misc)
 }

@@ -41,15 +41,31 @@ autoplot.dp_result <- function(object, level = 0.95, exponentiate = FALSE, label
 }
 
 xtable.dp_result <- function(x, caption = NULL, label = NULL, align = NULL, digits = NULL, display = NULL, auto = FALSE, ...) {
-  xtable::xtable(as.data.frame(summary(x)$coefficients), caption = caption, label = label, align = align, digits = digits,
-                 display = display, auto = auto, ...)
+  found <- summary(x)
+  table <- as.data.frame(found$coefficients)
+  table[[4L]] <- .shown_p(table[[4L]], found$least)
+  xtable::xtable(table, caption = caption, label = label, align = align, digits = digits, display = display, auto = auto, ...)
 }
 
+# All that print() shows, as a document: what was fitted, the coefficients, what it cost and guarantees, the notes.
 knit_print.summary.dp_result <- function(x, ...) {
   if (!knitr::is_html_output() && !knitr::is_latex_output()) return(knitr::normal_print(x))
-  lines <- paste0("**", x$head$name, "** ", x$head$value, collapse = "  \n")
-  knitr::asis_output(paste0(lines, "\n\n", paste(knitr::kable(x$coefficients, digits = 4L), collapse = "\n"), "\n\n"))
+  table <- formatC(x$coefficients, digits = 4L, format = "g", flag = "#")
+  table[, 4L] <- .shown_p(x$coefficients[, 4L], x$least)
+  shown <- paste(knitr::kable(table, align = "r"), collapse = "\n")
+  parts <- c(.knit_pairs(x$head), shown, .knit_pairs(x$privacy), .knit_text(x$notes))
+  knitr::asis_output(paste0(paste(parts, collapse = "\n\n"), "\n\n"))
 }
+
+# Names and values, a line each; values without a name go on with the one before.
+.knit_pairs <- function(pairs) {
+  named <- nzchar(pairs$name)
+  values <- vapply(split(pairs$value, cumsum(named)), paste, "", collapse = "; ")
+  paste0("**", .knit_text(pairs$name[named]), "** ", .knit_text(values), collapse = "  \n")
+}
+
+# A text in Markdown: no sign in it is taken for markup.
+.knit_text <- function(text) gsub("([][\\\\`*_{}<>#|~^$])", "\\\\\\1", text)
 
 # marginaleffects: coefficients, their covariances, and predictions with others in their place. It adds rows of its own to
 # those it is given, with the levels of factors that these lack, and knows them by their rowid: each row keeps its own.
@@ -95,7 +111,7 @@ get_predict.dp_result <- function(model, newdata, type = "response", ...) {
 get_df.dp_result <- function(x, ...) Inf
 
 # The public rows of the study that the call names; nothing where there is none.
-get_data.dp_result <- function(x, ...) tryCatch(model.frame.dp_result(x), dp_argument_error = function(e) NULL)
+get_data.dp_result <- function(x, ...) tryCatch(.complete_rows(x, NULL, sys.call()), dp_argument_error = function(e) NULL)
 
 model_parameters.dp_result <- function(model, ci = 0.95, exponentiate = FALSE, ...) {
   table <- dp_tidy(model, conf.int = TRUE, conf.level = ci, exponentiate = exponentiate)
@@ -106,6 +122,42 @@ model_parameters.dp_result <- function(model, ci = 0.95, exponentiate = FALSE, .
   structure(found, class = c("parameters_model", "see_parameters_model", "data.frame"), ci = ci, exponentiate = exponentiate,
             coefficient_name = "Coefficient", model_class = class(model), digits = 2, ci_digits = 2, p_digits = 3, show_summary = FALSE)
 }
+
+# What insight and performance would compute from rows of the study, or without any, in place of the private ones.
+.no_rows <- function(...) {
+  .not_released(Filter(function(given) inherits(given, "dp_result"), list(...))[[1L]], .OF_ALL_ROWS, .COMPARE)
+}
+
+# Variance inflation of covariates (Fox and Monette 1992), by the covariances of their coefficients: of hazards without the
+# baseline, as for survival::coxph().
+vif.dp_result <- function(mod, ...) {
+  .no_more("vif", ...)
+  known <- .terms_of(mod)
+  if (known$parts > 1L) .refuse("vif() is for one linear predictor: each cause, or level, has one of its own", sys.call())
+  kept <- known$assign > 0L
+  places <- known$covariates[kept]
+  own <- known$assign[kept]
+  numbers <- unique(own)
+  if (length(numbers) < 2L) .refuse("vif() compares at least two terms, and the model has fewer", sys.call())
+  correlations <- stats::cov2cor(unclass(mod$vcov)[places, places])
+  inflation <- vapply(numbers, function(number) {
+    here <- own == number
+    det(correlations[here, here, drop = FALSE]) * det(correlations[!here, !here, drop = FALSE]) / det(correlations)
+  }, 0)
+  df <- tabulate(own)[numbers]
+  names(inflation) <- attr(.plain_terms(mod), "term.labels")[numbers]
+  if (all(df == 1L)) inflation else cbind(GVIF = inflation, Df = df, `GVIF^(1/(2*Df))` = inflation^(1 / (2 * df)))
+}
+
+check_collinearity.dp_result <- function(x, ...) {
+  known <- .terms_of(x)
+  if (known$loss == "hazard" || known$parts > 1L) {
+    .refuse("check_collinearity() knows models with one intercept only: car::vif() knows those of hazards", sys.call())
+  }
+  NextMethod()
+}
+
+standardize_parameters.dp_result <- function(model, ...) .refits("standardize_parameters")
 
 # What a notebook shows.
 .repr_html <- function(obj, ...) .py("repr_html", list(x = obj))

@@ -27,8 +27,6 @@ print.dp_site <- .print_text
 
 print.dp_study <- .print_text
 
-print.summary.dp_curves <- .print_text
-
 print.summary.dp_description <- .print_text
 
 print.summary.dp_weighted_sample <- .print_text

@@ -40,3 +40,11 @@ print.summary.dp_result <- function(x, digits = max(3L, getOption("digits") - 3L
   unit <- 10^(floor(log10(least)) - 1)
   signif(ceiling(least / unit) * unit, 2L)
 }
+
+# P-values as Python's tables show them: what is the least that draws can tell is shown as less than that.
+.shown_p <- function(p, least) {
+  drawn <- isTRUE(least > 0)
+  text <- ifelse(p >= 1e-3, sprintf("%.3f", p), if (drawn) sprintf("%.5f", p) else "<0.001")
+  if (drawn) text[!is.na(p) & p <= least * (1 + 1e-9)] <- sprintf("<%.2g", least)
+  ifelse(is.na(p), "NA", text)
+}

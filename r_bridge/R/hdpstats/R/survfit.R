@@ -52,10 +52,7 @@ glance.dp_logrank_test <- function(x, ...) {
 
 dp_compare_curves <- function(x, fit, over = NULL, level = 0.95) {
   if (!inherits(fit, "dp_result")) .refuse("fit must be a result, as of dp_hazard()", sys.call())
-  if (!is.data.frame(over) && !inherits(over, "dp_study") && is.null(.study_of(fit))) {
-    .refuse("over must be given, public rows as a data frame: a result holds no rows", sys.call())
-  }
-  rows <- .public_rows(fit, over, sys.call())
+  rows <- .public_rows(fit, over, sys.call(), "over")
   .broom_names(.py("curves_compare", list(curves = x, result = fit, newdata = rows, conf_level = level)))
 }
 
@@ -107,5 +104,22 @@ summary.dp_curves <- function(object, level = 0.95, times = NULL, ...) {
   text <- .py("summary_text", list(result = object, alpha = 1 - level))
   table <- if (is.null(times)) .broom_names(.py("curves_tidy", list(curves = object, conf_level = level)))
   else .broom_names(.py("curves_at", list(curves = object, times = times, conf_level = level)))
-  structure(list(text = text, table = table, level = level, of = object), class = "summary.dp_curves")
+  structure(list(text = text, table = table, level = level, times = times, of = object), class = "summary.dp_curves")
+}
+
+# With times a table of each group, and of each of several causes, at those times, as survival shows it.
+print.summary.dp_curves <- function(x, digits = max(3L, getOption("digits") - 3L), ...) {
+  if (is.null(x$times)) return(.print_text(x))
+  guarantee <- if (x$of$source == "public") "public rows" else x$of$guarantee
+  cat("survival curves of ", x$of$formula, ": ", guarantee, "\n\n", sep = "")
+  by <- intersect(c("group", "cause"), names(x$table))
+  shown <- x$table[setdiff(names(x$table), by)]
+  names(shown) <- sub("^conf[.]", paste0(format(100 * x$level, digits = 3), "% CI "), names(shown))
+  labels <- do.call(paste, c(x$table[by], sep = ", "))
+  for (label in unique(labels)) {
+    if (length(unique(labels)) > 1L) cat(label, "\n", sep = "")
+    print(shown[labels == label, ], digits = digits, row.names = FALSE)
+    cat("\n")
+  }
+  invisible(x)
 }

@@ -15,7 +15,7 @@ Anova.dp_result <- function(mod, type = c("III", "II", 3, 2), test.statistic = c
   .no_more("Anova", ...)
   type <- match.arg(as.character(type)[[1L]], c("III", "II", "3", "2"))
   match.arg(test.statistic)
-  if (type %in% c("II", "2") && any(attr(terms(mod), "order") > 1L)) {
+  if (type %in% c("II", "2") && any(attr(.plain_terms(mod), "order") > 1L)) {
     .refuse("type must be 3: the model has interactions, and its terms are tested given all others", sys.call())
   }
   .wald_table(mod, sys.call())
@@ -24,7 +24,7 @@ Anova.dp_result <- function(mod, type = c("III", "II", 3, 2), test.statistic = c
 # A Wald test of each term given all others: type III, with the coefficients as they are coded.
 .wald_table <- function(object, call) {
   known <- .terms_of(object, call)
-  labels <- attr(terms(object), "term.labels")
+  labels <- attr(.plain_terms(object), "term.labels")
   numbers <- sort(unique(known$assign))
   tests <- lapply(numbers, function(number) {
     places <- known$covariates[known$assign == number]

@@ -111,6 +111,61 @@ test_that("tests and effects of other packages cost nothing", {
   expect_equal(parameters::model_parameters(fit)$CI_low, unname(confint(fit)[, 1])) # not the normal distribution's
 })
 
+# What performance and insight compute from rows, from those of the study or from none: all that they export and take a fit.
+of_rows <- function() {
+  named <- c("get_residuals", "get_deviance", "get_loglikelihood", "get_sigma", "get_auxiliary")
+  insight <- stats::setNames(lapply(named, getExportedValue, ns = "insight"), named)
+  names <- sort(getNamespaceExports("performance"))
+  names <- grep("^(r2|performance|model_performance|compare_performance|mae|mse|rmse|binned|check_|icc|looic|test_|posterior)", names, value = TRUE)
+  free <- c("check_collinearity", "multicollinearity", "check_singularity", "check_convergence") # of coefficients, or of none
+  c(insight, stats::setNames(nm = setdiff(names, free), lapply(setdiff(names, free), getExportedValue, ns = "performance")))
+}
+
+test_that("no number of public rows is given for one of the fit", {
+  need_python()
+  for (package in c("performance", "parameters")) skip_if_not_installed(package)
+  study <- breast_cancer(epsilon = 50)
+  assign("the_study", study, globalenv())
+  on.exit(rm("the_study", envir = globalenv()))
+  fits <- list(
+    logit = dp_logit(event3 ~ age + log1p(nodes), data = the_study, epsilon = 1),
+    hazard = dp_hazard(Surv(time, event) ~ age + hormon, data = the_study, epsilon = 1, intervals = 5),
+    linear = dp_linear(nodes ~ age + hormon, data = the_study, epsilon = 1),
+    public = dp_fit_public(nodes ~ age + hormon, data = the_study, model = "poisson")
+  )
+  spent <- dp_ledger(study)$spent[["epsilon"]]
+  for (fit in fits) {
+    for (name in names(of_rows())) {
+      given <- tryCatch({
+        utils::capture.output(value <- suppressMessages(suppressWarnings(of_rows()[[name]](fit))))
+        value
+      }, error = function(e) NULL)
+      expect_true(!any(is.finite(suppressWarnings(as.numeric(unlist(given))))), info = paste(name, class(fit)[[1L]]))
+    }
+  }
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], spent)
+  refused <- c("r2", "model_performance", "performance_mse", "performance_aic", "check_model", "check_outliers", "check_homogeneity")
+  for (name in refused) {
+    pattern <- paste0(name, "\\(\\) has no value here: .* was not released")
+    expect_error(getExportedValue("performance", name)(fits$logit), pattern, class = "dp_argument_error")
+  }
+  expect_error(parameters::standardize_parameters(fits$logit), "nothing was spent", class = "dp_argument_error")
+  expect_error(performance::check_collinearity(fits$hazard), "vif", class = "dp_argument_error")
+  expect_s3_class(performance::check_collinearity(fits$logit), "check_collinearity")
+})
+
+test_that("one hypothesis has one p-value", {
+  need_python()
+  fit <- dp_logit(event3 ~ age + size + nodes, data = breast_cancer(), epsilon = 1)
+  table <- coef(summary(fit))
+  single <- c("(Intercept)", "age", "nodes")
+  expect_identical(unname(anova(fit)[single, "Pr(>Chisq)"]), unname(table[single, "Pr(>|z|)"]))
+  expect_identical(dp_wald_test(fit, "age = 0")$p.value, table[["age", "Pr(>|z|)"]])
+  expect_identical(dp_contrast(fit, "age = 0")$p.value, table[["age", "Pr(>|z|)"]])
+  skip_if_not_installed("car")
+  expect_identical(car::Anova(fit, type = 3)[["age", 3L]], table[["age", "Pr(>|z|)"]])
+})
+
 test_that("IRkernel shows objects as the pages of Python", {
   need_python()
   skip_if_not_installed("repr")

@@ -21,7 +21,8 @@ with_arms <- function() once("with arms", .with_arms())
     arm = dp_binary(labels = levels(rows$arm), complete = TRUE), time = dp_duration(2700, "days", complete = TRUE),
     event = dp_binary(complete = TRUE), event3 = dp_binary(complete = TRUE)
   )
-  list(rows = rows, study = dp_study(public = rows, schema = do.call(dp_schema, columns)))
+  schema <- do.call(dp_schema, columns)
+  list(rows = rows, schema = schema, study = dp_study(public = rows, schema = schema))
 }
 
 test_that("names and order are those of model.matrix", {
@@ -59,6 +60,114 @@ test_that("names and order are those of model.matrix", {
     dp_write_result(dp_fit_public(event3 ~ arm, own$study), file)
     file
   }), warn = FALSE), "\"Intercept\"", fixed = TRUE, all = FALSE)
+})
+
+test_that("model frames have the variables, classes and levels of glm's, and the rows of the fit", {
+  need_python()
+  own <- with_arms()
+  ns <- splines::ns
+  bs <- splines::bs
+  plain <- function(frame) lapply(Filter(function(x) !is.matrix(x), frame), function(x) if (is.factor(x)) x else c(unclass(x)))
+  for (formula in formulas) {
+    environment(formula) <- environment()
+    fit <- suppressWarnings(dp_fit_public(formula, own$study))
+    by_glm <- suppressWarnings(glm(formula, binomial(), own$rows))
+    ours <- model.frame(fit, own$study)
+    expect_identical(names(ours), names(by_glm$model), info = deparse(formula))
+    expect_equal(plain(ours), plain(by_glm$model))
+    for (name in names(Filter(is.matrix, ours))) { # a basis is that of the fit, whose bounds are the schema's
+      design <- model.matrix(fit, own$study)
+      expect_equal(ours[[name]], design[, startsWith(colnames(design), name)], ignore_attr = TRUE)
+    }
+    expect_identical(attr(attr(ours, "terms"), "dataClasses"), attr(terms(by_glm), "dataClasses"))
+    expect_identical(attr(terms(fit), "dataClasses"), attr(terms(by_glm), "dataClasses"))
+    if (length(by_glm$xlevels)) expect_identical(fit$xlevels, by_glm$xlevels) else expect_length(fit$xlevels, 0L)
+    expect_identical(attr(model.matrix(fit, own$study), "contrasts"), attr(model.matrix(by_glm), "contrasts"))
+    expect_identical(dimnames(model.matrix(fit, own$study)), dimnames(model.matrix(by_glm)))
+  }
+  file <- withr::local_tempfile(fileext = ".json")
+  dp_write_result(fit, file)
+  expect_identical(dp_read_result(file)$xlevels, fit$xlevels)
+  without <- own$rows[setdiff(names(own$rows), "event3")] # the outcome may be missing
+  expect_identical(names(model.frame(fit, without)), names(ours)[-1L])
+  expect_identical(nrow(model.frame(fit, without)), nrow(own$rows))
+  skip_if_not_installed("survival")
+  hazard <- dp_fit_public(Surv(time, event) ~ arm + log1p(nodes), own$study, intervals = 5)
+  by_cox <- survival::coxph(survival::Surv(time, event) ~ arm + log1p(nodes), own$rows)
+  frame <- model.frame(hazard, own$study)
+  expect_identical(names(frame), c("Surv(time, event)", "arm", "log1p(nodes)"))
+  expect_equal(frame, model.frame(by_cox), ignore_attr = TRUE)
+  expect_equal(c(frame[[1L]]), c(model.frame(by_cox)[[1L]]), ignore_attr = TRUE)
+  expect_identical(unname(attr(terms(hazard), "dataClasses")), c("nmatrix.2", "factor", "numeric"))
+})
+
+test_that("rows of packages are those of the model frame", {
+  need_python()
+  skip_if_not_installed("insight")
+  own <- with_arms()
+  assign("the_study", own$study, globalenv())
+  on.exit(rm("the_study", envir = globalenv()))
+  fit <- dp_fit_public(event3 ~ age + log1p(nodes) + size, the_study)
+  expect_identical(rownames(insight::get_data(fit)), rownames(model.frame(fit)))
+  expect_identical(names(insight::get_data(fit)), c("event3", "age", "nodes", "size"))
+  expect_identical(rownames(insight::get_modelmatrix(fit)), rownames(model.frame(fit)))
+  expect_identical(nrow(model.frame(fit)), fit$nobs)
+})
+
+test_that("a study of the name in the call must have the rows of the fit", {
+  need_python()
+  own <- with_arms()
+  assign("the_study", own$study, globalenv())
+  on.exit(rm("the_study", envir = globalenv()))
+  fit <- dp_fit_public(event3 ~ age + arm, the_study)
+  same <- dp_study(public = own$rows, schema = own$schema)
+  assign("the_study", same, globalenv())
+  expect_identical(nrow(model.matrix(fit)), fit$nobs)
+  fewer <- dp_study(public = own$rows[1:300, ], schema = own$schema)
+  assign("the_study", fewer, globalenv())
+  asked <- list(
+    function() model.matrix(fit), function() model.frame(fit), function() dp_average_effects(fit, "arm"), function() plot(fit, scale = "sd")
+  )
+  for (ask in asked) expect_error(ask(), "the_study is now another study", class = "dp_argument_error")
+  if (requireNamespace("insight", quietly = TRUE)) expect_null(insight::get_data(fit))
+  expect_identical(nrow(model.frame(fit, fewer)), sum(!is.na(own$rows$event3[1:300]))) # what is given is taken
+  expect_s3_class(dp_average_effects(fit, "arm", over = own$rows), "data.frame")
+  private <- dp_study(private = rotterdam(), public = gbsg(), schema = declared(), budget = dp_budget(1))
+  assign("the_study", private, globalenv())
+  fit <- dp_logit(event3 ~ age + hormon, the_study, epsilon = 1)
+  expect_identical(nrow(model.matrix(fit)), fit$public_rows)
+  assign("the_study", fewer, globalenv())
+  expect_error(model.matrix(fit), "the_study is now another study", class = "dp_argument_error")
+})
+
+test_that("effects on hazards are transformed back where their exponential means something", {
+  need_python()
+  skip_if_not_installed("emmeans")
+  own <- with_arms()
+  fit <- dp_fit_public(Surv(time, event) ~ arm + log1p(nodes), own$study, intervals = 5)
+  ratio <- summary(pairs(emmeans::emmeans(fit, ~ arm, data = own$rows), type = "response"))
+  expect_equal(ratio$ratio, exp(-coef(fit)[["armactive"]]))
+  logit <- dp_fit_public(event3 ~ arm + age, own$study)
+  odds <- summary(pairs(emmeans::emmeans(logit, ~ arm, data = own$rows), type = "response"))
+  expect_equal(odds$odds.ratio, exp(-coef(logit)[["armactive"]]))
+  probit <- dp_fit_public(Surv(time, event) ~ arm + log1p(nodes), own$study, intervals = 5, link = "probit")
+  apart <- summary(pairs(emmeans::emmeans(probit, ~ arm, data = own$rows), type = "response"))
+  expect_equal(apart$estimate, -coef(probit)[["armactive"]])
+})
+
+test_that("variance inflation is car's, and that of covariates alone for hazards", {
+  need_python()
+  skip_if_not_installed("car")
+  own <- with_arms()
+  for (formula in list(event3 ~ age + arm * size + log1p(nodes), event3 ~ age + nodes)) {
+    fit <- dp_fit_public(formula, own$study)
+    by_glm <- glm(formula, binomial(), own$rows, control = glm.control(epsilon = 1e-14))
+    expect_equal(car::vif(fit), suppressMessages(car::vif(by_glm)), tolerance = 1e-6)
+  }
+  hazard <- dp_fit_public(Surv(time, event) ~ arm + nodes, own$study, intervals = 5)
+  r <- stats::cov2cor(unclass(vcov(hazard))[4:5, 4:5])[1, 2]
+  expect_equal(car::vif(hazard), c(arm = 1, nodes = 1) / (1 - r^2))
+  expect_error(car::vif(dp_fit_public(event3 ~ age, own$study)), "two terms", class = "dp_argument_error")
 })
 
 test_that("tests of terms and marginal means are glm's", {
@@ -198,8 +307,9 @@ test_that("marginaleffects' hooks predict with the coefficients they are given",
   expect_identical(hook("get_coef")(fit), coef(fit))
   expect_identical(hook("get_vcov")(fit), unclass(vcov(fit)))
   changed <- hook("set_coef")(fit, coef(fit) + seq_along(coef(fit)))
-  x <- model.matrix(fit, own$rows)
-  expect_equal(hook("get_predict")(changed, own$rows, type = "response")$estimate,
+  rows <- stats::na.omit(own$rows)
+  x <- model.matrix(fit, rows)
+  expect_equal(hook("get_predict")(changed, rows, type = "response")$estimate,
                unname(stats::plogis(drop(unclass(x) %*% (coef(fit) + seq_along(coef(fit)))))))
 })
 

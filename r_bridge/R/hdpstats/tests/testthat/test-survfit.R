@@ -23,6 +23,18 @@ test_that("curves are tables, quantiles, means and a test", {
   expect_identical(test$hazard.ratios$contrast, "1 / 0")
 })
 
+test_that("a summary at times prints these times, by group and cause", {
+  need_python()
+  curves <- dp_survfit_public(Surv(time, event) ~ hormon, public_study(), times = c(365, 1096, 1826))
+  printed <- capture.output(print(summary(curves, times = c(365, 1096), level = 0.9)))
+  expect_identical(printed[c(3L, 8L)], c("0", "1"))
+  expect_match(printed[[4L]], "time +estimate +std.error +90% CI low +90% CI high +at.risk")
+  table <- summary(curves, times = c(365, 1096))$table
+  expect_identical(sub("^ *([0-9]+) +([0-9.]+) .*", "\\1", printed[c(5:6, 10:11)]), rep(c("365", "1096"), 2))
+  expect_equal(as.numeric(sub("^ *[0-9]+ +([0-9.]+) .*", "\\1", printed[c(5:6, 10:11)])), signif(table$estimate, 4), tolerance = 1e-3)
+  expect_match(capture.output(print(summary(curves))), "log-rank", all = FALSE)
+})
+
 test_that("curves are drawn, kept and read again", {
   need_python()
   study <- breast_cancer(4)
