@@ -21,7 +21,7 @@ from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.validation import text
 from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.schema import coerce
-from hdpstats.schema.advice import Findings, Spelling, advice, shown
+from hdpstats.schema.advice import NOT_TOLD_APART, READ_AS_TEXT, TOO_LARGE, Findings, Spelling, advice, shown
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.schema.schema import Schema, check_frame, check_unique, locate, select_unit
 
@@ -97,6 +97,8 @@ class PersonsCheck:
         How many people there are, how many of them have several rows, and the most rows of one of them.
     nameless : int
         Rows that name nobody, which contribute nothing.
+    too_large : int
+        How many of them hold a whole number of 2^53 or more in a column where it has no text.
     """
 
     unit: str
@@ -104,6 +106,15 @@ class PersonsCheck:
     repeated: int
     most: int
     nameless: int
+    too_large: int
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What is wrong with the column that names the person, and what to do."""
+        if not self.too_large:
+            return ()
+        rows = "1 row" if self.too_large == 1 else f"{self.too_large} rows"
+        return (f"{self.unit!r}: {rows} {NOT_TOLD_APART} that these rows name nobody: {READ_AS_TEXT}",)
 
     def __str__(self) -> str:
         return (
@@ -144,7 +155,8 @@ class RowsCheck(Reported):
             f"{name!r} is declared, and the file has no such column: add it, or take it out of the schema"
             for name in self.absent
         ]
-        return (*lacking, *(f"{each.name!r}: {words}" for each in self.columns for words in each.advice))
+        people = () if self.persons is None else self.persons.advice
+        return (*lacking, *people, *(f"{each.name!r}: {words}" for each in self.columns for words in each.advice))
 
     def tidy(self) -> pd.DataFrame:
         """Return a row per declared column of the file.
@@ -221,7 +233,7 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
     Parameters
     ----------
     frame : pandas.DataFrame
-        The private rows, loaded as they will be served: text columns of a CSV file as texts
+        The private rows, loaded as they will be served: all columns of a CSV file as texts
         (``pd.read_csv(path, dtype=str, keep_default_na=False)``).
     schema : Schema
         What is declared.
@@ -293,9 +305,12 @@ def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:
 def _without_value(cells: "pd.Series[Any]") -> tuple[int, Counter[Spelling]]:
     """Return how many cells are empty, and the others by their text, or by their type where they have none."""
     empty, spellings = 0, Counter[Spelling]()
+    large = coerce.too_large(cells)
     is_number = pd.api.types.is_numeric_dtype(cells.dtype)  # then a NaN, as Arrow has it besides null, is empty too
     for place, (word, absent) in enumerate(zip(coerce.texts(cells), _absent(cells), strict=True)):
-        if absent or (word is None and is_number) or (word is not None and not word.strip()):
+        if large[place]:
+            spellings[TOO_LARGE] += 1
+        elif absent or (word is None and is_number) or (word is not None and not word.strip()):
             empty += 1
         else:
             kind = type(cells.array[place]).__name__ if cells.dtype == object else str(cells.dtype)
@@ -320,4 +335,5 @@ def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:
         repeated=int((rows > 1).sum()),
         most=int(rows.max(initial=0)),
         nameless=int((whose < 0).sum()),
+        too_large=int(coerce.too_large(cells).sum()),
     )

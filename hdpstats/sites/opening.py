@@ -231,7 +231,7 @@ def _frame(private: object) -> pd.DataFrame:
             "private must be the path of a Parquet file, and there is no file of that name", argument="private"
         )
     try:
-        return pd.read_parquet(path, dtype_backend="pyarrow")  # as it is stored: to convert a cell can fail
+        return frame_of(path)
     except ImportError:
         message = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
         raise ArgumentError(message, argument="private") from None
