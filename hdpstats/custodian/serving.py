@@ -47,8 +47,8 @@ from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
 from hdpstats.schema.check import ColumnCheck, RowsCheck, check
-from hdpstats.schema.parquet import frame_of
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration
+from hdpstats.schema.parquet import frame_of
 from hdpstats.sites import LocalSite
 
 MOST_MISSING: Final = 0.1

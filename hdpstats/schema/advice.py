@@ -62,7 +62,9 @@ NOT_TOLD_APART: Final = (
     "hold whole numbers of 2^53 or more in a column which one missing cell makes one of floats; floats do not tell such "
     "numbers apart, so"
 )
-READ_AS_TEXT: Final = "read the column from its source as text (dtype=str) or as 'Int64'; to convert it later is too late"
+READ_AS_TEXT: Final = (
+    "read the column from its source as text (dtype=str) or as 'Int64'; to convert it later is too late"
+)
 
 
 @final
