@@ -59,11 +59,12 @@ class Spelling(NamedTuple):
 TOO_LARGE: Final = Spelling("whole number of 2^53 or more", is_type=True)
 """A cell that has no text as it stands (`hdpstats.schema.coerce`)."""
 NOT_TOLD_APART: Final = (
-    "hold whole numbers of 2^53 or more in a column which one missing cell makes one of floats; floats do not tell such "
-    "numbers apart, so"
+    "hold whole numbers of 2^53 or more in a column that one missing cell would make one of floats, which do not tell "
+    "them apart, so"
 )
 READ_AS_TEXT: Final = (
-    "read the column from its source as text (dtype=str) or as 'Int64'; to convert it later is too late"
+    "read the column as text or Int64 (pd.read_csv(..., dtype=str); pd.read_sql or pd.read_parquet(..., "
+    "dtype_backend='numpy_nullable'); in R as text or integer64). To convert it after it was read is too late"
 )
 
 

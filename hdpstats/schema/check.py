@@ -9,9 +9,11 @@ declares, numbers that are cut at the bounds; and what the likely cause is (`hdp
 or a release; it cannot be saved.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NoReturn, SupportsIndex, final
 
 import numpy as np
@@ -99,6 +101,9 @@ class PersonsCheck:
         Rows that name nobody, which contribute nothing.
     too_large : int
         How many of them hold a whole number of 2^53 or more in a column where it has no text.
+    rounded : int
+        How many different people have a whole number of 2^53 or more for a name, where floats hold all of these and
+        they are `MANY_ROUNDED` or more; else 0. Of numbers that never were floats about half are such, or fewer.
     """
 
     unit: str
@@ -107,14 +112,19 @@ class PersonsCheck:
     most: int
     nameless: int
     too_large: int
+    rounded: int
 
     @property
     def advice(self) -> tuple[str, ...]:
         """What is wrong with the column that names the person, and what to do."""
-        if not self.too_large:
-            return ()
         rows = "1 row" if self.too_large == 1 else f"{self.too_large} rows"
-        return (f"{self.unit!r}: {rows} {NOT_TOLD_APART} that these rows name nobody: {READ_AS_TEXT}",)
+        found = [f"{rows} {NOT_TOLD_APART} that these rows name nobody: {READ_AS_TEXT}"] * (self.too_large > 0)
+        if self.rounded:
+            found.append(
+                f"its {self.rounded} different whole numbers of 2^53 or more are all such as floats hold, so that they "
+                f"were probably rounded before they became what they are, and people were merged: {READ_AS_TEXT}"
+            )
+        return tuple(f"{self.unit!r}: {words}" for words in found)
 
     def __str__(self) -> str:
         return (
@@ -326,6 +336,19 @@ def _absent(cells: "pd.Series[Any]") -> list[bool]:
         return [False] if len(cells) == 1 else [_absent(cells.iloc[[place]])[0] for place in range(len(cells))]
 
 
+MANY_ROUNDED = 20
+"""Different whole numbers from which it is no chance that floats hold all of them."""
+_WHOLE = re.compile(r"-?\d{16,20}(\.0)?|-?\d(\.\d+)?e\+1\d")
+"""Texts of whole numbers, as columns of integers and of floats become text."""
+
+
+def _rounded(cells: "pd.Series[Any]") -> int:
+    """Return how many different texts are whole numbers of 2^53 or more, where floats hold all of many; else 0."""
+    whole = [Fraction(each) for each in set(coerce.texts(cells)) if each is not None and _WHOLE.fullmatch(each)]
+    large = [each for each in whole if abs(each) >= 2**53]
+    return len(large) if len(large) >= MANY_ROUNDED and all(float(each) == each for each in large) else 0
+
+
 def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:
     whose = coerce.persons(cells)
     rows = np.bincount(whose[whose >= 0])
@@ -336,4 +359,5 @@ def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:
         most=int(rows.max(initial=0)),
         nameless=int((whose < 0).sum()),
         too_large=int(coerce.too_large(cells).sum()),
+        rounded=_rounded(cells),
     )

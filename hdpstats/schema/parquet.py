@@ -11,7 +11,8 @@ bit, whatever types the files store them in, and also where the files differ in 
 
 **Whole numbers that pandas wrote** from a numpy column would have been written as floats had one cell been missing. The
 file says from which type each column was written. Whole numbers of 2^53 or more in such a column are read as floats
-are, so that they have no text (see `hdpstats.schema.coerce`); those of other writers and of pandas' nullable types have.
+are, so that they have no text (see `hdpstats.schema.coerce`). Those of other writers and of pandas' nullable types have
+one.
 
 **What is left to whoever holds the files.** They must not change while a site has them, nor be linked or moved: each
 pass compares their size, times and entry in the file system with those at opening, and a computation on other files

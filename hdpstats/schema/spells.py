@@ -270,7 +270,7 @@ def person_period(
         from the first interval that begins at or after it.
     unit : str, optional
         Column with the person, where a person has several rows: an interval that two of them reach into belongs to
-        the earlier one, and follow-up ends with the first event.
+        the earlier one, and follow-up ends with the first event. Read by `hdpstats.schema.coerce.persons`.
 
     Returns
     -------

@@ -14,7 +14,7 @@ from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_SITES
-from hdpstats.schema.parquet import ParquetTable, files_of, is_in_parts
+from hdpstats.schema.parquet import ParquetTable, files_of, frame_of, is_in_parts
 from hdpstats.schema.partitions import engine_of
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateRows
