@@ -165,7 +165,8 @@ def _distinct(cells: Any) -> tuple[Sequence[object], IntArray]:
         levels, inverse = np.unique(cells.to_numpy(), return_inverse=True)
         return levels.tolist(), inverse.astype(np.int64)
     if isinstance(values, pd.arrays.IntegerArray):
-        levels, inverse = np.unique(values.to_numpy(dtype=values.dtype.numpy_dtype, na_value=0), return_inverse=True)
+        kind: Any = values.dtype
+        levels, inverse = np.unique(values.to_numpy(dtype=kind.numpy_dtype, na_value=0), return_inverse=True)
         return [str(cell) for cell in levels.tolist()], np.where(values.isna(), -1, inverse)
     readable = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "Oc"
     if readable or isinstance(values, (*_MASKED, pd.arrays.StringArray)):

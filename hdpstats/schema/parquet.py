@@ -362,7 +362,7 @@ def frame_of(path: Path) -> pd.DataFrame:
     from pyarrow.parquet import read_schema  # after pandas, whose error says what is lacking
 
     for name in set(_of_numpy(read_schema(path))).intersection(frame):
-        cells = frame[name]
+        cells: Any = frame[name]
         frame[name] = coerce.numbers(cells) if cells.hasnans else cells.to_numpy(dtype=cells.dtype.numpy_dtype)
     return frame
 
