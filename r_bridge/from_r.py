@@ -14,7 +14,7 @@ character                  str (pandas 2: object), missing for NA
 factor, ordered            Categorical
 Date, POSIXct              datetime64, POSIXct with its time zone (UTC where it has none)
 difftime                   float64, in its own units
-integer64 (bit64)          int64; Int64 where there is NA
+integer64 (bit64)          Int64
 data.frame, tibble         DataFrame; character row names become the index
 Surv, also in a data.frame columns ``time, status`` or ``start, stop, status``; in a frame ``name.time, ...``
 matrix                     ndarray; DataFrame where rows and columns have names
@@ -274,11 +274,8 @@ def _plain_cells(column: Any) -> Any:
     if isinstance(column, ri.BoolSexpVector):
         truths = (cells != 0) & ~missing
         return pd.arrays.BooleanArray(truths, missing) if missing.any() else truths
-    return _nullable(cells.astype(np.int64), missing)
-
-
-def _nullable(cells: Any, missing: Any) -> Any:
-    return pd.arrays.IntegerArray(np.where(missing, 0, cells), missing) if missing.any() else cells
+    whole = cells.astype(np.int64)
+    return pd.arrays.IntegerArray(np.where(missing, 0, whole), missing) if missing.any() else whole
 
 
 def _factor(column: Any) -> Any:
@@ -305,7 +302,8 @@ def _dates(column: Any) -> Any:
 
 def _integers64(column: Any) -> Any:
     cells = cells_of(column).view(np.int64)
-    return _nullable(cells, cells == NA_INTEGER64)
+    missing = cells == NA_INTEGER64
+    return pd.arrays.IntegerArray(np.where(missing, 0, cells), missing)
 
 
 def _instants(column: Any) -> Any:

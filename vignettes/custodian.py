@@ -161,6 +161,17 @@ export = hdp.datasets.load_rotterdam().assign(size=lambda rows: rows["size"].ast
 print(*hdp.check(export, schema).advice, sep="\n")
 
 # %% [markdown]
+# No cell of the file changes how another is read. Where people are named by ids of more than 15 digits, the file must
+# keep them as text or as nullable integers from the first reading on: with one missing id pandas' columns of integers
+# become columns of floats, which merge such ids. Whole numbers of 2^53 or more in either type therefore name nobody,
+# and the check says what to do:
+
+# %%
+visits = hdp.datasets.load_rotterdam().assign(patient=lambda rows: 12345678901234567 + rows.index)
+print(*hdp.check(visits, schema, unit="patient").advice, sep="\n")
+print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").persons)
+
+# %% [markdown]
 # The service does not start with labels that are not declared, nor where more than a tenth of a column's cells hold no
 # value or more than a fifth are cut at the bounds, until the settings acknowledge it:
 # `acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}, cut_share: {age: 0.5}}`.

@@ -48,6 +48,7 @@ from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
 from hdpstats.schema.check import ColumnCheck, RowsCheck, check
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration
+from hdpstats.schema.parquet import frame_of
 from hdpstats.sites import LocalSite
 
 MOST_MISSING: Final = 0.1
@@ -267,7 +268,7 @@ def read_rows(path: Path) -> pd.DataFrame:
     try:
         if path.suffix.lower() == ".csv":
             return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
-        return pd.read_parquet(path, dtype_backend="pyarrow")
+        return frame_of(path)
     except ImportError:
         raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[scale]'", argument="data") from None
     except (ValueError, OSError):

@@ -56,6 +56,18 @@ class Spelling(NamedTuple):
     is_type: bool = False
 
 
+TOO_LARGE: Final = Spelling("whole number of 2^53 or more", is_type=True)
+"""A cell that has no text as it stands (`hdpstats.schema.coerce`)."""
+NOT_TOLD_APART: Final = (
+    "hold whole numbers of 2^53 or more in a column that one missing cell would make one of floats, which do not tell "
+    "them apart, so"
+)
+READ_AS_TEXT: Final = (
+    "read the column as text or Int64 (pd.read_csv(..., dtype=str); pd.read_sql or pd.read_parquet(..., "
+    "dtype_backend='numpy_nullable'); in R as text or integer64). To convert it after it was read is too late"
+)
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
@@ -79,10 +91,14 @@ class Findings:
 def advice(column: Column, found: Findings) -> tuple[str, ...]:
     """Return what is likely to be wrong with a column, and what to do; nothing where all is as declared."""
     words: list[str] = []
+    spellings = Counter(found.spellings)
+    large = spellings.pop(TOO_LARGE, 0)
+    if large:
+        words.append(f"{_cells(large)} {NOT_TOLD_APART} that they are read as missing: {READ_AS_TEXT}")
     if isinstance(column, Categorical):
-        words += _labels(column.levels, found.spellings, undeclared=_undeclared(column))
+        words += _labels(column.levels, spellings, undeclared=_undeclared(column))
     elif isinstance(column, Binary):
-        words += _coding(column, found)
+        words += _coding(column, spellings, found.numbers)
     else:
         words += _texts(found)
     if isinstance(column, NumericColumn) and not isinstance(column, Binary):
@@ -158,9 +174,8 @@ def _is_mark(spelling: Spelling) -> bool:
     return not spelling.is_type and spelling.text.strip().casefold() in _MARKS
 
 
-def _coding(column: Binary, found: Findings) -> Iterable[str]:
+def _coding(column: Binary, spellings: Counter[Spelling], numbers: FloatArray) -> Iterable[str]:
     """Say why cells of a column of zeros and ones are neither."""
-    spellings = Counter(found.spellings)
     if column.labels is not None:
         yield from _labels(column.labels, spellings, undeclared="are read as missing: spell them as one of the labels")
         return
@@ -169,7 +184,7 @@ def _coding(column: Binary, found: Findings) -> Iterable[str]:
         yield f"{_cells(marks)}, such as {examples}, hold marks of a missing cell: leave such cells empty"
     if not spellings:
         return
-    known = {f"{value:g}" for value in np.unique(found.numbers)}
+    known = {f"{value:g}" for value in np.unique(numbers)}
     typed = any(spelling.is_type for spelling in spellings)
     both = [] if typed else sorted(known | {spelling.text for spelling in spellings})
     if both == ["1", "2"]:

@@ -9,9 +9,11 @@ declares, numbers that are cut at the bounds; and what the likely cause is (`hdp
 or a release; it cannot be saved.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, NoReturn, SupportsIndex, final
 
 import numpy as np
@@ -21,7 +23,7 @@ from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.validation import text
 from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.schema import coerce
-from hdpstats.schema.advice import Findings, Spelling, advice, shown
+from hdpstats.schema.advice import NOT_TOLD_APART, READ_AS_TEXT, TOO_LARGE, Findings, Spelling, advice, shown
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.schema.schema import Schema, check_frame, check_unique, locate, select_unit
 
@@ -97,6 +99,11 @@ class PersonsCheck:
         How many people there are, how many of them have several rows, and the most rows of one of them.
     nameless : int
         Rows that name nobody, which contribute nothing.
+    too_large : int
+        How many of them hold a whole number of 2^53 or more in a column where it has no text.
+    rounded : int
+        How many different people have a whole number of 2^53 or more for a name, where floats hold all of these and
+        they are `MANY_ROUNDED` or more; else 0. Of numbers that never were floats about half are such, or fewer.
     """
 
     unit: str
@@ -104,6 +111,20 @@ class PersonsCheck:
     repeated: int
     most: int
     nameless: int
+    too_large: int
+    rounded: int
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What is wrong with the column that names the person, and what to do."""
+        rows = "1 row" if self.too_large == 1 else f"{self.too_large} rows"
+        found = [f"{rows} {NOT_TOLD_APART} that these rows name nobody: {READ_AS_TEXT}"] * (self.too_large > 0)
+        if self.rounded:
+            found.append(
+                f"its {self.rounded} different whole numbers of 2^53 or more are all such as floats hold, so that they "
+                f"were probably rounded before they became what they are, and people were merged: {READ_AS_TEXT}"
+            )
+        return tuple(f"{self.unit!r}: {words}" for words in found)
 
     def __str__(self) -> str:
         return (
@@ -144,7 +165,8 @@ class RowsCheck(Reported):
             f"{name!r} is declared, and the file has no such column: add it, or take it out of the schema"
             for name in self.absent
         ]
-        return (*lacking, *(f"{each.name!r}: {words}" for each in self.columns for words in each.advice))
+        people = () if self.persons is None else self.persons.advice
+        return (*lacking, *people, *(f"{each.name!r}: {words}" for each in self.columns for words in each.advice))
 
     def tidy(self) -> pd.DataFrame:
         """Return a row per declared column of the file.
@@ -221,7 +243,7 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
     Parameters
     ----------
     frame : pandas.DataFrame
-        The private rows, loaded as they will be served: text columns of a CSV file as texts
+        The private rows, loaded as they will be served: all columns of a CSV file as texts
         (``pd.read_csv(path, dtype=str, keep_default_na=False)``).
     schema : Schema
         What is declared.
@@ -293,9 +315,12 @@ def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:
 def _without_value(cells: "pd.Series[Any]") -> tuple[int, Counter[Spelling]]:
     """Return how many cells are empty, and the others by their text, or by their type where they have none."""
     empty, spellings = 0, Counter[Spelling]()
+    large = coerce.too_large(cells)
     is_number = pd.api.types.is_numeric_dtype(cells.dtype)  # then a NaN, as Arrow has it besides null, is empty too
     for place, (word, absent) in enumerate(zip(coerce.texts(cells), _absent(cells), strict=True)):
-        if absent or (word is None and is_number) or (word is not None and not word.strip()):
+        if large[place]:
+            spellings[TOO_LARGE] += 1
+        elif absent or (word is None and is_number) or (word is not None and not word.strip()):
             empty += 1
         else:
             kind = type(cells.array[place]).__name__ if cells.dtype == object else str(cells.dtype)
@@ -311,6 +336,19 @@ def _absent(cells: "pd.Series[Any]") -> list[bool]:
         return [False] if len(cells) == 1 else [_absent(cells.iloc[[place]])[0] for place in range(len(cells))]
 
 
+MANY_ROUNDED = 20
+"""Different whole numbers from which it is no chance that floats hold all of them."""
+_WHOLE = re.compile(r"-?\d{16,20}(\.0)?|-?\d(\.\d+)?e\+1\d")
+"""Texts of whole numbers, as columns of integers and of floats become text."""
+
+
+def _rounded(cells: "pd.Series[Any]") -> int:
+    """Return how many different texts are whole numbers of 2^53 or more, where floats hold all of many; else 0."""
+    whole = [Fraction(each) for each in set(coerce.texts(cells)) if each is not None and _WHOLE.fullmatch(each)]
+    large = [each for each in whole if abs(each) >= 2**53]
+    return len(large) if len(large) >= MANY_ROUNDED and all(float(each) == each for each in large) else 0
+
+
 def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:
     whose = coerce.persons(cells)
     rows = np.bincount(whose[whose >= 0])
@@ -320,4 +358,6 @@ def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:
         repeated=int((rows > 1).sum()),
         most=int(rows.max(initial=0)),
         nameless=int((whose < 0).sum()),
+        too_large=int(coerce.too_large(cells).sum()),
+        rounded=_rounded(cells),
     )

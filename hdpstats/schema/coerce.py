@@ -5,6 +5,13 @@ on that cell alone, and nothing is raised, warned or logged. So one odd cell can
 another, even where it changed the type of the whole column: the float column ``[1.5, 2.0]`` and the object
 column ``[1.5, 2.0, "x"]`` give the same numbers for their first two cells.
 
+**Whole numbers of 2^53 or more have no text**, so that they name neither a person nor a level. With one missing cell
+pandas makes a column of floats of a column of integers, and floats do not tell such numbers apart: ids of 17 digits
+would merge people. So they have no text in columns of integers, of floats and of Python objects alike, and a missing
+cell changes no other one. (As measurements they are read: a number is the nearest float in any column.) They keep their
+text in columns whose type holds whole numbers beside missing cells: pandas' nullable integers (``Int64``), Arrow's
+integers, and texts.
+
 Only cells whose type is exactly a builtin, numpy, ``decimal`` or ``fractions`` type are read; any other
 object is missing, and none of its methods is called (types are recognised by identity, which no class can
 override).
@@ -28,7 +35,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 
 _TRUTH = {"True": 1.0, "TRUE": 1.0, "true": 1.0, "False": 0.0, "FALSE": 0.0, "false": 0.0}
 _SIGNED = (np.int8, np.int16, np.int32, np.int64, np.intc, np.longlong)
@@ -40,8 +47,8 @@ _TRUTH_VALUES = (bool, np.bool_)
 _TEXTS = (str, np.str_)
 _MASKED = (pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArray)
 _NUMERIC = "biuf"  # numpy's kinds of truth values, integers and floats
-_LONGEST_INTEGER = 64
-"""Bits of the longest whole number that is read as the text of a level."""
+_EXACT = 2**53
+"""Whole numbers below it, in size, are the same in a column of integers and in one of floats, and no other is."""
 
 
 def _number_in_text(cell: str) -> float:
@@ -53,7 +60,7 @@ def _number_in_text(cell: str) -> float:
 
 def _text_of_integer(cell: Any) -> str | None:
     whole = int(cell)
-    return str(whole) if whole.bit_length() <= _LONGEST_INTEGER else None
+    return str(whole) if -_EXACT < whole < _EXACT else None
 
 
 def _text_of_float(cell: Any) -> str | None:
@@ -112,10 +119,11 @@ def text(cell: object) -> str | None:
 
     Text is kept code point by code point (never normalised or trimmed). Whole numbers are written without a
     decimal point, whatever their type, other numbers in their shortest decimal form, truth values as ``True``
-    and ``False``. NaN, infinities and whole numbers beyond 64 bits have no text.
+    and ``False``. NaN, infinities and whole numbers of 2^53 or more in size have no text (see the module, also for the
+    columns in which they have one).
 
-    >>> text("3"), text(3), text(3.0), text(0.5), text(None)
-    ('3', '3', '3', '0.5', None)
+    >>> text("3"), text(3), text(3.0), text(0.5), text(None), text(2**53)
+    ('3', '3', '3', '0.5', None, None)
     """
     read = _READ_TEXT.get(id(type(cell)))
     if read is None:
@@ -143,7 +151,8 @@ def _is_arrow(cells: Any) -> bool:
 def _distinct(cells: Any) -> tuple[Sequence[object], IntArray]:
     """Return cells as Python objects, and for each row the position of its cell among them (-1: missing).
 
-    Columns of dates and other types that hold neither numbers nor text are not read at all.
+    Whole numbers of types that hold missing cells beside them are returned as their texts. Columns of dates and other
+    types that hold neither numbers nor text are not read at all.
     """
     if _is_arrow(cells):
         return _arrow_distinct(_arrow_column(cells))
@@ -155,6 +164,10 @@ def _distinct(cells: Any) -> tuple[Sequence[object], IntArray]:
     if isinstance(cells.dtype, np.dtype) and cells.dtype.kind in _NUMERIC:
         levels, inverse = np.unique(cells.to_numpy(), return_inverse=True)
         return levels.tolist(), inverse.astype(np.int64)
+    if isinstance(values, pd.arrays.IntegerArray):
+        kind: Any = values.dtype
+        levels, inverse = np.unique(values.to_numpy(dtype=kind.numpy_dtype, na_value=0), return_inverse=True)
+        return [str(cell) for cell in levels.tolist()], np.where(values.isna(), -1, inverse)
     readable = isinstance(cells.dtype, np.dtype) and cells.dtype.kind in "Oc"
     if readable or isinstance(values, (*_MASKED, pd.arrays.StringArray)):
         return cells.to_numpy(dtype=object).tolist(), np.arange(len(cells), dtype=np.int64)
@@ -200,6 +213,14 @@ def texts(cells: Any) -> list[str | None]:
     return [read[position] for position in positions]
 
 
+def too_large(cells: Any) -> BoolArray:
+    """Return which cells hold a whole number so large that it has no text in this column (see the module)."""
+    read, positions = _texts(cells)
+    found = np.abs(numbers(cells))
+    without_text = np.array([each is None for each in read])[positions]
+    return np.asarray(without_text & (found >= _EXACT) & (found < math.inf))
+
+
 def codes(cells: Any, *, levels: Sequence[str], other: str | None = None, blank: str | None = None) -> IntArray:
     """Return the position of each cell's text among the levels, and -1 where it has none among them.
 
@@ -229,12 +250,14 @@ def persons(cells: "pd.Series[Any]") -> IntArray:
     """Return for each cell the number of the person that it names, and -1 where it names nobody.
 
     Two cells name the same person where their texts are the same (see `text`): 1, 1.0 and "1" are one, "1 " is
-    another. Missing cells, blank texts and cells without a text (dates, bytes, whole numbers beyond 64 bits) name
-    nobody. Persons are numbered from 0 in the order of their first rows, whatever the type of the column. Write numbers
-    of more than 15 digits as text: in a column of floats, which one missing cell makes of integers, they lose digits.
+    another. Missing cells, blank texts and cells without a text (dates, bytes, whole numbers of 2^53 or more but in
+    nullable columns) name nobody. Persons are numbered from 0 in the order of their first rows, whatever the type of
+    the column. Ids of more than 15 digits are to be read as text or ``Int64``.
 
     >>> persons(pd.Series([7, "7", None, "b", " "], dtype=object))
     array([ 0,  0, -1,  1, -1])
+    >>> persons(pd.Series([2**53, 7, 2**53])), persons(pd.Series([2**53, 7, 2**53], dtype="Int64"))
+    (array([-1,  0, -1]), array([0, 1, 0]))
     """
     read, positions = _texts(cells)
     known: dict[str, int] = {}
@@ -294,8 +317,8 @@ def _arrow_numbers(column: Any) -> FloatArray | None:
 def _arrow_distinct(column: Any) -> tuple[list[object], IntArray]:
     """Return cells as Python objects, and for each row the position of its cell among them (-1: missing).
 
-    Text that is no valid UTF-8 becomes None, and every cell of a type that is neither text nor number is
-    missing.
+    Whole numbers are returned as their texts. Text that is no valid UTF-8 becomes None, and every cell of a type that
+    is neither text nor number is missing.
     """
     import pyarrow as pa
 
@@ -306,12 +329,10 @@ def _arrow_distinct(column: Any) -> tuple[list[object], IntArray]:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         encoded = column.cast(pa.large_binary()).dictionary_encode()
         return [_decode(cell) for cell in encoded.dictionary.to_pylist()], _positions(encoded.indices)
-    readable = (
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_decimal(kind)
-    )
+    if pa.types.is_integer(kind):
+        encoded = column.dictionary_encode()
+        return [str(cell) for cell in encoded.dictionary.to_pylist()], _positions(encoded.indices)
+    readable = pa.types.is_floating(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind)
     if not readable:
         return [], np.full(len(column), -1, dtype=np.int64)
     return column.to_pylist(), np.arange(len(column), dtype=np.int64)

@@ -9,6 +9,11 @@ by row group, as often as it passes over the rows, and keeps none of them.
 Cells are mapped by `hdpstats.schema.coerce`, cell by cell, as those of a data frame are: the same numbers to the last
 bit, whatever types the files store them in, and also where the files differ in that.
 
+**Whole numbers that pandas wrote** from a numpy column would have been written as floats had one cell been missing. The
+file says from which type each column was written. Whole numbers of 2^53 or more in such a column are read as floats
+are, so that they have no text (see `hdpstats.schema.coerce`). Those of other writers and of pandas' nullable types have
+one.
+
 **What is left to whoever holds the files.** They must not change while a site has them, nor be linked or moved: each
 pass compares their size, times and entry in the file system with those at opening, and a computation on other files
 fails after its charge, with no words about them. How long a pass takes depends on what is stored (a column of texts is
@@ -19,7 +24,7 @@ says in which partitions they are.
 """
 
 import hmac
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from glob import escape, glob, has_magic
@@ -28,10 +33,12 @@ from pathlib import Path
 from typing import Any, final
 
 import numpy as np
+import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, SiteError, forgets_rows
 from hdpstats._base.loops import several_threads
 from hdpstats.records import codec
+from hdpstats.schema import coerce
 from hdpstats.schema.columns import Column
 from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process, run_on_workers
 from hdpstats.schema.schema import Schema, check_names
@@ -56,13 +63,14 @@ class RowGroup:
     """Where rows are: a row group of a file, None for a file without any; and `_state` of the file at opening.
 
     ``coded`` are the columns that were written as texts in a dictionary. Arrow raises where such a text is not valid
-    UTF-8, unless it is told to read them so (`hdpstats.schema.coerce`).
+    UTF-8, unless it is told to read them so (`hdpstats.schema.coerce`). ``of_numpy`` are the columns of `_of_numpy`.
     """
 
     path: str
     group: int | None
     state: tuple[int, ...]
     coded: tuple[str, ...]
+    of_numpy: tuple[str, ...]
 
 
 def _state(path: str | Path) -> tuple[int, ...]:
@@ -289,7 +297,7 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
         with parquet.ParquetFile(path) as file:
             labels, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
             coded = tuple(each.name for each in file.schema_arrow if is_dictionary(each.type))
-            unread = _unread(file, coded)
+            unread, of_numpy = _unread(file, coded), _of_numpy(file.schema_arrow)
     except (ValueError, OSError, ArrowException):
         raise ArgumentError(f"{name} names a file that is no Parquet file that can be read", argument=name) from None
     for what, wrong in (("lack", 0), ("repeat", 2)):
@@ -313,10 +321,50 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
     if kept.st_ino:  # a hard link is another path; some file systems number no files
         identity.add((kept.st_dev, kept.st_ino))
     return (
-        [RowGroup(path=resolved, group=group, state=state, coded=coded) for group in found],
+        [RowGroup(path=resolved, group=group, state=state, coded=coded, of_numpy=of_numpy) for group in found],
         rows,
         identity,
     )
+
+
+def _of_numpy(schema: Any) -> tuple[str, ...]:
+    """Return the columns of whole numbers that pandas would have written as floats had one cell been missing.
+
+    These are columns of 64 bits that were neither nullable integers nor Arrow's: of smaller ones every number is kept.
+    """
+    from pyarrow.types import is_int64, is_uint64
+
+    try:
+        written = {each["field_name"]: str(each["numpy_type"]) for each in schema.pandas_metadata["columns"]}
+    except (TypeError, KeyError, ValueError):  # pandas did not write it
+        return ()
+    return tuple(
+        each.name
+        for each in schema
+        if (is_int64(each.type) or is_uint64(each.type))
+        and not written.get(each.name, "Int64").endswith(("Int64", "[pyarrow]"))
+    )
+
+
+def frame_of(path: Path) -> pd.DataFrame:
+    """Return the rows of one file in the types in which they are stored: to convert a cell can fail.
+
+    Columns of whole numbers that pandas wrote from a numpy type have that type again.
+
+    Raises
+    ------
+    ImportError
+        Without pyarrow.
+    ValueError, OSError
+        It is no Parquet file that can be read.
+    """
+    frame = pd.read_parquet(path, dtype_backend="pyarrow")
+    from pyarrow.parquet import read_schema  # after pandas, whose error says what is lacking
+
+    for name in set(_of_numpy(read_schema(path))).intersection(frame):
+        cells: Any = frame[name]
+        frame[name] = coerce.numbers(cells) if cells.hasnans else cells.to_numpy(dtype=cells.dtype.numpy_dtype)
+    return frame
 
 
 def _unread(file: Any, coded: Sequence[str]) -> set[str]:
@@ -351,19 +399,24 @@ def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[Admitte
     with parquet.ParquetFile(source.path, pre_buffer=False, buffer_size=BUFFER, read_dictionary=coded) as file:
         rows = 0 if source.group is None else file.metadata.row_group(source.group).num_rows
         if not rows:
-            yield _admitted(declared, file.schema_arrow.empty_table())
+            yield _admitted(declared, file.schema_arrow.empty_table(), source.of_numpy)
             return
         read = 0
         groups, labels = [source.group], list(columns)
         for batch in file.iter_batches(BATCH, row_groups=groups, columns=labels, use_threads=several_threads()):
             read += batch.num_rows
-            yield _admitted(declared, batch)
+            yield _admitted(declared, batch, source.of_numpy)
             del batch  # its memory is free for the next one
         if read != rows:
             raise OSError("the file has other rows than its footer states")
 
 
-def _admitted(declared: Declared, batch: Any) -> AdmittedTable:
-    """Map columns of a batch of Arrow arrays; each cell by itself."""
+def _admitted(declared: Declared, batch: Any, of_numpy: Collection[str]) -> AdmittedTable:
+    """Map columns of a batch of Arrow arrays; each cell by itself, whole numbers of ``of_numpy`` columns as floats."""
     places = {label: place for place, label in enumerate(batch.schema.names)}
-    return columns_of(declared, lambda name: batch.column(places[name]), rows=batch.num_rows)
+
+    def cells(name: str) -> Any:
+        found = batch.column(places[name])
+        return found.cast("double", safe=False) if name in of_numpy else found
+
+    return columns_of(declared, cells, rows=batch.num_rows)

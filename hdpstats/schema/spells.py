@@ -16,6 +16,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.records.model import TimeGrid
+from hdpstats.schema import coerce
 from hdpstats.schema.table import AdmittedTable
 
 
@@ -269,7 +270,7 @@ def person_period(
         from the first interval that begins at or after it.
     unit : str, optional
         Column with the person, where a person has several rows: an interval that two of them reach into belongs to
-        the earlier one, and follow-up ends with the first event.
+        the earlier one, and follow-up ends with the first event. Read by `hdpstats.schema.coerce.persons`.
 
     Returns
     -------
@@ -322,7 +323,7 @@ def person_period(
 
 
 def _times(frame: pd.DataFrame, column: str, *, name: str) -> FloatArray:
-    values = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=np.float64)
+    values = coerce.numbers(frame[column])
     if np.isnan(values).any():
         raise ArgumentError(
             f"{name} must have a number in every row, and {column!r} has {int(np.isnan(values).sum())} without; "
@@ -339,7 +340,7 @@ def _causes(frame: pd.DataFrame, column: str) -> IntArray:
         codes = values.cat.codes.to_numpy(dtype=np.int64)
         known = codes >= 0
     else:
-        numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
+        numbers = coerce.numbers(values)
         known = (numbers == 0.0) | (numbers == 1.0)
         codes = np.asarray(np.where(known, numbers, 0.0), dtype=np.int64)
     if not known.all():
@@ -351,9 +352,14 @@ def _causes(frame: pd.DataFrame, column: str) -> IntArray:
 
 
 def _persons(frame: pd.DataFrame, column: str) -> IntArray:
-    if frame[column].isna().any():
-        raise ArgumentError(f"unit must name a person in every row, and {column!r} is missing in some", argument="unit")
-    return np.asarray(pd.factorize(frame[column])[0], dtype=np.int64)
+    persons = coerce.persons(frame[column])
+    if (persons < 0).any():
+        raise ArgumentError(
+            f"unit must name a person in every row, and {column!r} names nobody in {int((persons < 0).sum())}: fill "
+            "them, and read ids of more than 15 digits as text or 'Int64'",
+            argument="unit",
+        )
+    return persons
 
 
 def _as_recorded(causes: IntArray, recorded: "pd.Series[int]") -> "IntArray | pd.Categorical[int]":

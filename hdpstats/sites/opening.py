@@ -14,7 +14,7 @@ from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_SITES
-from hdpstats.schema.parquet import ParquetTable, files_of, is_in_parts
+from hdpstats.schema.parquet import ParquetTable, files_of, frame_of, is_in_parts
 from hdpstats.schema.partitions import engine_of
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateRows
@@ -231,7 +231,7 @@ def _frame(private: object) -> pd.DataFrame:
             "private must be the path of a Parquet file, and there is no file of that name", argument="private"
         )
     try:
-        return pd.read_parquet(path, dtype_backend="pyarrow")  # as it is stored: to convert a cell can fail
+        return frame_of(path)
     except ImportError:
         message = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
         raise ArgumentError(message, argument="private") from None

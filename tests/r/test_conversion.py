@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import hdpstats.api as hdp
+from hdpstats.schema import coerce
 from r_bridge import from_r, to_r
 from r_bridge.from_r import TEXT
 from r_bridge.guard import guarded
@@ -150,7 +151,7 @@ COLUMNS = {
     "category": pd.Series(["a", None, "b"], dtype="category"),
     "ordered": pd.Series(pd.Categorical(["lo", "hi"], ["lo", "hi"], ordered=True)),
     "instants": pd.Series(pd.to_datetime(["2020-07-01 12:00:00.123456", None])).dt.tz_localize("Europe/Berlin"),
-    "beyond 2^53": pd.Series([2**60 + 1, -5]),
+    "beyond 2^53": pd.Series([2**60 + 1, -5], dtype="Int64"),
     "beyond 2^53, missing": pd.Series([2**60 + 1, None], dtype="Int64"),
 }
 
@@ -306,6 +307,14 @@ def test_no_cell_makes_a_conversion_raise_or_warn(evaluate, name):
     frame = from_r(evaluate(f"data.frame(x = I({column}))" if name == "bytes" else f"data.frame(x = {column})"))
     assert len(frame) == len(evaluate(column))
     repr(frame)
+
+
+def test_a_missing_integer64_changes_no_other_cell(evaluate):
+    texts = [
+        coerce.texts(from_r(evaluate(f"data.frame(id = bit64::as.integer64(c('12345678901234567', {last})))"))["id"])
+        for last in ("'1'", "NA")
+    ]
+    assert texts == [["12345678901234567", "1"], ["12345678901234567", None]]
 
 
 def test_a_level_for_na_is_missing_and_other_levels_stay(evaluate):

@@ -175,6 +175,47 @@ def test_people_are_counted_where_a_column_names_them():
     assert "3 different people in 'pid', 1 of them with several rows" in " ".join(str(found).split())
 
 
+IDS = [12345678901234567 + row for row in range(ROWS)]
+
+
+@pytest.mark.parametrize("ids", [IDS, [*IDS[:-1], None]])
+def test_ids_that_one_missing_cell_would_merge_are_named_with_the_remedy(ids):
+    found = hdp.check(RIGHT.assign(pid=ids), SCHEMA, unit="pid")
+    assert (found.persons.persons, found.persons.too_large) == (0, ROWS - (None in ids))
+    (words,) = found.advice
+    assert words.startswith(
+        f"'pid': {ROWS - (None in ids)} rows hold whole numbers of 2^53 or more in a column that one"
+    )
+    assert all(each in words for each in ("name nobody", "dtype=str", "dtype_backend='numpy_nullable'", "too late"))
+    assert "dtype_backend" in str(found)
+    for remedied in (pd.array(ids, dtype="Int64"), [None if each is None else str(each) for each in ids]):
+        right = hdp.check(RIGHT.assign(pid=remedied), SCHEMA, unit="pid")
+        assert (right.persons.persons, right.persons.too_large, right.advice) == (ROWS - (None in ids), 0, ())
+
+
+def test_levels_that_one_missing_cell_would_merge_are_named_with_the_remedy():
+    schema = hdp.Schema(code=hdp.Categorical([str(IDS[0]), "1"]), flag=hdp.Binary(labels=("1", str(IDS[0]))))
+    codes = pd.Series([IDS[0], IDS[1], 1])
+    found = hdp.check(pd.DataFrame({"code": codes, "flag": codes}), schema)
+    assert [words.partition(" hold")[0] for words in found.advice] == ["'code': 2 cells", "'flag': 2 cells"]
+    assert all("read as missing" in words and "dtype=str" in words for words in found.advice)
+    assert [(each.missing, each.unreadable) for each in found.columns] == [(0, 2)] * 2
+    text = hdp.check(pd.DataFrame({"code": codes.astype("Int64"), "flag": codes.astype("Int64")}), schema)
+    assert [each.unreadable for each in text.columns] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "convert", [pd.Series.convert_dtypes, lambda ids: ids.astype("Int64"), lambda ids: ids.map(str)]
+)
+def test_ids_that_were_floats_before_are_named(convert):
+    found = hdp.check(RIGHT.assign(pid=convert(pd.Series([*IDS[:-1], 1.0]))), SCHEMA, unit="pid")
+    (words,) = found.advice
+    assert found.persons.rounded == found.persons.persons - 1 < ROWS - 1
+    assert f"its {found.persons.rounded} different whole numbers of 2^53 or more are all such as floats hold" in words
+    few = hdp.check(RIGHT.assign(pid=convert(pd.Series([float(IDS[0])] * ROWS))), SCHEMA, unit="pid")
+    assert few.advice == ()
+
+
 def test_columns_that_are_not_there_or_not_declared_are_named():
     found = hdp.check(RIGHT.rename(columns={"age": "Age"}), SCHEMA)
     assert (found.absent, found.undeclared) == (("age",), ("Age",))

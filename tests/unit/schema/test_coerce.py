@@ -161,8 +161,17 @@ def test_number_in_a_cell(cell, expected):
         (Fraction(1, 2), "0.5"),
         (True, "True"),
         (np.False_, "False"),
-        (2**64 - 1, "18446744073709551615"),
-        (2**64, None),
+        (2**53 - 1, "9007199254740991"),
+        (1 - 2**53, "-9007199254740991"),
+        (2**53, None),
+        (-(2**53), None),
+        (np.uint64(2**53), None),
+        (float(2**53 - 1), "9007199254740991"),
+        (float(2**53), None),
+        (Decimal(2**53), None),
+        (Fraction(2**54 - 1, 2), None),
+        (np.complex128(2**53), None),
+        ("9007199254740993", "9007199254740993"),
         (10**5000, None),
         (1e300, None),
         (Decimal("1e999999"), None),
@@ -321,17 +330,30 @@ def test_no_rows(name):
 
 def test_large_integers_are_read_alike_whatever_the_type():
     exact = [2**53 + 1, 2**63 - 1, -(2**63)]
+    texts = [str(value) for value in exact]
     wide = Continuous(-1e12, 1e12)
     plain = coerce.numbers(pd.Series(exact, dtype="int64"))
-    for cells in (
-        objects(*exact),
-        pd.Series([*exact, None], dtype="Int64"),
-        arrow_column([*exact, None], pa.int64()),
-        pd.Series(exact).astype("category"),
+    for cells, found, large in (
+        (pd.Series(exact), [None] * 3, True),
+        (pd.Series([*exact, None]), [None] * 3, True),
+        (objects(*exact), [None] * 3, True),
+        (pd.Series(exact).astype("category"), [None] * 3, True),
+        (pd.Series(exact).astype("Sparse[int]"), [None] * 3, True),
+        (pd.Series([*exact, None], dtype="Int64"), texts, False),
+        (pd.Series([*exact, None], dtype="Int64").astype("category"), texts, False),
+        (arrow_column([*exact, None], pa.int64()), texts, False),
+        (pd.Series([*texts, None]), texts, False),
     ):
         assert coerce.numbers(cells)[:3].tolist() == plain.tolist()
-        assert coerce.texts(cells)[:3] == [str(value) for value in exact]
+        assert coerce.texts(cells)[:3] == found
+        assert coerce.too_large(cells).tolist() == [large] * 3 + [False] * (len(cells) - 3)
         assert np.abs(wide.admit(cells).values).max() == 1e12
+
+
+def test_only_whole_numbers_without_a_text_are_too_large_for_one():
+    cells = objects(2**53, 2**53 - 1, "9007199254740992", 1e300, math.inf, NAN, None, 10**400, "x", b"1", 0.5)
+    assert coerce.too_large(cells).tolist() == [True, False, False, True] + [False] * 7
+    assert coerce.too_large(objects()).tolist() == []
 
 
 def test_negative_zero_is_zero():
@@ -376,7 +398,7 @@ NAMES = [
     (["1", "1 ", "01", "1.0", 1.5, "1.5", -0.0, "0"], [0, 1, 2, 3, 4, 4, 5, 5]),
     (["b", "a", "b", "A", "\u00e5", "a\u030a"], [0, 1, 0, 2, 3, 4]),
     ([None, math.nan, pd.NA, pd.NaT, "", "  \t", "x"], [-1, -1, -1, -1, -1, -1, 0]),
-    ([math.inf, 2**64, 10**400, 2**63, np.uint64(2**63)], [-1, -1, -1, 0, 0]),
+    ([math.inf, 2**64, 10**400, 2**53, np.uint64(2**63), 2**53 - 1, float(2**53 - 1)], [-1, -1, -1, -1, -1, 0, 0]),
     ([pd.Timestamp("2020-01-01"), b"1", [1], ("a",), object(), uuid.uuid4()], [-1] * 6),
     ([True, "True", False, 1], [0, 0, 1, 2]),
     ([9.0, 3, "nan", "9", "NA"], [0, 1, 2, 0, 3]),

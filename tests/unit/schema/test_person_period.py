@@ -104,11 +104,12 @@ def test_the_number_of_rows_is_the_sum_of_the_exits() -> None:
         ({"event": "two"}, "event must be 0 or 1 or categorical"),
         ({"event": "gap"}, "event must be 0 or 1 or categorical"),
         ({"unit": "gap"}, "unit must name a person"),
+        ({"unit": "large"}, "'large' names nobody in 1: .* as text or 'Int64'"),
         ({"intervals": [10.0, 5.0]}, "increase"),
     ],
 )
 def test_what_cannot_be_read_is_named(changes: dict[str, object], match: str) -> None:
-    people = frame(t=[5.0], d=[1], word=["soon"], gap=[None], two=[2])
+    people = frame(t=[5.0], d=[1], word=["soon"], gap=[None], two=[2], large=[2**53])
     with pytest.raises(ArgumentError, match=match):
         person_period(people, **{"time": "t", "event": "d", "intervals": CUTS, **changes})
 

@@ -180,6 +180,22 @@ def test_public_people_are_numbered_in_the_rows_that_are_left():
     assert without.raw(LONG).persons is None
 
 
+LARGE = [12345678901234567, 12345678901234568, 12345678901234567, 12345678901234569]
+
+
+@pytest.mark.parametrize("cells", [LARGE, [*LARGE[:3], None]])
+def test_public_ids_and_levels_that_one_missing_cell_would_merge_are_an_error(cells):
+    remedy = r"row 0: .* is a whole number of 2\^53 or more, .* read the column from its source as text or as 'Int64'"
+    with pytest.raises(SchemaError, match=f"public column 'id', {remedy}"):
+        PublicTable.from_frame(long_form(id=pd.Series(cells)), LONG, unit="id")
+    schema = Schema(code=Categorical([str(each) for each in sorted(set(LARGE))]))
+    with pytest.raises(SchemaError, match=f"public column 'code', {remedy}"):
+        PublicTable.from_frame(pd.DataFrame({"code": pd.Series(cells)}), schema)
+    kept = pd.DataFrame({"code": pd.array(LARGE, dtype="Int64")})
+    assert PublicTable.from_frame(kept, schema).codes["code"].tolist() == [0, 1, 0, 2]
+    assert PublicTable.from_frame(long_form(id=kept["code"]), LONG, unit="id").persons.tolist() == [0, 1, 0, 2]
+
+
 @pytest.mark.parametrize("nobody", [None, math.nan, " ", pd.Timestamp("2020-01-01"), 10**400])
 def test_public_rows_that_name_nobody_are_an_error(nobody):
     cells = pd.Series([7, nobody, 7, 5], dtype=object)
