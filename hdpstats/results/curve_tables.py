@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats._base.validation import real
+from hdpstats._base.validation import choice, real
 from hdpstats.display import Block, Report, columns, named_values, p_value
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.curves import hazard_facts
@@ -96,6 +96,36 @@ class CurveTables(ABC):
         alpha = 1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999)
         return self._rows(asked, alpha, source, None, counts=False)
 
+    def drawn(self, cause: str | None = None, *, source: str | None = None) -> pd.DataFrame:
+        """Return the curves of `plot`, or of `plot_incidence`, for other software that draws.
+
+        Columns: group (None without groups), time, estimate, conf_low, conf_high (95 %), joined. Where ``joined`` is
+        true the curve goes through its rows in straight lines, which are close to each other; else it is one of steps,
+        held from each time to the next. The numbers are those of `at`. Groups that are not shown have no rows.
+
+        Parameters
+        ----------
+        cause
+            The cause whose incidence is wanted; by default the event-free probability is.
+        source
+            "private" or "public" people.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such cause, or no such people.
+        """
+        z, rows = normal_quantile(0.05), list[tuple[Any, ...]]()
+        place = None if cause is None else self.causes.index(choice(cause, name="cause", options=self.causes))
+        for label, curve in zip(self.groups, self.curves(source), strict=True):
+            if curve.known:
+                times, joined = curve.drawn_at, len(curve.ends) > 0
+                band = curve.survival(times, z) if place is None else curve.incidence(place, times, z)
+                numbers = zip(times, band.value, band.low, band.high, strict=True)
+                rows += [(label, *each, float(joined)) for each in numbers]
+        names = ("time", "estimate", "conf_low", "conf_high", "joined")
+        return frame_of(rows, texts=("group",), numbers=names).astype({"joined": bool})
+
     def _rows(
         self, times: FloatArray, alpha: float, source: str | None, site: str | None, *, counts: bool
     ) -> pd.DataFrame:
@@ -121,9 +151,9 @@ class CurveTables(ABC):
     ) -> pd.DataFrame:
         """Return the times by which shares of people have had an event: group, prob, estimate, conf_low, conf_high.
 
-        Infinity says that it is not reached. Private people's estimate is where the curve of `at` and of figures reaches
-        the share, hazards constant within intervals; the limits are ends of intervals, and hold whatever survival does
-        in between. Public times are those of R's ``quantile``.
+        Infinity says that it is not reached. Private people's estimate is where the curve of `at` and of figures
+        reaches the share, hazards constant within intervals; the limits are ends of intervals, and hold whatever
+        survival does in between. Public times are those of R's ``quantile``.
         """
         z = normal_quantile(alpha)
         shares = [real(each, name="probs", lower=1e-6, upper=1.0 - 1e-6) for each in _listed(probs)]

@@ -15,8 +15,8 @@ Aalen and Johansen 1978). With :math:`x_s = (A_s, x)`, the slope :math:`p'_{ks}`
 
 the second because what cause ``j`` takes in interval ``s`` is missing from survival in all later ones.
 
-**Within an interval** hazards of continuous time are taken as constant. When the part :math:`u` of interval ``m + 1`` has
-passed, with :math:`R = 1 - \sum_k p_{k,m+1}`,
+**Within an interval** hazards of continuous time are taken as constant. When the part :math:`u` of interval ``m + 1``
+has passed, with :math:`R = 1 - \sum_k p_{k,m+1}`,
 
 .. math::
 
@@ -212,7 +212,7 @@ def crossing(survival: FloatArray, cuts: FloatArray, *, level: float) -> FloatAr
     """
     S = np.pad(survival, ((0, 0), (1, 0)), constant_values=1.0)
     knots, rows = np.append(0.0, cuts), np.arange(len(S))
-    below = S <= level
+    below = level >= S
     after = np.maximum(below.argmax(axis=1), 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         start, end = (-np.log(S[rows, place]) for place in (after - 1, after))

@@ -32,7 +32,6 @@ from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 
-
 FINE: Final = 400
 """Pieces of a drawn curve."""
 

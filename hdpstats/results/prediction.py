@@ -133,10 +133,10 @@ class Predictor(Fitted):
     ) -> pd.DataFrame:
         r"""Return the probability that an event of each cause has happened to public rows by certain times.
 
-        :math:`F_k(t) = \sum_s S_{s-1} p_{ks}` over the intervals that have ended by ``t`` (Aalen and Johansen 1978), and
-        with constant hazards in the one that goes on: the incidences and event-free survival add up to 1. Arguments and errors are those of `predict_survival`.
-        Columns row, cause (where there are several), time, incidence and, with ``ci``, conf_low and conf_high, by the
-        delta method on :math:`\log(-\log(1 - F))`.
+        :math:`F_k(t) = \sum_s S_{s-1} p_{ks}` over the intervals that have ended by ``t`` (Aalen and Johansen 1978),
+        and with constant hazards in the one that goes on: the incidences and event-free survival add up to 1. Arguments
+        and errors are those of `predict_survival`. Columns row, cause (where there are several), time, incidence and,
+        with ``ci``, conf_low and conf_high, by the delta method on :math:`\log(-\log(1 - F))`.
         """
         opened = curves.open_curves(self, frame)
         at, causes = curves.read_times(times, opened.facts), opened.facts.causes
@@ -151,7 +151,8 @@ class Predictor(Fitted):
 
         The median is when the curve of `predict_survival` is 0.5, with constant hazards within intervals. The limits
         are when those of survival at the ends of intervals, joined in the same way, are (Brookmeyer and Crowley 1982).
-        Infinite where that is not reached, NaN where a covariate or the standard errors are missing. Errors are those of `predict_survival`.
+        Infinite where that is not reached, NaN where a covariate or the standard errors are missing. Errors are those
+        of `predict_survival`.
         """
         opened = curves.open_curves(self, frame)
         cuts = np.array(opened.facts.grid.cuts)

@@ -1,6 +1,7 @@
 """Figures of survival curves and of hazard models: lines with bands, medians, the test, the numbers at risk below.
 
-A line is the curve that the tables have: at every time its height is what `SurvivalCurves.at` or `predict_survival` gives.
+A line is the curve that the tables have: at every time its height is what `SurvivalCurves.at` or `predict_survival`
+gives.
 """
 
 from collections.abc import Callable, Sequence
