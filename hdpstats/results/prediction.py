@@ -103,7 +103,8 @@ class Predictor(Fitted):
         ci : bool
             Whether to return pointwise limits, by the delta method on :math:`\log(-\log S)` and the normal
             distribution. They allow for sampling and privacy noise (`cov_params`), and are NaN where the standard
-            errors are.
+            errors are. Like the model they take hazards as constant within intervals: more intervals are needed where
+            that is not so.
         alpha : float
             One minus the level of the limits, in [0.001, 0.999].
 

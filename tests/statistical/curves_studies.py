@@ -285,7 +285,7 @@ PARTS = np.array([0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98])
 
 
 def drawn(n, shape, epsilon, intervals, causes=1):
-    """Return coverage of the drawn band at ends of intervals and between: mean, least, and without its widening."""
+    """Return coverage of the drawn band at ends of intervals and between: mean, least, and its mean half-width."""
     fine = np.linspace(0.0, 6.0, 60_001)
     H = DRAWN[shape](fine)
     cuts = np.linspace(0.0, 6.0, intervals + 1)
