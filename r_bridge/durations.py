@@ -13,8 +13,13 @@ import hdpstats.api as hdp
 from hdpstats.api import ArgumentError, SchemaError
 
 LENGTHS: Final = {
-    **{"secs": 1.0 / 86_400.0, "mins": 1.0 / 1440.0, "hours": 1.0 / 24.0},
-    **{"days": 1.0, "weeks": 7.0, "months": 365.25 / 12.0, "years": 365.25},
+    "secs": 1.0 / 86_400.0,
+    "mins": 1.0 / 1440.0,
+    "hours": 1.0 / 24.0,
+    "days": 1.0,
+    "weeks": 7.0,
+    "months": 365.25 / 12.0,
+    "years": 365.25,
 }
 """The units of R and of schemas, in days."""
 _NAMES: Final = {"minutes": "mins", "minute": "mins", "min": "mins", "seconds": "secs", "second": "secs", "sec": "secs"}

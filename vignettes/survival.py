@@ -322,9 +322,9 @@ panel.spines[["top", "right"]].set_visible(False)
 # %% [markdown]
 # There is no such curve of the Rotterdam women on this page. Each step of a Kaplan-Meier curve is the day on which
 # somebody relapsed or died, and its height gives the number at risk: whoever knows the day of a woman's relapse can see
-# whether she is among them. The model's curve is a function of a few noisy coefficients, with a constant hazard in every
-# quarter whether anything happened in it or not. Without a model `hdpf.survfit` releases curves with noise at a few public
-# times, with numbers at risk and a log-rank test: see [survival-curves](survival-curves.py).
+# whether she is among them. The model's curve is a function of a few noisy coefficients, with a constant hazard in
+# every quarter whether anything happened in it or not. Without a model `hdpf.survfit` releases curves with noise at a
+# few public times, with numbers at risk and a log-rank test: see [survival-curves](survival-curves.py).
 #
 # ## Does the model fit?
 #

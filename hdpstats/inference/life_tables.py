@@ -48,9 +48,9 @@ Limits of ``H`` and ``F`` are joined in the same way, and then widened, because 
 interval bends the true curve away from the joined one. Let :math:`m_j` be the mean slope of ``H`` (or of ``F``) in the
 interval and :math:`d` the larger of its distances from those of the two neighbouring intervals. A slope that stays
 within :math:`m_j \pm d` leaves the joined curve by at most :math:`d \min(t - a, b - t)`. Limits are widened by that,
-but never beyond what holds whatever the hazard is: between ``a`` and ``b``, survival is at most that at ``a`` and at least
-that at ``b``, and so are its limits. In the first interval, in which a hazard may begin far above what it is later
-(deaths in an operation), the widening on the side to which the change to the second interval points is
+but never beyond what holds whatever the hazard is: between ``a`` and ``b``, survival is at most that at ``a`` and at
+least that at ``b``, and so are its limits. In the first interval, in which a hazard may begin far above what it is
+later (deaths in an operation), the widening on the side to which the change to the second interval points is
 :math:`d (b - t)`, upwards in the ratio of the limit at ``b`` to the value there: enough for every hazard that falls, or
 rises, in the first two intervals. With one interval alone the limits are those that hold whatever the hazard is.
 

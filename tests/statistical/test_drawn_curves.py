@@ -32,49 +32,57 @@ def measured():
     return found
 
 
+HEAD = """\
+# Drawn curves, measured
+
+hdpstats {version}, {today}, written by `make validate`. {sets} data sets for
+each line: people with the hazards named, in a horizon of 6, censored between 2 and 8, counted in even intervals
+with the noise of the mechanism under `replace_one`. Hazards are flat (exponential), rising (Weibull 2), falling
+(Weibull 0.4), rising and then falling (log-logistic 3), or so that a third fail in the first sixtieth of the horizon.
+Hazards of two groups of which one rises and one falls cross. *Coverage*: how often the drawn 95 % band holds the
+true curve at a time, mean over times and the least of them, at the ends of intervals and at parts of each
+interval ({parts}) that have passed. *Half-width*: of the band, mean.
+
+## Survival, with the number of intervals that is taken by default
+
+{survival}
+
+## Incidence of one of two causes
+
+{incidence}
+
+## Survival with fewer intervals than by default
+
+Where more than a third of those at risk leave in an interval with a hazard that changes, the actuarial estimate at
+its end is off by .01 to .02, which is much beside the error of 5,000 people: take more intervals.
+
+{fewer}
+"""
+COLUMNS = ("ends, mean", "least", "between, mean", "least", "half-width, ends", "between")
+
+
 def table(found, designs, causes):
-    lines = [
-        "| people | epsilon | intervals | hazards | ends, mean | least | between, mean | least | half-width, ends | between |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-    ]
+    head = ["people", "epsilon", "intervals", "hazards", *COLUMNS]
+    lines = [f"| {' | '.join(head)} |", f"| {' | '.join(['---'] * len(head))} |"]
     for key in designs:
         for shape in studies.DRAWN:
             ends, between = (found[*key, shape, causes][part] for part in ("ends", "between"))
             numbers = [*ends[:2], *between[:2], ends[2], between[2]]
             cells = [*map(str, (key[0], f"{key[1]:g}", key[2], shape)), *(f"{number:.3f}" for number in numbers)]
             lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    return "\n".join(lines)
 
 
 def page_of(found):
-    parts = ", ".join(f"{part:g}" for part in studies.PARTS)
-    return "\n".join([
-        "# Drawn curves, measured",
-        "",
-        f"hdpstats {hdp.__version__}, {datetime.now(UTC).date()}, written by `make validate`. {studies.DRAWINGS} data sets for",
-        "each line: people with the hazards named, in a horizon of 6, censored between 2 and 8, counted in even intervals",
-        "with the noise of the mechanism under `replace_one`. Hazards are flat (exponential), rising (Weibull 2), falling",
-        "(Weibull 0.4), rising and then falling (log-logistic 3), or so that a third fail in the first sixtieth of the horizon.",
-        "Hazards of two groups of which one rises and one falls cross. *Coverage*: how often the drawn 95 % band holds the",
-        "true curve at a time, mean over times and the least of them, at the ends of intervals and at parts of each",
-        f"interval ({parts}) that have passed. *Half-width*: of the band, mean.",
-        "",
-        "## Survival, with the number of intervals that is taken by default",
-        "",
-        *table(found, DESIGNS, 1),
-        "",
-        "## Incidence of one of two causes",
-        "",
-        *table(found, DESIGNS, 2),
-        "",
-        "## Survival with fewer intervals than by default",
-        "",
-        "Where more than a third of those at risk leave in an interval with a hazard that changes, the actuarial estimate at",
-        "its end is off by .01 to .02, which is much beside the error of 5,000 people: take more intervals.",
-        "",
-        *table(found, FEWER, 1),
-        "",
-    ])  # fmt: skip
+    return HEAD.format(
+        version=hdp.__version__,
+        today=datetime.now(UTC).date(),
+        sets=studies.DRAWINGS,
+        parts=", ".join(f"{part:g}" for part in studies.PARTS),
+        survival=table(found, DESIGNS, 1),
+        incidence=table(found, DESIGNS, 2),
+        fewer=table(found, FEWER, 1),
+    )
 
 
 @pytest.mark.parametrize("causes", [1, 2])

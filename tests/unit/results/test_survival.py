@@ -36,7 +36,7 @@ BETWEEN = np.array([0.3, 1.6, 3.999, 8.0])
 
 
 def between_by_hand(result, theta, row):
-    """Survival (4,) and incidence (4, K) at these times: hazards of continuous time in proportion to those of causes."""
+    """Survival (4,) and incidence (4, K) at these times: hazards in proportion to those of causes."""
     p, S, F = by_hand(result, theta, row)
     part = (BETWEEN - [0.0, *CUTS[:-1]]) / np.diff([0.0, *CUTS])
     before, lost = np.append(1.0, S[:-1]), p.sum(axis=1)
