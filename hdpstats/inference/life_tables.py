@@ -342,8 +342,8 @@ def survival_at(table: LifeTable, times: FloatArray, z: float) -> Band:
     At the ends of intervals it is `survival`. The module says what limits in between hold for.
     """
     band, u = survival(table, z), _passed(table.cuts, times)
-    limits = (-np.log(np.maximum(part, np.finfo(float).tiny)) for part in (band.high, band.low))
-    H, s, least, most = _between(table.cumulated, *limits, table.cumulated_covariance, table, times, u)
+    lowest, highest = (-np.log(np.maximum(part, np.finfo(float).tiny)) for part in (band.high, band.low))
+    H, s, least, most = _between(table.cumulated, lowest, highest, table.cumulated_covariance, table, times, u)
     S = np.exp(-H)
     return Band(S, S * s, np.exp(-most), np.exp(-least))
 
