@@ -13,7 +13,7 @@ double                     float64; NA and NaN are both NaN, of different bits, 
 character                  str (pandas 2: object), missing for NA
 factor, ordered            Categorical
 Date, POSIXct              datetime64, POSIXct with its time zone (UTC where it has none)
-difftime                   float64, in its own units
+difftime                   float64, in its own units; functions of the R package convert it to the schema's
 integer64 (bit64)          Int64
 data.frame, tibble         DataFrame; character row names become the index
 Surv, also in a data.frame columns ``time, status`` or ``start, stop, status``; in a frame ``name.time, ...``

@@ -27,6 +27,7 @@ import hdpstats.api as hdp
 from hdpstats.api import ArgumentError, HdpError
 from r_bridge import guard, handles, results, studies
 from r_bridge.arguments import check, converted, single_values
+from r_bridge.durations import in_declared_units
 from r_bridge.from_r import from_r
 from r_bridge.guard import RError, condition_class
 from r_bridge.handles import r_names
@@ -206,6 +207,7 @@ def _run(name: Any, arguments: Any) -> Any:
     if not isinstance(given, dict):
         raise ArgumentError("arguments must all have names", argument="arguments")
     check(function, given, name=str(name[0]))
+    given = in_declared_units(given)
     given = single_values(given, vectors=("epsilon",) if name[0] in studies.SEVERAL_EPSILONS else ())
     return function(**converted(given))
 

@@ -32,7 +32,7 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
     },
     **{
         f"curves_{name}": partial(method, (hdp.SurvivalCurves,), "curves", name)
-        for name in ("tidy", "at", "quantile", "median", "restricted_mean")
+        for name in ("tidy", "at", "drawn", "quantile", "median", "restricted_mean")
     },
     "sample_balance": partial(method, (hdp.WeightedSample,), "sample", "balance"),
     "schema_to_yaml": partial(method, (hdp.Schema,), "schema", "to_yaml"),

@@ -29,6 +29,7 @@ from r_bridge.arguments import (
     per_site,
     whole,
 )
+from r_bridge.durations import check_declared, in_declared_units
 from r_bridge.handles import amount, in_python, in_r, plan_in_r
 
 _KINDS = {
@@ -76,6 +77,9 @@ def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = 
     and a warning names them.
     """
     declared = _columns(columns or {})
+    check_declared(frame, declared)
+    if declared:
+        frame = in_declared_units({"frame": frame, "schema": hdp.Schema(declared)})["frame"]
     if not isinstance(frame, pd.DataFrame) or not frame.columns.is_unique:
         return hdp.Schema.from_public(frame, **declared)
     free = [name for name in frame.columns if name not in declared]

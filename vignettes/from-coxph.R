@@ -187,8 +187,8 @@ par(mar = c(4.5, 4.5, 1, 1))
 plot(fit, newdata = women, xlab = "years since surgery", ylab = "alive without relapse")
 
 # %% [markdown]
-# The bands are pointwise 95% limits and include the privacy noise. The curves step at every quarter, whether anything
-# happened in it or not. Kaplan and Meier's curves step on the days of events; those below are of German women only.
+# The bands are pointwise 95% limits and include the privacy noise. The hazard is constant within every quarter,
+# whether anything happened in it or not. Kaplan and Meier's curves step on the days of events; those below are of German women only.
 # Dots: the model, averaged over the same women.
 
 # %%

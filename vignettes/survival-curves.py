@@ -75,9 +75,9 @@ axes = curves.plot(labels=["observation", "levamisole", "levamisole + 5-FU"])
 plt.show()
 
 # %% [markdown]
-# The numbers at risk are noisy, and said to be. What is between the ends of intervals is no estimate: the steps hold
-# the last stated number, `plot(join="smooth")` draws a monotone line with the limits at the ends. Medians (dotted) take
-# the logarithm of survival as linear between ends, and so lie before the step that crosses one half.
+# The numbers at risk are noisy, and said to be. Points with bars are at the ends of intervals, at which people were
+# counted. Between them the hazard is taken as constant: the line is what `curves.at(times)` gives, medians (dotted) are
+# where it is one half, and the band allows for hazards that change as much within an interval as from it to the next.
 #
 # The table has a row per arm and end, the test a variance that counts the noise beside sampling. The hazard ratios are
 # from the same table.

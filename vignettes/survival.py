@@ -322,9 +322,9 @@ panel.spines[["top", "right"]].set_visible(False)
 # %% [markdown]
 # There is no such curve of the Rotterdam women on this page. Each step of a Kaplan-Meier curve is the day on which
 # somebody relapsed or died, and its height gives the number at risk: whoever knows the day of a woman's relapse can see
-# whether she is among them. The model's curve is a function of a few noisy coefficients, with a step at every quarter
-# whether anything happened in it or not. Without a model `hdpf.survfit` releases curves with noise at a few public
-# times, with numbers at risk and a log-rank test: see [survival-curves](survival-curves.py).
+# whether she is among them. The model's curve is a function of a few noisy coefficients, with a constant hazard in
+# every quarter whether anything happened in it or not. Without a model `hdpf.survfit` releases curves with noise at a
+# few public times, with numbers at risk and a log-rank test: see [survival-curves](survival-curves.py).
 #
 # ## Does the model fit?
 #
@@ -430,13 +430,11 @@ axes[0].legend(loc="lower left", frameon=False, fontsize="small", title="women, 
 axes[0].set(xlabel="years since the blood sample", ylabel="alive")
 axes[0].set_title("all causes", loc="left", fontsize="medium")
 
-incidence = competing.predict_incidence(people.iloc[[3]]).set_index("cause")
+incidence = competing.predict_incidence(people.iloc[[3]], times=np.linspace(0, 12, 400)).set_index("cause")
 for cause, colour in {"circulatory": "#CC79A7", "other": "#E69F00"}.items():
     part = incidence.loc[cause]
-    axes[1].step(part["time"], part["incidence"], where="post", color=colour, linewidth=1.8, label=cause)
-    axes[1].fill_between(
-        part["time"], part["conf_low"], part["conf_high"], step="post", color=colour, alpha=0.15, linewidth=0
-    )
+    axes[1].plot(part["time"], part["incidence"], color=colour, linewidth=1.8, label=cause)
+    axes[1].fill_between(part["time"], part["conf_low"], part["conf_high"], color=colour, alpha=0.15, linewidth=0)
 axes[1].legend(loc="upper left", frameon=False, fontsize="small", title="cause of death")
 axes[1].set(xlim=(0, 12), ylim=(0, 1.02), xlabel="years since the blood sample", ylabel="cumulative incidence of death")
 axes[1].set_title(f"{people.index[3]}: competing causes", loc="left", fontsize="medium")

@@ -37,11 +37,27 @@ their noise, something tends to be stated because noise added to them, which mak
 is at most that of counts with `TAKEN_OFF` standard deviations fewer. Limits of incidence are the union of
 :math:`F \pm z s` and :math:`F \exp(\pm z s / \max(F, s))`.
 
-**Quantiles** have as limits ends of intervals: the last one at which survival's lower limit is above the level, and the
-first one at which the upper limit is at most that. So they hold whatever survival does in between. Restricted means
-take ``H`` as linear there, which their error does not count.
+**Between the ends** ``a`` and ``b`` of an interval the hazard is taken as constant (`survival_at`, `incidence_at`):
+with :math:`u = (t - a) / (b - a)`
 
-Between the ends nothing was counted: where a number is needed there, ``H`` is taken as linear.
+.. math::
+
+    S_t = S_a (S_b / S_a)^u, \qquad F_{kt} = F_{ka} + \frac{S_a - S_t}{S_a - S_b} (F_{kb} - F_{ka}).
+
+Limits of ``H`` and ``F`` are joined in the same way, and then widened, because a hazard that changes within the
+interval bends the true curve away from the joined one. Let :math:`m_j` be the mean slope of ``H`` (or of ``F``) in the
+interval and :math:`d` the larger of its distances from those of the two neighbouring intervals. A slope that stays
+within :math:`m_j \pm d` leaves the joined curve by at most :math:`d \min(t - a, b - t)`. Limits are widened by that,
+but never beyond what holds whatever the hazard is: between ``a`` and ``b``, survival is at most that at ``a`` and at
+least that at ``b``, and so are its limits. In the first interval, in which a hazard may begin far above what it is
+later (deaths in an operation), the widening on the side to which the change to the second interval points is
+:math:`d (b - t)`, upwards in the ratio of the limit at ``b`` to the value there: enough for every hazard that falls, or
+rises, in the first two intervals. With one interval alone the limits are those that hold whatever the hazard is.
+
+**Quantiles** are times at which this curve reaches a level. They have as limits ends of intervals: the last one at
+which survival's lower limit is above the level, and the first one at which the upper limit is at most that. So they
+hold whatever survival does in between. **Restricted means** are the area under the curve; that the hazard may change
+within intervals their error does not count.
 
 References
 ----------
@@ -59,7 +75,7 @@ import numpy as np
 import scipy
 
 from hdpstats._base.remembered import remembered
-from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 
 WINDOW: Final = 7
 """Intervals of the moving averages that variances rest on."""
@@ -148,6 +164,11 @@ class LifeTable:
     def stated(self) -> BoolArray:
         """At which cuts (J + 1,) anything is stated: where people at risk before are clear of their noise."""
         return np.append(True, clear_of_noise(self.at_risk[:-1], self.at_risk_sd[:-1]))
+
+    @property
+    def last(self) -> int:
+        """The place of the last cut at which anything is stated."""
+        return int(self.stated.sum()) - 1
 
     @cached_property
     def exposed(self) -> FloatArray:
@@ -315,11 +336,92 @@ def incidence(table: LifeTable, cause: int, z: float) -> Band:
     return Band(F, s, low, np.minimum(high, 1.0))
 
 
-def survival_between(S: FloatArray, cuts: FloatArray, times: FloatArray) -> FloatArray:
-    """Return survival between the cuts, where ``H`` is linear."""
-    with np.errstate(divide="ignore"):
-        H = -np.log(np.maximum(S, np.finfo(float).tiny))
-    return np.asarray(np.exp(-np.interp(times, cuts, H)))
+def survival_at(table: LifeTable, times: FloatArray, z: float) -> Band:
+    """Return survival at any times, hazards constant within intervals; NaN later than the last end that is stated.
+
+    At the ends of intervals it is `survival`. The module says what limits in between hold for.
+    """
+    band, u = survival(table, z), _passed(table.cuts, times)
+    lowest, highest = (-np.log(np.maximum(part, np.finfo(float).tiny)) for part in (band.high, band.low))
+    H, s, least, most = _between(table.cumulated, lowest, highest, table.cumulated_covariance, table, times, u)
+    S = np.exp(-H)
+    return Band(S, S * s, np.exp(-most), np.exp(-least))
+
+
+def incidence_at(table: LifeTable, cause: int, times: FloatArray, z: float) -> Band:
+    """Return the incidence of a cause at any times, hazards constant within intervals; see `survival_at`."""
+    F, sampling, noise = table.incidence(cause)
+    band, u = incidence(table, cause, z), _passed(table.cuts, times)
+    rise = np.diff(table.cumulated)[_interval(table.cuts, times)]
+    flat = rise < 1e-8
+    share = np.where(flat, u, np.expm1(-rise * u) / np.where(flat, -1.0, np.expm1(-rise)))
+    limits = np.maximum.accumulate(band.low), np.maximum.accumulate(band.high)
+    return Band(*_between(F, *limits, sampling + noise, table, times, share))
+
+
+def _interval(cuts: FloatArray, times: FloatArray) -> IntArray:
+    """Return the numbers of the intervals in which times are; an end of an interval is in it."""
+    return np.clip(np.searchsorted(cuts, times, side="left") - 1, 0, len(cuts) - 2).astype(np.int64)
+
+
+def _passed(cuts: FloatArray, times: FloatArray) -> FloatArray:
+    """Return which part of its interval has passed at each time, from 0 to 1."""
+    place = _interval(cuts, times)
+    return np.asarray(np.clip((times - cuts[place]) / np.diff(cuts)[place], 0.0, 1.0))
+
+
+def _between(
+    value: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    covariance: FloatArray,
+    table: LifeTable,
+    times: FloatArray,
+    share: FloatArray,
+) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return what increases and is known at the cuts at times (m,): value, standard error, and limits with the bend.
+
+    ``share`` (m,) is the part of an interval's increase that has happened at each time.
+    """
+    cuts, place = table.cuts, _interval(table.cuts, times)
+    after = place + 1
+
+    def joined(known: FloatArray) -> FloatArray:
+        return np.asarray(known[place] + share * (known[after] - known[place]))
+
+    own, late, both = covariance[place, place], covariance[after, after], covariance[place, after]
+    variance = (1.0 - share) ** 2 * own + share**2 * late + 2.0 * share * (1.0 - share) * both
+    below, above = _bends(value, high, cuts, table.last, times)
+    parts = (
+        joined(value),
+        np.sqrt(np.maximum(variance, 0.0)),
+        np.maximum(joined(low) - below, low[place]),
+        np.minimum(joined(high) + above, high[after]),
+    )
+    at_end = np.isin(times, cuts)
+    limits = np.where(at_end, joined(low), parts[2]), np.where(at_end, joined(high), parts[3])
+    found = (np.where(times <= cuts[table.last], part, np.nan) for part in (*parts[:2], *limits))
+    value, error, least, most = found
+    return value, error, least, most
+
+
+def _bends(
+    value: FloatArray, high: FloatArray, cuts: FloatArray, last: int, times: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return how far below and above the joined curve a true one may be (m,), as slopes of neighbours show."""
+    slope = np.diff(value[: last + 1]) / np.diff(cuts[: last + 1])
+    change = np.diff(slope)
+    if not len(change):
+        return np.full(len(times), np.inf), np.full(len(times), np.inf)
+    apart = np.abs(change)
+    most = np.maximum(np.append(apart[0], apart), np.append(apart, apart[-1]))
+    place = np.minimum(_interval(cuts, times), last - 1)
+    since, until = times - cuts[place], cuts[place + 1] - times
+    near, first = np.minimum(since, until), place == 0
+    if change[0] > 0.0:
+        return most[place] * np.where(first, until, near), most[place] * near
+    stretch = high[1] / value[1] if value[1] > 0.0 else 1.0
+    return most[place] * near, most[place] * np.where(first, until * stretch, near)
 
 
 def crossing_of(S: FloatArray, cuts: FloatArray, level: float) -> float:

@@ -317,7 +317,7 @@ def survfit(
     times
         The ends of the public intervals in which events are counted, or how many even ones up to the horizon; by
         default as many as suit epsilon and the number of people: 6 to 28. Few intervals have little noise. Put ends
-        where numbers are wanted: limits are stated there and nowhere else. Who is censored within an interval, or
+        where numbers are wanted: people are counted there and nowhere else. Who is censored within an interval, or
         begins in it, is exposed for half of it on average, so intervals should be short beside stays, and no more than
         about a third of those at risk should leave in one.
     weights

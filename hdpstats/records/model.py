@@ -66,6 +66,14 @@ class TimeGrid:
         """The lower ends of the intervals (q,)."""
         return np.array((0.0, *self.cuts[:-1]))
 
+    def passed(self, times: FloatArray) -> FloatArray:
+        """Return how many intervals have passed at times (T,) up to the horizon; of the one that goes on its part.
+
+        >>> TimeGrid(cuts=(1.0, 3.0)).passed(np.array([0.0, 0.5, 1.0, 2.0, 3.0])).tolist()
+        [0.0, 0.5, 1.0, 1.5, 2.0]
+        """
+        return np.asarray(np.interp(times, (0.0, *self.cuts), np.arange(self.intervals + 1.0)))
+
     def interval_of(self, times: npt.ArrayLike) -> IntArray:
         """Return the interval of each time: 0 up to time 0, ``q`` beyond the horizon."""
         t = np.asarray(times, dtype=np.float64)

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats._base.validation import real
+from hdpstats._base.validation import choice, real
 from hdpstats.display import Block, Report, columns, named_values, p_value
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.curves import hazard_facts
@@ -88,12 +88,43 @@ class CurveTables(ABC):
     ) -> pd.DataFrame:
         """Return the rows of `tidy` at any times up to the end of the last interval, without events.
 
-        Limits and standard errors of private people are at ends of intervals only: in between nothing was counted. The
-        estimate there takes the logarithm of survival as linear; ``at_risk`` is at the time itself, linear as well.
+        Private people were counted at the ends of intervals only. In between the hazard is taken as constant within an
+        interval, as in figures, and limits allow for hazards that change as much within it as they do between it and
+        its neighbours (`hdpstats.inference.life_tables`). ``at_risk`` is at the time itself, linear in between.
         """
         asked = np.array([real(each, name="times", lower=0.0, upper=float(self.times[-1])) for each in _listed(times)])
         alpha = 1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999)
         return self._rows(asked, alpha, source, None, counts=False)
+
+    def drawn(self, cause: str | None = None, *, source: str | None = None) -> pd.DataFrame:
+        """Return the curves of `plot`, or of `plot_incidence`, for other software that draws.
+
+        Columns: group (None without groups), time, estimate, conf_low, conf_high (95 %), joined. Where ``joined`` is
+        true the curve goes through its rows in straight lines, which are close to each other; else it is one of steps,
+        held from each time to the next. The numbers are those of `at`. Groups that are not shown have no rows.
+
+        Parameters
+        ----------
+        cause
+            The cause whose incidence is wanted; by default the event-free probability is.
+        source
+            "private" or "public" people.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such cause, or no such people.
+        """
+        z, rows = normal_quantile(0.05), list[tuple[Any, ...]]()
+        place = None if cause is None else self.causes.index(choice(cause, name="cause", options=self.causes))
+        for label, curve in zip(self.groups, self.curves(source), strict=True):
+            if curve.known:
+                times, joined = curve.drawn_at, len(curve.ends) > 0
+                band = curve.survival(times, z) if place is None else curve.incidence(place, times, z)
+                numbers = zip(times, band.value, band.low, band.high, strict=True)
+                rows += [(label, *each, float(joined)) for each in numbers]
+        names = ("time", "estimate", "conf_low", "conf_high", "joined")
+        return frame_of(rows, texts=("group",), numbers=names).astype({"joined": bool})
 
     def _rows(
         self, times: FloatArray, alpha: float, source: str | None, site: str | None, *, counts: bool
@@ -120,9 +151,9 @@ class CurveTables(ABC):
     ) -> pd.DataFrame:
         """Return the times by which shares of people have had an event: group, prob, estimate, conf_low, conf_high.
 
-        Infinity says that it is not reached. Between ends of intervals the logarithm of private survival is taken as
-        linear for the estimate; the limits are ends of intervals, and hold whatever survival does in between. Public
-        times are those of R's ``quantile``.
+        Infinity says that it is not reached. Private people's estimate is where the curve of `at` and of figures
+        reaches the share, hazards constant within intervals; the limits are ends of intervals, and hold whatever
+        survival does in between. Public times are those of R's ``quantile``.
         """
         z = normal_quantile(alpha)
         shares = [real(each, name="probs", lower=1e-6, upper=1.0 - 1e-6) for each in _listed(probs)]
@@ -145,8 +176,8 @@ class CurveTables(ABC):
     ) -> pd.DataFrame:
         """Return the mean time without an event up to a time: the area under the curve.
 
-        Of private people the logarithm of survival is taken as linear within intervals, which the error does not count:
-        ask for more ends where a curve is not straight.
+        Of private people the curve is that of `at` and of figures, with constant hazards within intervals, which the
+        error does not count: ask for more ends where a hazard changes within an interval.
 
         Parameters
         ----------
@@ -204,7 +235,7 @@ SUPPRESSED = "N/A: too few people for the noise, so that the number would say no
 COMPLETE = "Curves are of people who are complete in {columns} too, as the description is."
 STATED = (
     "Curves are stated at the ends of {intervals} public intervals; limits hold at each end by itself and count "
-    "sampling and privacy noise. In between nothing was counted."
+    "sampling and privacy noise. In between nothing was counted: the hazard is taken as constant within an interval."
 )
 COUNTS = "Counts have noise of standard deviation {sd:.1f} each; people are noisy numbers."
 EXACT = "Kaplan-Meier estimates of public rows, followed to {end:g}, without noise."

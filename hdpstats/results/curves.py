@@ -14,12 +14,23 @@ Aalen and Johansen 1978). With :math:`x_s = (A_s, x)`, the slope :math:`p'_{ks}`
         = \sum_{s \le m} \bigl(1[j = k] S_{s-1} p'_{ks} + w_{js} F_{ks}\bigr) x_s - F_{km} \sum_{s \le m} w_{js} x_s,
 
 the second because what cause ``j`` takes in interval ``s`` is missing from survival in all later ones.
+
+**Within an interval** hazards of continuous time are taken as constant. When the part :math:`u` of interval ``m + 1``
+has passed, with :math:`R = 1 - \sum_k p_{k,m+1}`,
+
+.. math::
+
+    S = S_m R^u, \qquad F_k = F_{km} + \rho (F_{k,m+1} - F_{km}), \quad \rho = (1 - R^u) / (1 - R), \qquad
+    \int_0^u S = S_m (1 - R^u) / (-\log R).
+
+Predictions, figures, medians, standardised risks and restricted means all use this curve. Limits between ends are the
+delta method on it: they do not count that a hazard may change within an interval.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
 
 import numpy as np
 import pandas as pd
@@ -32,6 +43,9 @@ from hdpstats.losses import LINKS
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.facts import DesignRows, Fitted, HazardFacts, ModelFacts, check_identified, read_rows
 from hdpstats.schema.schema import check_frame
+
+NEARLY_NONE: Final = 1e-6
+"""With less cumulative hazard in an interval the limit for none is taken where the formula would cancel."""
 
 _BLOCK = 2**22
 """The most numbers that a gradient may hold at a time."""
@@ -79,15 +93,11 @@ class HazardCurves:
 
     def survival(self, times: FloatArray, *, alpha: float | None) -> CurveWithLimits:
         """Return survival at times (n, T)."""
-        return self._in_blocks(partial(_survival, places=self._completed(times)), alpha)
+        return self._in_blocks(partial(_survival, at=self.facts.grid.passed(times)), alpha)
 
     def incidence(self, times: FloatArray, cause: int, *, alpha: float | None) -> CurveWithLimits:
         """Return the cumulative incidence of one cause at times (n, T)."""
-        return self._in_blocks(partial(_incidence, places=self._completed(times), cause=cause), alpha)
-
-    def _completed(self, times: FloatArray) -> IntArray:
-        """Return how many intervals have ended at each time."""
-        return np.searchsorted(np.array(self.facts.grid.cuts), times, side="right").astype(np.int64)
+        return self._in_blocks(partial(_incidence, at=self.facts.grid.passed(times), cause=cause), alpha)
 
     def _in_blocks(self, curve_of: Callable[..., CurveWithLimits], alpha: float | None) -> CurveWithLimits:
         """Evaluate a curve in blocks of rows, so that memory stays bounded."""
@@ -138,25 +148,25 @@ def _hazard(model: HazardCurves, X: FloatArray, offset: FloatArray, *, z: float 
 
 
 def _survival(
-    model: HazardCurves, X: FloatArray, offset: FloatArray, *, places: IntArray, z: float | None
+    model: HazardCurves, X: FloatArray, offset: FloatArray, *, at: FloatArray, z: float | None
 ) -> CurveWithLimits:
-    r"""Return :math:`S_m` (n, T) at the numbers ``places`` (T,) of completed intervals.
+    r"""Return :math:`S` (n, T) at the numbers ``at`` (T,) of intervals that have passed, of which a part counts too.
 
     The limits are those of :math:`\log(-\log S)` (Kalbfleisch and Prentice 2002, section 1.4) and stay within 0 and 1.
     """
     parts = CurveParts.of(model, X, offset)
-    log_survival = parts.log_survival[:, places]
+    log_survival = interpolated(parts.log_survival, at)
     if z is None:
         return _without_limits(np.exp(log_survival))
-    gradient = -accumulate(parts.weights, model.facts.features, X, places)
+    gradient = -accumulate(parts.weights, model.facts.features, X, at)
     low, high = _double_log_limits(log_survival, np.sqrt(_variance(gradient, model.covariance)), z=z)
     return CurveWithLimits(value=np.exp(log_survival), low=low, high=high)
 
 
 def _incidence(
-    model: HazardCurves, X: FloatArray, offset: FloatArray, *, places: IntArray, cause: int, z: float | None
+    model: HazardCurves, X: FloatArray, offset: FloatArray, *, at: FloatArray, cause: int, z: float | None
 ) -> CurveWithLimits:
-    r"""Return :math:`F_{km}` (n, T) of one cause at the numbers of completed intervals, with limits of ``1 - F``.
+    r"""Return :math:`F_k` (n, T) of one cause at the numbers of intervals that have passed, with limits of ``1 - F``.
 
     With one cause, value and limits are one minus those of `survival`.
     """
@@ -164,17 +174,12 @@ def _incidence(
         hazard = LINKS[model.facts.link].hazard(_predictor(model, X, offset)[:, :, 0])
         with np.errstate(divide="ignore"):
             lost = np.cumsum(np.log1p(-hazard, out=hazard), axis=1, out=hazard)
-        return _without_limits(np.where(places > 0, -np.expm1(lost[:, places - 1]), 0.0))
+        return _without_limits(-np.expm1(interpolated(np.pad(lost, ((0, 0), (1, 0))), at)))
     parts = CurveParts.of(model, X, offset)
-    before = np.exp(parts.log_survival[:, :-1])
-    cumulated = np.cumsum(before * parts.hazard[:, :, cause], axis=1)
-    found = np.pad(cumulated, ((0, 0), (1, 0)))[:, places]
+    found = parts.incidence(cause, at)
     if z is None:
         return _without_limits(found)
-    rates = parts.weights * cumulated[:, :, None]
-    rates[:, :, cause] += before * parts.slope[:, :, cause]
-    gradient = accumulate(rates, model.facts.features, X, places)
-    gradient -= found[:, :, None, None] * accumulate(parts.weights, model.facts.features, X, places)
+    gradient = parts.incidence_gradient(cause, at, model.facts.features, X)
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.log1p(-np.minimum(found, 1.0))
         error = np.sqrt(_variance(gradient, model.covariance)) / (1.0 - found)
@@ -182,14 +187,38 @@ def _incidence(
     return CurveWithLimits(value=found, low=1.0 - high, high=1.0 - low)
 
 
-def crossing(values: FloatArray, cuts: FloatArray, *, level: float) -> FloatArray:
-    """Return the first cut at which each row of step functions (n, q) is at most a level.
+def interpolated(known: FloatArray, at: FloatArray) -> FloatArray:
+    """Return what is known (n, q + 1, ...) at the ends of intervals at numbers of intervals (T,), linear in between."""
+    before = np.minimum(at.astype(np.int64), known.shape[1] - 1)
+    part = at - before
+    if not part.any():
+        return np.asarray(known[:, before])
+    after = np.minimum(before + 1, known.shape[1] - 1)
+    share = part.reshape(-1, *[1] * (known.ndim - 2))
+    with np.errstate(invalid="ignore"):
+        joined = (1.0 - share) * known[:, before] + share * known[:, after]
+    return np.asarray(np.where(share > 0.0, joined, known[:, before]))
 
-    It is infinite where a row never is, NaN where a row has a NaN.
+
+def crossing(survival: FloatArray, cuts: FloatArray, *, level: float) -> FloatArray:
+    """Return when each row of survival (n, q) at the cuts (q,) reaches a level, its logarithm linear in between.
+
+    It is infinite where a row never does, NaN where a row has a NaN.
+
+    Examples
+    --------
+    >>> crossing(np.array([[0.8, 0.4], [0.9, 0.6]]), np.array([1.0, 2.0]), level=0.5).round(3).tolist()
+    [1.678, inf]
     """
-    below = values <= level
-    first = np.where(below.any(axis=1), cuts[below.argmax(axis=1)], np.inf)
-    return np.where(np.isnan(values).any(axis=1), np.nan, first)
+    S = np.pad(survival, ((0, 0), (1, 0)), constant_values=1.0)
+    knots, rows = np.append(0.0, cuts), np.arange(len(S))
+    below = level >= S
+    after = np.maximum(below.argmax(axis=1), 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        start, end = (-np.log(S[rows, place]) for place in (after - 1, after))
+        part = np.where(np.isinf(end), 0.0, (-np.log(level) - start) / (end - start))
+    found = np.where(below.any(axis=1), knots[after - 1] + part * np.diff(knots)[after - 1], np.inf)
+    return np.where(np.isnan(survival).any(axis=1), np.nan, found)
 
 
 def _without_limits(value: FloatArray) -> CurveWithLimits:
@@ -217,6 +246,62 @@ class CurveParts:
             log_survival = np.pad(np.cumsum(np.log(survive), axis=1), ((0, 0), (1, 0)))
         return cls(hazard=p, slope=slope, weights=weights, log_survival=log_survival)
 
+    def share(self, at: FloatArray) -> tuple[FloatArray, FloatArray, IntArray]:
+        """Return ``rho`` (n, T), its derivative by ``-log R``, and the numbers (T,) of the intervals that go on."""
+        done = np.minimum(at.astype(np.int64), self.hazard.shape[1] - 1)
+        u = at - done
+        with np.errstate(divide="ignore", invalid="ignore"):
+            lost = self.log_survival[:, done] - self.log_survival[:, done + 1]
+            part, whole = -np.expm1(-u * lost), -np.expm1(-lost)
+            rho, slope = part / whole, (u * (1.0 - part) - part * (1.0 - whole) / whole) / whole
+        few, all_of_them = lost < NEARLY_NONE, ~np.isfinite(lost)
+        rho = np.where(all_of_them, np.sign(u), np.where(few, u, rho))
+        return rho, np.where(all_of_them, 0.0, np.where(few, u * (1.0 - u) / 2.0, slope)), done
+
+    def incidence(self, cause: int, at: FloatArray) -> FloatArray:
+        """Return the incidence of a cause (n, T) at the numbers of intervals that have passed (T,)."""
+        before = np.exp(self.log_survival[:, :-1])
+        known = np.pad(np.cumsum(before * self.hazard[:, :, cause], axis=1), ((0, 0), (1, 0)))
+        rho, _, done = self.share(at)
+        return np.asarray(known[:, done] + rho * (before * self.hazard[:, :, cause])[:, done])
+
+    def incidence_gradient(self, cause: int, at: FloatArray, features: FloatArray, X: FloatArray) -> FloatArray:
+        """Return its gradient (n, T, K, e + p)."""
+        before = np.exp(self.log_survival[:, :-1])
+        own = before * self.hazard[:, :, cause]
+        direct = before * self.slope[:, :, cause]
+        rates = self.weights * np.cumsum(own, axis=1)[:, :, None]
+        rates[:, :, cause] += direct
+        rho, bend, done = self.share(at)
+        gradient = accumulate(rates, features, X, done.astype(np.float64))
+        found = self.incidence(cause, at)[:, :, None, None]
+        gradient -= found * accumulate(self.weights, features, X, done.astype(np.float64))
+        going = np.where((bend > 0.0)[:, :, None], (bend * own[:, done])[:, :, None] * self.weights[:, done], 0.0)
+        going[:, :, cause] += rho * direct[:, done]
+        baseline = going[:, :, :, None] * features[None, done, None, :]
+        gradient += np.concatenate([baseline, going[:, :, :, None] * X[:, None, None, :]], axis=3)
+        return gradient
+
+    def areas(self, at: FloatArray, width: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return areas under survival (n, T), and their derivatives by predictors (n, T, q, K).
+
+        An interval's own piece is ``S_m (1 - R^u) / (-log R)`` of its width; a predictor also moves all later pieces.
+        """
+        q = self.hazard.shape[1]
+        u = np.clip(at[:, None] - np.arange(q), 0.0, 1.0)
+        before, lost = np.exp(self.log_survival[:, :-1]), np.diff(-self.log_survival, axis=1)
+        lost = np.where(np.isnan(lost), 0.0, lost)[:, None]  # after everybody has gone
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            gone = np.where(u > 0.0, -np.expm1(-u * lost), 0.0)
+            mean, slope = gone / lost, (u * (1.0 - gone) - gone / lost) / lost
+        few = lost < NEARLY_NONE
+        mean, slope = np.where(few, u, mean), np.where(few, -(u**2) / 2.0, np.where(np.isinf(lost), 0.0, slope))
+        pieces = (before * width)[:, None] * mean
+        later = pieces.sum(axis=2, keepdims=True) - np.cumsum(pieces, axis=2)
+        moved = (before * width)[:, None] * slope - later
+        known = np.where(u[:, :, None] > 0.0, self.weights[:, None], 0.0)
+        return pieces.sum(axis=2), moved[:, :, :, None] * known
+
 
 def _predictor(model: HazardCurves, X: FloatArray, offset: FloatArray) -> FloatArray:
     """Return linear predictors (n, q, K)."""
@@ -225,12 +310,15 @@ def _predictor(model: HazardCurves, X: FloatArray, offset: FloatArray) -> FloatA
     return np.asarray(baseline[None] + (X @ model.theta[:, e:].T + offset[:, None])[:, None])
 
 
-def accumulate(weights: FloatArray, features: FloatArray, X: FloatArray, places: IntArray) -> FloatArray:
-    """Return sums over the completed intervals of weights times ``(A_s, x)``, shape (n, T, K, e + p)."""
+def accumulate(weights: FloatArray, features: FloatArray, X: FloatArray, at: FloatArray) -> FloatArray:
+    """Return sums over the intervals that have passed of weights times ``(A_s, x)``, shape (n, T, K, e + p).
+
+    Of an interval of which a part has passed that part counts.
+    """
 
     def upto(terms: FloatArray) -> FloatArray:
         wide = [(0, 0), (1, 0)] + [(0, 0)] * (terms.ndim - 2)
-        return np.pad(np.cumsum(terms, axis=1), wide)[:, places]
+        return interpolated(np.pad(np.cumsum(terms, axis=1), wide), at)
 
     baseline = upto(weights[:, :, :, None] * features[None, :, None, :])
     slopes = upto(weights)[:, :, :, None] * X[:, None, None, :]

@@ -7,20 +7,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
-from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats._base.typing import FloatArray
 from hdpstats.inference.life_tables import (
     Band,
     LifeTable,
     crossing_of,
-    incidence,
+    incidence_at,
     limits_of_crossing,
     restricted_mean,
     survival,
-    survival_between,
+    survival_at,
 )
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.mechanisms.description.cells import FollowUpCells
@@ -31,6 +31,9 @@ from hdpstats.records.codec import Record
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+
+FINE: Final = 400
+"""Pieces of a drawn curve."""
 
 
 class GroupCurve(ABC):
@@ -59,12 +62,13 @@ class GroupCurve(ABC):
 
     @property
     @abstractmethod
+    def ends(self) -> FloatArray:
+        """The ends of intervals at which people were counted and anything is stated; none of exact curves, of steps."""
+
+    @property
+    @abstractmethod
     def last(self) -> float:
         """The last time at which anything is stated."""
-
-    @abstractmethod
-    def stated(self, times: FloatArray) -> BoolArray:
-        """Return at which times (m,) numbers have limits."""
 
     @abstractmethod
     def survival(self, times: FloatArray, z: float) -> Band:
@@ -99,7 +103,7 @@ class GroupCurve(ABC):
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PrivateCurve(GroupCurve):
-    """A group of private people: numbers are stated at the ends of public intervals.
+    """A group of private people, counted at the ends of public intervals; hazards are constant within them.
 
     Attributes
     ----------
@@ -121,33 +125,30 @@ class PrivateCurve(GroupCurve):
 
     @property
     def drawn_at(self) -> FloatArray:
-        """0 and the ends of intervals."""
-        return self.table.cuts
+        """Times close to each other, and the ends of intervals, up to the last one that is stated."""
+        return np.union1d(np.linspace(0.0, self.last, FINE + 1), self.table.cuts[self.table.stated])
+
+    @property
+    def ends(self) -> FloatArray:
+        """The ends of intervals with enough people at risk for the noise."""
+        return self.table.cuts[self.table.stated][1:]
 
     @property
     def last(self) -> float:
-        """The end of the last interval with enough people at risk for the noise."""
-        return float(self.table.cuts[self.table.stated][-1])
-
-    def stated(self, times: FloatArray) -> BoolArray:
-        """Return which times are ends of intervals with enough people at risk."""
-        return np.isin(times, self.table.cuts[self.table.stated])
+        """The end of the last of these intervals."""
+        return float(self.table.cuts[self.table.last])
 
     def survival(self, times: FloatArray, z: float) -> Band:
-        """Return survival; between the ends of intervals without limits, its logarithm linear."""
-        band = survival(self.table, z)
-        return self._at(times, band, survival_between(band.value, self.table.cuts, times))
+        """Return survival, hazards constant within intervals."""
+        return self._known(survival_at(self.table, times, z))
 
     def incidence(self, cause: int, times: FloatArray, z: float) -> Band:
-        """Return the incidence of a cause; between the ends of intervals without limits, and linear."""
-        band = incidence(self.table, cause, z)
-        return self._at(times, band, np.interp(times, self.table.cuts, band.value))
+        """Return the incidence of a cause, hazards constant within intervals."""
+        return self._known(incidence_at(self.table, cause, times, z))
 
-    def _at(self, times: FloatArray, band: Band, value: FloatArray) -> Band:
-        place = np.minimum(np.searchsorted(self.table.cuts, times), self.table.intervals)
-        stated, inside = self.stated(times) & self.known, (times <= self.last) & self.known
-        parts = (np.where(stated, part[place], np.nan) for part in (band.std_error, band.low, band.high))
-        return Band(np.where(inside, value, np.nan), *parts)
+    def _known(self, band: Band) -> Band:
+        parts = (band.value, band.std_error, band.low, band.high)
+        return band if self.known else Band(*(np.full_like(part, np.nan) for part in parts))
 
     def at_risk(self, times: FloatArray) -> FloatArray:
         """Return people at risk, linear between the ends of intervals."""
@@ -165,7 +166,7 @@ class PrivateCurve(GroupCurve):
         """Return when survival reaches a level, and ends of intervals between which it does."""
         if not self.known:
             return np.nan, np.nan, np.nan
-        band, upto = survival(self.table, z), int(self.table.stated.sum())
+        band, upto = survival(self.table, z), self.table.last + 1
         cuts, parts = self.table.cuts[:upto], (band.value, band.std_error, band.low, band.high)
         stated = Band(*(part[:upto] for part in parts))
         return crossing_of(stated.value, cuts, level), *limits_of_crossing(stated, cuts, level)
@@ -210,13 +211,14 @@ class PublicCurve(GroupCurve):
         return np.append(0.0, self.sets.times)
 
     @property
+    def ends(self) -> FloatArray:
+        """None: the curve is one of steps."""
+        return np.zeros(0)
+
+    @property
     def last(self) -> float:
         """Infinity: restricted means go as far as R's do."""
         return float(np.inf)
-
-    def stated(self, times: FloatArray) -> BoolArray:
-        """Return that all numbers have limits."""
-        return np.ones(len(times), dtype=np.bool_)
 
     @cached_property
     def _error_of_logarithm(self) -> FloatArray:

@@ -29,7 +29,7 @@ from hdpstats.display import Report, Reported, columns, number, p_value
 from hdpstats.losses import MEANS, multinomial
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.contrasts import DRAWN
-from hdpstats.results.curves import CurveParts, HazardCurves, accumulate, hazard_facts, open_curves
+from hdpstats.results.curves import CurveParts, HazardCurves, hazard_facts, open_curves
 from hdpstats.results.facts import Fitted, design_of, read_rows
 from hdpstats.results.population import Population
 from hdpstats.results.summary import limit_headers
@@ -167,7 +167,8 @@ def _of_hazards(
     w = _normalised(weights[opened.rows.complete])
     facts, X, offset = hazard_facts(fit.facts), opened.rows.X, opened.rows.offset
     place = 0 if cause is None else facts.causes.index(cause)
-    size = max(_BLOCK // ((facts.grid.intervals + 1) * max(opened.theta.size, 1)), 1)
+    widest = max(opened.theta.size, len(times) * len(facts.causes), 1)
+    size = max(_BLOCK // ((facts.grid.intervals + 1) * widest), 1)
     rows, gradient = [], np.zeros((2 * len(times), opened.theta.size))
     for first in range(0, len(X), size):
         block = slice(first, first + size)
@@ -184,37 +185,16 @@ def _risks_and_areas(
     opened: HazardCurves, X: FloatArray, offset: FloatArray, w: FloatArray, *, times: FloatArray, cause: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return risks and areas of rows (n, 2 T) and the weighted sums of their gradients (2 T, P)."""
-    parts, features = CurveParts.of(opened, X, offset), opened.facts.features
-    cuts = np.array(opened.facts.grid.cuts)
-    done = np.searchsorted(cuts, times, side="right").astype(np.int64)
-    before = np.exp(parts.log_survival[:, :-1])
-    cumulated = np.cumsum(before * parts.hazard[:, :, cause], axis=1)
-    risk = np.pad(cumulated, ((0, 0), (1, 0)))[:, done]
-    rates = parts.weights * cumulated[:, :, None]
-    rates[:, :, cause] += before * parts.slope[:, :, cause]
-    slopes = accumulate(rates, features, X, done)
-    slopes -= risk[:, :, None, None] * accumulate(parts.weights, features, X, done)
-    survival, area = np.exp(parts.log_survival), area_weights(cuts, times)
-    falls = -survival[:, :, None, None] * accumulate(parts.weights, features, X, np.arange(len(cuts) + 1))
-    gradient = np.concatenate(
-        [np.einsum("n,ntkd->tkd", w, slopes), np.einsum("tm,mkd->tkd", area, np.einsum("n,nmkd->mkd", w, falls))]
+    parts, features, grid = CurveParts.of(opened, X, offset), opened.facts.features, opened.facts.grid
+    at = grid.passed(times)
+    slopes = np.einsum("n,ntkd->tkd", w, parts.incidence_gradient(cause, at, features, X))
+    area, by_predictor = parts.areas(at, np.diff((0.0, *grid.cuts)))
+    falls = np.concatenate(
+        [np.einsum("n,ntsk,se->tke", w, by_predictor, features), np.einsum("n,ntsk,np->tkp", w, by_predictor, X)],
+        axis=2,
     )
-    return np.column_stack([risk, survival @ area.T]), gradient.reshape(2 * len(times), -1)
-
-
-def area_weights(cuts: FloatArray, times: FloatArray) -> FloatArray:
-    """Return the weights (T, q + 1) of survival at 0 and at the ends of intervals in the area under it up to times.
-
-    Examples
-    --------
-    >>> area_weights(np.array([1.0, 3.0]), np.array([1.0, 2.0, 3.0])).tolist()
-    [[0.5, 0.5, 0.0], [0.5, 1.25, 0.25], [0.5, 1.5, 1.0]]
-    """
-    knots = np.concatenate([[0.0], cuts])
-    width = np.diff(knots)
-    inside = np.clip(times[:, None] - knots[:-1], 0.0, width)
-    late = inside**2 / (2.0 * width)
-    return np.asarray(np.pad(inside - late, ((0, 0), (0, 1))) + np.pad(late, ((0, 0), (1, 0))))
+    gradient = np.concatenate([slopes, falls])
+    return np.column_stack([parts.incidence(cause, at), area]), gradient.reshape(2 * len(times), -1)
 
 
 METHODS: Final = {"dydx": "dy/dx", "eyex": "d(lny)/d(lnx)", "dyex": "dy/d(lnx)", "eydx": "d(lny)/dx"}

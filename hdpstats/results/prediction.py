@@ -91,7 +91,8 @@ class Predictor(Fitted):
         r"""Return the probability that nothing has happened to public rows by certain times.
 
         :math:`S(t) = \prod_s (1 - \sum_k p_{ks})` over the intervals that have ended by ``t``, with the hazards
-        :math:`p_{ks}` of all causes: a step function that is 1 at time 0 and falls at the ends of intervals.
+        :math:`p_{ks}` of all causes. Within an interval the hazard of continuous time is taken as constant: when a part
+        ``u`` of the interval ``s`` has passed, the last factor is :math:`(1 - \sum_k p_{ks})^u`.
 
         Parameters
         ----------
@@ -102,7 +103,8 @@ class Predictor(Fitted):
         ci : bool
             Whether to return pointwise limits, by the delta method on :math:`\log(-\log S)` and the normal
             distribution. They allow for sampling and privacy noise (`cov_params`), and are NaN where the standard
-            errors are.
+            errors are. Like the model they take hazards as constant within intervals: more intervals are needed where
+            that is not so.
         alpha : float
             One minus the level of the limits, in [0.001, 0.999].
 
@@ -132,10 +134,10 @@ class Predictor(Fitted):
     ) -> pd.DataFrame:
         r"""Return the probability that an event of each cause has happened to public rows by certain times.
 
-        :math:`F_k(t) = \sum_s S_{s-1} p_{ks}` over the intervals that have ended by ``t`` (Aalen and Johansen 1978):
-        the incidences and event-free survival add up to 1. Arguments and errors are those of `predict_survival`.
-        Columns row, cause (where there are several), time, incidence and, with ``ci``, conf_low and conf_high, by the
-        delta method on :math:`\log(-\log(1 - F))`.
+        :math:`F_k(t) = \sum_s S_{s-1} p_{ks}` over the intervals that have ended by ``t`` (Aalen and Johansen 1978),
+        and with constant hazards in the one that goes on: the incidences and event-free survival add up to 1. Arguments
+        and errors are those of `predict_survival`. Columns row, cause (where there are several), time, incidence and,
+        with ``ci``, conf_low and conf_high, by the delta method on :math:`\log(-\log(1 - F))`.
         """
         opened = curves.open_curves(self, frame)
         at, causes = curves.read_times(times, opened.facts), opened.facts.causes
@@ -148,9 +150,10 @@ class Predictor(Fitted):
     def predict_median(self, frame: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
         """Return median event-free times of public rows: columns median, conf_low, conf_high, the frame's index.
 
-        The median is the end of the first interval by which survival is 0.5 or less, and the limits are where those of
-        survival are (Brookmeyer and Crowley 1982); infinite where that is not reached, NaN where a covariate or the
-        standard errors are missing. Errors are those of `predict_survival`.
+        The median is when the curve of `predict_survival` is 0.5, with constant hazards within intervals. The limits
+        are when those of survival at the ends of intervals, joined in the same way, are (Brookmeyer and Crowley 1982).
+        Infinite where that is not reached, NaN where a covariate or the standard errors are missing. Errors are those
+        of `predict_survival`.
         """
         opened = curves.open_curves(self, frame)
         cuts = np.array(opened.facts.grid.cuts)
@@ -167,7 +170,9 @@ class Predictor(Fitted):
         at_risk: "SurvivalCurves | None" = None,
         time_unit: str | None = None,
     ) -> "Axes":
-        """Draw event-free survival of public rows as steps with pointwise 95 % bands (sampling and privacy noise).
+        """Draw event-free survival of public rows with pointwise 95 % bands (sampling and privacy noise).
+
+        The curve is that of `predict_survival`, with constant hazards within intervals.
 
         ``frame`` has one to seven rows, named by ``labels`` or by its index; by default the curve is at the model's
         typical covariates (`facts`), or at zeros where it has none. ``at_risk`` are survival curves whose numbers at
@@ -186,7 +191,7 @@ class Predictor(Fitted):
         *,
         time_unit: str | None = None,
     ) -> "Axes":
-        """Draw the hazard of every interval with pointwise 95 % bands, a curve per cause.
+        """Draw the hazard of every interval, held for its length, with pointwise 95 % bands, a curve per cause.
 
         ``at`` is one public row; by default the curves are at the covariates of `plot_survival`. ``time_unit`` and
         errors are as there.

@@ -157,8 +157,8 @@ class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
     """Survival curves by group. ``hdpf.survfit(...).fit(epsilon)`` makes them, or ``.fit_public()``.
 
     Private curves are read from a noisy table of events and censorings in public intervals
-    (`hdpstats.inference.life_tables`), and are stated at the ends of these intervals. Those of public rows are
-    Kaplan-Meier's.
+    (`hdpstats.inference.life_tables`), and are stated at the ends of these intervals; within an interval the hazard is
+    taken as constant, in tables and figures alike. Those of public rows are Kaplan-Meier's.
 
     Attributes
     ----------

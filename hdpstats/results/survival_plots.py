@@ -1,11 +1,15 @@
-"""Figures of survival curves and of hazard models: steps with bands, medians, the test, the numbers at risk below."""
+"""Figures of survival curves and of hazard models: lines with bands, medians, the test, the numbers at risk below.
 
-from collections.abc import Sequence
+A line is the curve that the tables have: at every time its height is what `SurvivalCurves.at` or `predict_survival`
+gives.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import pandas as pd
-import scipy
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
@@ -15,6 +19,7 @@ from hdpstats.inference.life_tables import Band
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.curves import CurveWithLimits, HazardCurves, check_one_row, open_curves, read_times
 from hdpstats.results.facts import Fitted, HazardFacts
+from hdpstats.results.group_curves import FINE, GroupCurve
 from hdpstats.results.plots import COLOURS, GREY, SIZE, axes_of, is_narrow, legend_above, palette
 from hdpstats.results.time_axis import TimeAxis, draw_at_risk, ticks_of, time_axis
 
@@ -39,10 +44,11 @@ def plot_survival(
     names = _names_of_rows(opened, labels)
     rows = [] if at_risk is None else list(zip(at_risk.groups, at_risk.curves(), strict=True))
     axes = axes_of(ax, width=SIZE["width"], height=SIZE["height"] + 0.18 * (len(rows) + bool(rows)))
-    times = read_times(None, opened.facts)
+    horizon = opened.facts.grid.horizon
+    times = np.union1d(np.linspace(0.0, horizon, FINE + 1), read_times(None, opened.facts))
     curve = opened.survival(times, alpha=0.05 if ci else None)
     for name, colour, place in zip(names, palette(), range(len(names)), strict=False):
-        steps(axes, times, [part[place] for part in curve], colour=colour, label=name)
+        joined(axes, times, [part[place] for part in curve], colour=colour, label=name)
     axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
     _finish(axes, opened.facts, frame, legend=len(names) > 1, time_unit=time_unit)
     if at_risk is not None:
@@ -87,6 +93,16 @@ def steps(
         axes.fill_between(at, low, high, step="post", color=colour, alpha=0.15, linewidth=0)
 
 
+def joined(
+    axes: "Axes", at: FloatArray, curve: Sequence[FloatArray], *, colour: str, label: str, line: str = "-"
+) -> None:
+    """Draw a curve without steps with its band, where it has one."""
+    value, low, high = curve
+    axes.plot(at, value, color=colour, linewidth=1.8, label=label, linestyle=line)
+    if np.isfinite(low[1:]).any():
+        axes.fill_between(at, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
 def _closed(values: FloatArray) -> FloatArray:
     """Return values per interval with the last repeated, so that steps reach the horizon."""
     return np.append(values, values[-1])
@@ -119,8 +135,6 @@ ROW: Final = 0.18
 BEYOND: Final = 1.02
 """The axis reaches so far beyond the last end of an interval that what is stated there is seen."""
 HIDDEN: Final = "N/A: too few people for the noise"
-FINE: Final = 40
-"""Points of a smooth line in an interval."""
 
 
 def _names(curves: "SurvivalCurves", labels: Sequence[str] | None) -> list[str]:
@@ -146,21 +160,28 @@ def _open(
 
 
 def _draw(
-    axes: "Axes", times: FloatArray, band: Band, colour: str, label: str, *, shape: str, ci: bool, line: str = "-"
+    axes: "Axes",
+    curve: GroupCurve,
+    band_at: Callable[[FloatArray], Band],
+    colour: str,
+    label: str,
+    *,
+    ci: bool,
+    line: str = "-",
 ) -> None:
-    if shape == "steps":
-        unknown = np.full_like(band.value, np.nan)
-        parts = [band.value, band.low, band.high] if ci else [band.value, unknown, unknown]
+    """Draw a curve: exact ones as steps, others as a line, with points and bars at the ends of intervals."""
+    times, ends = curve.drawn_at, curve.ends
+    band = band_at(times)
+    unknown = np.full_like(band.value, np.nan)
+    parts = [band.value, band.low, band.high] if ci else [band.value, unknown, unknown]
+    if not len(ends):
         times, parts = np.append(times, BEYOND * times[-1]), [np.append(part, part[-1]) for part in parts]
         steps(axes, times, parts, colour=colour, label=label, line=line)
         return
-    fine = np.unique(np.concatenate([times, np.linspace(times[0], times[-1], FINE * len(times))]))
-    H = scipy.interpolate.PchipInterpolator(times, -np.log(np.maximum(band.value, 1e-12)))(fine)
-    axes.plot(fine, np.exp(-H), color=colour, linewidth=1.8, label=label, linestyle=line)
-    if ci:
-        reach = np.maximum([band.value - band.low, band.high - band.value], 0.0)[:, 1:]
-        axes.errorbar(times[1:], band.value[1:], yerr=np.nan_to_num(reach), fmt="o", markersize=3, color=colour,
-                      linewidth=0.9, capsize=2)  # fmt: skip
+    joined(axes, times, parts, colour=colour, label=label, line=line)
+    counted = band_at(ends)
+    reach = np.maximum([counted.value - counted.low, counted.high - counted.value], 0.0) if ci else None
+    axes.errorbar(ends, counted.value, yerr=reach, fmt="o", markersize=3, color=colour, linewidth=0.9, capsize=2)
 
 
 def _medians(curves: "SurvivalCurves", axes: "Axes", colours: Sequence[str]) -> None:
@@ -208,7 +229,6 @@ class CurveFigures:
         self,
         ax: "Axes | None" = None,
         *,
-        join: str = "steps",
         ci: bool = True,
         at_risk: bool = True,
         median: bool = True,
@@ -219,20 +239,20 @@ class CurveFigures:
     ) -> "Axes":
         """Draw the probability that nothing has happened, by group, with pointwise 95 % bands (sampling and noise).
 
+        Private curves have points with limits at the ends of intervals, at which people were counted. Between the ends
+        the line and its band are those of `at`: the hazard is taken as constant within each interval. Curves of public
+        rows are steps, with a step at each event.
+
         Parameters
         ----------
         ax
             Where to draw; by default a new figure.
-        join
-            ``"steps"``: private survival is held from one end of an interval to the next. ``"smooth"``: a monotone line
-            through the ends, with limits at them. What is between the ends is no estimate in either.
         ci
             Whether limits are drawn.
         at_risk
             Whether numbers at risk stand below the axis; those of private people are noisy.
         median
-            Whether medians that are reached are marked. Those of private people, as `median` has them, take the
-            logarithm of survival as linear between ends: they lie before the step that crosses one half.
+            Whether medians that are reached are marked, where the curve is one half.
         p
             Whether the log-rank test's p-value is shown, where groups are compared.
         public
@@ -243,13 +263,11 @@ class CurveFigures:
             "days", "weeks", "months" or "years"; by default the longest of which the axis has two.
         """
         curves = cast("SurvivalCurves", self)
-        shape = choice(join, name="join", options=("steps", "smooth"))
         names, groups = _names(curves, labels), curves.curves()
         axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
         for name, colour, curve in zip(names, colours, groups, strict=False):
             if curve.known:
-                times = curve.drawn_at
-                _draw(axes, times, curve.survival(times, normal_quantile(0.05)), colour, name, shape=shape, ci=ci)
+                _draw(axes, curve, partial(curve.survival, z=normal_quantile(0.05)), colour, name, ci=ci)
         if public and curves.source == "private":
             for place, (colour, curve) in enumerate(zip(colours, curves.curves("public"), strict=False)):
                 times = curve.drawn_at
@@ -298,12 +316,12 @@ class CurveFigures:
         for place, (name, curve) in enumerate(zip(names, groups, strict=True)):
             if not curve.known:
                 continue
-            times = curve.drawn_at
             for rank, cause in enumerate(shown):
                 one = len(groups) == 1
-                band = curve.incidence(curves.causes.index(cause), times, normal_quantile(0.05))
+                band_at = partial(curve.incidence, curves.causes.index(cause), z=normal_quantile(0.05))
+                band = band_at(curve.drawn_at)
                 words = [name] if len(shown) == 1 else [cause] if one else [name, cause]
-                _draw(axes, times, band, colours[rank if one else place], ", ".join(words), shape="steps", ci=ci,
+                _draw(axes, curve, band_at, colours[rank if one else place], ", ".join(words), ci=ci,
                       line="-" if one else LINES[rank % len(LINES)])  # fmt: skip
                 top = max(top, float(np.nanmax(band.high if ci and np.isfinite(band.high).any() else band.value)))
         axes.set(ylim=(0.0, min(1.02, max(1.08 * top, 0.05))), ylabel="cumulative incidence")

@@ -105,12 +105,14 @@ survival <- function(b, X) {
   cbind(1, t(apply(plogis(-eta), 1, cumprod)))
 }
 curves <- lapply(c(0, 1), covariates)
-risks <- function(time) function(b) vapply(curves, function(X) 1 - mean(survival(b, X)[, 1 + sum(cuts <= time)]), numeric(1))
+# Between cuts hazards are constant: the logarithm of survival is linear.
+at_times <- function(S, times) t(apply(S, 1, function(own) exp(approx(c(0, cuts), log(own), times)$y)))
+risks <- function(time) function(b) vapply(curves, function(X) 1 - mean(at_times(survival(b, X), c(0, time))[, 2]), numeric(1))
 restricted <- function(time) function(b) diff(vapply(curves, function(X) {
-  S <- colMeans(survival(b, X)); knots <- c(0, cuts)
-  line <- approxfun(knots, S); inside <- knots[knots < time]
-  places <- c(inside, time)
-  sum(diff(places) * (line(head(places, -1)) + line(tail(places, -1))) / 2)
+  ends <- c(0, cuts[cuts < time], time)
+  S <- at_times(survival(b, X), ends)
+  before <- S[, -length(ends), drop = FALSE]; after <- S[, -1, drop = FALSE]
+  mean(((before - after) / log(before / after)) %*% diff(ends))
 }, numeric(1)))
 found$hazard <- list(
   cuts = cuts, tests = { table <- Anova(model, type = 3, test.statistic = "Wald"); list(term = rownames(table), statistic = table$Chisq, df = table$Df) },

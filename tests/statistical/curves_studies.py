@@ -15,15 +15,17 @@ from hdpstats.inference.life_tables import (
     LifeTable,
     crossing_of,
     incidence,
+    incidence_at,
     limits_of_crossing,
     restricted_mean,
     survival,
+    survival_at,
 )
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.public.follow_up import FollowUp, kaplan_meier
 from hdpstats.public.risk_sets import log_hazard_ratios
 
-CURVES, TESTS, POWER = 1000, 2000, 500
+CURVES, TESTS, POWER, DRAWINGS = 1000, 2000, 500, 1000
 Z = 1.959963984540054
 HORIZON = 2557.0
 FEWEST = 4.0
@@ -267,3 +269,48 @@ def unequal(sizes, shape, censored, epsilon, intervals=6):
         tables = [drawn_table(rng, n, shape, each, cuts, epsilon) for n, each in zip(sizes, censored, strict=True)]
         rejected.append(noisy_score([tables]).p_value < 0.05)
     return float(np.mean(rejected))
+
+
+DRAWN = {
+    "flat": lambda t: 0.2 * t,
+    "rising": lambda t: (t / 4.0) ** 2,
+    "falling": lambda t: (t / 6.0) ** 0.4,
+    "rising, then falling": lambda t: np.log1p((t / 3.0) ** 3),
+    "a third early": lambda t: -np.log(0.7 * np.exp(-t / 12.0) + 0.3 * np.maximum(1.0 - t / 0.1, 0.0)),
+}
+"""Cumulative hazards of curves that are drawn, in a horizon of 6. Those that rise cross those that fall."""
+
+PARTS = np.array([0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98])
+"""Parts of each interval at which a drawn curve is compared with the true one."""
+
+
+def drawn(n, shape, epsilon, intervals, causes=1):
+    """Return coverage of the drawn band at ends of intervals and between: mean, least, and its mean half-width."""
+    fine = np.linspace(0.0, 6.0, 60_001)
+    H = DRAWN[shape](fine)
+    cuts = np.linspace(0.0, 6.0, intervals + 1)
+    between = (cuts[:-1, None] + PARTS * np.diff(cuts)[:, None]).ravel()
+    times = np.concatenate([cuts[1:], between])
+    true = np.exp(-DRAWN[shape](times))
+    true = true if causes == 1 else (1.0 - true) / causes
+    held, known, width = [], [], []
+    for seed in range(DRAWINGS):
+        rng = np.random.default_rng([2026, 7, n, list(DRAWN).index(shape), intervals, causes, seed])
+        failed = np.interp(rng.exponential(1.0, n), H, fine, right=np.inf)
+        left = CENSORED["spread"](rng, n)
+        time = np.minimum(failed, left)
+        what = np.where((failed <= left) & (time <= 6.0), rng.integers(1, causes + 1, n), 0)
+        found = table(rng, time, what, cuts, epsilon, causes=causes)
+        band = survival_at(found, times, Z) if causes == 1 else incidence_at(found, 0, times, Z)
+        known.append(np.isfinite(band.low))
+        held.append((band.low <= true + 1e-12) & (true - 1e-12 <= band.high))
+        width.append((band.high - band.low) / 2)
+    known, held = np.array(known), np.array(held)
+    often = known.sum(axis=0) >= DRAWINGS / 5
+    each = np.where(often, (held & known).sum(axis=0) / np.maximum(known.sum(axis=0), 1), np.nan)
+    ends = slice(0, intervals), slice(intervals, None)
+    wide = np.nanmean(width, axis=0)
+    return {
+        name: (float(np.nanmean(each[part])), float(np.nanmin(each[part])), float(np.nanmean(wide[part])))
+        for name, part in zip(("ends", "between"), ends, strict=True)
+    }

@@ -151,9 +151,11 @@ def test_questions_about_a_person_name_him():
 def test_studies_of_counts_run(monkeypatch):
     monkeypatch.setattr(description_studies, "REPEATS", 1)
     assert max(description_studies.errors(500, LARGE).values()) < 0.01
-    for name in ("CURVES", "TESTS"):
+    for name in ("CURVES", "TESTS", "DRAWINGS"):
         monkeypatch.setattr(curves_studies, name, 5)
     assert curves_studies.curves(2643, 0, 6, LARGE)["error"] < 0.02
     assert curves_studies.causes(2643, 12, LARGE)["error"] < 0.02
+    held = curves_studies.drawn(500, "flat", LARGE, 6)
+    assert min(held["ends"][0], held["between"][0]) >= 0.8
     assert curves_studies.shapes(500, "flat", "spread", LARGE)["held"] >= 0.8
     assert abs(curves_studies.rejections((500, 500), 6, LARGE, repeats=5)["bias"]) < 0.2

@@ -9,10 +9,11 @@ from hdpstats.inference.life_tables import (
     LifeTable,
     crossing_of,
     incidence,
+    incidence_at,
     limits_of_crossing,
     restricted_mean,
     survival,
-    survival_between,
+    survival_at,
 )
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.public.risk_sets import log_hazard_ratios
@@ -138,7 +139,7 @@ def test_the_restricted_mean_is_the_area_and_its_error_that_of_the_derivative(up
     found = table(scale=0.2)
     mean, error = restricted_mean(found, upto)
     fine = np.linspace(0.0, upto, 200_001)
-    S = survival_between(np.exp(-found.cumulated), CUTS, fine)
+    S = survival_at(found, fine, 1.96).value
     assert mean == pytest.approx(np.trapezoid(S, fine), rel=1e-6)
     gradient = np.array([
         (restricted_mean(_changed(found, place, 1e-5), upto)[0] - mean) / 1e-5 for place in range(len(CUTS))
@@ -280,3 +281,73 @@ def test_equal_hazards_give_no_score_where_censoring_differs():
         tables.append(life_table(events, censored, at_risk))
     found = noisy_score([tables])
     np.testing.assert_allclose(found.total, 0.0, atol=1e-6 * found.observed.sum())
+
+
+def exact_table(H, cuts, people=1e6, causes=1):
+    """The table of so many people with a cumulative hazard, nobody censored before the last cut, without noise."""
+    S = np.exp(-H(cuts))
+    deaths = people * -np.diff(S)
+    return LifeTable(
+        cuts=cuts, events=np.repeat(deaths[:, None] / causes, causes, axis=1), censored=np.zeros(len(deaths)),
+        stayed=people * S[-1], entered=None, sd=0.0,
+    )  # fmt: skip
+
+
+SHAPES = {
+    "rising": lambda t: (t / 4.0) ** 2,
+    "falling": lambda t: (t / 6.0) ** 0.4,
+    "rising, then falling": lambda t: np.log1p((t / 3.0) ** 3),
+    "a third at once": lambda t: np.where(t > 0.0, 0.4 + 0.05 * t, 0.0),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bands_between_ends_hold_curves_whose_hazard_changes_within_intervals(shape):
+    """A million people: limits at ends are next to exact, and only their widening in between holds the true curve."""
+    H, cuts = SHAPES[shape], np.linspace(0.0, 6.0, 9)
+    found, times = exact_table(H, cuts), np.linspace(0.0, 6.0, 2001)
+    band, true = survival_at(found, times, 1.96), np.exp(-H(times))
+    assert (band.low <= true + 1e-12).all()
+    assert (true - 1e-12 <= band.high).all()
+    assert np.abs(band.value - true).max() > 10 * np.nanmax(band.std_error)
+    two = exact_table(H, cuts, causes=2)
+    one, half = incidence_at(two, 1, times, 1.96), (1.0 - true) / 2.0
+    assert (one.low <= half + 1e-12).all()
+    assert (half - 1e-12 <= one.high).all()
+
+
+def test_between_ends_bands_stay_within_what_every_hazard_allows_and_meet_the_ends():
+    for found in (table(), table(sd=0.0), life_table([30.0, 90.0, 5.0], [10.0, 0.0, 4.0], 200.0, sd=3.0)):
+        cuts, z = found.cuts, 1.96
+        ends, F = survival(found, z), incidence(found, 0, z)
+        at_ends, F_at_ends = survival_at(found, cuts, z), incidence_at(found, 0, cuts, z)
+        for name in ("value", "std_error", "low", "high"):
+            np.testing.assert_allclose(getattr(at_ends, name), getattr(ends, name), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(F_at_ends.value, F.value, rtol=1e-12)
+        times = np.linspace(cuts[0], cuts[-1], 997)[1:-1]
+        after = np.searchsorted(cuts, times)
+        band = survival_at(found, times, z)
+        assert (ends.low[after] - 1e-12 <= band.low).all()
+        assert (band.high <= ends.high[after - 1] + 1e-12).all()
+        assert ((band.low <= band.value) & (band.value <= band.high)).all()
+
+
+def test_with_one_interval_a_band_is_what_every_hazard_allows():
+    found = life_table([30.0], [0.0], 70.0)
+    band, ends = survival_at(found, np.array([0.5]), 1.96), survival(found, 1.96)
+    assert (band.low[0], band.high[0]) == (pytest.approx(ends.low[1]), 1.0)
+    assert band.value[0] == pytest.approx(np.sqrt(0.7))
+
+
+def test_after_the_last_stated_end_nothing_is_drawn():
+    found = life_table([50.0, 20.0, 1.0], [20.0, 9.0, 0.0], 0.0, sd=2.0)
+    band = survival_at(found, np.array([1.5, 2.0, 2.01, 3.0]), 1.96)
+    for part in (band.value, band.std_error, band.low, band.high):
+        assert np.isfinite(part).tolist() == [True, True, False, False]
+
+
+def test_incidences_go_on_in_proportion_to_hazards_of_causes():
+    found = exact_table(lambda t: 0.3 * t, np.linspace(0.0, 6.0, 4), causes=2)
+    times = np.array([0.5, 1.9, 2.0, 3.3, 6.0])
+    F = incidence_at(found, 0, times, 1.96).value
+    np.testing.assert_allclose(F, (1.0 - np.exp(-0.3 * times)) / 2.0, rtol=1e-9)

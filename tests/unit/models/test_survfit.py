@@ -232,14 +232,19 @@ def test_small_groups_are_not_shown_and_left_out_of_the_test():
     assert np.isnan(curves.median()["estimate"].iloc[2])
 
 
-def test_between_the_ends_of_intervals_nothing_is_stated():
+def test_between_the_ends_of_intervals_hazards_are_constant():
     curves = hdpf.survfit("Surv(time, event) ~ 1", study(), times=[2, 4, 8]).fit(epsilon=3)
-    found = curves.at([0, 2, 3, 4])
-    assert found["conf_low"].isna().tolist() == [False, False, True, False]
-    low, high = found["estimate"].iloc[3], found["estimate"].iloc[1]
-    assert low < found["estimate"].iloc[2] < high
-    assert curves.restricted_mean(3)["estimate"].iloc[0] < 3
-    np.testing.assert_allclose(curves.quantile(1 - high)["estimate"], 2.0, rtol=1e-6)
+    found = curves.at([0, 2, 3, 3.5, 4])
+    S = found["estimate"].to_numpy()
+    np.testing.assert_allclose(S[[2, 3]], S[1] * (S[4] / S[1]) ** np.array([0.5, 0.75]), rtol=1e-12)
+    assert (found["conf_low"] <= S).all()
+    assert (found["conf_high"] >= S).all()
+    assert found["conf_low"].is_monotonic_decreasing
+    assert found["conf_high"].is_monotonic_decreasing
+    np.testing.assert_allclose(curves.quantile(1 - S[2])["estimate"], 3.0, rtol=1e-6)
+    fine = np.linspace(0.0, 3.0, 20_001)
+    area = np.trapezoid(curves.at(fine)["estimate"], fine)
+    np.testing.assert_allclose(curves.restricted_mean(3)["estimate"], area, rtol=1e-7)
 
 
 def test_a_plan_spends_nothing_and_predicts_what_is_reported():

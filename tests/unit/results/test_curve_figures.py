@@ -1,4 +1,4 @@
-"""Figures of survival curves: steps, bands, numbers at risk, the unit of time."""
+"""Figures of survival curves: lines, bands, numbers at risk, the unit of time."""
 
 import itertools
 
@@ -47,42 +47,103 @@ def texts(ax):
     return [each.get_text() for each in ax.texts]
 
 
-def test_steps_bands_and_numbers_at_risk_are_those_of_the_tables(curves):
+def line_of(ax, label):
+    return next(line for line in ax.get_lines() if line.get_label() == label)
+
+
+def height_of(line, times):
+    """What a reader sees at times: matplotlib joins points by straight lines."""
+    assert line.get_drawstyle() == "default"
+    return np.interp(times, line.get_xdata(), line.get_ydata())
+
+
+def event_free(table, group):
+    return table[(table["group"] == group) & (table["cause"] == "(event-free)")]
+
+
+def edges_of(band, times):
+    """The lowest and highest value of a band where its outline has a corner at these times."""
+    corners = pd.DataFrame(band.get_paths()[0].vertices, columns=["time", "value"]).groupby("time")["value"]
+    return corners.min()[times].to_numpy(), corners.max()[times].to_numpy()
+
+
+def test_lines_bands_points_and_numbers_at_risk_are_those_of_the_tables(curves):
     ax = curves.plot(axes())
-    table, one = curves.tidy(), ax.get_lines()[0]
-    own = table[(table["group"] == "A") & (table["cause"] == "(event-free)")]
-    assert one.get_drawstyle() == "steps-post"
-    np.testing.assert_allclose(one.get_ydata()[1:5], own["estimate"])
-    np.testing.assert_allclose(one.get_xdata()[1:5], TIMES)
-    assert len(ax.collections) == 2
+    asked = [100.0, 365.0, 365.25, 500.0, 1000.0, 1461.0, 2000.0, 2922.0]
+    table, at_any_time = curves.tidy(), curves.at(asked)
+    for group, band, container in zip("AB", ax.collections[::2], ax.containers, strict=False):
+        own, between = event_free(table, group), event_free(at_any_time, group)
+        line = line_of(ax, f"arm = {group}")
+        np.testing.assert_allclose(height_of(line, asked), between["estimate"], rtol=1e-4)
+        np.testing.assert_allclose(height_of(line, TIMES), own["estimate"], rtol=1e-12)
+        low, high = edges_of(band, TIMES)
+        np.testing.assert_allclose(low, own["conf_low"], rtol=1e-12)
+        np.testing.assert_allclose(high, own["conf_high"], rtol=1e-12)
+        np.testing.assert_array_equal(container.lines[0].get_xdata(), TIMES)
+        np.testing.assert_allclose(container.lines[0].get_ydata(), own["estimate"], rtol=1e-12)
+        bars = np.array(container.lines[2][0].get_segments())[:, :, 1]
+        np.testing.assert_allclose(bars, own[["conf_low", "conf_high"]], rtol=1e-12)
     assert ax.get_xlabel() == "time (years)"
     assert [each.get_text() for each in ax.get_xticklabels()] == [str(k) for k in range(9)]
     shown = texts(ax)
     assert "Number at risk (noisy)" in shown
     first = shown.index("arm = A")
-    at_risk = curves.at([0, 365.25, 730.5])
-    expected = at_risk.loc[(at_risk["group"] == "A") & (at_risk["cause"] == "(event-free)"), "at_risk"]
+    expected = event_free(curves.at([0, 365.25, 730.5]), "A")["at_risk"]
     assert shown[first + 1 : first + 4] == [f"{each:.0f}" for each in expected]
     assert any(each.startswith("log-rank p") for each in shown)
     ax.figure.canvas.draw()
 
 
+def test_the_line_of_a_median_meets_its_curve(curves):
+    ax, found = curves.plot(axes()), curves.median().set_index("group")["estimate"]
+    upright = {
+        line.get_color(): list(line.get_xdata()) for line in ax.get_lines() if list(line.get_ydata()) == [0.0, 0.5]
+    }
+    assert np.isfinite(found).any()
+    for group, median in found[np.isfinite(found)].items():
+        line = line_of(ax, f"arm = {group}")
+        assert upright[line.get_color()] == [median, median]
+        assert height_of(line, median) == pytest.approx(0.5, abs=1e-4)
+
+
+def test_drawn_incidence_is_that_of_the_tables_and_adds_up_with_survival(curves):
+    asked = [100.0, 365.25, 1000.0, 2922.0]
+    ax, table = curves.plot_incidence(axes()), curves.at(asked)
+    for group in "AB":
+        for cause in ("relapse", "death"):
+            own = table[(table["group"] == group) & (table["cause"] == cause)]
+            line = line_of(ax, f"arm = {group}, {cause}")
+            np.testing.assert_allclose(height_of(line, asked), own["estimate"], rtol=1e-4)
+        share = table[(table["group"] == group) & (table["time"] < 1500)].groupby("time")["estimate"].sum()
+        np.testing.assert_allclose(share, 1.0, atol=0.02)
+
+
+def test_public_curves_are_drawn_as_steps_at_their_events(curves):
+    ax = curves.plot(axes(), public=True)
+    line = line_of(ax, "public")
+    assert line.get_drawstyle() == "steps-post"
+    expected = event_free(curves.at(line.get_xdata(), source="public"), "A")["estimate"]
+    np.testing.assert_allclose(line.get_ydata(), expected)
+
+
 def test_what_is_switched_off_is_not_drawn(curves):
     ax = curves.plot(axes(), ci=False, at_risk=False, median=False, p=False, labels=["one", "two"])
-    assert (len(ax.collections), texts(ax), len(ax.get_lines())) == (0, [], 2)
+    assert (len(ax.collections), texts(ax), len(ax.get_lines())) == (0, [], 4)  # lines and points
     assert [each.get_text() for each in ax.get_legend().get_texts()] == ["one", "two"]
 
 
 def test_public_curves_stand_beside_private_ones(curves):
-    labels = [line.get_label() for line in curves.plot(axes(), public=True, join="smooth").get_lines()]
+    labels = [line.get_label() for line in curves.plot(axes(), public=True).get_lines()]
     assert {"arm = A", "arm = B", "public"} <= set(labels)
 
 
 def test_incidence_has_lines_of_causes_and_colours_of_groups(curves):
     ax = curves.plot_incidence(axes(), at_risk=False)
-    styles = {(line.get_color(), line.get_linestyle()) for line in ax.get_lines()}
-    assert len(styles) == 4
-    assert len(curves.plot_incidence(axes(), causes="death").get_lines()) == 2
+    lines = [line for line in ax.get_lines() if line.get_label().startswith("arm = ")]
+    assert len({(line.get_color(), line.get_linestyle()) for line in lines}) == 4
+    assert [text.get_text() for text in curves.plot_incidence(axes(), causes="death").get_legend().get_texts()] == [
+        "arm = A", "arm = B",
+    ]  # fmt: skip
     with pytest.raises(hdp.ArgumentError, match="causes"):
         curves.plot_incidence(axes(), causes="cure")
 
@@ -97,7 +158,7 @@ def test_a_dark_style_is_written_in_light(curves):
 
 def test_errors_name_the_argument(curves):
     for options, argument in (
-        ({"labels": ["one"]}, "labels"), ({"join": "spline"}, "join"), ({"time_unit": "hours"}, "time_unit"),
+        ({"labels": ["one"]}, "labels"), ({"time_unit": "hours"}, "time_unit"),
     ):  # fmt: skip
         with pytest.raises(hdp.ArgumentError, match=argument):
             curves.plot(axes(), **options)
@@ -136,6 +197,6 @@ def test_figures_of_groups_that_are_not_shown_say_so(monkeypatch):
     known_noise.counts(monkeypatch, 3)
     study = hdp.Study(private=rows(30, 1), schema=SCHEMA, budget=hdp.Budget(epsilon=3))
     hidden = hdpf.survfit("Surv(time, event) ~ arm", study, times=TIMES).fit(epsilon=0.1)
-    for ax in (hidden.plot(axes()), hidden.plot(axes(), join="smooth"), hidden.plot_incidence(axes())):
+    for ax in (hidden.plot(axes()), hidden.plot_incidence(axes())):
         assert "N/A: too few people for the noise" in texts(ax)
         assert ax.get_legend() is None

@@ -13,7 +13,6 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError
 from hdpstats.records.estimate import ErrorDistribution
 from hdpstats.results import FittedRows, Result
-from hdpstats.results.margins import area_weights
 from hdpstats.results.population import population
 from hdpstats.schema.public import PublicTable
 from tests.unit.results.conftest import make_hazard
@@ -123,6 +122,14 @@ def test_rows_without_a_column_are_refused(public_result, people):
         public_result.average_effects("age", over=people.drop(columns="age"))
 
 
+def area(model, frame, upto):
+    """The mean over rows of the area under curves of constant hazards: logarithmic means of the ends of pieces."""
+    ends = np.array([0.0, *(cut for cut in model.facts.hazard.grid.cuts if cut < upto), upto])
+    S = model.predict_survival(frame, ends, ci=False)["survival"].to_numpy().reshape(len(frame), -1)
+    pieces = (S[:, :-1] - S[:, 1:]) / np.log(S[:, :-1] / S[:, 1:]) * np.diff(ends)
+    return pieces.sum(axis=1).mean()
+
+
 @pytest.mark.parametrize("cause", ["relapse", "death"])
 def test_hazards_have_differences_of_risk_and_of_restricted_time(people, cause):
     model, times = make_hazard(causes=("relapse", "death")), np.array([1.0, 3.0, 10.0])
@@ -136,8 +143,7 @@ def test_hazards_have_differences_of_risk_and_of_restricted_time(people, cause):
             other.predict_incidence(frame, times, ci=False).groupby(["cause", "time"])["incidence"].mean()[cause]
             for frame in at
         ]
-        curves = [other.predict_survival(frame, ci=False).groupby("time")["survival"].mean() for frame in at]
-        areas = [area_weights(np.array(model.facts.hazard.grid.cuts), times) @ curve for curve in curves]
+        areas = np.array([[area(other, frame, time) for time in times] for frame in at])
         return np.concatenate([risks[1] - risks[0], areas[1] - areas[0]])
 
     wanted = table[table["effect"].isin(["risk difference", "restricted mean difference"])]
@@ -146,7 +152,7 @@ def test_hazards_have_differences_of_risk_and_of_restricted_time(people, cause):
     assert wanted["estimate"].tolist() == pytest.approx(by_hand(theta), abs=1e-10)
     gradient = np.array([(by_hand(theta + h * e) - by_hand(theta - h * e)) / (2 * h) for e in np.eye(len(theta))]).T
     errors = np.sqrt(np.einsum("ij,jk,ik->i", gradient, model.cov_params(), gradient))
-    assert wanted["std_error"].tolist() == pytest.approx(errors, rel=1e-6)
+    assert wanted["std_error"].tolist() == pytest.approx(errors, rel=1e-5)
     assert "years" in str(model.facts.hazard.unit_of_time)
 
 

@@ -31,6 +31,20 @@ def frame():
     )
 
 
+BETWEEN = np.array([0.3, 1.6, 3.999, 8.0])
+"""A time in each interval."""
+
+
+def between_by_hand(result, theta, row):
+    """Survival (4,) and incidence (4, K) at these times: hazards in proportion to those of causes."""
+    p, S, F = by_hand(result, theta, row)
+    part = (BETWEEN - [0.0, *CUTS[:-1]]) / np.diff([0.0, *CUTS])
+    before, lost = np.append(1.0, S[:-1]), p.sum(axis=1)
+    own = before * (1.0 - lost) ** part
+    started = np.vstack([np.zeros(p.shape[1]), F[:-1]])
+    return own, started + (p / lost[:, None]) * (before - own)[:, None]
+
+
 def by_hand(result, theta, row):
     """Hazards (q, K), survival (q,) and incidence (q, K) of one row of the frame, by loops over definitions."""
     hazard = result.facts.hazard
@@ -149,13 +163,46 @@ def test_with_one_cause_incidence_is_one_minus_survival_with_its_limits(hazard):
     np.testing.assert_allclose(F["conf_high"], 1.0 - S["conf_low"], atol=1e-12)
 
 
-def test_survival_falls_when_an_interval_has_ended(hazard):
-    result = hazard()
-    times = [0.0, 0.99, 1.0, 2.4999, 2.5, 3.99, 4.0, 9.99, 10.0]
-    S = result.predict_survival(frame().iloc[[0]], times, ci=False)["survival"].to_numpy()
-    steps = result.predict_survival(frame().iloc[[0]], ci=False)["survival"].to_numpy()
-    np.testing.assert_array_equal(S, steps[[0, 0, 1, 1, 2, 2, 3, 3, 4]])
-    assert S[0] == 1.0
+@pytest.mark.parametrize("link", LINKS)
+@pytest.mark.parametrize("causes", CAUSES)
+def test_within_intervals_hazards_are_constant_with_limits_by_finite_differences(hazard, link, causes):
+    result = hazard(link, causes, noise=0.5)
+    curves, incidences = result.predict_survival(frame(), BETWEEN), result.predict_incidence(frame(), BETWEEN)
+    for label, row in frame().iterrows():
+        S, F = between_by_hand(result, result.estimate.values, row)
+        for table, name, value, sign in (
+            (of_row(curves, label), "survival", S, 1.0), (of_row(incidences, label), "incidence", 1.0 - F.T, -1.0),
+        ):  # fmt: skip
+
+            def transformed(theta, row=row, name=name):
+                S, F = between_by_hand(result, theta, row)
+                return np.log(-np.log(S if name == "survival" else 1.0 - F.T))
+
+            se = error(result, transformed)
+            low, high = (value ** np.exp(each * Z * se) for each in (1.0, -1.0))
+            low, high = (low, high) if sign > 0 else (1.0 - high, 1.0 - low)
+            np.testing.assert_allclose(table[name], (value if sign > 0 else 1.0 - value).ravel(), rtol=1e-12)
+            np.testing.assert_allclose(table["conf_low"], low.ravel(), rtol=1e-5)
+            np.testing.assert_allclose(table["conf_high"], high.ravel(), rtol=1e-5)
+
+
+def test_curves_go_on_where_an_interval_has_next_to_no_hazard_or_takes_everybody(hazard):
+    for place, moved_by, causes in ((1, 60.0, ("relapse", "death")), (2, -60.0, ("event",))):
+        result = hazard("logit", causes, noise=0.0)
+        facts = replace(
+            result.facts.hazard,
+            baseline=tuple(
+                (feature[0] + moved_by if s == place else feature[0], *feature[1:])
+                for s, feature in enumerate(result.facts.hazard.baseline)
+            ),
+        )
+        moved = replace(result, facts=replace(result.facts, hazard=facts))
+        times = np.unique(np.concatenate([CUTS, BETWEEN]))
+        S = moved.predict_survival(frame(), times, ci=False).groupby("time")["survival"].mean()
+        F = moved.predict_incidence(frame(), times, ci=False).groupby(["time", "row"])["incidence"].sum()
+        assert np.isfinite(S).all()
+        assert S.is_monotonic_decreasing
+        np.testing.assert_allclose(F.groupby("time").mean() + S, 1.0, rtol=1e-12)
 
 
 def test_times_may_be_one_number_and_come_in_any_order(hazard):
@@ -209,8 +256,13 @@ def test_the_median_is_where_curve_and_limits_cross_one_half(hazard):
     for label in found.index:
         part = of_row(S, label)
         for name, curve in (("median", "survival"), ("conf_low", "conf_low"), ("conf_high", "conf_high")):
-            below = CUTS[part[curve].to_numpy() <= 0.5]
-            assert found.loc[label, name] == (below[0] if len(below) else np.inf)
+            H = np.append(0.0, -np.log(part[curve]))
+            expected = np.interp(np.log(2.0), H, [0.0, *CUTS]) if H[-1] >= np.log(2.0) else np.inf
+            assert found.loc[label, name] == pytest.approx(expected)
+    reached = found["median"][np.isfinite(found["median"])]
+    for label, median in reached.items():
+        at = result.predict_survival(frame().loc[[label]], median, ci=False)["survival"]
+        assert at.iloc[0] == pytest.approx(0.5, rel=1e-12)
     assert np.isfinite(found["median"]).any()
     assert np.isinf(found["conf_high"]).any()
 

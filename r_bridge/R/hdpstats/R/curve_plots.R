@@ -1,10 +1,12 @@
-# Figures of survival curves, in base graphics and for ggplot2: steps and bands by group, medians, the test, and the
-# numbers at risk below. Arguments may have survminer's names.
+# Figures of survival curves, in base graphics and for ggplot2: lines and bands by group, medians, the test, and the
+# numbers at risk below. Lines are those of summary(times = ): hazards are constant within intervals. Arguments may have
+# survminer's names.
 
 plot.dp_curves <- function(x, conf.int = TRUE, at.risk = TRUE, median = TRUE, p.value = TRUE, labels = NULL, cause = NULL,
-                           col = NULL, xlab = NULL, ylab = NULL, ...) {
+                           col = NULL, xlab = NULL, ylab = NULL, units = NULL, ...) {
   asked <- .as_in_survminer(list(...), list(at.risk = at.risk, median = median, p.value = p.value, labels = labels, col = col))
   table <- .curve_rows(x, cause)
+  lines <- .drawn_rows(x, cause)
   labels <- .curve_labels(x, asked$labels, sys.call())
   col <- .curve_colours(x, asked$col, sys.call())
   rows <- if (asked$at.risk) length(x$groups) + 1L else 0L
@@ -15,9 +17,10 @@ plot.dp_curves <- function(x, conf.int = TRUE, at.risk = TRUE, median = TRUE, p.
   above <- (if (length(x$groups) > 1L) length(x$groups) * small * 1.05 + 0.3 else 0.6) + if (is.null(asked$other$main)) 0 else 1.2
   old <- graphics::par(mar = c(2.9 + rows * small * 1.25, left, above, 0.6), mgp = c(1.7, 0.4, 0), tcl = -0.3)
   on.exit(graphics::par(old))
-  axis <- .time_axis(max(x$times), x$unit_of_time, most = max(4, floor((graphics::par("din")[[1L]] - line * left) / 0.4)))
+  axis <- .time_axis(max(x$times), x$unit_of_time, most = max(4, floor((graphics::par("din")[[1L]] - line * left) / 0.4)),
+                     units = units, xlab = xlab, call = sys.call())
   if (is.null(ylab)) ylab <- if (is.null(cause)) "event-free probability" else paste("incidence of", cause)
-  shown <- c(table$conf.high, table$estimate)
+  shown <- c(lines$conf.high, lines$estimate)
   top <- if (is.null(cause)) 1 else if (any(is.finite(shown))) max(shown[is.finite(shown)]) else 1
   foreground <- graphics::par("fg")
   graphics::plot.new()
@@ -26,21 +29,26 @@ plot.dp_curves <- function(x, conf.int = TRUE, at.risk = TRUE, median = TRUE, p.
   graphics::axis(1, at = axis$ticks, labels = axis$labels, cex.axis = small + 0.1, col = foreground, col.axis = foreground)
   graphics::box(bty = "l", col = foreground)
   do.call(graphics::title, c(list(
-    xlab = if (is.null(xlab)) axis$title else xlab, cex.lab = small + 0.1, col.lab = foreground
+    xlab = axis$title, cex.lab = small + 0.1, col.lab = foreground
   ), asked$other[names(asked$other) != "main"]))
   graphics::title(ylab = ylab, line = 2.6, cex.lab = small + 0.1, col.lab = foreground)
   if (!is.null(asked$other$main)) graphics::title(main = asked$other$main, line = above - 1.2, cex.main = small + 0.2, col.main = foreground)
-  start <- if (is.null(cause)) 1 else 0
-  known <- FALSE
   for (k in seq_along(x$groups)) {
-    own <- table[table$group == x$groups[[k]], ]
-    if (!nrow(own) || all(is.na(own$estimate))) next
-    known <- TRUE
-    edges <- c(0, own$time, 1.02 * axis$end)
-    if (conf.int) .band(edges, c(start, own$conf.low), c(start, own$conf.high), col[[k]])
-    graphics::lines(edges, c(start, own$estimate, own$estimate[nrow(own)]), type = "s", col = col[[k]], lwd = 2)
+    own <- lines[lines$group == x$groups[[k]], ]
+    if (!nrow(own)) next
+    if (own$joined[[1L]]) {
+      if (conf.int) .joined_band(own, col[[k]])
+      graphics::lines(own$time, own$estimate, col = col[[k]], lwd = 2)
+      ends <- table[table$group == x$groups[[k]] & is.finite(table$estimate), ]
+      graphics::points(ends$time, ends$estimate, pch = 19, cex = 0.6, col = col[[k]])
+      if (conf.int) graphics::segments(ends$time, ends$conf.low, ends$time, ends$conf.high, col = col[[k]])
+    } else {
+      edges <- c(own$time, 1.02 * axis$end)
+      if (conf.int) .band(edges, own$conf.low, own$conf.high, col[[k]])
+      graphics::lines(edges, c(own$estimate, own$estimate[nrow(own)]), type = "s", col = col[[k]], lwd = 2)
+    }
   }
-  if (!known) graphics::text(0.5 * axis$end, 0.5 * top, "N/A: too few people for the noise", cex = small, col = foreground)
+  if (!nrow(lines)) graphics::text(0.5 * axis$end, 0.5 * top, "N/A: too few people for the noise", cex = small, col = foreground)
   if (asked$median && is.null(cause)) {
     middle <- x$medians$estimate
     for (k in which(is.finite(middle))) {
@@ -65,38 +73,36 @@ plot.dp_curves <- function(x, conf.int = TRUE, at.risk = TRUE, median = TRUE, p.
 }
 
 autoplot.dp_curves <- function(object, conf.int = TRUE, at.risk = TRUE, median = TRUE, p.value = TRUE, labels = NULL,
-                               cause = NULL, ...) {
+                               cause = NULL, units = NULL, ...) {
   asked <- .as_in_survminer(list(...), list(at.risk = at.risk, median = median, p.value = p.value, labels = labels, col = NULL))
   table <- .curve_rows(object, cause)
   labels <- .curve_labels(object, asked$labels, sys.call())
-  axis <- .time_axis(max(object$times), object$unit_of_time)
-  start <- if (is.null(cause)) 1 else 0
-  first <- table[!duplicated(table$group), ]
-  first[c("time", "estimate", "conf.low", "conf.high")] <- list(0, start, start, start)
-  table <- rbind(first, table)
-  table <- table[order(match(table$group, object$groups), table$time), ]
-  unknown <- tapply(is.finite(table$estimate) & table$time > 0, factor(table$group, object$groups), any)
-  table <- table[unknown[table$group], ]
-  table$group <- factor(table$group, object$groups, labels)
-  held <- do.call(rbind, lapply(split(table, table$group), function(own) {
-    if (!nrow(own)) return(NULL)
+  axis <- .time_axis(max(object$times), object$unit_of_time, units = units, call = sys.call())
+  lines <- .drawn_rows(object, cause)
+  lines$group <- factor(lines$group, object$groups, labels)
+  ends <- table[is.finite(table$estimate) & table$group %in% object$groups[labels %in% lines$group[lines$joined]], ]
+  ends$group <- factor(ends$group, object$groups, labels)
+  stepped <- do.call(rbind, lapply(split(lines[!lines$joined, ], lines$group[!lines$joined], drop = TRUE), function(own) {
     transform(own, until = c(own$time[-1L], 1.02 * axis$end))
   }))
+  joined <- lines[lines$joined, ]
   aes <- function(...) do.call(ggplot2::aes, lapply(c(...), as.name))
-  drawn <- ggplot2::ggplot(table, aes(x = "time", y = "estimate", colour = "group"))
-  if (conf.int && nrow(table)) {
-    banded <- held[is.finite(held$conf.low), ]
+  drawn <- ggplot2::ggplot(lines, aes(x = "time", y = "estimate", colour = "group"))
+  if (conf.int && nrow(joined)) {
+    drawn <- drawn + ggplot2::geom_ribbon(
+      aes(x = "time", ymin = "conf.low", ymax = "conf.high", fill = "group"), data = joined[is.finite(joined$conf.low), ],
+      alpha = 0.15, colour = NA, inherit.aes = FALSE
+    ) + ggplot2::geom_linerange(aes(ymin = "conf.low", ymax = "conf.high"), data = ends[is.finite(ends$conf.low), ])
+  }
+  if (conf.int && !is.null(stepped)) {
     drawn <- drawn + ggplot2::geom_rect(
-      aes(xmin = "time", xmax = "until", ymin = "conf.low", ymax = "conf.high", fill = "group"), data = banded, alpha = 0.15,
-      colour = NA, inherit.aes = FALSE
+      aes(xmin = "time", xmax = "until", ymin = "conf.low", ymax = "conf.high", fill = "group"),
+      data = stepped[is.finite(stepped$conf.low), ], alpha = 0.15, colour = NA, inherit.aes = FALSE
     )
   }
-  if (nrow(table)) {
-    stated <- held[is.finite(held$estimate), ]
-    last <- stated[!duplicated(stated$group, fromLast = TRUE), ]
-    last$time <- last$until
-    drawn <- drawn + ggplot2::geom_step(data = rbind(stated, last))
-  } else {
+  if (nrow(joined)) drawn <- drawn + ggplot2::geom_line(data = joined) + ggplot2::geom_point(data = ends, size = 1.2)
+  if (!is.null(stepped)) drawn <- drawn + ggplot2::geom_step(data = stepped)
+  if (!nrow(lines)) {
     drawn <- drawn + ggplot2::expand_limits(x = c(0, axis$end), y = c(0, 1)) +
       ggplot2::annotate("text", x = axis$end / 2, y = 0.5, label = "N/A: too few people for the noise", size = 3)
   }
@@ -187,15 +193,42 @@ autoplot.dp_curves <- function(object, conf.int = TRUE, at.risk = TRUE, median =
   table
 }
 
-# Days are shown as years, months or weeks where there are two of these.
-.time_axis <- function(end, unit, most = 8) {
+# The lines of a figure, a row per point: of one curve per group, with text for the groups.
+.drawn_rows <- function(x, cause) {
+  table <- .broom_names(.py("curves_drawn", list(curves = x, cause = if (!is.null(cause)) match.arg(cause, x$causes))))
+  table$group <- ifelse(is.na(table$group), "all", table$group)
+  table[is.finite(table$estimate), ]
+}
+
+# A band of what is joined by straight lines.
+.joined_band <- function(own, colour) {
+  own <- own[is.finite(own$conf.low) & is.finite(own$conf.high), ]
+  graphics::polygon(c(own$time, rev(own$time)), c(own$conf.low, rev(own$conf.high)), border = NA,
+                    col = grDevices::adjustcolor(colour, 0.15))
+}
+
+# The axis in the units asked for, or in those that a title names, or with another title in the declared unit; else days
+# are shown as years, months or weeks where there are two of these.
+.time_axis <- function(end, unit, most = 8, units = NULL, xlab = NULL, call = NULL) {
   lengths <- c(days = 1, weeks = 7, months = 365.25 / 12, years = 365.25)
   own <- if (is.null(unit) || is.na(unit)) NA else paste0(sub("s$", "", tolower(trimws(unit))), "s")
+  if (!is.null(units) && !(is.character(units) && length(units) == 1L && units %in% names(lengths))) {
+    .refuse(paste0("units must be one of ", paste0("\"", names(lengths), "\"", collapse = ", ")), call)
+  }
+  if (!is.null(units) && !own %in% names(lengths)) {
+    .refuse("units needs times declared in days, weeks, months or years: dp_duration(horizon, unit = \"days\")", call)
+  }
   shown <- if (is.na(own)) NULL else unit
   length <- 1
   if (own %in% names(lengths)) {
     fitting <- names(lengths)[lengths >= lengths[[own]] & end * lengths[[own]] >= 2 * lengths]
-    shown <- c(own, fitting)[[length(fitting) + 1L]]
+    named <- if (is.character(xlab)) names(lengths)[vapply(sub("s$", "", names(lengths)), function(each) {
+      any(grepl(paste0("\\b", each, "s?\\b"), xlab, ignore.case = TRUE))
+    }, NA)]
+    shown <- if (!is.null(units)) units
+    else if (length(named) == 1L) named
+    else if (!is.null(xlab)) own
+    else c(own, fitting)[[length(fitting) + 1L]]
     length <- lengths[[shown]] / lengths[[own]]
   }
   wanted <- min(most, 8)
@@ -205,7 +238,8 @@ autoplot.dp_curves <- function(object, conf.int = TRUE, at.risk = TRUE, median =
     ticks <- pretty(c(0, end / length), wanted)
   }
   ticks <- ticks[ticks <= end / length * (1 + 1e-9)]
-  list(end = end, ticks = ticks * length, labels = ticks, title = if (is.null(shown)) "time" else paste0("time (", shown, ")"))
+  title <- if (!is.null(xlab)) xlab else if (is.null(shown)) "time" else paste0("time (", shown, ")")
+  list(end = end, ticks = pmin(ticks * length, end), labels = ticks, title = title)
 }
 
 .draw_at_risk <- function(x, axis, labels, col, small) {

@@ -1,4 +1,4 @@
-# Base graphics: coefficients with intervals, survival and hazards as steps with bands.
+# Base graphics: coefficients with intervals, survival as lines and hazards as steps, with bands.
 
 .colours <- c("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9") # Okabe and Ito (2008)
 
@@ -28,15 +28,17 @@ plot.dp_result <- function(x, level = 0.95, exponentiate = FALSE, xlab = NULL, w
 }
 
 plot.dp_hazard <- function(x, newdata = NULL, which = c("survival", "hazard", "coefficients", "sites"),
-                           level = 0.95, labels = NULL, xlab = NULL, ylab = NULL, ...) {
+                           level = 0.95, labels = NULL, xlab = NULL, ylab = NULL, units = NULL, ...) {
   which <- if (missing(which) && is.null(newdata)) "coefficients" else match.arg(which)
   if (which %in% c("coefficients", "sites")) {
     return(plot.dp_result(x, level = level, xlab = xlab, which = which, labels = labels, ...))
   }
   if (is.null(newdata)) .refuse("newdata must have the covariates of the people to draw, one row each", sys.call())
-  table <- predict.dp_hazard(x, newdata, type = which, level = level)
   unit <- .py("unit_of_time", list(result = x))
-  .draw_curves(table, value = which, labels = labels, xlab = xlab, ylab = ylab, unit = unit, ...)
+  table <- predict.dp_hazard(x, newdata, type = which, level = level)
+  axis <- .time_axis(max(table[[if (which == "survival") "time" else "stop"]]), unit, units = units, xlab = xlab, call = sys.call())
+  if (which == "survival") table <- predict.dp_hazard(x, newdata, times = .fine_times(table$time), level = level)
+  .draw_curves(table, value = which, labels = labels, ylab = ylab, axis = axis, ...)
   invisible(x)
 }
 
@@ -126,23 +128,28 @@ plot.dp_plan <- function(x, ...) {
   graphics::axis(4, at = height, labels = limits_text, las = 1, tick = FALSE, cex.axis = 0.8)
 }
 
-.draw_curves <- function(table, value, labels, xlab, ylab, unit, ...) {
+# Times close to each other, and the ends of intervals among them.
+.fine_times <- function(ends) sort(unique(c(ends, seq(0, max(ends), length.out = 401L))))
+
+.draw_curves <- function(table, value, labels, ylab, axis, ...) {
   group <- if (is.null(table$cause)) table$row else interaction(table$row, table$cause, sep = ": ", lex.order = TRUE)
   curves <- split(table, factor(group, unique(group)))
   labels <- if (is.null(labels)) names(curves) else labels
-  time <- if (value == "survival") "time" else "start"
   top <- if (value == "survival") 1 else max(table[[value]], pmin(table$conf.high, 4 * max(table[[value]])), na.rm = TRUE)
-  end <- max(table[[if (value == "survival") "time" else "stop"]])
+  end <- axis$end
   if (is.null(ylab)) ylab <- if (value == "survival") "event-free probability" else "hazard per interval"
-  axis <- .time_axis(end, unit)
-  graphics::plot(NA, xlim = c(0, end), ylim = c(0, top), las = 1, xaxt = "n", xlab = if (is.null(xlab)) axis$title else xlab,
-                 ylab = ylab, ...)
+  graphics::plot(NA, xlim = c(0, end), ylim = c(0, top), las = 1, xaxt = "n", xlab = axis$title, ylab = ylab, ...)
   graphics::axis(1, at = axis$ticks, labels = axis$labels)
   for (k in seq_along(curves)) {
     curve <- curves[[k]]
     colour <- .colours[(k - 1L) %% length(.colours) + 1L]
-    .band(c(curve[[time]], end), curve$conf.low, pmin(curve$conf.high, 2 * top), colour)
-    graphics::lines(c(curve[[time]], end), c(curve[[value]], curve[[value]][nrow(curve)]), type = "s", col = colour, lwd = 2)
+    if (value == "survival") {
+      .joined_band(curve, colour)
+      graphics::lines(curve$time, curve$survival, col = colour, lwd = 2)
+    } else {
+      .band(c(curve$start, end), curve$conf.low, pmin(curve$conf.high, 2 * top), colour)
+      graphics::lines(c(curve$start, end), c(curve$hazard, curve$hazard[nrow(curve)]), type = "s", col = colour, lwd = 2)
+    }
   }
   if (length(curves) > 1L) {
     graphics::legend(if (value == "survival") "bottomleft" else "topright", labels, col = .colours, lwd = 2, bty = "n")

@@ -69,11 +69,12 @@ predict.dp_hazard <- function(object, newdata, type = c("survival", "hazard", "i
 }
 
 # Curves as survival::survfit() has them, for its methods: print, plot, summary, quantile. Numbers at risk are not known.
+# These methods hold a value until the next time, so that times are close to each other: hazards are constant within intervals.
 survfit.dp_hazard <- function(formula, newdata, conf.int = 0.95, ...) {
   .no_more("survfit", ...)
   .check_newdata(newdata, sys.call())
-  curves <- predict.dp_hazard(formula, newdata, type = "survival", level = conf.int)
-  curves <- curves[curves$time > 0, ]
+  ends <- unique(predict.dp_hazard(formula, newdata, type = "survival", conf.int = FALSE)$time)
+  curves <- predict.dp_hazard(formula, newdata, type = "survival", times = .fine_times(ends)[-1L], level = conf.int)
   rows <- unique(curves$row)
   times <- unique(curves$time)
   matrix_of <- function(name) {

@@ -119,3 +119,65 @@ test_that("one level may be the event, as in survival", {
   expected <- as.data.frame(dp_survfit_public(Surv(time, event) ~ 1, study, times = c(365, 1096)))
   expect_equal(found$estimate, expected$estimate)
 })
+
+test_that("drawn lines are the numbers of tables, and a median is where its line is one half", {
+  need_python()
+  study <- breast_cancer(4)
+  curves <- dp_survfit(Surv(time, event) ~ hormon, study, epsilon = 3, times = c(365, 1096, 1826))
+  lines <- .drawn_rows(curves, NULL)
+  expect_true(all(lines$joined))
+  asked <- c(100, 365, 700, 1500)
+  for (group in c("0", "1")) {
+    own <- lines[lines$group == group, ]
+    at <- summary(curves, times = asked)$table
+    at <- at[at$group == group, ]
+    expect_equal(stats::approx(own$time, own$estimate, asked)$y, at$estimate, tolerance = 1e-5)
+    expect_equal(at$estimate[[3L]], at$estimate[[2L]]^(396 / 731) * own$estimate[own$time == 1096]^(335 / 731), tolerance = 1e-6)
+    quartile <- quantile(curves, 0.25)
+    quartile <- quartile$estimate[quartile$group == group]
+    if (is.finite(quartile)) expect_equal(stats::approx(own$time, own$estimate, quartile)$y, 0.75, tolerance = 1e-4)
+  }
+  public <- .drawn_rows(dp_survfit_public(Surv(time, event) ~ hormon, study, times = c(365, 1826)), NULL)
+  expect_false(any(public$joined))
+  expect_gt(nrow(public), 100)
+  skip_if_not_installed("ggplot2")
+  drawn <- ggplot2::ggplot_build(ggplot2::autoplot(curves, units = "weeks"))
+  line <- which(vapply(drawn$plot$layers, function(layer) inherits(layer$geom, "GeomLine"), NA))
+  expect_equal(sort(drawn$data[[line]]$y), sort(lines$estimate))
+  points <- which(vapply(drawn$plot$layers, function(layer) inherits(layer$geom, "GeomPoint"), NA))
+  expect_equal(drawn$data[[points]]$y, as.data.frame(curves)$estimate)
+  expect_identical(drawn$plot$labels$x, "time (weeks)")
+})
+
+test_that("an axis of time is in the unit that its title says", {
+  axis <- function(...) .time_axis(1826, "days", ...)
+  expect_identical(axis()$title, "time (years)")
+  expect_identical(axis(units = "days")[c("title", "ticks")], list(title = "time (days)", ticks = seq(0, 1500, 500)))
+  expect_identical(axis(xlab = "days")[c("title", "ticks")], list(title = "days", ticks = axis(units = "days")$ticks))
+  expect_identical(axis(xlab = "Months since surgery")$labels, axis(units = "months")$labels)
+  expect_identical(axis(xlab = "follow-up")$labels, axis(units = "days")$labels)
+  expect_identical(axis(xlab = "t", units = "years")$labels, axis()$labels)
+  expect_error(axis(units = "hours"), "units must be one of", class = "dp_argument_error")
+  expect_error(.time_axis(10, NULL, units = "days"), "units needs times declared in days", class = "dp_argument_error")
+})
+
+test_that("durations are read in the declared unit, or refused by name", {
+  need_python()
+  rows <- gbsg()
+  schema <- dp_schema(time = dp_duration(1826, unit = "days"), event = dp_binary(), age = dp_continuous(20, 90))
+  found <- function(rows) as.data.frame(dp_survfit_public(Surv(time, event) ~ 1, dp_study(public = rows, schema = schema), times = c(365, 1826)))
+  days <- found(rows)
+  for (unit in c("secs", "mins", "hours", "days", "weeks")) {
+    span <- as.difftime(rows$time, units = "days")
+    units(span) <- unit
+    expect_equal(found(transform(rows, time = span)), days)
+  }
+  weeks <- transform(rows, time = as.difftime(time / 7, units = "weeks"))
+  unitless <- dp_schema(time = dp_duration(1826), event = dp_binary())
+  expect_error(dp_study(public = weeks, schema = unitless), "'time' is a difftime in weeks", class = "dp_schema_error")
+  expect_error(dp_study(private = weeks, schema = unitless, budget = dp_budget(1)), "'time' is a difftime in weeks", class = "dp_schema_error")
+  aged <- transform(rows, age = as.difftime(age * 52, units = "weeks"))
+  expect_error(dp_study(public = aged, schema = schema), "'age' is a difftime in weeks", class = "dp_schema_error")
+  expect_error(dp_schema_from_public(weeks), "'time' is a difftime in weeks", class = "dp_schema_error")
+  expect_error(dp_duration(as.difftime(5, units = "weeks"), unit = "days"), "horizon must be plain numbers", class = "dp_argument_error")
+})
