@@ -15,7 +15,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site, serving
+from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site, reading, serving
 from hdpstats.custodian.account import (
     Head,
     HeadInDatabase,
@@ -380,7 +380,7 @@ def test_what_a_site_starts_from_is_logged(path, monkeypatch):
     assert "nowhere" in line["head_kept_in"]
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o644, 0o666, 0o602])
+@pytest.mark.parametrize("mode", [0o660, 0o644, 0o666, 0o602])
 @pytest.mark.parametrize("name", ["rows.parquet", "own.key"])
 def test_secrets_that_others_may_read_are_not_served(institution, path, name, mode):
     shutil.copy(institution.site_files[1], path.with_name("own.key"))
@@ -588,6 +588,94 @@ def test_what_belongs_to_another_user_is_refused_and_what_belongs_to_root_is_not
         check(link, name="data")
 
 
+def seen_as(monkeypatch, path, *, owner=None, mode=None, device=None):
+    """Let the system say of a file that it has another owner, mode or device."""
+
+    def changed_stat(right):
+        def found(self, **options):
+            parts = list(right(self, **options))
+            if self == path:
+                parts[0] = parts[0] if mode is None else stat.S_IFMT(parts[0]) | mode
+                parts[2] = parts[2] if device is None else device
+                parts[4] = parts[4] if owner is None else owner
+            return os.stat_result(parts)
+
+        return found
+
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(Path, name, changed_stat(getattr(Path, name)))
+
+
+@pytest.mark.parametrize(("mode", "accepted"), [(0o640, True), (0o440, True), (0o660, False), (0o644, False)])
+def test_a_secret_of_roots_may_be_read_by_the_group_that_root_gave_it_to(path, mode, accepted, monkeypatch):
+    rows = path.with_name("rows.parquet")
+    seen_as(monkeypatch, rows, owner=0, mode=mode)
+    if accepted:
+        check_secret(rows, name="data")
+        return
+    with pytest.raises(hdp.ArgumentError, match=r"data: .*chmod 600 .*chmod 640"):
+        check_secret(rows, name="data")
+
+
+def test_a_secret_of_the_service_itself_may_be_read_by_no_group(path, monkeypatch):
+    rows = path.with_name("rows.parquet")
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    seen_as(monkeypatch, rows, owner=4711, mode=0o640)
+    with pytest.raises(hdp.ArgumentError, match="chmod 600"):
+        check_secret(rows, name="data")
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o440, 0o644, 0o646])
+@pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(path, mode, kind, read_only, monkeypatch):
+    rows, device = path.with_name("rows.parquet"), os.makedev(0, 4711)
+    path.with_name("mounts").write_text(
+        f"1 2 8:1 / / rw - ext4 a rw\n36 35 0:4711 / /run/s ro - {kind} t rw,size=64k\n"
+    )
+    monkeypatch.setattr(reading, "MOUNTS", path.with_name("mounts"))
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    seen_as(monkeypatch, rows, owner=4711, mode=mode, device=device)
+    flags = os.ST_RDONLY if read_only else 0
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [flags, 255, 0]))
+    if read_only and kind == "tmpfs" and mode != 0o646:
+        check_secret(rows, name="data")
+        return
+    with pytest.raises(hdp.ArgumentError, match="others than the owner may read or write"):
+        check_secret(rows, name="data")
+
+
+def test_nobody_puts_files_beside_one_on_a_read_only_file_system(path, monkeypatch):
+    """Settings in a volume of Kubernetes: its folder has the sticky bit, and everybody's permission to write."""
+    volume = path.with_name("volume")
+    volume.mkdir()
+    (volume / "site.yaml").touch(mode=0o644)
+    volume.chmod(0o1777)
+    with pytest.raises(hdp.ArgumentError, match="put files beside it"):
+        check_trusted(volume / "site.yaml", name="settings", alone=True)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [os.ST_RDONLY, 255, 0]))
+    check_trusted(volume / "site.yaml", name="settings", alone=True)
+    volume.chmod(0o777)  # without the sticky bit others replace it, where it is mounted otherwise
+    with pytest.raises(hdp.ArgumentError, match="replace"):
+        check_trusted(volume / "site.yaml", name="settings", alone=True)
+
+
+def test_a_file_out_of_reach_is_named(path, monkeypatch):
+    rows, right = path.with_name("rows.parquet"), Path.stat
+
+    def out_of_reach(self, **options):
+        if self == rows:
+            raise PermissionError(13, "Permission denied", str(self))
+        return right(self, **options)
+
+    monkeypatch.setattr(Path, "stat", out_of_reach)
+    for check in (partial(check_secret, rows), partial(check_trusted, rows)):
+        with pytest.raises(hdp.ArgumentError, match=r"data: .*Permission denied"):
+            check(name="data")
+    with pytest.raises(hdp.ArgumentError, match=r"data .*Permission denied"):
+        SiteSettings.from_yaml(path)
+
+
 def test_settings_that_others_may_write_are_refused(path):
     path.chmod(0o644)
     SiteSettings.from_yaml(path)
@@ -605,7 +693,7 @@ def test_settings_that_others_may_write_are_refused(path):
 )
 def test_settings_with_a_password_must_be_their_owners_alone(path, entry):
     changed(path, **entry)
-    path.chmod(0o640)
+    path.chmod(0o644)
     with pytest.raises(hdp.ArgumentError, match="chmod 600") as caught:
         SiteSettings.from_yaml(path)
     assert "secret" not in str(caught.value)

@@ -175,7 +175,7 @@ def test_a_token_is_for_a_certificate_unless_the_word_is_said(institution, capsy
     assert "cnf" not in claims
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o622, 0o666])
+@pytest.mark.parametrize("mode", [0o660, 0o604, 0o622, 0o666])
 def test_a_key_that_others_may_read_signs_no_token(tmp_path, institution, capsys, mode):
     assert main(["site", "key", str(tmp_path / "open")]) == 0
     (tmp_path / "open.key").chmod(mode)
