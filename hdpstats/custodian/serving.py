@@ -8,8 +8,9 @@ the one before it. Noise does not repair either. So a site starts only if
   `MOST_MISSING` (none where the schema declares ``complete: true``) or more cells cut at its bounds than `MOST_CUT`,
   unless the settings acknowledge it (`hdpstats.custodian.settings.Acknowledged`);
 - the rows, as the schema admits them, and the schema are those that this version of the data set was served with
-  before. A keyed hash of them is kept beside the settings (``site.cells.json`` for ``site.yaml``), its key beside the
-  ledger's file (or beside the settings, where the ledger is in a database), each for its owner alone.
+  before. A keyed hash of them is kept in the folder of the state (``site.cells.json`` for ``site.yaml``;
+  `hdpstats.custodian.settings`), its key beside the ledger's file (or beside the hash, where the ledger is in a
+  database), each for its owner alone. The key says of which versions there are hashes: one that is lost is noticed.
 
 All of this is between the process and its custodian, on the console: no analyst is shown it, and neither the ledger nor
 the log has it. What is said names columns and terms, no cell and no number; `hdpstats site check --rows` shows more.
@@ -23,12 +24,15 @@ import json
 import logging
 import resource
 import signal
+import sqlite3
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, final
 
 import pandas as pd
 
@@ -43,11 +47,13 @@ from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
 from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, files_of_database, write_durably
 from hdpstats.custodian.settings import SiteSettings
+from hdpstats.custodian.slots import Overruns
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
 from hdpstats.schema.check import ColumnCheck, RowsCheck, check
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration
+from hdpstats.schema.parquet import files_of
 from hdpstats.sites import LocalSite
 
 MOST_MISSING: Final = 0.1
@@ -131,20 +137,29 @@ def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> Non
     Raises
     ------
     ArgumentError
-        The rows or the schema changed; or what is kept cannot be read or written.
+        The rows or the schema changed; what is kept cannot be read or written; or the hash is gone while its key,
+        which says that there was one, is there.
     """
-    place, key = settings.cells, _place_of_key(settings)
+    place, of_key = settings.cells, _place_of_key(settings)
     kept, dataset, version = _read(place), site.ledger.dataset, str(site.ledger.version)
-    if not (kept or note):
+    if not (kept or note or of_key.exists()):
         return
-    secret = _key(key, make=not kept)
-    if secret is None:
+    key = _key(of_key, make=note and not kept)
+    if key is None:
         raise ArgumentError(
-            f"data: the rows cannot be compared with those served before, since the key {key} is gone or not whole: "
+            f"data: the rows cannot be compared with those served before, since the key {of_key} is gone or not whole: "
             f"restore it, or delete it and {place} where you know that the rows are the same; they are noted anew",
             argument="data",
         )
-    versions, found = kept.get(dataset, {}), site.fingerprint(secret)
+    versions, found = kept.get(dataset, {}), site.fingerprint(key.secret)
+    if version not in versions and (key.noted(dataset, version) or not (kept or key.made or key.lines)):
+        line = f"the line {_line(dataset, version)} from the key {of_key}" if key.lines else f"the key {of_key}"
+        raise ArgumentError(
+            f"data: the rows cannot be compared with those served before: version {version} of {dataset!r} was served, "
+            f"as the key {of_key} says, and its hash is not in {place}. Restore that file, or say by state: in the "
+            f"settings where it is; where you know that the rows are the same, delete {line}: they are noted anew",
+            argument="data",
+        )
     if versions.get(version, found) != found:
         later = max(map(int, versions)) + 1
         raise ArgumentError(
@@ -154,12 +169,14 @@ def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> Non
             "of its own in the same account: what was spent stays spent. Else restore the file",
             argument="data",
         )
-    if note and version not in versions:
-        text = json.dumps({"format": FORMAT, "cells": {**kept, dataset: {**versions, version: found}}})
-        try:
+    try:
+        if note and version not in versions:
+            text = json.dumps({"format": FORMAT, "cells": {**kept, dataset: {**versions, version: found}}})
             write_durably(place, f"{text}\n")
-        except OSError as error:
-            raise ArgumentError(f"data: the hash of the rows cannot be kept in {place}: {error.strerror}") from None
+        if note and not key.noted(dataset, version):  # afterwards: the key never speaks of a hash that was not written
+            write_durably(of_key, "\n".join([key.secret.hex(), *key.lines, _line(dataset, version), ""]))
+    except OSError as error:
+        raise ArgumentError(f"data: the hash of the rows cannot be kept in {place}: {error.strerror}") from None
 
 
 def _place_of_key(settings: SiteSettings) -> Path:
@@ -167,20 +184,43 @@ def _place_of_key(settings: SiteSettings) -> Path:
     return settings.cells.with_suffix(".key") if ledger is None else ledger.with_name(f"{ledger.name}.cells.key")
 
 
-def _key(path: Path, *, make: bool) -> bytes | None:
+def _line(dataset: str, version: str) -> str:
+    return json.dumps([dataset, version])
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellsKey:
+    """The key of hashes of rows, and a line for each data set and version of which a hash was made with it.
+
+    Keys that were written by earlier versions of this package have no lines.
+    """
+
+    secret: bytes
+    lines: tuple[str, ...] = ()
+    made: bool = False
+
+    def noted(self, dataset: str, version: str) -> bool:
+        """Whether a hash was made of a version of a data set."""
+        return _line(dataset, version) in self.lines
+
+
+def _key(path: Path, *, make: bool) -> CellsKey | None:
     """Return the key, which is made where there is none and ``make`` says so; None where it is gone or not whole."""
     check_secret(path, name="the key of the rows' hash")
+    made = make and not path.exists()
     try:
-        if make and not path.exists():
+        if made:
             write_durably(path, bits(8 * _KEY_BYTES).to_bytes(_KEY_BYTES).hex() + "\n")
-        key = bytes.fromhex(path.read_bytes().decode("ascii"))
+        first, *lines = path.read_text(encoding="utf-8").splitlines()
+        secret = bytes.fromhex(first)
     except (FileNotFoundError, ValueError):
         return None
     except OSError:
         raise ArgumentError(
             f"data: the key {path} of the rows' hash cannot be read or written", argument="data"
         ) from None
-    return key if len(key) == _KEY_BYTES else None
+    return CellsKey(secret=secret, lines=tuple(lines), made=made) if len(secret) == _KEY_BYTES else None
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, str]]:
@@ -196,6 +236,58 @@ def _read(path: Path) -> Mapping[str, Mapping[str, str]]:
         raise ArgumentError(
             f"data: {path}, with the hash of the rows, cannot be read; restore it", argument="data"
         ) from None
+
+
+def take_over_state(settings: SiteSettings) -> None:
+    """Move what was kept beside the settings to the folder of the state, where nothing is kept yet.
+
+    What cannot be removed beside the settings stays there, and is never looked at again.
+
+    Raises
+    ------
+    ArgumentError
+        It cannot be read, or not be written.
+    """
+    for before, now in settings.beside:
+        if before == now or now.exists() or not before.exists():
+            continue
+        check_secret(before, name="state")
+        for each in files_of_database(before):  # also those that SQLite would read beside it
+            check_trusted(each, name="state", alone=True)
+        try:
+            write_durably(now, _database(before) if before.suffix == ".db" else before.read_bytes())
+        except (OSError, sqlite3.Error):
+            message = f"state: {before} cannot be copied to {now}: let the user of this process read the one and write"
+            raise ArgumentError(f"{message} in the folder of the other", argument="state") from None
+        with suppress(OSError):
+            before.unlink()
+        journal.write(state=str(now), moved_from=str(before))
+
+
+def _database(path: Path) -> bytes:
+    """Return the file of a database with what was committed to it."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        return connection.serialize()
+
+
+def resume(settings: SiteSettings, analyst: str) -> int:
+    """Forget how often an analyst's answers took longer than predicted, and return how often it was.
+
+    Raises
+    ------
+    ArgumentError
+        The settings have no such analyst, or nothing was counted where they say that it is.
+    """
+    if analyst not in settings.analysts:
+        known = ", ".join(map(repr, settings.analysts))
+        raise ArgumentError(f"analyst must be one of the settings, {known}", argument="analyst")
+    if not settings.overruns.exists():
+        raise ArgumentError(
+            f"state: there is no {settings.overruns}: where the service keeps its state elsewhere, say so in the "
+            "settings (state: FOLDER), or set STATE_DIRECTORY as its unit does",
+            argument="state",
+        )
+    return Overruns(settings.overruns).clear(analyst)
 
 
 MORE_ROWS = (
@@ -217,6 +309,7 @@ def open_site(settings: SiteSettings) -> LocalSite:
         No message quotes a cell.
     """
     check_files(settings)
+    take_over_state(settings)
     site, found = _site(settings, open_account(settings))
     check_acknowledged(found, settings)
     del found  # it holds the numbers of the file, which are read again
@@ -239,8 +332,12 @@ def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]
 def check_files(settings: SiteSettings) -> None:
     """Refuse secrets that others may read, and files that others may write or replace and the site relies on."""
     tls, tokens, ledger = settings.tls, settings.identities, file_of(locate(settings.ledger.place))
-    for name, path in (("data", settings.data), ("tls: key", tls.key)):
-        check_secret(path, name=name)
+    for path in rows_in(settings.data):
+        check_secret(path, name="data")
+        check_folder(path, name="data", alone=path != settings.data)  # a file more in a folder would be rows more
+    for name, secret in (("tls: key", tls.key), ("tls: passphrase", tls.passphrase)):
+        if secret is not None:
+            check_secret(secret, name=name)
     trusted = {"tls: certificate": tls.certificate, "tls: clients": tls.clients, "tls: crl": tls.crl}
     trusted |= {"tokens: key": tokens.key, "tokens: ca": tokens.ca}
     for name, each in trusted.items():
@@ -259,17 +356,38 @@ def check_files(settings: SiteSettings) -> None:
             check_folder(file, name="compiled code (NUMBA_CACHE_DIR)", alone=True)
 
 
+def rows_in(path: Path) -> tuple[Path, ...]:
+    """Return the files of private rows: one, or those of a folder, by name."""
+    return tuple(files_of(path, name="data")) if path.is_dir() else (path,)
+
+
 def read_rows(path: Path) -> pd.DataFrame:
     """Read private rows as they are stored: Parquet in its own types, CSV as texts, which the schema maps.
 
-    An empty cell of a CSV file is missing; any other text, ``NA`` too, is what it says.
+    An empty cell of a CSV file is missing; any other text, ``NA`` too, is what it says. Files of a folder must have the
+    same columns; they may store them in different types.
     """
+    if not path.is_dir():
+        return _read_rows(path)
+    parts = [_read_rows(each) for each in rows_in(path)]
+    if any(set(each) != set(parts[0]) for each in parts):
+        raise ArgumentError(
+            f"data: the files of the folder {path} have different columns; each must have all of them", argument="data"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of types that differ
+        return pd.concat(parts, ignore_index=True)
+
+
+def _read_rows(path: Path) -> pd.DataFrame:
     try:
         if path.suffix.lower() == ".csv":
             return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
         return pd.read_parquet(path, dtype_backend="pyarrow")
     except ImportError:
-        raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[scale]'", argument="data") from None
+        raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[sites]'", argument="data") from None
+    except PermissionError:
+        raise ArgumentError(f"data {path} cannot be read by the user of this process", argument="data") from None
     except (ValueError, OSError):
         raise ArgumentError(f"data {path} cannot be read as Parquet or CSV", argument="data") from None
 
