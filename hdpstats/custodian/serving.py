@@ -39,7 +39,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.loops import kept_code
 from hdpstats.custodian import journal
-from hdpstats.custodian.account import account_for_serving, head_stores, held_open, open_account
+from hdpstats.custodian.account import account_for_serving, caps_of, head_stores, held_open, open_account
 from hdpstats.custodian.app import application, errors_logged
 from hdpstats.custodian.credentials import Certificates, TokenVerifier
 from hdpstats.custodian.exchange import Deadlines
@@ -405,10 +405,12 @@ def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None =
         show(found)
     check_acknowledged(found, settings)
     check_version(site, settings, note=False)
+    stopped = site.ledger.stopped(caps_of(settings))
     lines = [
         f"https://{settings.listen.host}:{settings.listen.port}",
         f"{site}, {site.records} people",
         *(f"{name} may ask for {permissions}" for name, permissions in settings.analysts.items()),
+        *(f"{name} is stopped: {why}" for name, why in stopped.items()),
         str(site.ledger),
         f"head kept in {', '.join(place.name for place in head_stores(settings)) or 'no other place'}",
     ]

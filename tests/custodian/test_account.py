@@ -1,5 +1,6 @@
 """A ledger that is missing, older than it was, or readable by others is noticed before a site serves."""
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
+from hdpstats._base.errors import NothingCharged
 from hdpstats.cli import main
 from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site, reading, serving
 from hdpstats.custodian.account import (
@@ -181,6 +183,52 @@ def test_where_no_head_can_be_kept_no_row_is_read(path, monkeypatch):
     monkeypatch.setattr(hdp.LocalSite, "_compute", never)
     with pytest.raises(hdp.LedgerError, match="full"):
         site.answer(histogram())
+
+
+def executed(file, statement):
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)
+
+
+def test_a_disk_of_the_head_that_fills_after_the_check_has_room_for_the_head(path, monkeypatch):
+    store, chain = HeadInFile(path.with_name("elsewhere.head")), [letter * 64 for letter in "abc"]
+    store.write(chain[:1])
+    store.prepare()
+    right = os.posix_fallocate
+
+    def full(number, start, length):
+        if os.fstat(number).st_size < length:  # it has no room yet
+            raise OSError(errno.ENOSPC, "No space left on device")
+        right(number, start, length)
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert store.write(chain[:2]) == store.read() == Head(2, "b" * 64)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_full_disk_of_the_head_refuses_before_anything_is_charged(path, place, monkeypatch):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    note(settings)
+    site = open_site(settings)
+    entries, (store,) = site.ledger.verify().entries, head_stores(settings)
+    kept = store.read()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    elsewhere = path.with_name("elsewhere.db")
+    if place == "file":
+        monkeypatch.setattr(os, "posix_fallocate", full)
+    else:
+        executed(elsewhere, "CREATE TRIGGER full BEFORE UPDATE ON hdpstats_head BEGIN SELECT RAISE(FAIL, 'full'); END")
+    with pytest.raises(NothingCharged, match=r"space|full"):
+        site.answer(histogram())
+    assert (site.ledger.verify().entries, store.read()) == (entries, kept)
+    monkeypatch.undo()
+    if place == "database":
+        executed(elsewhere, "DROP TRIGGER full")
+    site.answer(histogram())
+    assert store.read().entries == entries + 2
 
 
 def kept_at(place, folder):
@@ -714,3 +762,50 @@ def test_a_ledger_is_its_owners_alone(path):
     site.answer(histogram(epsilon=str(Fraction(1, 10))))
     for each in path.parent.glob("ledger.db*"):
         assert stat.S_IMODE(each.stat().st_mode) == 0o600
+
+
+CAPPED = {"mechanisms": "all", "models": "all"}
+
+
+def with_caps(path, **epsilons):
+    return changed(path, analysts={name: {**CAPPED, "epsilon": epsilon} for name, epsilon in epsilons.items()})
+
+
+def test_a_cap_below_what_was_spent_stops_that_analyst_and_not_the_site(path, monkeypatch):
+    said = []
+    site = open_site(with_caps(path, ann=2, bob=2))
+    release = site.answer(histogram(epsilon="3/2"), analyst="ann")
+    monkeypatch.setattr(journal, "write", lambda **facts: said.append(facts))
+    lower = with_caps(path, ann=1, bob=1)
+    assert "ann is stopped: " in serving.described(lower)
+    site = open_site(lower)
+    assert [each["stopped"] for each in said if "stopped" in each] == ["ann"]
+    with pytest.raises(hdp.QuotaExceeded):
+        site.answer(histogram(epsilon="1/10", replicate=2), analyst="ann")
+    assert site.answer(histogram(epsilon="3/2"), analyst="ann") == release
+    site.answer(histogram(epsilon="1/10", replicate=3), analyst="bob")
+    open_site(with_caps(path, ann=2, bob=1)).answer(histogram(epsilon="1/10", replicate=2), analyst="ann")
+
+
+def test_a_cap_that_was_granted_by_hand_is_not_raised_by_a_start(path):
+    settings = with_caps(path, ann=2)
+    open_site(settings)
+    assert main(["ledger", "grant", str(path.with_name("ledger.db")), "--analyst", "ann", "--epsilon", "0.5"]) == 0
+    for refused in (open_site, serving.described):
+        with pytest.raises(hdp.LedgerError, match="'ann' was granted"):
+            refused(settings)
+    assert open_account(settings).caps["ann"].total == hdp.Budget(epsilon=0.5)
+    open_site(with_caps(path, ann=0.5))
+    open_site(with_caps(path, ann=2))
+    assert open_account(settings).caps["ann"].total == hdp.Budget(epsilon=2)
+
+
+def test_an_analyst_who_was_stopped_by_hand_stays_so_and_the_log_says_it(path, monkeypatch):
+    settings, said = with_caps(path, ann=2), []
+    open_site(settings)
+    words = ["--analyst", "ann", "--epsilon", "2", "--most-charges", "0"]
+    assert main(["ledger", "grant", str(path.with_name("ledger.db")), *words]) == 0
+    monkeypatch.setattr(journal, "write", lambda **facts: said.append(facts))
+    with pytest.raises(hdp.QuotaExceeded):
+        open_site(settings).answer(histogram(epsilon="1/10"), analyst="ann")
+    assert [each["quota_of"] for each in said if "quota_of" in each] == ["ann"]
