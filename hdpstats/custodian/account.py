@@ -121,7 +121,7 @@ class HeadInFile(HeadStore):
 
     def __init__(self, path: Path) -> None:
         self._path, self.name = path, str(path)
-        self._spare = path.with_name(f"{path.name}.spare")
+        self._spare = spare_of(path)
 
     def read(self) -> Head | None:
         """Return the head."""
@@ -189,6 +189,11 @@ class HeadInFile(HeadStore):
             file.close()
             raise
         return file
+
+
+def spare_of(path: Path) -> Path:
+    """Return the second file of a head that is kept in a file."""
+    return path.with_name(f"{path.name}.spare")
 
 
 ROOM: Final = 256

@@ -15,7 +15,7 @@ from its canonical text and from no other: keys that are unknown, given twice or
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, final
@@ -33,8 +33,10 @@ from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import ByteCount, Capacity, Clock, body
 from hdpstats.custodian.credentials import TokenVerifier, Unauthenticated
 from hdpstats.custodian.exchange import FINGERPRINT
+from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns, Rates, Slots
+from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import total
 from hdpstats.records import codec
@@ -65,7 +67,7 @@ def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock())
         Route(path, Endpoint(service, handler), methods=[method]) for method, path, handler in handlers
     ]
     raised = (Unauthenticated, RequestRefused, HdpError, HTTPException, Exception)
-    return FastAPI(
+    app = FastAPI(
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
@@ -73,6 +75,8 @@ def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock())
         redirect_slashes=False,
         exception_handlers=dict.fromkeys(raised, _refuse),
     )
+    app.state.service = service
+    return app
 
 
 @final
@@ -83,7 +87,7 @@ class Service:
         self._site = site
         self._rates = Rates(settings.timing.requests, clock)
         self._slots = Slots(site, settings.timing, overruns=Overruns(settings.overruns), clock=clock)
-        self._analysts = settings.analysts
+        self._analysts: Mapping[str, Permissions] = settings.analysts
         self._limits = settings.limits
         self._tokens = TokenVerifier(settings.identities)
         self._capacity = Capacity(settings.limits, settings.analysts)
@@ -94,6 +98,22 @@ class Service:
             dataset=site.ledger.dataset,
             version=site.ledger.version,
         )
+
+    @property
+    def ledger(self) -> Ledger:
+        """The account of the site."""
+        return self._site.ledger
+
+    def renew(self, analysts: Mapping[str, Permissions], tokens: TokenVerifier) -> None:
+        """Take other permissions and tokens from the next request on; to be called from the event loop."""
+        self._capacity.renew(analysts)
+        self._analysts, self._tokens = analysts, tokens
+
+    def _permissions(self, analyst: str) -> Permissions:
+        found = self._analysts.get(analyst)
+        if found is None:
+            raise RequestRefused("unknown-analyst")
+        return found
 
     @contextmanager
     def admitted(self, analyst: str) -> Iterator[ByteCount]:
@@ -116,13 +136,12 @@ class Service:
         if analyst is None:
             analyst = await anyio.to_thread.run_sync(self._tokens.verify, token, fingerprint)
         request.state.analyst = analyst
-        if analyst not in self._analysts:
-            raise RequestRefused("unknown-analyst")
+        self._permissions(analyst)
 
     async def show_facts(self, request: Request) -> Response:
         """Show the public facts, and to the asker what is permitted."""
         analyst = request.state.analyst
-        permissions = self._analysts[analyst].to_dict()
+        permissions = self._permissions(analyst).to_dict()
         return _json({"facts": self._facts.to_dict(), "analyst": analyst, "permissions": permissions})
 
     async def invent(self, request: Request) -> Response:
@@ -195,7 +214,7 @@ class Service:
 
     def _permitted(self, text: str, analyst: str) -> Query:
         query = read_query(text)
-        if not self._analysts[analyst].allow(query, self._site.columns(query, analyst=analyst)):
+        if not self._permissions(analyst).allow(query, self._site.columns(query, analyst=analyst)):
             raise RequestRefused("forbidden")
         return query
 

@@ -27,7 +27,7 @@ import signal
 import sqlite3
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -39,9 +39,17 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.loops import kept_code
 from hdpstats.custodian import journal
-from hdpstats.custodian.account import account_for_serving, caps_of, head_stores, held_open, open_account
-from hdpstats.custodian.app import application, errors_logged
-from hdpstats.custodian.credentials import Certificates, TokenVerifier
+from hdpstats.custodian.account import (
+    account_for_serving,
+    caps_of,
+    declare,
+    head_stores,
+    held_open,
+    open_account,
+    spare_of,
+)
+from hdpstats.custodian.app import Service, application, errors_logged
+from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring
 from hdpstats.custodian.exchange import Deadlines
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
@@ -331,29 +339,33 @@ def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]
 
 def check_files(settings: SiteSettings) -> None:
     """Refuse secrets that others may read, and files that others may write or replace and the site relies on."""
-    tls, tokens, ledger = settings.tls, settings.identities, file_of(locate(settings.ledger.place))
+    tls, tokens, kept = settings.tls, settings.identities, settings.heads
     for path in rows_in(settings.data):
         check_secret(path, name="data")
         check_folder(path, name="data", alone=path != settings.data)  # a file more in a folder would be rows more
-    for name, secret in (("tls: key", tls.key), ("tls: passphrase", tls.passphrase)):
-        if secret is not None:
-            check_secret(secret, name=name)
+    secrets = {"tls: key": tls.key, "tls: passphrase": tls.passphrase}
     trusted = {"tls: certificate": tls.certificate, "tls: clients": tls.clients, "tls: crl": tls.crl}
     trusted |= {"tokens: key": tokens.key, "tokens: ca": tokens.ca}
-    for name, each in trusted.items():
-        if each is not None:
-            check_trusted(each, name=name)
-    heads = file_of(locate(settings.heads.database)) if settings.heads.database else None
-    if settings.heads.file is not None:
-        check_trusted(settings.heads.file, name="heads: file", alone=True)
-    for name, each in (("heads: database", heads), ("timing", settings.overruns)):
-        for file in () if each is None else files_of_database(each):
-            check_trusted(file, name=name, alone=True)
-    for file in () if ledger is None else files_of_database(ledger):  # others' permissions to them are taken away
-        check_folder(file, name="ledger", alone=True)
+    for refuse, files in ((check_secret, secrets), (check_trusted, trusted)):
+        for name, file in files.items():
+            if file is not None:
+                refuse(file, name=name)
+    written = [("heads: file", each) for each in (kept.file, kept.file and spare_of(kept.file)) if each is not None]
+    for name, database in (("heads: database", _file_at(kept.database)), ("timing", settings.overruns)):
+        written += [(name, each) for each in ([] if database is None else files_of_database(database))]
+    for name, each in written:
+        check_trusted(each, name=name, alone=True)
+    ledger = _file_at(settings.ledger.place)
+    for each in () if ledger is None else files_of_database(ledger):  # others' permissions to them are taken away
+        check_folder(each, name="ledger", alone=True)
     for folder in kept_code():  # whoever writes a file there has it executed here
-        for file in (folder, folder / "code"):
-            check_folder(file, name="compiled code (NUMBA_CACHE_DIR)", alone=True)
+        for each in (folder, folder / "code"):
+            check_folder(each, name="compiled code (NUMBA_CACHE_DIR)", alone=True)
+
+
+def _file_at(place: str | Path | None) -> Path | None:
+    """Return the file of a database, None where it is at a server."""
+    return None if place is None else file_of(locate(place))
 
 
 def rows_in(path: Path) -> tuple[Path, ...]:
@@ -413,6 +425,7 @@ def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None =
         *(f"{name} is stopped: {why}" for name, why in stopped.items()),
         str(site.ledger),
         f"head kept in {', '.join(place.name for place in head_stores(settings)) or 'no other place'}",
+        *expiring(settings.tls),
     ]
     return "\n".join(lines)
 
@@ -423,28 +436,96 @@ _PR_SET_DUMPABLE = 4
 def serve(settings: SiteSettings) -> None:
     """Open the site and answer until the process receives SIGINT or SIGTERM.
 
-    The log goes to standard error, one JSON line an event.
+    At SIGHUP the settings are read again, and what may change is changed (`Serving.reload`). The log goes to standard
+    error, one JSON line an event.
     """
     protect_process()
+    asked: list[int] = []
+    signal.signal(signal.SIGHUP, lambda number, _: asked.append(number))  # which would end the process while it starts
     limits = settings.limits
     most = descriptors(limits)
     certificates = Certificates(settings.tls)
+    warn_of_dates(settings)
+    app = application(open_site(settings), settings)
     listener = Listener(
-        partial(errors_logged, application(open_site(settings), settings)),
+        partial(errors_logged, app),
         certificates=certificates,
         admission=Admission(limits, most),
         deadlines=Deadlines(limits.seconds),
     )
+    serving = Serving(settings, service=app.state.service, listener=listener)
     with held_open(settings.ledger.place):
-        asyncio.run(_listen(listener, settings, most))
+        asyncio.run(_listen(serving, most, asked))
 
 
-async def _listen(listener: Listener, settings: SiteSettings, most: int) -> None:
+def warn_of_dates(settings: SiteSettings) -> None:
+    """Write to the log which certificates have expired, or will soon."""
+    for each in expiring(settings.tls):
+        journal.LOGGER.warning(each)
+
+
+@final
+class Serving:
+    """A site that listens, with the settings that are in force."""
+
+    def __init__(self, settings: SiteSettings, *, service: Service, listener: Listener) -> None:
+        self._settings, self._service, self.listener = settings, service, listener
+        self._reloading = asyncio.Lock()
+
+    @property
+    def settings(self) -> SiteSettings:
+        """The settings in force."""
+        return self._settings
+
+    async def reload(self) -> None:
+        """Read the settings again: analysts, certificates, revocation lists and whose tokens are accepted change.
+
+        All is read and checked first, and granted in the ledger; only then it is in force, as a whole, and connections
+        end with the request that is under way on them. Where anything is wrong, or something else was changed that is
+        read once, the settings before stay in force. The log says in one line what happened.
+        """
+        async with self._reloading:
+            try:
+                settings, certificates, tokens = await asyncio.to_thread(self._read)
+            except Exception as error:  # whatever is wrong with the new settings, the service goes on
+                journal.write(failed=f"settings were not read again: {journal.cause(error)}", in_force="those before")
+                return
+            self._settings = settings
+            self._service.renew(settings.analysts, tokens)
+            self.listener.renew(certificates)
+            journal.write(event="settings were read again", analysts=sorted(settings.analysts))
+
+    def _read(self) -> tuple[SiteSettings, Certificates, TokenVerifier]:
+        before, settings = self._settings, SiteSettings.from_yaml(self._settings.file)
+        check_files(settings)
+        once = before.needs_restart(settings)
+        if once:
+            raise ArgumentError(
+                f"{', '.join(once)} changed, which needs a restart: start the service anew, or undo this change and "
+                "have the settings read again",
+                argument=once[0],
+            )
+        certificates, tokens = Certificates(settings.tls), TokenVerifier(settings.identities)
+        warn_of_dates(settings)
+        declare(settings, self._service.ledger)
+        return settings, certificates, tokens
+
+
+async def _listen(serving: Serving, most: int, asked: Sequence[int]) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.set_exception_handler(_log_failure)
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, ended.set)
-    host, port = settings.listen.host, settings.listen.port
+    reloads: set[asyncio.Task[None]] = set()
+
+    def reload() -> None:
+        reloads.add(task := loop.create_task(serving.reload()))
+        task.add_done_callback(reloads.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    if asked:  # while the site was opened
+        reload()
+    host, port = serving.settings.listen.host, serving.settings.listen.port
     try:
         sockets = sockets_at(host, port)
     except OSError as error:
@@ -453,7 +534,7 @@ async def _listen(listener: Listener, settings: SiteSettings, most: int) -> None
     port = sockets[0].getsockname()[1]
     host = f"[{host}]" if ":" in host else host
     journal.write(event=f"running on https://{host}:{port}", connections=most)
-    await listener.serve(sockets, ended)
+    await serving.listener.serve(sockets, ended)
     journal.write(event="ended")
 
 
