@@ -11,7 +11,7 @@ from hdpstats.custodian.reading import Amount, Section
 from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.importance_weights import ImportanceWeightsQuery
-from hdpstats.mechanisms.registry import BY_NAME, FAMILIES, family_of
+from hdpstats.mechanisms.registry import BY_NAME, FAMILIES, is_listed, name_of
 from hdpstats.privacy.budget import Budget
 from hdpstats.records.query import Query
 
@@ -107,15 +107,11 @@ class Permissions(Section):
 
     def allow(self, query: Query, columns: Collection[str]) -> bool:
         """Whether a query may be asked, given the columns that it would read."""
-        kind = query.kind.partition("/")[0]
-        if kind not in FAMILIES:
+        if name_of(query) not in FAMILIES:
             return False
-        family = family_of(query)
-        return (
-            (self.mechanisms is None or kind in self.mechanisms or (self._fits and _is_of_fit(query)))
-            and (self.models is None or family is None or family in self.models)
-            and (self.columns is None or self.columns.issuperset(columns))
-        )
+        asked_first = self._fits and _is_of_fit(query)
+        mechanisms = None if asked_first else self.mechanisms
+        return is_listed(query, columns, {"mechanisms": mechanisms, "models": self.models, "columns": self.columns})
 
     @property
     def _fits(self) -> bool:

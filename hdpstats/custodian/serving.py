@@ -37,7 +37,7 @@ from typing import Any, Final, final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
-from hdpstats._base.loops import kept_code
+from hdpstats._base.loops import kept_code, silence
 from hdpstats.custodian import journal
 from hdpstats.custodian.account import (
     account_for_serving,
@@ -386,8 +386,7 @@ def read_rows(path: Path) -> pd.DataFrame:
         raise ArgumentError(
             f"data: the files of the folder {path} have different columns; each must have all of them", argument="data"
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of types that differ
+    with silence():  # of types that differ
         return pd.concat(parts, ignore_index=True)
 
 
