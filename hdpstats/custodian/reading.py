@@ -25,7 +25,7 @@ from pydantic import (
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import exact
-from hdpstats.ledger.location import MOUNTS, locate
+from hdpstats.ledger.location import MOUNTS, locate, mount_points
 from hdpstats.schema.dictionary import UniqueKeys
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -88,6 +88,13 @@ def _is_read_only(path: Path) -> bool:
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
+def _is_mounted(path: Path) -> bool:
+    """Whether something is mounted at a place, given without links."""
+    with suppress(OSError):
+        return os.fsencode(path) in mount_points(MOUNTS.read_bytes())
+    return False
+
+
 def _of_one_service(path: Path, found: os.stat_result) -> bool:
     """Whether a file is in a file system in memory that this process sees read-only."""
     if not _is_read_only(path):
@@ -129,8 +136,9 @@ def check_folder(path: Path, *, name: str, alone: bool = False) -> None:
     All folders and links are looked at that the system goes through to the file. In a folder with the sticky bit nobody
     may replace what others own, but everybody may add files. ``alone`` refuses such a folder for the file itself (not
     above it): it is for files that the site writes, and for databases, which are read with a journal beside them; but
-    nobody adds files where the file system is read-only. The owner of the root of the file system, whoever it is in a
-    container, counts as root.
+    nobody adds files where the file system is read-only. A folder of root's that is itself mounted, read-only, may have
+    any mode: it is a volume of a container, and nobody writes in it (those of Kubernetes have mode 0777). The owner of
+    the root of the file system, whoever it is in a container, counts as root.
     """
     owners = _roots() | {os.geteuid()}
     way = tuple(_way(path))
@@ -154,7 +162,8 @@ def check_folder(path: Path, *, name: str, alone: bool = False) -> None:
                 argument=name,
             )
         shared = stat.S_ISDIR(found.st_mode) and mode & _WRITING
-        if shared and not (mode & stat.S_ISVTX and (place not in beside or _is_read_only(place))):
+        kept = mode & stat.S_ISVTX and (place not in beside or _is_read_only(place))
+        if shared and not (kept or (found.st_uid in _roots() and _is_read_only(place) and _is_mounted(place))):
             raise ArgumentError(
                 f"{name}: others than the owner may write in {place} (mode {mode:04o}), and so replace {path} or put "
                 f"files beside it: look at what is there, and chmod go-w {place}, or use a folder of its own",

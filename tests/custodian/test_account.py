@@ -654,10 +654,20 @@ def seen_as(monkeypatch, path, *, owner=None, mode=None, device=None):
         monkeypatch.setattr(Path, name, changed_stat(getattr(Path, name)))
 
 
+ROOT = 4711
+
+
+@pytest.fixture
+def not_root(monkeypatch):
+    """The user of this process is not root, whoever it is: `ROOT` is."""
+    monkeypatch.setattr(reading, "_roots", lambda: {0, ROOT} - {os.geteuid()})
+
+
+@pytest.mark.usefixtures("not_root")
 @pytest.mark.parametrize(("mode", "accepted"), [(0o640, True), (0o440, True), (0o660, False), (0o644, False)])
 def test_a_secret_of_roots_may_be_read_by_the_group_that_root_gave_it_to(path, mode, accepted, monkeypatch):
     rows = path.with_name("rows.parquet")
-    seen_as(monkeypatch, rows, owner=0, mode=mode)
+    seen_as(monkeypatch, rows, owner=ROOT, mode=mode)
     if accepted:
         check_secret(rows, name="data")
         return
@@ -665,14 +675,15 @@ def test_a_secret_of_roots_may_be_read_by_the_group_that_root_gave_it_to(path, m
         check_secret(rows, name="data")
 
 
-def test_a_secret_of_the_service_itself_may_be_read_by_no_group(path, monkeypatch):
+@pytest.mark.usefixtures("not_root")
+def test_a_secret_of_the_service_itself_may_be_read_by_no_group(path):
     rows = path.with_name("rows.parquet")
-    monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    seen_as(monkeypatch, rows, owner=4711, mode=0o640)
+    rows.chmod(0o640)
     with pytest.raises(hdp.ArgumentError, match="chmod 600"):
         check_secret(rows, name="data")
 
 
+@pytest.mark.usefixtures("not_root")
 @pytest.mark.parametrize("mode", [0o444, 0o440, 0o644, 0o646])
 @pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
 @pytest.mark.parametrize("read_only", [True, False])
@@ -682,8 +693,7 @@ def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(path, m
         f"1 2 8:1 / / rw - ext4 a rw\n36 35 0:4711 / /run/s ro - {kind} t rw,size=64k\n"
     )
     monkeypatch.setattr(reading, "MOUNTS", path.with_name("mounts"))
-    monkeypatch.setattr(os, "geteuid", lambda: 4711)
-    seen_as(monkeypatch, rows, owner=4711, mode=mode, device=device)
+    seen_as(monkeypatch, rows, mode=mode, device=device)
     flags = os.ST_RDONLY if read_only else 0
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [flags, 255, 0]))
     if read_only and kind == "tmpfs" and mode != 0o646:
@@ -693,6 +703,7 @@ def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(path, m
         check_secret(rows, name="data")
 
 
+@pytest.mark.usefixtures("not_root")
 def test_nobody_puts_files_beside_one_on_a_read_only_file_system(path, monkeypatch):
     """Settings in a volume of Kubernetes: its folder has the sticky bit, and everybody's permission to write."""
     volume = path.with_name("volume")
@@ -706,6 +717,17 @@ def test_nobody_puts_files_beside_one_on_a_read_only_file_system(path, monkeypat
     volume.chmod(0o777)  # without the sticky bit others replace it, where it is mounted otherwise
     with pytest.raises(hdp.ArgumentError, match="replace"):
         check_trusted(volume / "site.yaml", name="settings", alone=True)
+    mounts, way = path.with_name("mounts"), os.fspath(volume.resolve()).replace(" ", "\\040")
+    mounts.write_text(f"36 35 8:1 /pods/1 {way} ro - ext4 /dev/a rw\n")
+    monkeypatch.setattr(reading, "MOUNTS", mounts)
+    for owner, accepted in ((ROOT, True), (os.geteuid(), False)):  # a volume is root's
+        with monkeypatch.context() as patch:
+            seen_as(patch, volume.resolve(), owner=owner)
+            if accepted:
+                check_trusted(volume / "site.yaml", name="settings", alone=True)
+                continue
+            with pytest.raises(hdp.ArgumentError, match="replace"):
+                check_trusted(volume / "site.yaml", name="settings", alone=True)
 
 
 def test_a_file_out_of_reach_is_named(path, monkeypatch):
