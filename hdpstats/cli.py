@@ -137,11 +137,11 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _resume(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
-    if arguments.analyst not in settings.analysts:
-        known = ", ".join(map(repr, settings.analysts))
-        raise ArgumentError(f"analyst must be one of the settings, {known}", argument="analyst")
-    number = custodian.Overruns(settings.overruns).clear(arguments.analyst)
-    print(f"{arguments.analyst} may ask again; {number} answers had taken longer than predicted, their count is 0 now")
+    number = custodian.resume(settings, arguments.analyst)
+    print(
+        f"{arguments.analyst} may ask again; {number} answers had taken longer than predicted, their count in "
+        f"{settings.overruns} is 0 now"
+    )
 
 
 def _note(arguments: argparse.Namespace) -> None:

@@ -72,18 +72,20 @@ print((hospital / "dictionary.yaml").read_text())
 # The hospital's authority signs a certificate for the site and one for each analyst's machine; a client without one
 # is turned away before it has said anything. Institutions have an authority; here `openssl` makes one. Tokens say
 # *who* asks. Larger places take them from their identity provider (`tokens: {issuer: ...}`); a small
-# one signs them with a key of its own. Keys that others than their owner may read are refused (`chmod 600`); a list of
-# certificates that the authority took back (`tls: {crl: ...}`) is compared at every handshake and request.
+# one signs them with a key of its own. A list of certificates that the authority took back (`tls: {crl: ...}`) is
+# compared at every handshake and request. Where the site's key is encrypted, `tls: {passphrase: FILE}` names a file
+# that holds its passphrase; nobody is asked for it. A certificate that expires within 30 days is named when the
+# service starts and by `site check`.
 #
-# Whatever a site relies on must be its own user's or root's, and so must each folder above it, up to the root, where
-# nobody else may write (`chmod go-w`) or, as in `/tmp`, replace what is another's (the sticky bit). In the folders of
-# the settings, the ledger and the head that is kept elsewhere nobody else may write at all: who puts a journal beside a
-# ledger changes what is read from it. The same holds for a folder of compiled code outside the package
-# (`NUMBA_CACHE_DIR`), since what lies there is executed. Links are followed, each with its own folders. A Kubernetes
-# volume with `fsGroup` is given mode 2775 at each mount, in which the group may write: leave `fsGroup` out, and let an
-# init container `chown` the volume to the user of the service and `chmod go-w` it. A volume of secrets has the sticky
-# bit: it may hold certificates and the dictionary; it gives keys to root or to a group, so let the init container copy
-# them.
+# **Whose files.** Whatever a site relies on must be its own user's or root's, and so must each folder above it, up to
+# the root, where nobody else may write (`chmod go-w`) or, as in `/tmp`, replace what is another's (the sticky bit). In
+# the folders of the settings, the ledger, the state and the head that is kept elsewhere nobody else may write at all:
+# who puts a journal beside a ledger changes what is read from it. The same holds for a folder of compiled code outside
+# the package (`NUMBA_CACHE_DIR`), since what lies there is executed. Links are followed, each with its own folders.
+#
+# Rows, keys and passphrases must not be read by others either: they are the service's own with mode 0600, or root's,
+# who may let a group read them (`chown root:hdpstats`, `chmod 640`; 0440 as well). Only on a file system in memory that
+# the service sees read-only may everybody read them (0444): this is how secrets are mounted into a container.
 
 # %%
 key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
@@ -111,12 +113,23 @@ print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
 # One file says everything else that the custodian decides: the rows, the dictionary, the account, and who may ask for
 # what. What is not listed is denied: Ann may fit regressions by two mechanisms, without the column `hormon`, up to
 # $\varepsilon = 2$. Her models cover whatever fits or reads one, also where a query does not look like a fit (a
-# performance curve, a choice by loss, an evaluation). Bob may ask for everything, which has to be said, up to 1.
-# Together they can never have more than 2.5.
+# performance curve, a choice by loss, an evaluation). A model that she may fit includes what its fit asks first, the
+# number and averages of its own people. `count` permits numbers of people and nothing else. Bob may ask for everything,
+# which has to be said, up to 1. Together they can never have more than 2.5.
+#
+# Caps are granted in the ledger when the service starts. A cap that is lowered below what its analyst has received
+# stops that analyst, and the log names him; the others go on. Where somebody granted another cap by hand since
+# (`hdpstats ledger grant`), the service does not start: the two must be made to agree. A limit of charges that was set
+# by hand stays, such as `--most-charges 0`, which stops an analyst.
 #
 # `heads:` names a second place, on another disk, where the service keeps the number and the hash of the ledger's last
-# entry, rewritten after every charge. A ledger that does not have that entry any more is not served. `site note` writes
-# it for the first time.
+# entry, rewritten after every charge. A ledger that does not have that entry any more is not served, and where that
+# disk is full, a query is refused before it is charged. `site note` writes the head for the first time.
+#
+# `data:` names a file of Parquet or CSV, or a folder of Parquet files. What the service itself writes is in the folder
+# that `state:` names: counts of late answers, and a keyed hash of the rows. Without it, it is the folder that systemd
+# makes (`StateDirectory=`), else that of the settings. So settings may be root's, and read only. What was kept beside
+# the settings is moved when the service first starts with another folder.
 
 # %%
 (hospital / "site.yaml").write_text("""\
@@ -132,7 +145,7 @@ tokens: {audience: rotterdam, key: tokens.pub}
 timing: {requests: 600, overruns: 1000}
 analysts:
   ann:
-    mechanisms: [objective, output, count]
+    mechanisms: [objective, output]
     models: [regression]
     columns: [age, size, grade3, nodes, event3]
     epsilon: 2
@@ -175,8 +188,9 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 # The service does not start with labels that are not declared, nor where more than a tenth of a column's cells hold no
 # value or more than a fifth are cut at the bounds, until the settings acknowledge it:
 # `acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}, cut_share: {age: 0.5}}`.
-# When it starts it notes a keyed hash of the rows beside the settings. If the file changes later, it asks for another
-# `version:` under `ledger:`, because a stored release would be of other rows than a new one.
+# When it starts it notes a keyed hash of the rows in the folder of its state. If the file changes later, it asks for
+# another `version:` under `ledger:`, because a stored release would be of other rows than a new one. The key is beside
+# the ledger's file and says of which versions there is a hash: a hash that was lost is noticed.
 
 # %% [markdown]
 # ## The service
@@ -194,6 +208,79 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 # people, on a grid of 50 ms. How long the computation took on the women's rows does not show. If an answer misses its
 # slot, the log says so; after three the analyst is stopped, until the custodian has looked into it and says `hdpstats
 # site resume site.yaml --analyst ann`. Here the machine may be busy with other things, so `timing` above stops nobody.
+#
+# SIGHUP (`systemctl reload`) makes it read its settings again: analysts with their permissions and caps, certificates,
+# lists of revoked ones, and whose tokens are accepted change at once. Connections end with the request that is under
+# way. If anything is wrong, or something else was changed (rows, ledger, address: "needs a restart"), the settings
+# before stay in force, and the log says why in one line.
+#
+# A unit for systemd. Settings, certificates and keys are root's; the service writes its ledger and its state only:
+#
+# ```ini
+# # /etc/systemd/system/hdpstats.service
+# [Service]
+# User=hdpstats
+# ExecStart=/opt/hdpstats/bin/hdpstats site serve /etc/hdpstats/site.yaml
+# ExecReload=/bin/kill -HUP $MAINPID
+# StateDirectory=hdpstats
+# StateDirectoryMode=0700
+# ProtectSystem=strict
+# ReadWritePaths=/srv/other-disk/hdpstats
+# LimitNOFILE=4096
+#
+# [Install]
+# WantedBy=multi-user.target
+# ```
+#
+# ```yaml
+# # /etc/hdpstats/site.yaml, root:root 0644
+# data: /srv/rows/rotterdam                                   # a folder or file, root:hdpstats 0640
+# ledger: {place: /var/lib/hdpstats/ledger.db, dataset: rotterdam}
+# heads: {file: /srv/other-disk/hdpstats/rotterdam.head}
+# state: /var/lib/hdpstats                                    # said here, so that `site resume` finds it too
+# tls: {certificate: site.pem, key: site.key, clients: ca.pem}    # the key: root:hdpstats 0640
+# ```
+#
+# Keys can also come by `LoadCredential=site.key:/etc/hdpstats/site.key`; name them by their place,
+# `/run/credentials/hdpstats.service/site.key`.
+#
+# In a container the ledger and the state are in a volume of the service's user, the settings are mounted read-only:
+#
+# ```sh
+# docker run --user 1000:1000 --read-only --tmpfs /tmp -p 8443:8443 \
+#   -v hdpstats-state:/var/lib/hdpstats -v /etc/hdpstats:/etc/hdpstats:ro -v /srv/rows:/srv/rows:ro IMAGE \
+#   hdpstats site serve /etc/hdpstats/site.yaml                 # docker kill --signal HUP reads the settings again
+# ```
+#
+# The volume must be the service's own: `docker run --user 0 -v hdpstats-state:/state IMAGE chown 1000:1000 /state`.
+#
+# In Kubernetes settings come from a ConfigMap, keys from a Secret. Both are mounted read-only, with links (`..data`)
+# that are followed. The keys of this example may be read by everybody in the container (0444), which is accepted since
+# they are in memory. Name keys and rows by their whole path, and say `state:` in the settings, since nothing can be
+# written beside them. An init container that runs as root makes the volume of ledger and state the service's own. Leave
+# `fsGroup` out: with it, a group may write in every volume.
+#
+# ```yaml
+# securityContext: {runAsUser: 1000, runAsGroup: 1000}
+# initContainers:
+# - name: own
+#   image: IMAGE
+#   securityContext: {runAsUser: 0}
+#   command: [sh, -c, "chown 1000:1000 /var/lib/hdpstats && chmod 700 /var/lib/hdpstats"]
+#   volumeMounts: [{name: state, mountPath: /var/lib/hdpstats}]
+# containers:
+# - name: site
+#   image: IMAGE
+#   command: [hdpstats, site, serve, /etc/hdpstats/site.yaml]
+#   volumeMounts:
+#   - {name: settings, mountPath: /etc/hdpstats, readOnly: true}
+#   - {name: keys, mountPath: /run/keys, readOnly: true}
+#   - {name: state, mountPath: /var/lib/hdpstats}
+# volumes:
+# - {name: settings, configMap: {name: hdpstats}}
+# - {name: keys, secret: {secretName: hdpstats, defaultMode: 0444}}
+# - {name: state, persistentVolumeClaim: {claimName: hdpstats}}
+# ```
 
 # %%
 log = (hospital / "site.log").open("w")
@@ -250,7 +337,7 @@ print(result.summary())
 # %% [markdown]
 # The same fit again is the same release, for nothing, from any machine. What a query would cost is known before it is
 # asked. A fit is three releases here, of epsilon = 1 in all: the number of complete rows, averages of the covariates,
-# and the coefficients. Who may ask for `count` may ask for these averages as a part of a fit.
+# and the coefficients.
 
 # %%
 again = model.fit(epsilon=1.0)

@@ -37,6 +37,10 @@ class ArgumentError(HdpError, ValueError):
     """An argument has a wrong type or value."""
 
 
+class CapTooSmall(ArgumentError):  # noqa: N818  (what a caller needs to know of it)
+    """A cap does not cover what the analyst has received."""
+
+
 class SchemaError(HdpError):
     """A column is missing, declared twice, or declared in a way that cannot hold."""
 

@@ -7,8 +7,19 @@ extra ``sites``; the command line imports it when it is used.
 from hdpstats.custodian.account import note
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
-from hdpstats.custodian.serving import described, open_site, serve
+from hdpstats.custodian.serving import described, open_site, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns
 
-__all__ = ["Overruns", "SiteSettings", "application", "described", "issue", "note", "open_site", "serve", "write_keys"]
+__all__ = [
+    "Overruns",
+    "SiteSettings",
+    "application",
+    "described",
+    "issue",
+    "note",
+    "open_site",
+    "resume",
+    "serve",
+    "write_keys",
+]

@@ -4,7 +4,9 @@
 a site keeps the number and the hash of its last entry at a second place, and rewrites them durably after every charge
 and release, before the answer leaves. At its start, and before every charge, it compares: the entry that was kept must
 still be on the chain. It so notices a ledger that was deleted, or restored from an older copy, and charges nothing to
-it. Who can rewrite both places is not noticed; they belong on different disks, and in different backups.
+it. Who can rewrite both places is not noticed; they belong on different disks, and in different backups. Where the
+place of the head has no room for it, that is noticed before the charge too: the next head is written into a file that
+has its room on the disk already (``FILE.spare``), a database is written to without a change.
 
 **The file is held open.** A ledger's connections live for one transaction. When the last connection to a SQLite file
 closes, SQLite merges its log (the file ``-wal``) into the file and deletes it: with one analyst at work that would be
@@ -25,7 +27,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, BinaryIO, Final, Self, final
 
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
@@ -34,9 +36,10 @@ from sqlalchemy.pool import NullPool
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import integer
 from hdpstats.custodian import journal
-from hdpstats.custodian.reading import closed_to_others, files_of_database, write_durably
+from hdpstats.custodian.reading import closed_to_others, files_of_database
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
+from hdpstats.ledger.analysts import Quota
 from hdpstats.ledger.location import file_of, locate, patience, shown
 from hdpstats.ledger.records import Verification, checked_sha256
 from hdpstats.privacy.budget import Budget
@@ -78,6 +81,10 @@ class HeadStore(ABC):
         """Return the head that is kept, None where there is none yet."""
 
     @abstractmethod
+    def prepare(self) -> None:
+        """Make sure that the next head can be kept, or raise a `LedgerError`."""
+
+    @abstractmethod
     def write(self, hashes: Sequence[str]) -> Head:
         """Keep the head of a chain, durably, if an earlier entry of it is kept, or nothing; return what is kept now.
 
@@ -96,6 +103,9 @@ class HeadInSettings(HeadStore):
         """Return the head."""
         return self._head
 
+    def prepare(self) -> None:
+        """Do nothing: no other head is kept here."""
+
     def write(self, hashes: Sequence[str]) -> Head:
         """Change nothing: settings are the custodian's own words."""
         return Head.of(hashes)
@@ -103,10 +113,15 @@ class HeadInSettings(HeadStore):
 
 @final
 class HeadInFile(HeadStore):
-    """A head in a file of one line, replaced as a whole; processes that share it wait for each other."""
+    """A head in a file of one line, replaced as a whole; processes that share it wait for each other.
+
+    The next head is written into a second file, which is flushed and takes the place of the first one. Before a charge
+    this second file is there and has its room, so that a disk which is full by then does not matter.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path, self.name = path, str(path)
+        self._spare = spare_of(path)
 
     def read(self) -> Head | None:
         """Return the head."""
@@ -118,26 +133,80 @@ class HeadInFile(HeadStore):
         except (OSError, ValueError, KeyError, TypeError, ArgumentError):
             raise LedgerError(f"the head kept in {self._path} cannot be read; restore the file") from None
 
+    def prepare(self) -> None:
+        """Have room on the disk for the next head."""
+        try:
+            with self._held() as folder:
+                self._opened_spare(folder).close()
+        except OSError as error:
+            raise LedgerError(
+                f"the next head could not be kept in {self._path} ({error.strerror}): give this process write "
+                "permission to its directory, and space"
+            ) from None
+
     def write(self, hashes: Sequence[str]) -> Head:
-        """Keep the head of a chain: written to a second file, flushed, and renamed."""
+        """Keep the head of a chain."""
         head = Head.of(hashes)
         text = json.dumps({"format": FORMAT, "entries": head.entries, "head": head.head}) + "\n"
         try:
-            folder = os.open(self._path.parent, os.O_RDONLY)
-            try:
-                fcntl.flock(folder, fcntl.LOCK_EX)
+            with self._held() as folder:
                 known = self.read()
                 if not (known is None or known.precedes(hashes)):
                     return known
-                write_durably(self._path, text)
+                with self._opened_spare(folder) as file:
+                    file.write(text.encode())
+                    file.truncate()
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(self._spare.name, self._path.name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.fsync(folder)
+                with suppress(OSError):  # in the room of the head before; what fails is said by `prepare`
+                    self._opened_spare(folder).close()
                 return head
-            finally:
-                os.close(folder)
         except OSError as error:
             raise LedgerError(
                 f"the head cannot be kept in {self._path} ({error.strerror}): give this process write permission to "
                 "its directory, and space; what was charged stays charged, and is not charged again"
             ) from None
+
+    @contextmanager
+    def _held(self) -> Iterator[int]:
+        """Hold the folder against other processes, which wait."""
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _opened_spare(self, folder: int) -> BinaryIO:
+        """Open the second file, for its owner alone, with room for a head."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        file = os.fdopen(os.open(self._spare.name, flags, 0o600, dir_fd=folder), "r+b")
+        try:
+            _allocate(file.fileno())
+        except BaseException:
+            file.close()
+            raise
+        return file
+
+
+def spare_of(path: Path) -> Path:
+    """Return the second file of a head that is kept in a file."""
+    return path.with_name(f"{path.name}.spare")
+
+
+ROOM: Final = 256
+"""Bytes that are more than a head takes."""
+
+
+def _allocate(number: int) -> None:
+    """Give an open file its room on the disk, or raise an OSError; a file that has it stays as it is."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(number, 0, ROOM)
+    elif os.fstat(number).st_size < ROOM:  # macOS
+        os.pwrite(number, bytes(ROOM), 0)
+        os.fsync(number)
 
 
 _METADATA = MetaData()
@@ -170,6 +239,16 @@ class HeadInDatabase(HeadStore):
         except SQLAlchemyError as error:
             raise self._failed(error) from None
         return checked(found[0]) if found else None
+
+    def prepare(self) -> None:
+        """Write to the row, without a change: the database has room, and this process the permission."""
+        try:
+            with self._engine.begin() as connection:
+                if self._engine.dialect.has_table(connection, _HEADS.name):
+                    row = _HEADS.c.dataset == self._dataset
+                    connection.execute(update(_HEADS).where(row).values(entries=_HEADS.c.entries))
+        except SQLAlchemyError as error:
+            raise self._failed(error) from None
 
     def write(self, hashes: Sequence[str]) -> Head:
         """Keep the head of a chain, in one transaction that is flushed when it ends."""
@@ -231,8 +310,13 @@ def check_heads(ledger: Ledger, head_stores: Sequence[HeadStore], *, remedy: str
 
 
 def comparison(head_stores: Sequence[HeadStore]) -> Callable[[Sequence[str]], None]:
-    """Read every kept head, and return what compares them with a chain that is read afterwards."""
+    """Read every kept head, and return what compares them with a chain that is read afterwards.
+
+    Where the next head cannot be kept, a `LedgerError` is raised: nothing is charged then.
+    """
     heads = [(store.read(), store) for store in head_stores]
+    for store in head_stores:
+        store.prepare()
 
     def compare(hashes: Sequence[str]) -> None:
         for kept, store in heads:
@@ -323,12 +407,31 @@ def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) ->
     )
     keep_head(ledger, places, found.hashes)
     ledger.watch(partial(keep_head, ledger, places), check=partial(comparison, places))
-    for analyst in settings.analysts:
-        ledger.limit(analyst, most_charges=settings.limits.charges_each, most_bytes=settings.limits.stored_each)
-    for analyst, permissions in settings.analysts.items():
-        if permissions.cap is not None:
-            ledger.grant(analyst, epsilon=permissions.cap.epsilon, delta=permissions.cap.delta)
+    declare(settings, ledger)
     return ledger
+
+
+def declare(settings: SiteSettings, ledger: Ledger) -> None:
+    """Grant analysts what the settings say, and write to the log who is stopped, and whose quota was set by hand.
+
+    Raises
+    ------
+    LedgerError
+        As `hdpstats.ledger.Ledger.declare`.
+    """
+    most = Quota(charges=settings.limits.charges_each, bytes=settings.limits.stored_each)
+    stopped = ledger.declare(caps_of(settings), most_charges=most.charges, most_bytes=most.bytes)
+    for analyst in settings.analysts:
+        quota = ledger.quota(analyst)
+        if analyst in stopped:
+            journal.write(stopped=analyst, why=stopped[analyst])
+        elif quota != most:
+            journal.write(quota_of=analyst, charges=quota.charges, bytes=quota.bytes, set_by="hdpstats ledger grant")
+
+
+def caps_of(settings: SiteSettings) -> dict[str, Budget | None]:
+    """Return the caps of the analysts of settings."""
+    return {analyst: permissions.cap for analyst, permissions in settings.analysts.items()}
 
 
 def keep_head(ledger: Ledger, places: Sequence[HeadStore], hashes: Sequence[str]) -> None:

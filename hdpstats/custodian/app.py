@@ -43,8 +43,10 @@ from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import ByteCount, Capacity, Clock, body
 from hdpstats.custodian.credentials import TokenVerifier, Unauthenticated
 from hdpstats.custodian.exchange import FINGERPRINT
+from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns, Rates, Slots
+from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import total
 from hdpstats.records import codec
@@ -61,7 +63,7 @@ NOTED: Final = "hdpstats.noted"
 """Where a request's scope holds what the log will say of it."""
 
 
-def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock()) -> ASGIApp:  # noqa: B008  (frozen)
+def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock()) -> "Logged":  # noqa: B008  (frozen)
     """Return the application of a site; who asks is identified first at every address, and each request is logged."""
     service = Service(site, settings, clock)
     handlers = (
@@ -87,7 +89,7 @@ def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock())
         exception_handlers=dict.fromkeys(raised, _refuse),
     )
     names = {path: path.removeprefix("/v1/") for _, path, _ in handlers}
-    return Logged(answering, names=names, data_version=site.ledger.version, clock=clock)
+    return Logged(answering, service=service, names=names, data_version=site.ledger.version, clock=clock)
 
 
 @final
@@ -98,7 +100,7 @@ class Service:
         self._site = site
         self._rates = Rates(settings.timing.requests, clock)
         self._slots = Slots(site, settings.timing, overruns=Overruns(settings.overruns), clock=clock)
-        self._analysts = settings.analysts
+        self._analysts: Mapping[str, Permissions] = settings.analysts
         self._limits = settings.limits
         self._tokens = TokenVerifier(settings.identities)
         self._capacity = Capacity(settings.limits, settings.analysts)
@@ -111,6 +113,22 @@ class Service:
             account=site.ledger.identity,
         )
         self._facts_json = _written(self._facts.to_dict())
+
+    @property
+    def ledger(self) -> Ledger:
+        """The account of the site."""
+        return self._site.ledger
+
+    def renew(self, analysts: Mapping[str, Permissions], tokens: TokenVerifier) -> None:
+        """Take other permissions and tokens from the next request on; to be called from the event loop."""
+        self._capacity.renew(analysts)
+        self._analysts, self._tokens = analysts, tokens
+
+    def _permissions(self, analyst: str) -> Permissions:
+        found = self._analysts.get(analyst)
+        if found is None:
+            raise RequestRefused("unknown-analyst")
+        return found
 
     @contextmanager
     def admitted(self, analyst: str) -> Iterator[ByteCount]:
@@ -133,13 +151,12 @@ class Service:
         if analyst is None:
             analyst = await anyio.to_thread.run_sync(self._tokens.verify, token, fingerprint)
         request.state.analyst = request.scope[NOTED]["analyst"] = analyst
-        if analyst not in self._analysts:
-            raise RequestRefused("unknown-analyst")
+        self._permissions(analyst)
 
     async def show_facts(self, request: Request) -> Response:
         """Show the public facts, and to the asker what is permitted."""
         analyst = request.state.analyst
-        who = {"analyst": analyst, "permissions": self._analysts[analyst].to_dict()}
+        who = {"analyst": analyst, "permissions": self._permissions(analyst).to_dict()}
         return _json(b'{"facts":' + self._facts_json + b"," + _written(who)[1:])
 
     async def invent(self, request: Request) -> Response:
@@ -222,7 +239,7 @@ class Service:
         def found() -> bytes:
             query = read_query(content)
             request.scope[NOTED]["kind"] = query.kind
-            if not self._analysts[analyst].allow(query, self._site.columns(query, analyst=analyst)):
+            if not self._permissions(analyst).allow(query, self._site.columns(query, analyst=analyst)):
                 raise RequestRefused("forbidden")
             return _written(task(query, analyst))
 
@@ -267,7 +284,10 @@ class Logged:
     says nothing more than the prediction does.
     """
 
-    def __init__(self, app: ASGIApp, *, names: Mapping[str, str], data_version: int, clock: Clock) -> None:
+    def __init__(
+        self, app: ASGIApp, *, service: "Service", names: Mapping[str, str], data_version: int, clock: Clock
+    ) -> None:
+        self.service = service
         self._app, self._names, self._clock = app, names, clock
         self._versions = {"version": VERSION, "data_version": data_version}
 

@@ -292,15 +292,20 @@ class Capacity:
     """The computing slots, threads and bytes of a site; to be used from its event loop alone."""
 
     def __init__(self, limits: Limits, analysts: Iterable[str]) -> None:
-        names = tuple(analysts)
-        self._computing = CapacityLimiter(limits.computing)
-        self._computing_each = {name: CapacityLimiter(limits.computing_each) for name in names}
-        self._reading = CapacityLimiter(READING)
-        self._parsing = CapacityLimiter(1)
-        self._reading_each = {name: CapacityLimiter(READING_EACH) for name in names}
+        self._computing, self._most_computing_each = CapacityLimiter(limits.computing), limits.computing_each
+        self._reading, self._parsing = CapacityLimiter(READING), CapacityLimiter(1)
+        self._computing_each: dict[str, CapacityLimiter] = {}
+        self._reading_each: dict[str, CapacityLimiter] = {}
+        self.renew(analysts)
         self._requests: Counter[str] = Counter()
         self._most_requests = limits.requests_each
         self.bytes = Bytes(limits)
+
+    def renew(self, analysts: Iterable[str]) -> None:
+        """Give further analysts parts of their own; those who have some keep them."""
+        for name in analysts:
+            self._computing_each.setdefault(name, CapacityLimiter(self._most_computing_each))
+            self._reading_each.setdefault(name, CapacityLimiter(READING_EACH))
 
     @contextmanager
     def request(self, analyst: str) -> Iterator[None]:

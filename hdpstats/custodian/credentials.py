@@ -52,7 +52,7 @@ class Certificates:
     """
 
     def __init__(self, tls: Tls, now: Callable[[], datetime] = _now) -> None:
-        self._tls, self._now = tls, now
+        self._tls, self._now, self._passphrase = tls, now, _passphrase(tls)
         self._lock = threading.Lock()
         self._lists: Sequence[x509.CertificateRevocationList] = ()
         self._stamp: Stamp | None = None
@@ -64,7 +64,7 @@ class Certificates:
                     "authority's newest one",
                     argument="tls",
                 )
-        self._context = _context(tls)
+        self._context = _context(tls, self._passphrase)
 
     def context(self) -> ssl.SSLContext:
         """Return the context of the next handshake."""
@@ -99,7 +99,7 @@ class Certificates:
                 if stamp == self._stamp:
                     return
                 self._stamp = stamp
-                lists, context = _lists(self._tls), _context(self._tls)
+                lists, context = _lists(self._tls), _context(self._tls, self._passphrase)
             except ArgumentError as error:
                 journal.write(failed=journal.cause(error))
                 return
@@ -142,19 +142,64 @@ def _is_by(found: x509.CertificateRevocationList, authority: x509.Certificate) -
     return found.issuer == authority.subject and found.is_signature_valid(authority.public_key())  # type: ignore[arg-type]
 
 
-def _context(tls: Tls) -> ssl.SSLContext:
+def _passphrase(tls: Tls) -> bytes:
+    """Return the passphrase of the site's key; nothing where its key has none."""
+    if tls.passphrase is None:
+        return b""
+    try:
+        first, *_ = [*tls.passphrase.read_bytes().splitlines(), b""]
+    except OSError as error:
+        raise ArgumentError(
+            f"tls: passphrase: {tls.passphrase} cannot be read ({error.strerror})", argument="tls"
+        ) from None
+    return first
+
+
+SOON = timedelta(days=30)
+"""How long before a certificate expires the custodian is told."""
+
+
+def expiring(tls: Tls, now: Callable[[], datetime] = _now) -> tuple[str, ...]:
+    """Return a sentence for each certificate, of a site or of clients' authorities, that expired or soon will."""
+    found = []
+    for name, path in (("certificate", tls.certificate), ("clients", tls.clients)):
+        for each in x509.load_pem_x509_certificates(path.read_bytes()):
+            until, since = each.not_valid_after_utc, each.not_valid_before_utc
+            whose = f"tls: {name}: the certificate of {each.subject.rfc4514_string()} in {path}"
+            if until <= now():
+                found.append(f"{whose} expired on {until:%Y-%m-%d}: nobody can connect with it; renew it")
+            elif since > now():
+                found.append(f"{whose} is not valid before {since:%Y-%m-%d %H:%M} UTC: look at this machine's clock")
+            elif until <= now() + SOON:
+                found.append(f"{whose} expires on {until:%Y-%m-%d}; renew it, and send the service SIGHUP")
+    return tuple(found)
+
+
+def _context(tls: Tls, passphrase: bytes) -> ssl.SSLContext:
     """Return the context of a server that talks to clients with a certificate of the named authority only."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.verify_mode = ssl.CERT_REQUIRED
+
+    def asked() -> bytes:
+        if not passphrase:  # else OpenSSL would ask on the console, at every reading
+            raise ArgumentError(
+                f"tls: key: {tls.key} is encrypted: name a file with its passphrase, tls: {{passphrase: FILE}}",
+                argument="tls",
+            )
+        return passphrase
+
     try:
-        context.load_cert_chain(tls.certificate, tls.key)
+        context.load_cert_chain(tls.certificate, tls.key, password=asked)
         context.load_verify_locations(tls.clients)
         if tls.crl is not None:
             context.load_verify_locations(tls.crl)
             context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     except (OSError, ssl.SSLError):
-        message = "tls: certificate and key must belong together, and clients be certificates of authorities, in PEM"
+        message = (
+            "tls: certificate and key must belong together, passphrase be that of the key, and clients be certificates "
+            "of authorities, in PEM"
+        )
         raise ArgumentError(message, argument="tls") from None
     return context
 

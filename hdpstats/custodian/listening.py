@@ -144,12 +144,23 @@ class Listener:
                 each.close()
             await self._finish()
 
-    async def _finish(self) -> None:
+    def renew(self, certificates: Certificates) -> None:
+        """Take other certificates from the next handshake on; to be called from the event loop.
+
+        Connections end, those at work after the request that is under way: each client shows its certificate anew.
+        """
+        self._certificates = certificates
+        self._end_connections()
+
+    def _end_connections(self) -> None:
         for task, exchange in self._connections.items():
             if exchange is None or exchange.idle:
                 task.cancel()
             else:
                 exchange.ending = True
+
+    async def _finish(self) -> None:
+        self._end_connections()
         if self._connections:
             _, late = await asyncio.wait(self._connections, timeout=self._grace)
             for task in late:

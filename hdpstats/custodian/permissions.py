@@ -10,7 +10,8 @@ from pydantic import BeforeValidator, model_validator
 from hdpstats.custodian.reading import Amount, Section
 from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.description import DescriptionQuery
-from hdpstats.mechanisms.registry import FAMILIES, family_of
+from hdpstats.mechanisms.importance_weights import ImportanceWeightsQuery
+from hdpstats.mechanisms.registry import BY_NAME, FAMILIES, is_listed, name_of
 from hdpstats.privacy.budget import Budget
 from hdpstats.records.query import Query
 
@@ -18,7 +19,10 @@ MODELS: Final = frozenset().union(*FAMILIES.values())
 """The families of models that queries fit or read."""
 
 COUNT: Final = CountQuery.kind.partition("/")[0]
-"""The mechanism of what a fit asks before its own release."""
+"""The mechanism of numbers of people."""
+
+FITTING: Final = frozenset(BY_NAME) | {ImportanceWeightsQuery.kind.partition("/")[0]}
+"""The mechanisms that fit models, where these are of their families; the others read a model, or have none."""
 
 ALL: Final = "all"
 """The word of a settings file for everything there is."""
@@ -45,10 +49,13 @@ class Permissions(Section):
     what a custodian has reasons for outside this package: a protocol, a data use agreement. The guarantee of a release
     does not rest on them.
 
+    Who may fit a model may also ask what a fit asks first, whether or not ``count`` is listed: the number of people
+    where it is protected, or where rows may lack a cell of the model, and averages of the model's variables. Such a
+    query says what the fit will cost (its ``ahead``). ``count`` permits numbers of people and nothing else.
+
     In the settings they are lists, or the word ``all``. Where the mechanisms are left out, they are those that fit or
-    read one of the models, and ``count``, what a fit asks first: the number of people where it is protected, or where
-    rows may lack a cell of the model, and averages of the model's covariates; no other one without a model. Where the
-    models are left out, every listed mechanism must be one without a model. Left out columns are all that are declared.
+    read one of the models, and ``count``; no other one without a model. Where the models are left out, every listed
+    mechanism must be one without a model. Left out columns are all that are declared.
 
     Attributes
     ----------
@@ -100,17 +107,17 @@ class Permissions(Section):
 
     def allow(self, query: Query, columns: Collection[str]) -> bool:
         """Whether a query may be asked, given the columns that it would read."""
-        kind = query.kind.partition("/")[0]
-        if kind not in FAMILIES:
+        if name_of(query) not in FAMILIES:
             return False
-        if isinstance(query, DescriptionQuery) and query.is_of_fit and self.models != frozenset():
-            kind = COUNT
-        family = family_of(query)
-        return (
-            (self.mechanisms is None or kind in self.mechanisms)
-            and (self.models is None or family is None or family in self.models)
-            and (self.columns is None or self.columns.issuperset(columns))
-        )
+        asked_first = self._fits and _is_of_fit(query)
+        mechanisms = None if asked_first else self.mechanisms
+        return is_listed(query, columns, {"mechanisms": mechanisms, "models": self.models, "columns": self.columns})
+
+    @property
+    def _fits(self) -> bool:
+        """Whether some model may be fitted by some mechanism."""
+        models, kinds = MODELS if self.models is None else self.models, FITTING & (self.mechanisms or FITTING)
+        return any(FAMILIES[kind] & models for kind in kinds)
 
     def __str__(self) -> str:
         parts = [f"{key} {', '.join(listed) or 'none'}" for key, listed in self.to_dict().items() if listed is not None]
@@ -120,3 +127,10 @@ class Permissions(Section):
         """Return the permissions as JSON values."""
         parts = {"mechanisms": self.mechanisms, "models": self.models, "columns": self.columns}
         return {key: None if part is None else sorted(part) for key, part in parts.items()}
+
+
+def _is_of_fit(query: Query) -> bool:
+    """Whether a query asks for the number of people of a fit, or describes them: it says what the fit will cost."""
+    return (isinstance(query, DescriptionQuery) and query.is_of_fit) or (
+        isinstance(query, CountQuery) and bool(query.ahead)
+    )

@@ -1,5 +1,6 @@
 """Files that a site is given: who may read and write them; sections of settings, each entry known and of its type."""
 
+import errno
 import os
 import stat
 import tempfile
@@ -24,7 +25,7 @@ from pydantic import (
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import exact
-from hdpstats.ledger.location import locate
+from hdpstats.ledger.location import MOUNTS, locate, mount_points
 from hdpstats.schema.dictionary import UniqueKeys
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
@@ -39,20 +40,89 @@ def mode_of(path: Path) -> int:
 
 
 def check_secret(path: Path, *, name: str) -> None:
-    """Refuse a file that others than its owner may read, write or replace: a private key, private rows, a password."""
+    """Refuse a file that others may read, write or replace: a private key, private rows, a password.
+
+    Besides the owner, the group may read a file of root's: root gave it to the group, which the user of this process
+    belongs to, or to the list of users (ACL) that a mode shows as a group. On a file system in memory that is mounted
+    read-only everybody may read: it holds the secrets of one container or service (Kubernetes, systemd), which nobody
+    else sees.
+    """
     check_folder(path, name=name)
-    if path.exists() and mode_of(path) & _OTHERS:
+    found = _found(path, name=name)
+    if found is None:
+        return
+    others = stat.S_IMODE(found.st_mode) & _OTHERS
+    if others and _of_one_service(path, found):
+        others &= _WRITING
+    elif found.st_uid in _roots():
+        others &= ~stat.S_IRGRP
+    if others:
         raise ArgumentError(
-            f"{name}: others than the owner may read or write {path} (mode {mode_of(path):04o}); it must be its "
-            f"owner's alone: chmod 600 {path}",
+            f"{name}: others than the owner may read or write {path} (mode {stat.S_IMODE(found.st_mode):04o}); it must "
+            f"be its owner's alone: chmod 600 {path}; or root's, for a group to read: chown root {path}, chmod 640 "
+            f"{path}",
             argument=name,
         )
+
+
+def _roots() -> set[int]:
+    """Return root, and the owner of the root of the file system, whoever it is in a container."""
+    return {0, os.stat("/").st_uid}
+
+
+def _found(path: Path, *, name: str) -> os.stat_result | None:
+    """Return what the system says of a file, None where there is none."""
+    try:
+        return path.stat()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            return None
+        raise ArgumentError(
+            f"{name}: {path} cannot be looked at ({error.strerror}): let the user of this process, number "
+            f"{os.geteuid()}, reach it",
+            argument=name,
+        ) from None
+
+
+def _is_read_only(path: Path) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def _is_mounted(path: Path) -> bool:
+    """Whether something is mounted at a place, given without links."""
+    with suppress(OSError):
+        return os.fsencode(path) in mount_points(MOUNTS.read_bytes())
+    return False
+
+
+def _of_one_service(path: Path, found: os.stat_result) -> bool:
+    """Whether a file is in a file system in memory that this process sees read-only."""
+    if not _is_read_only(path):
+        return False
+    device = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}"
+    with suppress(OSError):
+        return device_kind(MOUNTS.read_bytes(), device) in ("tmpfs", "ramfs")
+    return False
+
+
+def device_kind(mounts: bytes, device: str) -> str | None:
+    """Return the kind of file system on a device, as ``/proc/self/mountinfo`` says it; None where it is not mounted.
+
+    >>> device_kind(b"36 35 0:42 / /run/secrets ro,relatime - tmpfs tmpfs rw,size=64k", "0:42")
+    'tmpfs'
+    """
+    for line in mounts.decode("utf-8", "replace").splitlines():
+        before, _, after = line.partition(" - ")
+        if before.split()[2:3] == [device]:
+            return after.split()[0]
+    return None
 
 
 def check_trusted(path: Path, *, name: str, alone: bool = False) -> None:
     """Refuse a file that others may write or replace: what a site relies on must be its custodian's own words."""
     check_folder(path, name=name, alone=alone)
-    if path.exists() and mode_of(path) & _WRITING:
+    found = _found(path, name=name)
+    if found is not None and found.st_mode & _WRITING:
         raise ArgumentError(
             f"{name}: others than the owner may write {path} (mode {mode_of(path):04o}), so that it may not say what "
             f"the custodian wrote: look at it, and chmod go-w {path}",
@@ -65,10 +135,12 @@ def check_folder(path: Path, *, name: str, alone: bool = False) -> None:
 
     All folders and links are looked at that the system goes through to the file. In a folder with the sticky bit nobody
     may replace what others own, but everybody may add files. ``alone`` refuses such a folder for the file itself (not
-    above it): it is for files that the site writes, and for databases, which are read with a journal beside them. The
-    owner of the root of the file system, whoever it is in a container, counts as root.
+    above it): it is for files that the site writes, and for databases, which are read with a journal beside them; but
+    nobody adds files where the file system is read-only. A folder of root's that is itself mounted, read-only, may have
+    any mode: it is a volume of a container, and nobody writes in it (those of Kubernetes have mode 0777). The owner of
+    the root of the file system, whoever it is in a container, counts as root.
     """
-    owners = {0, os.geteuid(), os.stat("/").st_uid}
+    owners = _roots() | {os.geteuid()}
     way = tuple(_way(path))
     beside = {way[-1].parent, tuple(_way(path.absolute().parent))[-1]} if alone else set()
     for place in dict.fromkeys(way):
@@ -89,7 +161,9 @@ def check_folder(path: Path, *, name: str, alone: bool = False) -> None:
                 f"look at what is there, and chown it to the user of this process, number {os.geteuid()}, or to root",
                 argument=name,
             )
-        if stat.S_ISDIR(found.st_mode) and mode & _WRITING and (place in beside or not mode & stat.S_ISVTX):
+        shared = stat.S_ISDIR(found.st_mode) and mode & _WRITING
+        kept = mode & stat.S_ISVTX and (place not in beside or _is_read_only(place))
+        if shared and not (kept or (found.st_uid in _roots() and _is_read_only(place) and _is_mounted(place))):
             raise ArgumentError(
                 f"{name}: others than the owner may write in {place} (mode {mode:04o}), and so replace {path} or put "
                 f"files beside it: look at what is there, and chmod go-w {place}, or use a folder of its own",
@@ -140,7 +214,7 @@ def closed_to_others(path: Path) -> bool:
     return True
 
 
-def write_durably(path: Path, text: str) -> None:
+def write_durably(path: Path, content: str | bytes) -> None:
     """Replace a file as a whole, for its owner alone: written to a new file, flushed, and renamed.
 
     Raises
@@ -150,8 +224,8 @@ def write_durably(path: Path, text: str) -> None:
     """
     number, new = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)  # none that was there
     try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(number, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         Path(new).replace(path)
@@ -218,9 +292,12 @@ def in_folder(value: object, info: ValidationInfo) -> Path:
 def existing(value: object, info: ValidationInfo) -> Path:
     """Return the path of a file that is there."""
     path = in_folder(value, info)
-    if not path.is_file():
-        raise ValueError(f"must be a file; there is none at {path}")
-    return path
+    try:
+        if path.is_file():
+            return path
+    except OSError as error:
+        raise ValueError(f"must be a file that this process reaches; {path}: {error.strerror}") from None
+    raise ValueError(f"must be a file; there is none at {path}")
 
 
 def trusted(value: object, info: ValidationInfo, *, name: str) -> Path:

@@ -8,8 +8,9 @@ the one before it. Noise does not repair either. So a site starts only if
   `MOST_MISSING` (none where the schema declares ``complete: true``) or more cells cut at its bounds than `MOST_CUT`,
   unless the settings acknowledge it (`hdpstats.custodian.settings.Acknowledged`);
 - the rows, as the schema admits them, and the schema are those that this version of the data set was served with
-  before. A keyed hash of them is kept beside the settings (``site.cells.json`` for ``site.yaml``), its key beside the
-  ledger's file (or beside the settings, where the ledger is in a database), each for its owner alone.
+  before. A keyed hash of them is kept in the folder of the state (``site.cells.json`` for ``site.yaml``;
+  `hdpstats.custodian.settings`), its key beside the ledger's file (or beside the hash, where the ledger is in a
+  database), each for its owner alone. The key says of which versions there are hashes: one that is lost is noticed.
 
 All of this is between the process and its custodian, on the console: no analyst is shown it, and neither the ledger nor
 the log has it. What is said names columns and terms, no cell and no number; `hdpstats site check --rows` shows more.
@@ -24,31 +25,43 @@ import json
 import logging
 import resource
 import signal
+import sqlite3
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, final
 
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
-from hdpstats._base.loops import kept_code
+from hdpstats._base.loops import kept_code, silence
 from hdpstats.custodian import journal
-from hdpstats.custodian.account import account_for_serving, head_stores, held_open, open_account
-from hdpstats.custodian.app import application
-from hdpstats.custodian.credentials import Certificates, TokenVerifier
+from hdpstats.custodian.account import (
+    account_for_serving,
+    caps_of,
+    declare,
+    head_stores,
+    held_open,
+    open_account,
+    spare_of,
+)
+from hdpstats.custodian.app import Service, application
+from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring
 from hdpstats.custodian.exchange import Deadlines
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
 from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, files_of_database, write_durably
 from hdpstats.custodian.settings import SiteSettings
+from hdpstats.custodian.slots import Overruns
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
 from hdpstats.schema.check import ColumnCheck, RowsCheck, check
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration
-from hdpstats.schema.parquet import frame_of
+from hdpstats.schema.parquet import files_of, frame_of
 from hdpstats.sites import LocalSite
 
 MOST_MISSING: Final = 0.1
@@ -132,20 +145,29 @@ def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> Non
     Raises
     ------
     ArgumentError
-        The rows or the schema changed; or what is kept cannot be read or written.
+        The rows or the schema changed; what is kept cannot be read or written; or the hash is gone while its key,
+        which says that there was one, is there.
     """
-    place, key = settings.cells, _place_of_key(settings)
+    place, of_key = settings.cells, _place_of_key(settings)
     kept, dataset, version = _read(place), site.ledger.dataset, str(site.ledger.version)
-    if not (kept or note):
+    if not (kept or note or of_key.exists()):
         return
-    secret = _key(key, make=not kept)
-    if secret is None:
+    key = _key(of_key, make=note and not kept)
+    if key is None:
         raise ArgumentError(
-            f"data: the rows cannot be compared with those served before, since the key {key} is gone or not whole: "
+            f"data: the rows cannot be compared with those served before, since the key {of_key} is gone or not whole: "
             f"restore it, or delete it and {place} where you know that the rows are the same; they are noted anew",
             argument="data",
         )
-    versions, found = kept.get(dataset, {}), site.fingerprint(secret)
+    versions, found = kept.get(dataset, {}), site.fingerprint(key.secret)
+    if version not in versions and (key.noted(dataset, version) or not (kept or key.made or key.lines)):
+        line = f"the line {_line(dataset, version)} from the key {of_key}" if key.lines else f"the key {of_key}"
+        raise ArgumentError(
+            f"data: the rows cannot be compared with those served before: version {version} of {dataset!r} was served, "
+            f"as the key {of_key} says, and its hash is not in {place}. Restore that file, or say by state: in the "
+            f"settings where it is; where you know that the rows are the same, delete {line}: they are noted anew",
+            argument="data",
+        )
     if versions.get(version, found) != found:
         later = max(map(int, versions)) + 1
         raise ArgumentError(
@@ -155,12 +177,14 @@ def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> Non
             "of its own in the same account: what was spent stays spent. Else restore the file",
             argument="data",
         )
-    if note and version not in versions:
-        text = json.dumps({"format": FORMAT, "cells": {**kept, dataset: {**versions, version: found}}})
-        try:
+    try:
+        if note and version not in versions:
+            text = json.dumps({"format": FORMAT, "cells": {**kept, dataset: {**versions, version: found}}})
             write_durably(place, f"{text}\n")
-        except OSError as error:
-            raise ArgumentError(f"data: the hash of the rows cannot be kept in {place}: {error.strerror}") from None
+        if note and not key.noted(dataset, version):  # afterwards: the key never speaks of a hash that was not written
+            write_durably(of_key, "\n".join([key.secret.hex(), *key.lines, _line(dataset, version), ""]))
+    except OSError as error:
+        raise ArgumentError(f"data: the hash of the rows cannot be kept in {place}: {error.strerror}") from None
 
 
 def _place_of_key(settings: SiteSettings) -> Path:
@@ -168,20 +192,43 @@ def _place_of_key(settings: SiteSettings) -> Path:
     return settings.cells.with_suffix(".key") if ledger is None else ledger.with_name(f"{ledger.name}.cells.key")
 
 
-def _key(path: Path, *, make: bool) -> bytes | None:
+def _line(dataset: str, version: str) -> str:
+    return json.dumps([dataset, version])
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellsKey:
+    """The key of hashes of rows, and a line for each data set and version of which a hash was made with it.
+
+    Keys that were written by earlier versions of this package have no lines.
+    """
+
+    secret: bytes
+    lines: tuple[str, ...] = ()
+    made: bool = False
+
+    def noted(self, dataset: str, version: str) -> bool:
+        """Whether a hash was made of a version of a data set."""
+        return _line(dataset, version) in self.lines
+
+
+def _key(path: Path, *, make: bool) -> CellsKey | None:
     """Return the key, which is made where there is none and ``make`` says so; None where it is gone or not whole."""
     check_secret(path, name="the key of the rows' hash")
+    made = make and not path.exists()
     try:
-        if make and not path.exists():
+        if made:
             write_durably(path, bits(8 * _KEY_BYTES).to_bytes(_KEY_BYTES).hex() + "\n")
-        key = bytes.fromhex(path.read_bytes().decode("ascii"))
+        first, *lines = path.read_text(encoding="utf-8").splitlines()
+        secret = bytes.fromhex(first)
     except (FileNotFoundError, ValueError):
         return None
     except OSError:
         raise ArgumentError(
             f"data: the key {path} of the rows' hash cannot be read or written", argument="data"
         ) from None
-    return key if len(key) == _KEY_BYTES else None
+    return CellsKey(secret=secret, lines=tuple(lines), made=made) if len(secret) == _KEY_BYTES else None
 
 
 def _read(path: Path) -> Mapping[str, Mapping[str, str]]:
@@ -197,6 +244,58 @@ def _read(path: Path) -> Mapping[str, Mapping[str, str]]:
         raise ArgumentError(
             f"data: {path}, with the hash of the rows, cannot be read; restore it", argument="data"
         ) from None
+
+
+def take_over_state(settings: SiteSettings) -> None:
+    """Move what was kept beside the settings to the folder of the state, where nothing is kept yet.
+
+    What cannot be removed beside the settings stays there, and is never looked at again.
+
+    Raises
+    ------
+    ArgumentError
+        It cannot be read, or not be written.
+    """
+    for before, now in settings.beside:
+        if before == now or now.exists() or not before.exists():
+            continue
+        check_secret(before, name="state")
+        for each in files_of_database(before):  # also those that SQLite would read beside it
+            check_trusted(each, name="state", alone=True)
+        try:
+            write_durably(now, _database(before) if before.suffix == ".db" else before.read_bytes())
+        except (OSError, sqlite3.Error):
+            message = f"state: {before} cannot be copied to {now}: let the user of this process read the one and write"
+            raise ArgumentError(f"{message} in the folder of the other", argument="state") from None
+        with suppress(OSError):
+            before.unlink()
+        journal.write(state=str(now), moved_from=str(before))
+
+
+def _database(path: Path) -> bytes:
+    """Return the file of a database with what was committed to it."""
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        return connection.serialize()
+
+
+def resume(settings: SiteSettings, analyst: str) -> int:
+    """Forget how often an analyst's answers took longer than predicted, and return how often it was.
+
+    Raises
+    ------
+    ArgumentError
+        The settings have no such analyst, or nothing was counted where they say that it is.
+    """
+    if analyst not in settings.analysts:
+        known = ", ".join(map(repr, settings.analysts))
+        raise ArgumentError(f"analyst must be one of the settings, {known}", argument="analyst")
+    if not settings.overruns.exists():
+        raise ArgumentError(
+            f"state: there is no {settings.overruns}: where the service keeps its state elsewhere, say so in the "
+            "settings (state: FOLDER), or set STATE_DIRECTORY as its unit does",
+            argument="state",
+        )
+    return Overruns(settings.overruns).clear(analyst)
 
 
 MORE_ROWS = (
@@ -218,6 +317,7 @@ def open_site(settings: SiteSettings) -> LocalSite:
         No message quotes a cell.
     """
     check_files(settings)
+    take_over_state(settings)
     site, found = _site(settings, open_account(settings))
     check_acknowledged(found, settings)
     del found  # it holds the numbers of the file, which are read again
@@ -239,38 +339,66 @@ def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]
 
 def check_files(settings: SiteSettings) -> None:
     """Refuse secrets that others may read, and files that others may write or replace and the site relies on."""
-    tls, tokens, ledger = settings.tls, settings.identities, file_of(locate(settings.ledger.place))
-    for name, path in (("data", settings.data), ("tls: key", tls.key)):
-        check_secret(path, name=name)
+    tls, tokens, kept = settings.tls, settings.identities, settings.heads
+    for path in rows_in(settings.data):
+        check_secret(path, name="data")
+        check_folder(path, name="data", alone=path != settings.data)  # a file more in a folder would be rows more
+    secrets = {"tls: key": tls.key, "tls: passphrase": tls.passphrase}
     trusted = {"tls: certificate": tls.certificate, "tls: clients": tls.clients, "tls: crl": tls.crl}
     trusted |= {"tokens: key": tokens.key, "tokens: ca": tokens.ca}
-    for name, each in trusted.items():
-        if each is not None:
-            check_trusted(each, name=name)
-    heads = file_of(locate(settings.heads.database)) if settings.heads.database else None
-    if settings.heads.file is not None:
-        check_trusted(settings.heads.file, name="heads: file", alone=True)
-    for name, each in (("heads: database", heads), ("timing", settings.overruns)):
-        for file in () if each is None else files_of_database(each):
-            check_trusted(file, name=name, alone=True)
-    for file in () if ledger is None else files_of_database(ledger):  # others' permissions to them are taken away
-        check_folder(file, name="ledger", alone=True)
+    for refuse, files in ((check_secret, secrets), (check_trusted, trusted)):
+        for name, file in files.items():
+            if file is not None:
+                refuse(file, name=name)
+    written = [("heads: file", each) for each in (kept.file, kept.file and spare_of(kept.file)) if each is not None]
+    for name, database in (("heads: database", _file_at(kept.database)), ("timing", settings.overruns)):
+        written += [(name, each) for each in ([] if database is None else files_of_database(database))]
+    for name, each in written:
+        check_trusted(each, name=name, alone=True)
+    ledger = _file_at(settings.ledger.place)
+    for each in () if ledger is None else files_of_database(ledger):  # others' permissions to them are taken away
+        check_folder(each, name="ledger", alone=True)
     for folder in kept_code():  # whoever writes a file there has it executed here
-        for file in (folder, folder / "code"):
-            check_folder(file, name="compiled code (NUMBA_CACHE_DIR)", alone=True)
+        for each in (folder, folder / "code"):
+            check_folder(each, name="compiled code (NUMBA_CACHE_DIR)", alone=True)
+
+
+def _file_at(place: str | Path | None) -> Path | None:
+    """Return the file of a database, None where it is at a server."""
+    return None if place is None else file_of(locate(place))
+
+
+def rows_in(path: Path) -> tuple[Path, ...]:
+    """Return the files of private rows: one, or those of a folder, by name."""
+    return tuple(files_of(path, name="data")) if path.is_dir() else (path,)
 
 
 def read_rows(path: Path) -> pd.DataFrame:
     """Read private rows as they are stored: Parquet in its own types, CSV as texts, which the schema maps.
 
-    An empty cell of a CSV file is missing; any other text, ``NA`` too, is what it says.
+    An empty cell of a CSV file is missing; any other text, ``NA`` too, is what it says. Files of a folder must have the
+    same columns; they may store them in different types.
     """
+    if not path.is_dir():
+        return _read_rows(path)
+    parts = [_read_rows(each) for each in rows_in(path)]
+    if any(set(each) != set(parts[0]) for each in parts):
+        raise ArgumentError(
+            f"data: the files of the folder {path} have different columns; each must have all of them", argument="data"
+        )
+    with silence():  # of types that differ
+        return pd.concat(parts, ignore_index=True)
+
+
+def _read_rows(path: Path) -> pd.DataFrame:
     try:
         if path.suffix.lower() == ".csv":
             return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
         return frame_of(path)
     except ImportError:
-        raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[scale]'", argument="data") from None
+        raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[sites]'", argument="data") from None
+    except PermissionError:
+        raise ArgumentError(f"data {path} cannot be read by the user of this process", argument="data") from None
     except (ValueError, OSError):
         raise ArgumentError(f"data {path} cannot be read as Parquet or CSV", argument="data") from None
 
@@ -288,12 +416,15 @@ def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None =
         show(found)
     check_acknowledged(found, settings)
     check_version(site, settings, note=False)
+    stopped = site.ledger.stopped(caps_of(settings))
     lines = [
         f"https://{settings.listen.host}:{settings.listen.port}",
         f"{site}, {site.records} people",
         *(f"{name} may ask for {permissions}" for name, permissions in settings.analysts.items()),
+        *(f"{name} is stopped: {why}" for name, why in stopped.items()),
         str(site.ledger),
         f"head kept in {', '.join(place.name for place in head_stores(settings)) or 'no other place'}",
+        *expiring(settings.tls),
     ]
     return "\n".join(lines)
 
@@ -304,30 +435,98 @@ _PR_SET_DUMPABLE = 4
 def serve(settings: SiteSettings) -> None:
     """Open the site and answer until the process receives SIGINT or SIGTERM.
 
-    The log goes to standard error, one JSON line an event.
+    At SIGHUP the settings are read again, and what may change is changed (`Serving.reload`). The log goes to standard
+    error, one JSON line an event.
     """
     protect_process()
+    asked: list[int] = []
+    signal.signal(signal.SIGHUP, lambda number, _: asked.append(number))  # which would end the process while it starts
     limits = settings.limits
     most = descriptors(limits)
     certificates = Certificates(settings.tls)
+    warn_of_dates(settings)
+    app = application(open_site(settings), settings)
     listener = Listener(
-        application(open_site(settings), settings),
+        app,
         certificates=certificates,
         admission=Admission(limits, most),
         deadlines=Deadlines(limits.seconds),
     )
     gc.collect()
     gc.freeze()  # what is there now stays: else reading a text of many lists would go over all of it several times
+    serving = Serving(settings, service=app.service, listener=listener)
     with held_open(settings.ledger.place):
-        asyncio.run(_listen(listener, settings, most))
+        asyncio.run(_listen(serving, most, asked))
 
 
-async def _listen(listener: Listener, settings: SiteSettings, most: int) -> None:
+def warn_of_dates(settings: SiteSettings) -> None:
+    """Write to the log which certificates have expired, or will soon."""
+    for each in expiring(settings.tls):
+        journal.LOGGER.warning(each)
+
+
+@final
+class Serving:
+    """A site that listens, with the settings that are in force."""
+
+    def __init__(self, settings: SiteSettings, *, service: Service, listener: Listener) -> None:
+        self._settings, self._service, self.listener = settings, service, listener
+        self._reloading = asyncio.Lock()
+
+    @property
+    def settings(self) -> SiteSettings:
+        """The settings in force."""
+        return self._settings
+
+    async def reload(self) -> None:
+        """Read the settings again: analysts, certificates, revocation lists and whose tokens are accepted change.
+
+        All is read and checked first, and granted in the ledger; only then it is in force, as a whole, and connections
+        end with the request that is under way on them. Where anything is wrong, or something else was changed that is
+        read once, the settings before stay in force. The log says in one line what happened.
+        """
+        async with self._reloading:
+            try:
+                settings, certificates, tokens = await asyncio.to_thread(self._read)
+            except Exception as error:  # whatever is wrong with the new settings, the service goes on
+                journal.write(failed=f"settings were not read again: {journal.cause(error)}", in_force="those before")
+                return
+            self._settings = settings
+            self._service.renew(settings.analysts, tokens)
+            self.listener.renew(certificates)
+            journal.write(event="settings were read again", analysts=sorted(settings.analysts))
+
+    def _read(self) -> tuple[SiteSettings, Certificates, TokenVerifier]:
+        before, settings = self._settings, SiteSettings.from_yaml(self._settings.file)
+        check_files(settings)
+        once = before.needs_restart(settings)
+        if once:
+            raise ArgumentError(
+                f"{', '.join(once)} changed, which needs a restart: start the service anew, or undo this change and "
+                "have the settings read again",
+                argument=once[0],
+            )
+        certificates, tokens = Certificates(settings.tls), TokenVerifier(settings.identities)
+        warn_of_dates(settings)
+        declare(settings, self._service.ledger)
+        return settings, certificates, tokens
+
+
+async def _listen(serving: Serving, most: int, asked: Sequence[int]) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.set_exception_handler(_log_failure)
     for each in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(each, ended.set)
-    host, port = settings.listen.host, settings.listen.port
+    reloads: set[asyncio.Task[None]] = set()
+
+    def reload() -> None:
+        reloads.add(task := loop.create_task(serving.reload()))
+        task.add_done_callback(reloads.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    if asked:  # while the site was opened
+        reload()
+    host, port = serving.settings.listen.host, serving.settings.listen.port
     try:
         sockets = sockets_at(host, port)
     except OSError as error:
@@ -336,7 +535,7 @@ async def _listen(listener: Listener, settings: SiteSettings, most: int) -> None
     port = sockets[0].getsockname()[1]
     host = f"[{host}]" if ":" in host else host
     journal.write(event=f"running on https://{host}:{port}", connections=most)
-    await listener.serve(sockets, ended)
+    await serving.listener.serve(sockets, ended)
     journal.write(event="ended")
 
 

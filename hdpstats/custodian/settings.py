@@ -9,6 +9,7 @@
     persons: {row_order: arbitrary}    # where it is so: the order of rows was not made from their values
     ledger: {place: ledger.db, dataset: rotterdam}    # `hdpstats ledger open` makes it, with its total
     heads: {file: /srv/other-disk/rotterdam.head}     # `hdpstats site note` writes it first
+    state: /var/lib/hdpstats                          # what the service itself writes
     listen: {host: 127.0.0.1, port: 8443}
     tls: {certificate: site.pem, key: site.key, clients: analysts-ca.pem}
     tokens: {audience: rotterdam, key: tokens.pub}
@@ -18,9 +19,17 @@
     acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}, cut_share: {age: 0.5}}  # site check --rows
 
 What may be left out: ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose entries are those of
-`Heads`, `Acknowledged`, `Limits` and `Timing`.
+`Heads`, `Acknowledged`, `Limits` and `Timing`; and ``state``.
+
+**What the service writes.** The settings, and all that they name but the ledger and its heads, are read only: they may
+be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
+predicted (``site.overruns.db`` for ``site.yaml``), and the hash of the rows (``site.cells.json``, and its key
+``site.cells.key`` where the ledger is in a database). Without ``state`` it is the folder that systemd makes for the
+service (``StateDirectory=``, which sets ``STATE_DIRECTORY``), and where there is none, the folder of the settings. What
+was kept beside the settings before is moved from there when the service starts.
 """
 
+import os
 from collections.abc import Collection
 from fractions import Fraction
 from os import PathLike
@@ -38,6 +47,7 @@ from hdpstats.custodian.reading import (
     Text,
     check_secret,
     check_trusted,
+    existing,
     in_folder,
     read_yaml,
     trusted,
@@ -45,6 +55,7 @@ from hdpstats.custodian.reading import (
 )
 from hdpstats.ledger.location import password_in
 from hdpstats.ledger.records import checked_sha256
+from hdpstats.schema.parquet import files_of
 from hdpstats.schema.schema import Schema
 
 Sha256 = Annotated[str, BeforeValidator(lambda value: checked_sha256(value, name="it"))]
@@ -58,6 +69,15 @@ def _place(value: object, info: ValidationInfo) -> str | Path:
     if isinstance(value, str) and "://" in value:
         return with_password(value, info.data.get("password_variable"))
     return in_folder(value, info)
+
+
+def _data(value: object, info: ValidationInfo) -> Path:
+    """Return a file, or a folder of Parquet files."""
+    path = in_folder(value, info)
+    if not os.path.isdir(path):  # False where nobody gets as far: `existing` says so
+        return existing(value, info)
+    files_of(path, name="data")
+    return path
 
 
 def _url(value: object, info: ValidationInfo) -> str:
@@ -89,11 +109,14 @@ class Tls(Section):
     """The site's certificate and key, and the authority that clients' certificates must come from: files in PEM.
 
     With ``crl``, the authority's list of the certificates that it took back, which is read again when its file changes;
-    nobody gets in with one of them, nor with any once the list has expired.
+    nobody gets in with one of them, nor with any once the list has expired. ``passphrase`` is a file whose first line
+    is the passphrase of an encrypted key: it is read when the service starts, or reads its settings again, and nobody
+    is ever asked for it.
     """
 
     certificate: File
     key: File
+    passphrase: File | None = None
     clients: File
     crl: File | None = None
 
@@ -311,7 +334,8 @@ class SiteSettings(Section):
     Attributes
     ----------
     data : Path
-        The private rows: Parquet, or CSV.
+        The private rows: a file of Parquet or CSV, or a folder of Parquet files (``*.parquet``), whose rows follow one
+        another in the order of the files' names.
     dictionary : Schema
         The data dictionary, ``schema`` in the file.
     ledger : LedgerEntries
@@ -320,6 +344,8 @@ class SiteSettings(Section):
         ``password_variable`` names, or where PostgreSQL's own library looks for it.
     heads : Heads
         Where its head is kept as well.
+    state : Path or None
+        The folder of what the service writes; see the module.
     persons : Persons
         ``unit``, ``max_rows_per_unit``, ``n_max`` and ``row_order`` as in `hdpstats.sites.LocalSite`, where they apply.
     acknowledged : Acknowledged
@@ -341,7 +367,7 @@ class SiteSettings(Section):
 
     format: Literal["hdpstats site"]
     version: Literal[1]
-    data: File
+    data: Annotated[Path, BeforeValidator(_data)]
     dictionary: Annotated[InstanceOf[Schema], BeforeValidator(_dictionary)] = Field(alias="schema")
     ledger: LedgerEntries
     listen: Listen
@@ -349,6 +375,7 @@ class SiteSettings(Section):
     identities: Identities = Field(alias="tokens")
     analysts: dict[Annotated[str, Field(min_length=1, max_length=100)], Permissions]
     heads: Heads = Heads()
+    state: Annotated[Path | None, BeforeValidator(in_folder)] = None
     persons: Persons = Persons()
     acknowledged: Acknowledged = Acknowledged()
     limits: Limits = Limits()
@@ -357,7 +384,7 @@ class SiteSettings(Section):
 
     def model_post_init(self, context: Any) -> None:
         """Note where the settings are."""
-        self._file = Path(context).resolve()
+        self._file = Path(context).absolute()
 
     @model_validator(mode="after")
     def _agree(self) -> Self:
@@ -391,11 +418,39 @@ class SiteSettings(Section):
         return settings
 
     @property
+    def file(self) -> Path:
+        """The file that the settings were read from, by the name that was given for it."""
+        return self._file
+
+    @property
     def overruns(self) -> Path:
-        """The file that counts answers that took longer than predicted, beside the settings."""
-        return self._file.with_suffix(".overruns.db")
+        """The file that counts answers that took longer than predicted."""
+        return self._kept(".overruns.db")
 
     @property
     def cells(self) -> Path:
-        """The file with keyed hashes of the rows by version of the data set, beside the settings."""
-        return self._file.with_suffix(".cells.json")
+        """The file with keyed hashes of the rows by version of the data set."""
+        return self._kept(".cells.json")
+
+    @property
+    def beside(self) -> tuple[tuple[Path, Path], ...]:
+        """Where each file of the state was kept before, beside the settings, and where it is kept now."""
+        ends = (".overruns.db", ".cells.key", ".cells.json")  # no hash comes without its key
+        return tuple((self._file.resolve().with_suffix(end), self._kept(end)) for end in ends)
+
+    def _kept(self, end: str) -> Path:
+        given = os.environ.get("STATE_DIRECTORY", "").partition(":")[0]
+        folder = self.state or (Path(given) if given else self._file.resolve().parent)
+        return folder / self._file.resolve().with_suffix(end).name
+
+    def needs_restart(self, other: "SiteSettings") -> tuple[str, ...]:
+        """Return the entries in which other settings differ, and which are read once, by their names in a file.
+
+        Analysts, certificates and whose tokens are accepted may change while a service runs.
+        """
+        changing = {"analysts", "tls", "identities"}
+        fields = [
+            (name, field.alias or name) for name, field in type(self).model_fields.items() if name not in changing
+        ]
+        changed = [shown for name, shown in fields if getattr(self, name) != getattr(other, name)]
+        return tuple(changed) if changed or self.cells == other.cells else ("state",)

@@ -41,8 +41,9 @@ thread: a rehearsal that had all processors to itself would tell nothing of answ
 in the order in which they were asked for. An analyst waits for one rehearsal at a time
 (`hdpstats.custodian.capacity.Predictions`), so that those of others come in between.
 
-How often an analyst's answers took longer than predicted is kept in a file beside the settings (``site.overruns.db``
-for ``site.yaml``), so that a new start forgets nothing, and not in the ledger, whose entries analysts can ask for.
+How often an analyst's answers took longer than predicted is kept in a file (``site.overruns.db`` for ``site.yaml``, in
+the folder ``state`` of the settings), so that a new start forgets nothing, and not in the ledger, whose entries
+analysts can ask for.
 Counts stay until the custodian acts: `hdpstats site resume SITE.YAML --analyst NAME`.
 """
 
@@ -281,8 +282,11 @@ class Overruns:
             with self._connected() as connection:
                 connection.execute(_TABLE)
         except (OSError, sqlite3.Error):
-            message = f"overruns are counted in {path}, which cannot be written: let the site write beside its settings"
-            raise ArgumentError(message, argument="settings") from None
+            message = (
+                f"state: overruns are counted in {path}, which cannot be written: name a folder of the service's own "
+                "user in the settings (state: FOLDER)"
+            )
+            raise ArgumentError(message, argument="state") from None
 
     def of(self, analyst: str) -> int:
         """Return an analyst's number."""

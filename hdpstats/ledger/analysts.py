@@ -67,7 +67,7 @@ file.
 from dataclasses import asdict, dataclass, replace
 from typing import final
 
-from hdpstats._base.errors import ArgumentError, InsufficientBudget, QuotaExceeded
+from hdpstats._base.errors import CapTooSmall, InsufficientBudget, LedgerError, QuotaExceeded
 from hdpstats._base.validation import integer
 from hdpstats.ledger.records import in_words
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
@@ -92,7 +92,7 @@ def capped(total: Budget, received: Spend, *, before: Balance | None, account: B
 
     Raises
     ------
-    ArgumentError
+    CapTooSmall
         If the cap does not cover what he has received.
     """
     part = None
@@ -101,7 +101,7 @@ def capped(total: Budget, received: Spend, *, before: Balance | None, account: B
     spent = Spend(received.epsilon, received.delta) + (NOTHING if part is None else Spend(part.epsilon, part.delta))
     if spent.epsilon > total.epsilon or spent.delta > total.delta:
         aside = "" if part is None else f", of which {in_words(part)} are set aside for Gaussian noise and stay so"
-        raise ArgumentError(
+        raise CapTooSmall(
             f"the cap of {in_words(total)} does not cover what the analyst has received, {in_words(spent)}{aside}; "
             "grant at least that. To stop an analyst, grant most_charges=0",
             argument="epsilon",
@@ -204,6 +204,17 @@ def without_cap(dataset: str, cost: Spend, analyst: str) -> InsufficientBudget:
         requested=cost,
         remaining=NOTHING,
         total=NOTHING,
+        analyst=analyst,
+    )
+
+
+def disagreeing(dataset: str, analyst: str, granted: Budget, declared: Budget) -> LedgerError:
+    """Return the refusal of settings that say another cap than was granted by hand since they were read last."""
+    return LedgerError(
+        f"analyst {analyst!r} was granted {in_words(granted)} on dataset {dataset!r} (hdpstats ledger grant), and the "
+        f"settings say {in_words(declared)}: neither replaces the other by itself. Write what was granted into the "
+        f"settings, or grant what they say: hdpstats ledger grant FILE --dataset {dataset} --analyst {analyst} "
+        f"--epsilon {declared.epsilon} --delta {declared.delta}",
         analyst=analyst,
     )
 

@@ -6,6 +6,7 @@ compared with the total is what is true until the transaction is committed by it
 
 import os
 import uuid
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Self, final
@@ -15,7 +16,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 from hdpstats import __version__
 from hdpstats._base.errors import LedgerError, Superseded
 from hdpstats.ledger.analysts import Quota, over_quota, without_cap
-from hdpstats.ledger.chain import Chain, share_id
+from hdpstats.ledger.chain import BY_SETTINGS, Chain, share_id
 from hdpstats.ledger.leases import Holder, read_lease, write_lease
 from hdpstats.ledger.records import (
     Account,
@@ -144,8 +145,7 @@ class Transaction:
         """Give an analyst a first or another cap, unless he has that cap already."""
         before = self.chain.balance(self.dataset, analyst)
         if before is None or before.total != cap:
-            self.chain.with_cap(self.dataset, analyst, cap)
-            self._allow("grant", analyst, cap)
+            self._grant(analyst, cap)
         return self.chain.capped(self.dataset)[analyst]
 
     def limit(self, analyst: str, limits: Quota) -> Quota:
@@ -153,13 +153,41 @@ class Transaction:
         before = self.chain.part(self.dataset, analyst).quota
         quota = before.replaced(limits)
         if quota != before:
-            self._allow("quota", analyst, body=codec.dumps(quota.to_dict()))
+            self._limit(analyst, quota)
         return quota
 
-    def _allow(self, kind: str, analyst: str, amount: Spend | Budget = NOTHING, **fields: str) -> None:
+    def declare(self, analysts: Collection[str], caps: Mapping[str, Budget], limits: Quota) -> dict[str, str]:
+        """Give analysts what the settings of a site say, and return those who are stopped, and why.
+
+        It is written that the settings say so, also of what was so before: from then on they may change it. A quota
+        that was set by hand stays, but for that of an analyst who is stopped.
+        """
+        chain, stopped = self.chain, self.chain.stopped(self.dataset, caps)
+        for analyst in analysts:
+            cap, before = caps.get(analyst), chain.balance(self.dataset, analyst)
+            known = before is not None and before.total == cap and chain.is_declared("grant", self.dataset, analyst)
+            if cap is not None and analyst not in stopped and not known:
+                self._grant(analyst, cap, by=BY_SETTINGS)
+            quota, had = limits, chain.part(self.dataset, analyst).quota
+            if analyst in stopped:
+                quota = replace(limits, charges=0)
+            own = chain.is_declared("quota", self.dataset, analyst)
+            by_hand = had not in (Quota(), limits) and not own and (analyst not in stopped or had.charges == 0)
+            if not by_hand and not (own and had == quota):
+                self._limit(analyst, quota, by=BY_SETTINGS)
+        return stopped
+
+    def _grant(self, analyst: str, cap: Budget, **fields: str) -> None:
+        self.chain.with_cap(self.dataset, analyst, cap)
+        self._allow("grant", analyst, cap, fields)
+
+    def _limit(self, analyst: str, quota: Quota, **fields: str) -> None:
+        self._allow("quota", analyst, NOTHING, quota.to_dict() | fields)
+
+    def _allow(self, kind: str, analyst: str, amount: Spend | Budget, fields: Mapping[str, Any]) -> None:
         """Write what an analyst may have from now on: a cap or a quota."""
         identity = codec.sha256({kind: self.dataset, "analyst": analyst, "after": self.chain.head})
-        self.append(kind, identity, amount, analyst=analyst, **fields)
+        self.append(kind, identity, amount, analyst=analyst, body=codec.dumps(fields))
 
     def _check_affordable(
         self, request: Request, cost: Spend, ahead: Spend, *, analyst: str = "", asker: str = ""

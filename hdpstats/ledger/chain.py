@@ -10,15 +10,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, Self, final
 
-from hdpstats._base.errors import ArgumentError, LedgerError
+from hdpstats._base.errors import ArgumentError, CapTooSmall, LedgerError
 from hdpstats._base.validation import rational
-from hdpstats.ledger.analysts import OwnCharge, OwnPart, Quota, capped
+from hdpstats.ledger.analysts import OwnCharge, OwnPart, Quota, capped, disagreeing
 from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry, Opening
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance, agreed
 from hdpstats.records import codec
 
 GENESIS = "0" * 64
+BY_SETTINGS = "settings"
+"""What an entry says of a cap or a quota that the settings of a site set."""
 
 
 def damaged(seq: int, reason: str) -> LedgerError:
@@ -63,7 +65,9 @@ class Chain:
     ``names`` leads from every name of a dataset to the first name of the same people, under which ``accounts``,
     ``caps`` and ``parts`` have what belongs to them; the latter two by analyst. ``held`` says to whom which request was
     charged, in order, and which number it has in his own part; ``heads`` are those of such parts. ``released`` has the
-    SHA-256 of releases. Entries are followed one by one, from the first, and each is checked against those before it.
+    SHA-256 of releases. ``declared`` has the caps and quotas (kind, dataset, analyst) that the settings of a site set
+    last, and nobody by hand since. Entries are followed one by one, from the first, and each is checked against those
+    before it.
     """
 
     def __init__(self) -> None:
@@ -76,6 +80,7 @@ class Chain:
         self.heads: set[str] = set()
         self.charges: dict[str, Charge] = {}
         self.released: dict[str, str] = {}
+        self.declared: set[tuple[str, str, str]] = set()
 
     @property
     def head(self) -> str:
@@ -157,8 +162,11 @@ class Chain:
             case "grant" if entry.dataset in self.names and entry.analyst:
                 cap = self.with_cap(entry.dataset, entry.analyst, _agreed(entry, amount))
                 self._settle(entry, entry.analyst, cap)
+                self._note_origin(entry, codec.loads(entry.body))
             case "quota" if entry.dataset in self.names and entry.analyst:
-                part, quota = self.part(entry.dataset, entry.analyst), Quota.from_dict(codec.loads(entry.body))
+                fields = codec.loads(entry.body)
+                self._note_origin(entry, fields)
+                part, quota = self.part(entry.dataset, entry.analyst), Quota.from_dict(fields)
                 self.parts[self.names[entry.dataset], entry.analyst] = replace(part, quota=quota)
             case "divide" if entry.dataset in self.names:
                 self._record_division(entry, _agreed(entry, amount))
@@ -172,6 +180,35 @@ class Chain:
                 raise damaged(entry.seq, f"an entry {entry.kind!r} cannot stand here")
         if entry.attempt and entry.kind not in ("charge", "share", "release"):
             raise damaged(entry.seq, "it is no charge, and has the number of one")
+
+    def _note_origin(self, entry: Entry, fields: dict[str, Any]) -> None:
+        """Note whether the settings of a site set a cap or a quota; takes this out of what else the entry says."""
+        self.declared.discard(key := (entry.kind, self.names[entry.dataset], entry.analyst))
+        if fields.pop("by", None) == BY_SETTINGS:
+            self.declared.add(key)
+
+    def is_declared(self, kind: str, dataset: str, analyst: str) -> bool:
+        """Whether the settings of a site set an analyst's cap (``grant``) or quota last."""
+        return (kind, self.names[dataset], analyst) in self.declared
+
+    def stopped(self, dataset: str, caps: Mapping[str, Budget]) -> dict[str, str]:
+        """Return the analysts whose caps, as the settings of a site have them, cover less than they received, and why.
+
+        Raises
+        ------
+        LedgerError
+            An analyst was granted another cap by hand.
+        """
+        found = {}
+        for analyst, cap in caps.items():
+            before = self.balance(dataset, analyst)
+            if before is not None and before.total != cap and not self.is_declared("grant", dataset, analyst):
+                raise disagreeing(dataset, analyst, before.total, cap)
+            try:
+                self.with_cap(dataset, analyst, cap)
+            except CapTooSmall as error:
+                found[analyst] = str(error)
+        return found
 
     def _record_name(self, entry: Entry, total: Budget) -> None:
         opening = Opening.from_dict(codec.loads(entry.body))

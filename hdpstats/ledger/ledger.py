@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -285,6 +285,43 @@ class Ledger(AccountReader):
         name, limits = checked_analyst(analyst), Quota(charges=most_charges, bytes=most_bytes)
         return self._write(lambda writing: writing.limit(name, limits))
 
+    def declare(
+        self, caps: Mapping[str, Budget | None], *, most_charges: int | None = None, most_bytes: int | None = None
+    ) -> dict[str, str]:
+        """Grant and limit what the settings of a site say, for all of their analysts in one transaction.
+
+        Settings may change what they granted before. What `grant` granted since is not replaced: where it differs, all
+        is refused. A cap that does not cover what its analyst has received is not granted; the analyst is stopped by
+        a limit of 0 charges, until the settings grant enough. A limit that `limit` or `grant` set stays as it is.
+
+        Parameters
+        ----------
+        caps
+            By analyst; None without one.
+        most_charges, most_bytes
+            As in `limit`, for each of them.
+
+        Returns
+        -------
+        dict of str to str
+            Who is stopped, and why.
+
+        Raises
+        ------
+        LedgerError
+            If an analyst was granted another cap by hand, or the ledger is damaged or cannot be written.
+
+        Examples
+        --------
+        >>> ledger = Ledger(None, dataset="trial", epsilon=3.0)
+        >>> ledger.declare({"ana": Budget(epsilon=1.0)})
+        {}
+        >>> print(ledger.caps["ana"].total.epsilon)
+        1
+        """
+        limits, granted = Quota(charges=most_charges, bytes=most_bytes), _agreed(caps)
+        return self._write(lambda writing: writing.declare(caps, granted, limits))
+
     def _write(self, work: Callable[[Transaction], T], *, checked: bool = True) -> T:
         """Return what was written in one transaction that holds the ledger, its chain continued."""
         compare = self._check if checked else None
@@ -301,6 +338,10 @@ class Ledger(AccountReader):
         if self._watcher is not None:
             self._watcher(chain.hashes)
         return result
+
+    def stopped(self, caps: Mapping[str, Budget | None]) -> dict[str, str]:
+        """Return whom `declare` would stop, and why, or raise what it would raise; nothing is written."""
+        return self._latest().stopped(self._dataset, _agreed(caps))
 
     def watch(
         self,
@@ -410,6 +451,11 @@ class Ledger(AccountReader):
 def _no_dataset(store: Store, dataset: str, chain: Chain) -> LedgerError:
     held = ", ".join(map(repr, chain.names)) or "none"
     return LedgerError(f"the ledger {store.place} has no dataset {dataset!r}; its datasets: {held}")
+
+
+def _agreed(caps: Mapping[str, Budget | None]) -> dict[str, Budget]:
+    """Return the caps among these, in the digits that caps have."""
+    return {checked_analyst(name): agreed(cap, name="the cap") for name, cap in caps.items() if cap is not None}
 
 
 def _unwritten(check: Callable[[], T]) -> T:

@@ -3,7 +3,7 @@
 A new mechanism has its own folder, and one entry here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
@@ -337,6 +337,16 @@ def family_of(query: Query) -> str | None:
     if len(mechanism.models) < 2:
         return next(iter(mechanism.models), None)
     return mechanism.family(query)
+
+
+def is_listed(query: Query, needs: Collection[str], listed: Mapping[str, Collection[str] | None]) -> bool:
+    """Whether a query, and the columns that it needs, are among listed ``mechanisms``, ``models`` and ``columns``.
+
+    None stands for all of them, and a mechanism without a model is among those of any.
+    """
+    family = family_of(query)
+    wanted = {"mechanisms": [name_of(query)], "models": [] if family is None else [family], "columns": [*needs]}
+    return all(known is None or set(wanted[what]) <= set(known) for what, known in listed.items())
 
 
 def person_loss_of(model: AnyModel, site_facts: SiteFacts) -> PersonLoss:

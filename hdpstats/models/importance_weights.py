@@ -190,6 +190,7 @@ def _count(site: Site, table: PublicTable, tried: ImportanceChoice, design: Desi
         schema=table.schema, relation=site.relation, records=site.records, public={table.sha256: table}
     )
     prepared = prepare(tried.query, site_facts)
+    site.check_permitted(tried.query, prepared.needs)
     return CountQuery(
         epsilon=epsilon,
         columns=tuple(sorted(set(design.needs))),

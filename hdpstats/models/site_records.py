@@ -218,7 +218,9 @@ def _queries_before(
         return _Before()
     study = spec.study
     site_facts = replace(spec.site_facts(site.most), row_order=study.sites[name].terms.row_order)
-    prepared = prepare(first_query(site), site_facts)
+    own_query = first_query(site)
+    prepared = prepare(own_query, site_facts)
+    study.sites[name].check_permitted(own_query, prepared.needs)
     ahead, count, description = (total(prepared.events), *prepared.ahead), None, None
     if site.for_averages and (own := own_description(spec)) is not None:
         description = own.query(site.for_averages, ahead=ahead, replicate=request.replicate)

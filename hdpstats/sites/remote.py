@@ -3,7 +3,7 @@
 import re
 import ssl
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Final, Self, final
@@ -13,7 +13,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
 from hdpstats._base.loops import progress
 from hdpstats._base.validation import integer, real, text
-from hdpstats.mechanisms.registry import query_from_json, release_from_json
+from hdpstats.mechanisms.registry import is_listed, query_from_json, release_from_json
 from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
@@ -307,6 +307,11 @@ class RemoteSite(Site):
         fields = self._client.ask("POST", "/v1/cost", _canonical(query))
         with _reading():
             return Quote.from_dict(fields)
+
+    def check_permitted(self, query: Query, columns: Collection[str]) -> None:
+        """Refuse a query that the site did not permit when it was connected; see `Site.check_permitted`."""
+        if not is_listed(query, columns, self._permissions):
+            raise CODES["forbidden"].error(CODES["forbidden"].message, code="forbidden")
 
     def account(self) -> AnalystAccount:
         """Return your own part of the site's ledger."""

@@ -1,7 +1,7 @@
 """What every site is, and who is protected by its releases; in this process, in another, or on another machine."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -245,6 +245,17 @@ class Site(ABC):
         A site in this process has the whole ledger at hand; another one shows an analyst what he was charged for.
         """
         return Recorded()
+
+    def check_permitted(self, query: Query, columns: Collection[str]) -> None:  # noqa: B027  (all is, unless it is said)
+        """Refuse a query, given the columns that it needs, that the site is known to refuse; nothing is asked of it.
+
+        A fit calls it with its own query before it asks for the number of people, which is charged.
+
+        Raises
+        ------
+        SiteError
+            The custodian does not permit it.
+        """
 
     @abstractmethod
     def put_public(self, table: PublicTable) -> None:

@@ -1,5 +1,6 @@
 """A ledger that is missing, older than it was, or readable by others is noticed before a site serves."""
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -14,8 +15,9 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
+from hdpstats._base.errors import NothingCharged
 from hdpstats.cli import main
-from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site, serving
+from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site, reading, serving
 from hdpstats.custodian.account import (
     Head,
     HeadInDatabase,
@@ -181,6 +183,52 @@ def test_where_no_head_can_be_kept_no_row_is_read(path, monkeypatch):
     monkeypatch.setattr(hdp.LocalSite, "_compute", never)
     with pytest.raises(hdp.LedgerError, match="full"):
         site.answer(histogram())
+
+
+def executed(file, statement):
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute(statement)
+
+
+def test_a_disk_of_the_head_that_fills_after_the_check_has_room_for_the_head(path, monkeypatch):
+    store, chain = HeadInFile(path.with_name("elsewhere.head")), [letter * 64 for letter in "abc"]
+    store.write(chain[:1])
+    store.prepare()
+    right = os.posix_fallocate
+
+    def full(number, start, length):
+        if os.fstat(number).st_size < length:  # it has no room yet
+            raise OSError(errno.ENOSPC, "No space left on device")
+        right(number, start, length)
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    assert store.write(chain[:2]) == store.read() == Head(2, "b" * 64)
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_full_disk_of_the_head_refuses_before_anything_is_charged(path, place, monkeypatch):
+    settings = changed(path, heads=PLACES[place](path.parent))
+    note(settings)
+    site = open_site(settings)
+    entries, (store,) = site.ledger.verify().entries, head_stores(settings)
+    kept = store.read()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    elsewhere = path.with_name("elsewhere.db")
+    if place == "file":
+        monkeypatch.setattr(os, "posix_fallocate", full)
+    else:
+        executed(elsewhere, "CREATE TRIGGER full BEFORE UPDATE ON hdpstats_head BEGIN SELECT RAISE(FAIL, 'full'); END")
+    with pytest.raises(NothingCharged, match=r"space|full"):
+        site.answer(histogram())
+    assert (site.ledger.verify().entries, store.read()) == (entries, kept)
+    monkeypatch.undo()
+    if place == "database":
+        executed(elsewhere, "DROP TRIGGER full")
+    site.answer(histogram())
+    assert store.read().entries == entries + 2
 
 
 def kept_at(place, folder):
@@ -380,7 +428,7 @@ def test_what_a_site_starts_from_is_logged(path, monkeypatch):
     assert "nowhere" in line["head_kept_in"]
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o644, 0o666, 0o602])
+@pytest.mark.parametrize("mode", [0o660, 0o644, 0o666, 0o602])
 @pytest.mark.parametrize("name", ["rows.parquet", "own.key"])
 def test_secrets_that_others_may_read_are_not_served(institution, path, name, mode):
     shutil.copy(institution.site_files[1], path.with_name("own.key"))
@@ -588,6 +636,116 @@ def test_what_belongs_to_another_user_is_refused_and_what_belongs_to_root_is_not
         check(link, name="data")
 
 
+def seen_as(monkeypatch, path, *, owner=None, mode=None, device=None):
+    """Let the system say of a file that it has another owner, mode or device."""
+
+    def changed_stat(right):
+        def found(self, **options):
+            parts = list(right(self, **options))
+            if self == path:
+                parts[0] = parts[0] if mode is None else stat.S_IFMT(parts[0]) | mode
+                parts[2] = parts[2] if device is None else device
+                parts[4] = parts[4] if owner is None else owner
+            return os.stat_result(parts)
+
+        return found
+
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(Path, name, changed_stat(getattr(Path, name)))
+
+
+ROOT = 4711
+
+
+@pytest.fixture
+def not_root(monkeypatch):
+    """The user of this process is not root, whoever it is: `ROOT` is."""
+    monkeypatch.setattr(reading, "_roots", lambda: {0, ROOT} - {os.geteuid()})
+
+
+@pytest.mark.usefixtures("not_root")
+@pytest.mark.parametrize(("mode", "accepted"), [(0o640, True), (0o440, True), (0o660, False), (0o644, False)])
+def test_a_secret_of_roots_may_be_read_by_the_group_that_root_gave_it_to(path, mode, accepted, monkeypatch):
+    rows = path.with_name("rows.parquet")
+    seen_as(monkeypatch, rows, owner=ROOT, mode=mode)
+    if accepted:
+        check_secret(rows, name="data")
+        return
+    with pytest.raises(hdp.ArgumentError, match=r"data: .*chmod 600 .*chmod 640"):
+        check_secret(rows, name="data")
+
+
+@pytest.mark.usefixtures("not_root")
+def test_a_secret_of_the_service_itself_may_be_read_by_no_group(path):
+    rows = path.with_name("rows.parquet")
+    rows.chmod(0o640)
+    with pytest.raises(hdp.ArgumentError, match="chmod 600"):
+        check_secret(rows, name="data")
+
+
+@pytest.mark.usefixtures("not_root")
+@pytest.mark.parametrize("mode", [0o444, 0o440, 0o644, 0o646])
+@pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(path, mode, kind, read_only, monkeypatch):
+    rows, device = path.with_name("rows.parquet"), os.makedev(0, 4711)
+    path.with_name("mounts").write_text(
+        f"1 2 8:1 / / rw - ext4 a rw\n36 35 0:4711 / /run/s ro - {kind} t rw,size=64k\n"
+    )
+    monkeypatch.setattr(reading, "MOUNTS", path.with_name("mounts"))
+    seen_as(monkeypatch, rows, mode=mode, device=device)
+    flags = os.ST_RDONLY if read_only else 0
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [flags, 255, 0]))
+    if read_only and kind == "tmpfs" and mode != 0o646:
+        check_secret(rows, name="data")
+        return
+    with pytest.raises(hdp.ArgumentError, match="others than the owner may read or write"):
+        check_secret(rows, name="data")
+
+
+@pytest.mark.usefixtures("not_root")
+def test_nobody_puts_files_beside_one_on_a_read_only_file_system(path, monkeypatch):
+    """Settings in a volume of Kubernetes: its folder has the sticky bit, and everybody's permission to write."""
+    volume = path.with_name("volume")
+    volume.mkdir()
+    (volume / "site.yaml").touch(mode=0o644)
+    volume.chmod(0o1777)
+    with pytest.raises(hdp.ArgumentError, match="put files beside it"):
+        check_trusted(volume / "site.yaml", name="settings", alone=True)
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [os.ST_RDONLY, 255, 0]))
+    check_trusted(volume / "site.yaml", name="settings", alone=True)
+    volume.chmod(0o777)  # without the sticky bit others replace it, where it is mounted otherwise
+    with pytest.raises(hdp.ArgumentError, match="replace"):
+        check_trusted(volume / "site.yaml", name="settings", alone=True)
+    mounts, way = path.with_name("mounts"), os.fspath(volume.resolve()).replace(" ", "\\040")
+    mounts.write_text(f"36 35 8:1 /pods/1 {way} ro - ext4 /dev/a rw\n")
+    monkeypatch.setattr(reading, "MOUNTS", mounts)
+    for owner, accepted in ((ROOT, True), (os.geteuid(), False)):  # a volume is root's
+        with monkeypatch.context() as patch:
+            seen_as(patch, volume.resolve(), owner=owner)
+            if accepted:
+                check_trusted(volume / "site.yaml", name="settings", alone=True)
+                continue
+            with pytest.raises(hdp.ArgumentError, match="replace"):
+                check_trusted(volume / "site.yaml", name="settings", alone=True)
+
+
+def test_a_file_out_of_reach_is_named(path, monkeypatch):
+    rows, right = path.with_name("rows.parquet"), Path.stat
+
+    def out_of_reach(self, **options):
+        if self == rows:
+            raise PermissionError(13, "Permission denied", str(self))
+        return right(self, **options)
+
+    monkeypatch.setattr(Path, "stat", out_of_reach)
+    for check in (partial(check_secret, rows), partial(check_trusted, rows)):
+        with pytest.raises(hdp.ArgumentError, match=r"data: .*Permission denied"):
+            check(name="data")
+    with pytest.raises(hdp.ArgumentError, match=r"data .*Permission denied"):
+        SiteSettings.from_yaml(path)
+
+
 def test_settings_that_others_may_write_are_refused(path):
     path.chmod(0o644)
     SiteSettings.from_yaml(path)
@@ -605,7 +763,7 @@ def test_settings_that_others_may_write_are_refused(path):
 )
 def test_settings_with_a_password_must_be_their_owners_alone(path, entry):
     changed(path, **entry)
-    path.chmod(0o640)
+    path.chmod(0o644)
     with pytest.raises(hdp.ArgumentError, match="chmod 600") as caught:
         SiteSettings.from_yaml(path)
     assert "secret" not in str(caught.value)
@@ -626,3 +784,50 @@ def test_a_ledger_is_its_owners_alone(path):
     site.answer(histogram(epsilon=str(Fraction(1, 10))))
     for each in path.parent.glob("ledger.db*"):
         assert stat.S_IMODE(each.stat().st_mode) == 0o600
+
+
+CAPPED = {"mechanisms": "all", "models": "all"}
+
+
+def with_caps(path, **epsilons):
+    return changed(path, analysts={name: {**CAPPED, "epsilon": epsilon} for name, epsilon in epsilons.items()})
+
+
+def test_a_cap_below_what_was_spent_stops_that_analyst_and_not_the_site(path, monkeypatch):
+    said = []
+    site = open_site(with_caps(path, ann=2, bob=2))
+    release = site.answer(histogram(epsilon="3/2"), analyst="ann")
+    monkeypatch.setattr(journal, "write", lambda **facts: said.append(facts))
+    lower = with_caps(path, ann=1, bob=1)
+    assert "ann is stopped: " in serving.described(lower)
+    site = open_site(lower)
+    assert [each["stopped"] for each in said if "stopped" in each] == ["ann"]
+    with pytest.raises(hdp.QuotaExceeded):
+        site.answer(histogram(epsilon="1/10", replicate=2), analyst="ann")
+    assert site.answer(histogram(epsilon="3/2"), analyst="ann") == release
+    site.answer(histogram(epsilon="1/10", replicate=3), analyst="bob")
+    open_site(with_caps(path, ann=2, bob=1)).answer(histogram(epsilon="1/10", replicate=2), analyst="ann")
+
+
+def test_a_cap_that_was_granted_by_hand_is_not_raised_by_a_start(path):
+    settings = with_caps(path, ann=2)
+    open_site(settings)
+    assert main(["ledger", "grant", str(path.with_name("ledger.db")), "--analyst", "ann", "--epsilon", "0.5"]) == 0
+    for refused in (open_site, serving.described):
+        with pytest.raises(hdp.LedgerError, match="'ann' was granted"):
+            refused(settings)
+    assert open_account(settings).caps["ann"].total == hdp.Budget(epsilon=0.5)
+    open_site(with_caps(path, ann=0.5))
+    open_site(with_caps(path, ann=2))
+    assert open_account(settings).caps["ann"].total == hdp.Budget(epsilon=2)
+
+
+def test_an_analyst_who_was_stopped_by_hand_stays_so_and_the_log_says_it(path, monkeypatch):
+    settings, said = with_caps(path, ann=2), []
+    open_site(settings)
+    words = ["--analyst", "ann", "--epsilon", "2", "--most-charges", "0"]
+    assert main(["ledger", "grant", str(path.with_name("ledger.db")), *words]) == 0
+    monkeypatch.setattr(journal, "write", lambda **facts: said.append(facts))
+    with pytest.raises(hdp.QuotaExceeded):
+        open_site(settings).answer(histogram(epsilon="1/10"), analyst="ann")
+    assert [each["quota_of"] for each in said if "quota_of" in each] == ["ann"]

@@ -190,7 +190,7 @@ def test_hash_and_key_are_their_owners_alone_and_the_hash_depends_on_the_key(ins
     served(path)
     hashes, key = kept(path)
     assert [each.stat().st_mode & 0o777 for each in (hashes, key)] == [0o600, 0o600]
-    assert len(bytes.fromhex(key.read_text())) == 32
+    assert len(bytes.fromhex(key.read_text().splitlines()[0])) == 32
     other = institution.write(f"{path.parent.name}-other", PRIVATE, SCHEMA)
     served(other)
     assert json.loads(kept(other)[0].read_text()) != json.loads(hashes.read_text())
@@ -213,8 +213,54 @@ def test_without_the_key_nothing_is_compared_in_silence(written):
     key.chmod(0o600)
     with pytest.raises(hdp.ArgumentError, match="cannot be read"):
         served(path)
-    hashes.unlink()
+    for place in (hashes, key):
+        place.unlink()
     assert served(path).records == RECORDS
+
+
+def test_a_hash_that_is_lost_while_its_key_is_there_is_noticed(written):
+    path = written()
+    served(path)
+    hashes, key = kept(path)
+    held = hashes.read_text()
+    hashes.unlink()
+    for refused in (served, lambda path: described(SiteSettings.from_yaml(path))):
+        with pytest.raises(hdp.ArgumentError, match=r"version 1 of 'trial' was served, .*delete the line \[\"trial\""):
+            refused(path)
+    assert not hashes.exists()
+    hashes.write_text(held)
+    hashes.chmod(0o600)
+    served(path)
+    hashes.unlink()
+    key.write_text(key.read_text().replace('["trial", "1"]\n', '["other", "1"]\n'))  # as the message says
+    assert served(path).records == RECORDS
+    assert served(path).records == RECORDS
+
+
+def test_a_key_of_an_earlier_version_of_the_package_says_that_there_was_a_hash_and_learns_of_which(written):
+    path = written()
+    served(path)
+    hashes, key = kept(path)
+    key.write_text(key.read_text().splitlines()[0] + "\n")
+    served(path)  # the hash is there: the key is told of it
+    assert key.read_text().splitlines()[1:] == ['["trial", "1"]']
+    key.write_text(key.read_text().splitlines()[0] + "\n")
+    hashes.unlink()
+    with pytest.raises(hdp.ArgumentError, match="delete the key"):
+        served(path)
+
+
+def test_another_site_at_the_same_ledger_has_no_hash_yet(institution, written):
+    path = written()
+    served(path)
+    hdp.Ledger(path.with_name("ledger.db"), dataset="second", epsilon=1)
+    other = path.with_name("second.yaml")
+    fields = yaml.safe_load(path.read_text()) | {"ledger": {"place": "ledger.db", "dataset": "second"}}
+    other.write_text(yaml.safe_dump(fields))
+    other.chmod(0o600)
+    for _ in range(2):
+        assert served(other).records == RECORDS
+        assert served(path).records == RECORDS
 
 
 @pytest.mark.parametrize("held", ["", "00" * 16, "00" * 33, "zz" * 32])
@@ -241,7 +287,7 @@ def test_the_key_is_on_the_disk_before_the_first_hash(written, monkeypatch):
     path = written()
     served(path)
     hashes, key = kept(path)
-    assert durable == [key, hashes]
+    assert durable == [key, hashes, key]  # that a hash was made is said when it is on the disk
 
 
 def test_a_check_writes_nothing_and_shows_the_rows_when_asked(written, capfd):

@@ -92,8 +92,8 @@ def test_a_site_has_the_deadlines_of_its_settings(institution, monkeypatch):
     settings = SiteSettings.from_yaml(institution.write("deadlines", PRIVATE, SCHEMA, limits={"seconds": 7.0}))
     served = []
 
-    async def listen(listener, *_):
-        served.append(listener)
+    async def listen(served_site, *_):
+        served.append(served_site.listener)
 
     monkeypatch.setattr(serving, "protect_process", lambda: None)
     monkeypatch.setattr(serving, "Listener", lambda app, **named: named["deadlines"])

@@ -15,6 +15,7 @@ from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, LossSelectionQuery
 from hdpstats.mechanisms.registry import FAMILIES, MECHANISMS, Mechanism, family_of
 from hdpstats.mechanisms.statistics import StatisticsQuery
+from hdpstats.privacy.budget import Spend
 from hdpstats.records.model import TimeGrid
 
 COLUMNS = ("x", "y")
@@ -102,6 +103,43 @@ def test_a_description_has_a_permission_of_its_own():
     assert not allowed(models="all")
     assert not allowed(mechanisms=["histogram", "count"])
     assert not allowed(mechanisms=["description"], columns=["x"])
+
+
+AHEAD = (Spend(Fraction(1)),)
+OF_A_FIT = {
+    "description": DescriptionQuery(
+        columns=(DescribedColumn(name="x"),), complete=True, besides=("y",), ahead=AHEAD, **COMMON
+    ),
+    "count": CountQuery(columns=COLUMNS, ahead=AHEAD, **COMMON),
+}
+
+
+@pytest.mark.parametrize("asked", OF_A_FIT)
+@pytest.mark.parametrize(
+    ("entries", "allowed"),
+    [
+        ({"mechanisms": ["objective"], "models": ["regression"]}, True),
+        ({"mechanisms": ["objective"], "models": ["regression"], "columns": ["x"]}, False),
+        ({"mechanisms": ["importance_weights"], "models": ["density ratio"]}, True),
+        ({"mechanisms": "all", "models": ["hazard"]}, True),
+        ({"models": ["regression"]}, True),
+        ({"mechanisms": ["evaluation", "curve"], "models": "all"}, False),
+        ({"mechanisms": ["public_hessian"], "models": ["hazard"]}, False),
+        ({"mechanisms": ["histogram"]}, False),
+    ],
+)
+def test_who_may_fit_a_model_may_ask_what_its_fit_asks_first(asked, entries, allowed):
+    assert Permissions.read(entries, name="ann").allow(OF_A_FIT[asked], COLUMNS) is allowed
+
+
+@pytest.mark.parametrize(
+    "entries", [{"mechanisms": ["count"]}, {"mechanisms": ["count", "evaluation"], "models": ["regression"]}]
+)
+def test_a_permission_to_count_is_one_to_count_only(entries):
+    permissions = Permissions.read(entries, name="ann")
+    assert permissions.allow(COUNT, COLUMNS)
+    assert permissions.allow(OF_A_FIT["count"], COLUMNS)
+    assert not permissions.allow(OF_A_FIT["description"], COLUMNS)
 
 
 def test_columns_that_are_not_listed_are_denied():

@@ -222,7 +222,8 @@ def test_queries_outside_of_ones_permission(bob, site, running):
             forbidden()
         assert caught.value.facts == {"code": "forbidden"}
     assert running.account().head == before
-    hdpf.logit(FORMULA, data=study).fit(epsilon=0.3)
+    hdpf.logit(FORMULA, data=study).fit(epsilon=8.0)
+    assert set(running.account().history("bob")["mechanism"]) >= {"description/1", "objective/1"}
     bob.answer(histogram())
     hdpf.logit("y ~ x + secret", data=all_of_it).fit(epsilon=0.3)
 

@@ -1,8 +1,11 @@
 """The settings of a site, and the command line."""
 
+import re
 import stat
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import jwt
 import pytest
@@ -175,13 +178,19 @@ def test_a_token_is_for_a_certificate_unless_the_word_is_said(institution, capsy
     assert "cnf" not in claims
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o622, 0o666])
+@pytest.mark.parametrize("mode", [0o660, 0o604, 0o622, 0o666])
 def test_a_key_that_others_may_read_signs_no_token(tmp_path, institution, capsys, mode):
     assert main(["site", "key", str(tmp_path / "open")]) == 0
     (tmp_path / "open.key").chmod(mode)
     words = ["site", "token", "--key", str(tmp_path / "open.key"), "--analyst", "ann", "--audience", "trial"]
     assert main([*words, "--certificate", str(institution.ann_files[0])]) == 2
     assert "chmod 600" in capsys.readouterr().err
+
+
+def test_the_extra_of_the_service_has_what_reads_rows():
+    extras = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text())["project"]
+    needed = {re.match(r"[\w-]+", each).group().lower() for each in extras["optional-dependencies"]["sites"]}
+    assert needed >= {"cryptography", "fastapi", "h11", "httpx", "psycopg", "pyarrow", "pyjwt"}
 
 
 def test_a_missing_extra_is_named():

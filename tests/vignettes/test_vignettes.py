@@ -59,7 +59,7 @@ SHOWN = {
     "custodian": (
         0,
         (
-            "ann may ask for mechanisms count, objective, output; models regression",
+            "ann may ask for mechanisms objective, output; models regression",
             "Check of private rows against their schema: for the custodian only",
             "is not declared, '<=20' is, and differs in blanks: spell it as declared",
             "may ask for: ('age', 'event3', 'grade3', 'nodes', 'size')",
