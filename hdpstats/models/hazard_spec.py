@@ -243,42 +243,33 @@ class HazardSpec(LossSpec):
         if self.public is not None:
             return super().expected_hessian(query, records=records)
         grid, people = 2.0**-30, self.person_loss(query.model).people(self._reference_rows())
-        whole = unstack(grid * people.stacked_hessian(np.array(query.centre), grid=grid), query.dimension)
-        return np.asarray(whole * (max(records, 1) / people.count))
+        stacked = np.asarray(grid * people.stacked_hessian(np.array(query.centre), grid=grid), dtype=np.float64)
+        return unstack(stacked, query.dimension) * (max(records, 1) / people.count)
 
     def _reference_rows(self) -> AdmittedTable:
         """Return people under a constant hazard, one row each."""
-        public, covariates = (
-            self.study.public,
-            [name for name in self.asked.covariates.needs if name != self.design.event],
-        )
-        covariates += [name for name, _ in self.design.strata]
-        if public is not None and self._whitened is not None and all(name in public.names for name in covariates):
-            rows = public.admitted(covariates)
+        design, public = self.asked, self.study.public
+        names = [name for name in design.covariates.needs if name != design.event]
+        names += [name for name, _ in design.strata if name not in names]
+        if public is not None and self._whitened is not None and all(name in public.names for name in names):
+            rows = public.admitted(names)
         else:
-            rows = reference_rows(covariates, self.study.schema)
-        place = np.arange(rows.rows)
-        died = -np.log(1.0 - (place + 0.5) * GOLDEN % 1.0) / math.log(2.0)
-        causes = 1 + place % len(self.causes) if self.design.level is None else np.full(rows.rows, self.design.level)
-        event = np.where(died < 1.0, causes, 0)
-        if self.design.level == 0:
-            event = np.where(died < 1.0, 0, 1)
-        ones, numeric, codes = np.ones(rows.rows), dict(rows.numeric), dict(rows.codes)
-        numeric[self.design.stop] = self.grid.horizon * np.minimum(died, 1.0)
-        if self.design.start is not None:
-            numeric[self.design.start] = 0.0 * ones
-        numeric |= {name: ones for name in (self.weights,) if name is not None}
-        numeric |= {name: 0.0 * ones for name in (self.offset,) if name is not None}
-        if isinstance(self.study.schema[self.design.event], Categorical):
-            codes[self.design.event] = event
+            rows = reference_rows(names, self.study.schema)
+        place, none = np.arange(rows.rows), np.zeros(rows.rows)
+        until = -np.log(1.0 - (place + 0.5) * GOLDEN % 1.0) / math.log(2.0)  # over the horizon
+        numeric, codes = dict(rows.numeric), dict(rows.codes)
+        numeric[design.stop] = self.grid.horizon * np.minimum(until, 1.0)
+        numeric |= {name: none for name in (design.start, self.offset) if name is not None}
+        numeric |= {name: none + 1.0 for name in (self.weights,) if name is not None}
+        cause = 1 + place % len(self.causes) if design.level is None else design.level
+        event = np.where(until < 1.0, cause, 0 if design.level != 0 else 1)
+        if isinstance(self.study.schema[design.event], Categorical):
+            codes[design.event] = event
         else:
-            numeric[self.design.event] = event.astype(np.float64)
+            numeric[design.event] = event.astype(np.float64)
+        persons = None if self.study.unit is None else place
         return AdmittedTable(
-            numeric=numeric,
-            codes=codes,
-            rows=rows.rows,
-            beyond={self.design.stop: died >= 1.0},
-            persons=None if self.study.unit is None else place,
+            numeric=numeric, codes=codes, rows=rows.rows, beyond={design.stop: until >= 1.0}, persons=persons
         )
 
     def to_terms(self, model: QueryModel) -> FloatArray:

@@ -88,15 +88,15 @@ class Prediction:
 SHARES: Final = tuple(Fraction(k, 20) for k in (1, 2, 3, 4, 6, 8, 10, 12, 14))
 """The shares of epsilon for a noisy Hessian among which a fit chooses."""
 
-SPREADS: Final = (0.3, 0.5, 0.7, 1.0)
+SPREADS: Final = (0.2, 0.3, 0.5, 0.7, 1.0)
 """What the smallest curvature of private people may be, over that of people who are spread evenly over the schema.
 
-In 14 designs, six of them of Rotterdam's patients, it was .29 to .94 in 13, and .03 where a skewed number of nodes stood
-in the formula as it is.
+In 14 designs, six of them of Rotterdam's patients, it was .29 to .94 in 13; in one, with a skewed number of nodes that
+was not made a logarithm, .03.
 """
 
-LIKELY: Final = 0.75
-"""How likely a fit that chooses the share must be to report standard errors."""
+LIKELY: Final = 0.6
+"""How likely a fit that chooses the share must be to report standard errors, averaged over `SPREADS`."""
 
 MORE: Final = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 """How many times the epsilon a refusal may name."""
@@ -117,7 +117,7 @@ class Outlook:
     reported : bool
         Whether standard errors are to be expected.
     refusal : str or None
-        Why the fit is refused before it is charged: standard errors are wanted and would be NaN.
+        Where standard errors are wanted and would be NaN, why: the fit is refused before it is charged.
     """
 
     mechanism: PointMechanism
@@ -131,7 +131,7 @@ def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, peop
     Public rows that tell the curvature suffice: the share is 0 unless one was asked for. Elsewhere it is the one among
     `SHARES` with the least
 
-    .. math:: \frac{1}{p} \sum_j \log v_j - 2 \log P,
+    .. math:: \frac{1}{p} \sum_j \log v_j - 3 \log P,
 
     ``v_j`` being the predicted variance of a coefficient and ``P`` the chance that the Hessian stands clear of its
     noise, averaged over `SPREADS`. Everything follows from public rows, from declarations, and from what was released
@@ -141,7 +141,7 @@ def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, peop
     if request.share == 0 or told:
         return Outlook(mechanism=_settled(mechanism, request.share or Fraction(0)), reported=told)
     if isinstance(mechanism, ExponentialMechanism) or (spec.meat is None and not request.share):
-        return Outlook(mechanism=_settled(mechanism, Fraction(0)), reported=False, refusal=_untold(spec, mechanism))
+        return Outlook(mechanism=_settled(mechanism, Fraction(0)), reported=False, refusal=_untold(spec))
     asked = _bought(spec, mechanism, request.share, request, people) if request.share else None
     if asked is not None and asked.chance((1.0,)) >= HOPELESS:
         return Outlook(mechanism=_settled(mechanism, asked.share))
@@ -165,7 +165,10 @@ def _told(spec: LossSpec) -> bool:
 
 
 def _settled(mechanism: PointMechanism, share: Fraction) -> PointMechanism:
-    return mechanism if isinstance(mechanism, ExponentialMechanism) else replace(mechanism, se_share=float(share))
+    """Return a mechanism with a share, where it takes one."""
+    if isinstance(mechanism, ExponentialMechanism) or mechanism.share == share:
+        return mechanism
+    return replace(mechanism, se_share=float(share))
 
 
 @final
@@ -190,7 +193,7 @@ class _Bought:
     def loss(self) -> float:
         """What the chosen share makes least; infinite where standard errors are out of the question."""
         chance = self.chance(SPREADS)
-        return float(np.mean(np.log(self.variances))) - 2.0 * math.log(chance) if chance > 0.0 else math.inf
+        return float(np.mean(np.log(self.variances))) - 3.0 * math.log(chance) if chance > 0.0 else math.inf
 
 
 def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]) -> _Bought | None:
@@ -228,19 +231,18 @@ def _bought(
     return _Bought(share=share, H=total, noise_sd=math.sqrt(square), variances=variances)
 
 
-WANTING: Final = "standard errors would be NaN, so the fit is refused and nothing was charged: "
 ALONE: Final = "se_share=0 asks for coefficients alone"
 
 
-def _untold(spec: LossSpec, mechanism: PointMechanism) -> str:
+def _untold(spec: LossSpec) -> str:
     """Return why nothing that a fit could spend would give standard errors."""
     if spec.meat is None:
         return (
-            f"{WANTING}the loss has no model that gives its curvature, and there are not {FEWEST_ROWS} complete public "
+            f"the loss has no model that gives its curvature, and there are not {FEWEST_ROWS} complete public "
             f"rows with the outcome whose residuals vary. Give the study such rows; {ALONE}"
         )
     return (
-        f"{WANTING}this mechanism releases no noisy Hessian, and there are not {FEWEST_ROWS} complete public rows that "
+        f"this mechanism releases no noisy Hessian, and there are not {FEWEST_ROWS} complete public rows that "
         f"tell the curvature. Use mechanism='objective', or give the study public rows; {ALONE}"
     )
 
@@ -249,14 +251,11 @@ def _hidden(spec: LossSpec, request: FitRequest, *, best: _Bought | None, likely
     """Return why no noisy Hessian would give standard errors, or not the one that was asked for."""
     p, few = len(spec.terms), f"there are not {FEWEST_ROWS} complete public rows that tell the curvature"
     if best is None:
-        return f"{WANTING}{few}, and a noisy Hessian of {p} coefficients is too large. Take fewer terms; {ALONE}"
-    epsilon, share = (
-        float(request.epsilon),
-        f"with se_share={float(request.share):g}" if request.share else "at any share",
-    )
+        return f"{few}, and a noisy Hessian of {p} coefficients is too large. Take fewer terms; {ALONE}"
+    share = f"with se_share={float(request.share):g}" if request.share else "at any share"
     said = (
-        f"{WANTING}{few}, and the noisy Hessian of {p} coefficients that they then need would be hidden by its noise "
-        f"at epsilon={epsilon:g} {share}. "
+        f"{few}, and the noisy Hessian of {p} coefficients that they then need would be hidden by its noise "
+        f"at epsilon={float(request.epsilon):g} {share}. "
     )
     if likely:
         return f"{said}Use se_share={float(best.share):g} or 'auto'; {ALONE}"
@@ -277,7 +276,9 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
     """
     found = outlook(spec, mechanism, request, {name: site.records for name, site in spec.study.sites.items()})
     if found.refusal is not None:
-        raise ArgumentError(found.refusal, argument="se_share")
+        raise ArgumentError(
+            f"standard errors would be NaN, and nothing was charged: {found.refusal}", argument="se_share"
+        )
     settled = found.mechanism
 
     def query_of(site: SiteRecords) -> PointQuery:

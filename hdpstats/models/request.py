@@ -77,7 +77,7 @@ def fit_request(
     epsilon: object,
     delta: object = 0,
     mechanism: object = "auto",
-    se_share: object = AUTO,
+    se_share: float | str = AUTO,
     *,
     replicate: object = 1,
     allow_large_epsilon: bool = False,
@@ -106,7 +106,7 @@ def fit_request(
     return FitRequest(
         epsilon=amount,
         delta=slack,
-        mechanism=ObjectivePerturbation(se_share=float(share)) if share else options,
+        mechanism=ObjectivePerturbation(se_share=se_share) if share else options,
         replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
         epsilons=amounts,
         description=description,
