@@ -506,7 +506,7 @@ pd.DataFrame(
 #
 # An example: death as it depends on whether the tumour has come back. The German trial does not tell relapses from
 # deaths, so there are no public rows. Then the cap is flat and the scale is the schema's, noise is larger, and
-# standard errors need epsilon of their own (`se_share`). So the question is small, and half of epsilon is spent on its
+# standard errors need epsilon of their own (`se_share`). So the question is small, and a part of epsilon is spent on its
 # standard error.
 
 # %%

@@ -22,7 +22,7 @@ from hdpstats.inference.information import (
     Tempered,
     chance_of_clear,
 )
-from hdpstats.inference.released import FLAT, as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
+from hdpstats.inference.released import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.inference.sandwich import (
     PlannedPoint,
     PredictedCovariance,
@@ -98,7 +98,7 @@ was not made a logarithm, .03.
 LIKELY: Final = 0.6
 """How likely a fit that chooses the share must be to report standard errors, averaged over `SPREADS`."""
 
-MORE: Final = (1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
+MORE: Final = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0)
 """How many times the epsilon a refusal may name."""
 
 HOPELESS: Final = 0.05
@@ -140,12 +140,14 @@ def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, peop
     told = _told(spec)
     if request.share == 0 or told:
         return Outlook(mechanism=_settled(mechanism, request.share or Fraction(0)), reported=told)
+    alone = _settled(mechanism, Fraction(0))
+    query = next(_queries(spec, alone, request, people))[1]
     if isinstance(mechanism, ExponentialMechanism) or (spec.meat is None and not request.share):
-        return Outlook(mechanism=_settled(mechanism, Fraction(0)), reported=False, refusal=_untold(spec))
+        return Outlook(mechanism=alone, reported=False, refusal=_untold(spec))
     asked = _bought(spec, mechanism, request.share, request, people) if request.share else None
     if asked is not None and asked.chance((1.0,)) >= HOPELESS:
         return Outlook(mechanism=_settled(mechanism, asked.share))
-    best = _best(spec, mechanism, request, people)
+    best = _best(spec, mechanism, request, people) if query.dimension <= MOST_WITH_HESSIAN else None
     likely = best is not None and best.chance(SPREADS) >= LIKELY
     if asked is None and best is not None and likely:
         return Outlook(mechanism=_settled(mechanism, best.share))
@@ -196,11 +198,8 @@ class _Bought:
         return float(np.mean(np.log(self.variances))) - 3.0 * math.log(chance) if chance > 0.0 else math.inf
 
 
-def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]) -> _Bought | None:
-    """Return what the best share buys; None where there are too many coefficients for a noisy Hessian."""
-    query = next(iter(_queries(spec, _settled(mechanism, Fraction(0)), request, people)))[1]
-    if query.dimension > MOST_WITH_HESSIAN:
-        return None
+def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]) -> _Bought:
+    """Return what the best share buys."""
     found = [_bought(spec, mechanism, share, request, people) for share in SHARES]
     return min(found, key=lambda each: (each.loss, -each.share))
 
@@ -217,12 +216,17 @@ def _queries(
 def _bought(
     spec: LossSpec, mechanism: PointMechanism, share: Fraction, request: FitRequest, people: Mapping[str, int]
 ) -> _Bought:
-    """Return what a share would buy. The sites' Hessians are read together where one is not clear by itself."""
+    """Return what a share would buy. The sites' Hessians are read together where one is not clear by itself.
+
+    Where some site's is expected to be flat, as that of a mean that is cut to the declared range, it buys nothing.
+    """
     points, total, square = [], np.zeros(()), 0.0
     for site, query in _queries(spec, _settled(mechanism, share), request, people):
         noise, sd = _planned_noise(spec, query, site)
         H = spec.expected_hessian(query, records=site.records)
-        inverse = np.linalg.inv(H + FLAT * np.trace(H) * np.eye(len(H)))
+        if is_flat(H):
+            return _Bought(share=share, H=H, noise_sd=sd or math.inf, variances=np.full(len(spec.terms), np.inf))
+        inverse = np.linalg.inv(H)
         sampling = (spec.meat or 1.0) * inverse
         points.append(PredictedCovariance(sampling=sampling, privacy=inverse @ noise.covariance(H) @ inverse))
         total, square = total + H, square + (sd or 0.0) ** 2
@@ -254,15 +258,16 @@ def _hidden(spec: LossSpec, request: FitRequest, *, best: _Bought | None, likely
         return f"{few}, and a noisy Hessian of {p} coefficients is too large. Take fewer terms; {ALONE}"
     share = f"with se_share={float(request.share):g}" if request.share else "at any share"
     said = (
-        f"{few}, and the noisy Hessian of {p} coefficients that they then need would be hidden by its noise "
+        f"{few}, and the noisy Hessian of {p} coefficients that they then need would probably be hidden by its noise "
         f"at epsilon={float(request.epsilon):g} {share}. "
     )
     if likely:
         return f"{said}Use se_share={float(best.share):g} or 'auto'; {ALONE}"
+    risky = f"se_share={float(best.share):g} tries it, and may report NaN; " if best.chance((1.0,)) >= HOPELESS else ""
     more = next((k for k in MORE if best.times(k).chance(SPREADS) >= LIKELY), MORE[-1])
     return (
         f"{said}It takes about {more:g} times the epsilon or the number of records, or fewer terms, public rows, or a "
-        f"declared row_norm; {ALONE}"
+        f"declared row_norm; {risky}{ALONE}"
     )
 
 
