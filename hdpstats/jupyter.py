@@ -193,7 +193,7 @@ _OPTIONS: Final[dict[str, dict[str, Any]]] = {
     "--n": {"type": int, "help": "the number of private records, where the study does not say"},
     "--delta": {"type": float, "help": "the probability with which the bound may fail; 0 by default"},
     "--mechanism": {"choices": ("auto", *BY_NAME), "help": "auto by default"},
-    "--se-share": {"type": float, "metavar": "SHARE", "help": "the share of epsilon for a noisy Hessian; chosen by default"},
+    "--se-share": {"type": float, "metavar": "SHARE", "help": "the share of epsilon for a noisy Hessian"},
     "--intervals": {"type": float, "nargs": "+", "metavar": "K", "help": "hazard: how many, or their cut points"},
     "--link": {"choices": tuple(LINKS), "help": "hazard: the link"},
 }

@@ -129,7 +129,7 @@ def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, peop
     r"""Return the share of epsilon that a fit spends on a noisy Hessian, and whether it would report standard errors.
 
     Public rows that tell the curvature suffice: the share is 0 unless one was asked for. Elsewhere it is the one among
-    `SHARES` with the least
+    `SHARES`, of those that are likely to give standard errors (`LIKELY`), with the least
 
     .. math:: \frac{1}{p} \sum_j \log v_j - 3 \log P,
 
@@ -199,9 +199,10 @@ class _Bought:
 
 
 def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]) -> _Bought:
-    """Return what the best share buys."""
+    """Return what the best share buys: of those that are likely to give standard errors, else of all."""
     found = [_bought(spec, mechanism, share, request, people) for share in SHARES]
-    return min(found, key=lambda each: (each.loss, -each.share))
+    likely = [each for each in found if each.chance(SPREADS) >= LIKELY]
+    return min(likely, key=lambda each: each.loss) if likely else max(found, key=lambda each: each.share)
 
 
 def _queries(
