@@ -354,8 +354,9 @@ class Model(ABC):
         >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event=hdp.Binary(complete=True))
         >>> people = hdp.datasets.load_gbsg()
         >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
-        >>> fit = hdpf.logit("event ~ ns(age, df=2)", study).fit(epsilon=1)
-        >>> again = hdpf.logit("event ~ ns(I(100 - age), df=2)", study).fit(epsilon=1, reuse=True)
+        >>> fit = hdpf.logit("event ~ ns(age, df=2)", study).fit(epsilon=1, se_share=0)
+        >>> other = hdpf.logit("event ~ ns(I(100 - age), df=2)", study)
+        >>> again = other.fit(epsilon=1, se_share=0, reuse=True)
         >>> again.release == fit.release
         True
         """

@@ -173,7 +173,7 @@ def test_sites_are_judged_together() -> None:
 
 
 def test_a_hazard_model_without_public_follow_up_buys_its_standard_errors() -> None:
-    model = hdpf.hazard("Surv(time, y) ~ x0", study(3000), intervals=4, df=1)
+    model = hdpf.hazard("Surv(time, y) ~ x0", study(3000), intervals=4, df=2)
     result = model.fit(epsilon=9)
     assert result.query.hessian_share > 0
     assert np.isfinite(result.bse).all()
