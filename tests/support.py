@@ -57,7 +57,7 @@ def fitted(private, public=None, *, formula=FORMULA, schema=SCHEMA, epsilon=1.0,
     study = study_of(private, public, schema=schema)
     columns = {name: fit.pop(name) for name in ("weights", "offset") if name in fit}
     model = hdpf.logit(formula, data=study, **columns)
-    return study, model, model.fit(epsilon=epsilon, **fit)
+    return study, model, model.fit(epsilon=epsilon, **{"se_share": 0} | fit)
 
 
 def without_words_on_noise(monkeypatch):

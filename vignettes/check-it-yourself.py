@@ -139,7 +139,7 @@ legend = axis.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 few = rotterdam.iloc[::20]
 many = hdp.Study(private=few, schema=schema, budget=hdp.Budget(epsilon=600))
 mean_only = hdpf.logit("event3 ~ 1", data=many)
-fits = [mean_only.fit(epsilon=1, replicate=number) for number in range(1, 601)]
+fits = [mean_only.fit(epsilon=1, se_share=0, replicate=number) for number in range(1, 601)]
 thetas = np.array([fit.release.theta[0] for fit in fits])
 events = int((few["event3"] == 1).sum())
 data = np.ones((2, 1)), np.array([0.0, 1.0]), np.array([len(few) - events, events])  # rows, outcomes, how often

@@ -381,18 +381,19 @@ print(ledger.verify(entry.head))
 # ## Without public rows
 #
 # Then the schema's bounds give the scale, and the noise is larger. Standard errors are no longer free: they
-# need the curvature of the likelihood, which is private. `se_share` says which part of epsilon is spent on a noisy
-# copy of it; 0.15 is a usual choice, and larger models need more. `row_norm` is a declared bound on the length
+# need the curvature of the likelihood, which is private. So a part of epsilon is spent on a noisy copy of it, chosen
+# from public facts (`se_share="auto"`); the summary shows it. `row_norm` is a declared bound on the length
 # of a row whose covariates are scaled to [-1, 1]; women with longer rows count less. A smaller bound means less
 # noise and a little less information.
 #
 # The curvature of 7 coefficients has 28 numbers to hide. With 2,982 women and the epsilon that is left, that is
-# too many: at this share the table would print `nan`, with the reason. So we ask a smaller question.
+# too many: such a fit is refused before it is charged, with what would help. `se_share=0` would ask for its
+# coefficients alone. We ask a smaller question.
 
 # %%
 alone = hdp.Study(private=rotterdam, schema=schema, ledger=ledger)
 small = hdpf.logit("event3 ~ grade3 + log1p(nodes)", data=alone, row_norm=1.0)
-print(small.fit(epsilon=1, se_share=0.15))
+print(small.fit(epsilon=1))
 print(ledger.remaining)
 
 # %% [markdown]

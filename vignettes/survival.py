@@ -504,8 +504,8 @@ pd.DataFrame(
 #
 # An example: death as it depends on whether the tumour has come back. The German trial does not tell relapses from
 # deaths, so there are no public rows. Then the cap is flat and the scale is the schema's, noise is larger, and
-# standard errors need epsilon of their own (`se_share`). So the question is small, and half of epsilon is spent on its
-# standard error.
+# standard errors need epsilon of their own (`se_share`). So the question is small, and more than half of
+# epsilon is spent on its standard error.
 
 # %%
 raw = hdp.datasets.load_rotterdam(harmonised=False)
@@ -531,7 +531,7 @@ changing = hdp.Study(
 )
 after = hdpf.hazard(
     "Surv(start, stop, death) ~ relapsed", data=changing, intervals=40, df=2, link="cloglog", cap=2
-).fit(epsilon=1, se_share=0.5)
+).fit(epsilon=1)
 print(after.guarantee.statement())
 after.hazard_ratios().round(1)
 

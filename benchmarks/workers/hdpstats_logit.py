@@ -45,7 +45,7 @@ def fit(prepared: Prepared) -> np.ndarray:
     )
     bound = {} if prepared.public is not None else {"row_norm": 1.0}
     model = hdpf.logit("y ~ " + " + ".join(covariates), data=study, **bound)
-    return model.fit(epsilon=prepared.epsilon).params.to_numpy()
+    return model.fit(epsilon=prepared.epsilon, se_share=0).params.to_numpy()
 
 
 if __name__ == "__main__":

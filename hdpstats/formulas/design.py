@@ -11,7 +11,7 @@ that row alone: the sums over columns run in their order in every lane of a vect
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -245,17 +245,22 @@ ROWS = 1024
 
 
 def reference_matrix(design: Design, schema: Schema) -> FloatArray:
-    """Return the design (1024, p) of rows spread evenly over the schema: independent columns, uniform within bounds.
+    """Return the design (1024, p) of rows spread evenly over the schema (`reference_rows`)."""
+    return design.matrix(reference_rows(design.needs, schema))
+
+
+def reference_rows(needs: Sequence[str], schema: Schema) -> AdmittedTable:
+    """Return 1024 rows spread evenly over columns of a schema: independent columns, uniform within bounds.
 
     A quasi-random (Sobol) grid, the same every time. It assumes what nobody knows, and plans say so.
     """
     with silence():
         from scipy.stats import qmc
 
-        points = qmc.Sobol(len(design.needs), scramble=False).random(ROWS)
+        points = qmc.Sobol(len(needs), scramble=False).random(ROWS)
     numeric: dict[str, FloatArray] = {}
     codes = {}
-    for name, u in zip(design.needs, points.T, strict=True):
+    for name, u in zip(needs, points.T, strict=True):
         column = schema[name]
         if isinstance(column, Categorical):
             codes[name] = np.minimum((u * len(column.levels)).astype(np.int64), len(column.levels) - 1)
@@ -263,7 +268,7 @@ def reference_matrix(design: Design, schema: Schema) -> FloatArray:
             numeric[name] = (u >= 0.5).astype(float)
         elif isinstance(column, NumericColumn):
             numeric[name] = column.lower + u * (column.upper - column.lower)
-    return design.matrix(AdmittedTable(numeric=numeric, codes=codes, rows=ROWS))
+    return AdmittedTable(numeric=numeric, codes=codes, rows=ROWS)
 
 
 PIECE = 128

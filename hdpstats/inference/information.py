@@ -233,6 +233,35 @@ def is_clear(H: FloatArray, *, noise_sd: float) -> bool:
     return float(np.linalg.eigvalsh(H)[0]) > CLEAR * noise_sd
 
 
+TRIED = 64
+"""Draws of noise by which the chance is judged that a Hessian stands clear of it."""
+
+
+def chance_of_clear(H: FloatArray, *, noise_sd: float, spreads: Sequence[float]) -> float:
+    """Return how likely a Hessian with noise is to stand clear of it (`is_clear`), averaged over ``spreads``.
+
+    Parameters
+    ----------
+    H
+        The Hessian that is expected (D, D), without noise.
+    noise_sd
+        The standard deviation of the noise along each direction.
+    spreads
+        Factors that the Hessian in truth may have.
+
+    The draws of noise are the same ones every time. They are not needed below 3 standard deviations, where the chance
+    is taken for 0, nor far above the largest eigenvalue of the noise, about ``sqrt(2 D)``.
+    """
+    ratio, far = H / noise_sd, CLEAR + 3.0 + float(np.sqrt(2.0 * len(H)))
+    smallest = float(np.linalg.eigvalsh(ratio)[0])
+    between = [spread for spread in spreads if CLEAR < spread * smallest < far]
+    chances = [1.0 for spread in spreads if spread * smallest >= far]
+    if between:
+        noise = draws.symmetric(draws.nodes(), len(H), sd=1.0, count=TRIED)
+        chances += [float(np.mean(np.linalg.eigvalsh(each * ratio + noise)[:, 0] > CLEAR)) for each in between]
+    return sum(chances) / len(spreads)
+
+
 def released_hessian(release: PointRelease) -> NoisyHessian | None:
     """Return the Hessian of a release, or None where it has none."""
     if release.hessian is None:

@@ -47,7 +47,7 @@ TOGETHER = (
 )
 NOT_RELEASED = (
     "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
-    "Give the study public rows, or ask for a noisy Hessian with fit(..., se_share=0.15)."
+    "Give the study public rows, or let the fit spend a part of epsilon on a noisy Hessian: se_share='auto'."
 )
 NOT_KNOWN = (
     "Standard errors are NaN: between the public fit and the release, public rows tell no curvature along some "
@@ -59,7 +59,8 @@ NEEDS_OUTCOMES = (
 )
 ALL_UNCLEAR = (
     "Standard errors are NaN: the released Hessian is too small against its noise at this epsilon and number of "
-    "records. Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm."
+    "records. Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm; take logarithms "
+    "of skewed columns, and declare no wider bounds than needed."
 )
 
 
@@ -195,7 +196,7 @@ def _from_public(part: ReleasedPoint, public: PublicSide, *, raked: bool) -> _Re
     if not public.known:
         return None
     centre, here = (public.moments(at, records=max(part.records, 1)).H for at in (public.centre, part.theta))
-    if _is_flat(centre) or _is_flat(here):
+    if is_flat(centre) or is_flat(here):
         return None
     found = _over_public(part, public, raked=raked)
     if public.located and float(np.min(np.linalg.eigvals(np.linalg.solve(centre, here)).real)) < SPARSE_BELOW:
@@ -218,7 +219,7 @@ def _over_public(part: ReleasedPoint, public: PublicSide, *, raked: bool) -> _Re
     )
 
 
-def _is_flat(H: FloatArray) -> bool:
+def is_flat(H: FloatArray) -> bool:
     """Return whether public rows tell no curvature in some direction, as where all of them lie on a quantile's line."""
     eigenvalues = np.linalg.eigvalsh(H)
     return bool(eigenvalues[0] <= FLAT * eigenvalues[-1])

@@ -151,7 +151,7 @@ class MEstimator(Model):
     ...     counts, x, loss=hdp.losses.Poisson(), endog_bounds=(0, 10), exog_bounds=[(-1, 1)],
     ...     budget=hdp.Budget(epsilon=2),
     ... )
-    >>> model.fit(epsilon=2).facts.exponentiated
+    >>> model.fit(epsilon=2, se_share=0).facts.exponentiated
     'incidence rate ratio'
     """
 

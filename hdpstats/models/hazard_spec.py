@@ -1,9 +1,10 @@
 """A hazard model on a study: intervals, baseline and caps from public facts, the query that a fit asks."""
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Self, final
+from typing import Final, Self, final
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.compiler import SurvivalDesign
-from hdpstats.formulas.design import Design
+from hdpstats.formulas.design import Design, reference_rows
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.perturbation.hazard_request import choose_flat, choose_from_public, flat_cap
@@ -32,10 +33,15 @@ from hdpstats.public.raking import PublicVariables
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid
+from hdpstats.records.query import PointQuery, unstack
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
-from hdpstats.schema.columns import Duration
+from hdpstats.schema.columns import Categorical, Duration
 from hdpstats.schema.public import PublicTable
+from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
+
+GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
+"""Its multiples, modulo 1, are spread evenly."""
 
 
 @final
@@ -226,6 +232,44 @@ class HazardSpec(LossSpec):
             "plan needs public people with the outcome for a hazard model: they show who is at risk when; give the "
             "study public=",
             argument="public",
+        )
+
+    def expected_hessian(self, query: PointQuery, *, records: int) -> FloatArray:
+        """Return the Hessian (D, D) to expect of private people, were they like the public ones.
+
+        Without public follow-up, were they followed up to the horizon or the event under the constant hazard by which
+        half of them have it, with covariates spread evenly over the schema, or like public ones.
+        """
+        if self.public is not None:
+            return super().expected_hessian(query, records=records)
+        grid, people = 2.0**-30, self.person_loss(query.model).people(self._reference_rows())
+        stacked = np.asarray(grid * people.stacked_hessian(np.array(query.centre), grid=grid), dtype=np.float64)
+        return unstack(stacked, query.dimension) * (max(records, 1) / people.count)
+
+    def _reference_rows(self) -> AdmittedTable:
+        """Return people under a constant hazard, one row each."""
+        design, public = self.asked, self.study.public
+        names = [name for name in design.covariates.needs if name != design.event]
+        names += [name for name, _ in design.strata if name not in names]
+        if public is not None and self._whitened is not None and all(name in public.names for name in names):
+            rows = public.admitted(names)
+        else:
+            rows = reference_rows(names, self.study.schema)
+        place, none = np.arange(rows.rows), np.zeros(rows.rows)
+        until = -np.log(1.0 - (place + 0.5) * GOLDEN % 1.0) / math.log(2.0)  # over the horizon
+        numeric, codes = dict(rows.numeric), dict(rows.codes)
+        numeric[design.stop] = self.grid.horizon * np.minimum(until, 1.0)
+        numeric |= {name: none for name in (design.start, self.offset) if name is not None}
+        numeric |= {name: none + 1.0 for name in (self.weights,) if name is not None}
+        cause = 1 + place % len(self.causes) if design.level is None else design.level
+        event = np.where(until < 1.0, cause, 0 if design.level != 0 else 1)
+        if isinstance(self.study.schema[design.event], Categorical):
+            codes[design.event] = event
+        else:
+            numeric[design.event] = event.astype(np.float64)
+        persons = None if self.study.unit is None else place
+        return AdmittedTable(
+            numeric=numeric, codes=codes, rows=rows.rows, beyond={design.stop: until >= 1.0}, persons=persons
         )
 
     def to_terms(self, model: QueryModel) -> FloatArray:

@@ -220,7 +220,7 @@ class Model(ABC):
         n: int | None = None,
         delta: float = 0,
         mechanism: str | MechanismOptions = "auto",
-        se_share: float = 0.0,
+        se_share: float | str = "auto",
         description: Description | None = None,
         describe: bool = True,
     ) -> Plan:
@@ -239,7 +239,8 @@ class Model(ABC):
             The number of private records, all at one site, where the study has none at hand or does not state it: under
             ``add_or_remove_one`` the plan is for the declared ``n_max`` unless another number is named.
         delta, mechanism, se_share, description, describe
-            What `fit` would be given. The column ``mechanism`` of the plan's frame says which one it would be.
+            What `fit` would be given. The columns ``mechanism`` and ``se_share`` of the plan's frame say what it would
+            be.
 
         Raises
         ------
@@ -289,7 +290,7 @@ class Model(ABC):
         *,
         delta: float = 0,
         mechanism: str | MechanismOptions = "auto",
-        se_share: float = 0.0,
+        se_share: float | str = "auto",
         replicate: int = 1,
         allow_large_epsilon: bool = False,
         description: Description | None = None,
@@ -316,8 +317,11 @@ class Model(ABC):
             clipped_newton where there are 12 public people per coefficient and `plan` predicts smaller standard
             errors of it (of regressions clearly smaller).
         se_share
-            Share of epsilon that is spent on a noisy Hessian: for standard errors without public rows, or for standard
-            errors by the curvature of the private covariates themselves, correlations included.
+            Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian: for standard errors without public rows,
+            or for standard errors by the curvature of the private covariates themselves, correlations included.
+            ``"auto"`` is 0 where public rows tell the curvature. Elsewhere it is the share by which the standard errors
+            are predicted to be smallest, from public facts only; the summary shows it. Where no share is likely to give
+            standard errors, the fit is refused before it is charged. 0 asks for coefficients alone.
         replicate
             Number of the draw.
         allow_large_epsilon
@@ -351,8 +355,9 @@ class Model(ABC):
         >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event=hdp.Binary(complete=True))
         >>> people = hdp.datasets.load_gbsg()
         >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
-        >>> fit = hdpf.logit("event ~ ns(age, df=2)", study).fit(epsilon=1)
-        >>> again = hdpf.logit("event ~ ns(I(100 - age), df=2)", study).fit(epsilon=1, reuse=True)
+        >>> fit = hdpf.logit("event ~ ns(age, df=2)", study).fit(epsilon=1, se_share=0)
+        >>> other = hdpf.logit("event ~ ns(I(100 - age), df=2)", study)
+        >>> again = other.fit(epsilon=1, se_share=0, reuse=True)
         >>> again.release == fit.release
         True
         """

@@ -28,7 +28,7 @@ from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import QueryModel
-from hdpstats.records.query import Release
+from hdpstats.records.query import PointQuery, Release
 from hdpstats.records.several import charged_events
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
 from hdpstats.schema.columns import NumericColumn
@@ -226,6 +226,11 @@ class LossSpec(ModelSpec):
     @abstractmethod
     def reference(self, model: QueryModel) -> PublicSide:
         """Return evenly spread rows in place of public ones, for a plan."""
+
+    def expected_hessian(self, query: PointQuery, *, records: int) -> FloatArray:
+        """Return the Hessian (D, D) to expect of private people, were they like public rows, else evenly spread."""
+        side = self.side(query.model) or self.reference(query.model)
+        return side.moments(np.array(query.centre), records=max(records, 1)).H
 
     @abstractmethod
     def to_terms(self, model: QueryModel) -> FloatArray:

@@ -23,6 +23,7 @@ from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.points import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
+from hdpstats.records.query import WithHessianShare
 from hdpstats.results.plots import COLOURS, pyplot
 
 if TYPE_CHECKING:
@@ -164,9 +165,11 @@ class Plan:
     Attributes
     ----------
     frame : DataFrame
-        Columns ``epsilon, mechanism, term, std_error`` (of what a fit would report), ``sampling, privacy`` (the
-        private rows' two parts: ``private_only**2 = sampling**2 + privacy**2``), ``private_only``, ``public_only``
-        (of `fit_public`; NaN without public outcomes), ``reported`` (whether a fit would report standard errors).
+        Columns ``epsilon, mechanism, se_share`` (the share of epsilon for a noisy Hessian; 0 for mechanisms that
+        release none), ``term, std_error`` (of what a fit would report), ``sampling, privacy`` (the private rows' two
+        parts: ``private_only**2 = sampling**2 + privacy**2``), ``private_only``, ``public_only``
+        (of `fit_public`; NaN without public outcomes), ``reported`` (whether a fit would report standard errors: it is
+        refused before it is charged where it would not, unless ``se_share=0`` asks for coefficients alone).
     records : int
         The number of private records planned for.
     declared : bool
@@ -219,6 +222,7 @@ class Plan:
                 {
                     "epsilon": float(request.epsilon),
                     "mechanism": NAMES[type(found.mechanism)],
+                    "se_share": _share(found),
                     "term": spec.terms,
                     "std_error": found.errors.reported,
                     "sampling": found.errors.sampling,
@@ -311,10 +315,7 @@ class Plan:
 def _verdict(part: pd.DataFrame) -> str:
     noise = float(np.median(part["privacy"] ** 2 / part["private_only"] ** 2))
     words = f"privacy noise is {noise:.0%} of the private estimate's variance (mechanism {part['mechanism'].iloc[0]})"
-    if not part["reported"].all():
-        reason = "the noisy Hessian they need is not asked for, or is hidden by its own noise"
-        return f"{words}; a fit would report no standard errors: {reason}"
-    if part["public_only"].isna().all():
+    if part["public_only"].isna().all() or not part["reported"].all():
         return words
     gain = 1.0 - float((part["std_error"] / part["public_only"]).median())
     if gain < LITTLE:
@@ -323,14 +324,27 @@ def _verdict(part: pd.DataFrame) -> str:
     return f"standard errors about {gain:.0%} smaller than from the public rows alone; {words}"
 
 
+def _share(found: Prediction) -> float:
+    """Return the share of epsilon for a noisy Hessian."""
+    return float(found.mechanism.share or 0) if isinstance(found.mechanism, WithHessianShare) else 0.0
+
+
 def _shares(request: FitRequest, found: Prediction) -> str:
     """Say which parts of an epsilon are for what a fit must know of the private people; the largest among sites."""
     whole = {name: request.at(name).epsilon for name in found.sites}
     count = max((site.for_count / whole[name] for name, site in found.sites.items()), default=Fraction(0))
     averages = max((site.for_averages / whole[name] for name, site in found.sites.items()), default=Fraction(0))
-    parts = [(count, "the number of people who count"), (averages, "averages of their covariates")]
-    words = [f"{float(share):.1%} for {what}" for share, what in parts if share]
-    return f"; of epsilon, {' and '.join(words)}" if words else ""
+    left = max((site.request.epsilon / whole[name] for name, site in found.sites.items()), default=Fraction(1))
+    parts = [
+        (float(count), "the number of people who count"),
+        (float(averages), "averages of their covariates"),
+        (float(left) * _share(found), "the noisy Hessian that standard errors need"),
+    ]
+    words = [f"{share:.1%} for {what}" for share, what in parts if share]
+    spent = f"; of epsilon, {' and '.join(words)}" if words else ""
+    if found.refusal is not None:
+        return f"{spent}; a fit would be refused, as its standard errors would be NaN: {found.refusal}"
+    return spent if found.reported else f"{spent}; a fit would report no standard errors: se_share=0 buys none"
 
 
 ACROSS = 3

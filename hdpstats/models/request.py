@@ -30,7 +30,7 @@ from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.privacy.budget import release_delta, release_epsilon
-from hdpstats.records.query import MechanismOptions
+from hdpstats.records.query import AUTO, MechanismOptions, WithHessianShare, checked_share
 from hdpstats.results import Result
 from hdpstats.results.description import Description
 from hdpstats.sites import Study
@@ -47,7 +47,8 @@ class FitRequest:
 
     Without a mechanism the model chooses. ``epsilons`` are those of sites by name where they differ; ``epsilon`` is
     then the largest. ``description`` is one of the private cohort that was charged before; without it the fit asks
-    for what it needs to know of the cohort, unless not told to ``describe``.
+    for what it needs to know of the cohort, unless not told to ``describe``. ``share`` is the share of epsilon for a
+    noisy Hessian that was asked for; None where the fit chooses it, 0 where coefficients alone are wanted.
     """
 
     epsilon: Fraction
@@ -57,6 +58,7 @@ class FitRequest:
     epsilons: Mapping[str, Fraction] = field(default_factory=dict)
     description: Description | None = None
     describe: bool = True
+    share: Fraction | None = None
 
     def at(self, site: str) -> "FitRequest":
         """Return what one site is asked to spend."""
@@ -75,7 +77,7 @@ def fit_request(
     epsilon: object,
     delta: object = 0,
     mechanism: object = "auto",
-    se_share: float = 0.0,
+    se_share: float | str = AUTO,
     *,
     replicate: object = 1,
     allow_large_epsilon: bool = False,
@@ -93,9 +95,10 @@ def fit_request(
     }
     amount = max(amounts.values()) if amounts else release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
     slack = release_delta(delta)
-    options, with_hessian = named(mechanism), ObjectivePerturbation(se_share=se_share)
+    options, share = named(mechanism), checked_share(se_share)
+    own = options.share if isinstance(options, WithHessianShare) else None
     plain = options is None or options == ObjectivePerturbation()
-    if with_hessian.share and not plain:
+    if (share and not plain) or (share is not None and own not in (None, share)):
         raise ArgumentError(
             "se_share must be given once, to fit or to an ObjectivePerturbation; no other mechanism takes it",
             argument="se_share",
@@ -103,11 +106,12 @@ def fit_request(
     return FitRequest(
         epsilon=amount,
         delta=slack,
-        mechanism=with_hessian if with_hessian.share else options,
+        mechanism=ObjectivePerturbation(se_share=se_share) if share else options,
         replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
         epsilons=amounts,
         description=description,
         describe=truth(describe, name="describe"),
+        share=own if share is None else share,
     )
 
 

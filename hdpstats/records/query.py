@@ -4,11 +4,11 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Annotated, Any, ClassVar, Self, TypeVar, final
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, final
 
 import numpy as np
 
-from hdpstats._base.errors import MechanismError
+from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import check_size, real
 from hdpstats.privacy.budget import PrivacyEvent, Spend
@@ -53,20 +53,34 @@ class MechanismOptions(ABC):  # noqa: B024  (what they share is that `fit` takes
     __slots__ = ()
 
 
+AUTO: Final = "auto"
+"""What users write for a share that the fit chooses."""
+
+
+def checked_share(se_share: object) -> Fraction | None:
+    """Return a share of epsilon for a noisy Hessian, from 0 to 0.9, as the exact fraction; None for ``"auto"``."""
+    if isinstance(se_share, str) and se_share == AUTO:
+        return None
+    if isinstance(se_share, str):
+        raise ArgumentError(f"se_share must be 'auto' or a number from 0 to 0.9, not {se_share!r}", argument="se_share")
+    real(se_share, name="se_share", lower=0.0, upper=0.9)
+    return Fraction(str(se_share))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WithHessianShare(MechanismOptions):
-    """Options of a mechanism that may spend a share of epsilon on a noisy Hessian."""
+    """Options of a mechanism that may spend a share of epsilon on a noisy Hessian; ``"auto"`` leaves it to the fit."""
 
-    se_share: float = 0.0
+    se_share: float | str = AUTO
 
     def __post_init__(self) -> None:
         """Validate the share."""
-        real(self.se_share, name="se_share", lower=0.0, upper=0.9)
+        checked_share(self.se_share)
 
     @property
-    def share(self) -> Fraction:
-        """The share as the exact fraction that was meant."""
-        return Fraction(str(self.se_share))
+    def share(self) -> Fraction | None:
+        """The share as the exact fraction that was meant; None where the fit chooses it."""
+        return checked_share(self.se_share)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

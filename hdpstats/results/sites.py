@@ -13,7 +13,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.display import Block, columns
 from hdpstats.mechanisms.count import CountRelease
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
-from hdpstats.privacy.budget import OWN, Guarantee, Part, as_pair, total
+from hdpstats.privacy.budget import OWN, Guarantee, MechanismName, Part, as_pair, total
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
@@ -163,24 +163,32 @@ def cohort_row(known: DescribedCohort) -> tuple[str, str]:
 
 
 def described_rows(released: Released) -> list[tuple[str, str]]:
-    """Return what a fit spent to know its people, or which description of them it rests on, as names and values."""
+    """Return what a fit spent beside its coefficients, or which description it rests on, as names and values."""
     known, guarantee = released.description, released.guarantee
+    rows: list[tuple[str, str]] = []
+    parts: list[tuple[str, Fraction]] = []
     if known is not None and not known.charged:
-        return [cohort_row(known)]
-    if guarantee is None or not guarantee.epsilon:
-        return []
-    parts = [("the number of complete rows", released.count)] if released.count is not None else []
-    if released.count is not None and not any(each.columns for each in counts_in(released.count)):
-        parts = [("the number of people", released.count)]
-    if known is not None:
-        parts.append(("averages of the private people", SitesRelease(sites=known.releases)))
-    words = [f"{float(_most(each) / guarantee.epsilon):.1%} for {what}" for what, each in parts]
-    return [("Of epsilon:", " and ".join(words))] if words else []
+        rows.append(cohort_row(known))
+    elif released.count is not None:
+        counted = any(each.columns for each in counts_in(released.count))
+        parts.append(("the number of complete rows" if counted else "the number of people", _most(released.count)))
+    if known is not None and known.charged:
+        parts.append(("averages of the private people", _most(SitesRelease(sites=known.releases))))
+    if released.release is not None and (spent := _most(released.release, of=MechanismName.HESSIAN)):
+        share = spent / _most(released.release)
+        parts.append((f"standard errors (se_share = {float(share):.3g})", spent))
+    if guarantee is None or not guarantee.epsilon or not parts:
+        return rows
+    words = [f"{float(spent / guarantee.epsilon):.1%} for {what}" for what, spent in parts]
+    return [*rows, ("Of epsilon:", " and ".join(words))]
 
 
-def _most(release: Release) -> Fraction:
-    """Return the largest epsilon of a release among sites."""
-    return max(sum((event.epsilon for event in each.events), Fraction(0)) for each in answers_in(release))
+def _most(release: Release, *, of: MechanismName | None = None) -> Fraction:
+    """Return the largest epsilon of a release among sites, or of one mechanism's part in it."""
+    return max(
+        sum((event.epsilon for event in each.events if of in (None, event.ran)), Fraction(0))
+        for each in answers_in(release)
+    )
 
 
 def entries_of(release: Release | None) -> tuple[LedgerEntry, ...]:

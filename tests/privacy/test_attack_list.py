@@ -17,7 +17,7 @@ PUBLIC = people(PUBLIC_ROWS, seed=1)
 STUDY = study_of(PRIVATE, epsilon=10**7)
 WITH_PUBLIC = study_of(PRIVATE, PUBLIC)
 MODEL = hdpf.logit(FORMULA, data=STUDY)
-RESULT = MODEL.fit(epsilon=1.0)
+RESULT = MODEL.fit(epsilon=1.0, se_share=0)
 POOLED = hdpf.logit(FORMULA, data=WITH_PUBLIC).fit(epsilon=1.0)
 
 
@@ -52,7 +52,7 @@ def test_an_epsilon_that_is_none_is_refused(epsilon):
 @pytest.mark.parametrize("epsilon", [50.5, 1e3, 10**6, Fraction(101, 2)])
 def test_an_epsilon_that_protects_nobody_needs_a_word(epsilon):
     refused(lambda: MODEL.fit(epsilon=epsilon), hdp.BudgetError, "allow_large_epsilon")
-    assert MODEL.fit(epsilon=epsilon, allow_large_epsilon=True).guarantee.epsilon == Fraction(epsilon)
+    assert MODEL.fit(epsilon=epsilon, allow_large_epsilon=True, se_share=0).guarantee.epsilon == Fraction(epsilon)
     refused(lambda: MODEL.fit(epsilon=1e308, allow_large_epsilon=True), hdp.ArgumentError, "epsilon")
 
 
@@ -70,7 +70,7 @@ def test_an_epsilon_that_protects_nobody_needs_a_word(epsilon):
 )
 def test_an_epsilon_is_charged_as_the_fraction_that_was_meant_on_the_grain_and_above_the_floor(epsilon, exact):
     study = study_of(PRIVATE)
-    result = hdpf.logit(FORMULA, data=study).fit(epsilon=epsilon)
+    result = hdpf.logit(FORMULA, data=study).fit(epsilon=epsilon, se_share=0)
     assert result.guarantee.epsilon == exact
     assert study.ledger.spent.epsilon == max(exact, Fraction(1, 10**4))
 
@@ -127,7 +127,7 @@ def test_a_row_norm_that_is_none_is_refused(row_norm):
 
 def test_a_row_norm_is_refused_beside_public_rows_and_used_without():
     refused(lambda: hdpf.logit(FORMULA, data=WITH_PUBLIC, row_norm=1.0), hdp.ArgumentError, "row_norm", WITH_PUBLIC)
-    assert np.isfinite(hdpf.logit(FORMULA, data=STUDY, row_norm=0.5).fit(epsilon=1.0).params).all()
+    assert np.isfinite(hdpf.logit(FORMULA, data=STUDY, row_norm=0.5).fit(epsilon=1.0, se_share=0).params).all()
 
 
 @pytest.mark.parametrize(("argument", "name"), [
@@ -160,10 +160,15 @@ def test_a_total_that_is_none_is_refused(epsilon):
 def test_more_than_what_is_left_is_refused(excess):
     study = study_of(PRIVATE, epsilon=1)
     model = hdpf.logit(FORMULA, data=study)
-    refused(lambda: model.fit(epsilon=1 + excess), hdp.InsufficientBudget, "epsilon", study)
-    model.fit(epsilon=Fraction(3, 4))
-    refused(lambda: model.fit(epsilon=Fraction(1, 4) + Fraction(excess)), hdp.InsufficientBudget, "epsilon", study)
-    model.fit(epsilon=Fraction(1, 4))
+    refused(lambda: model.fit(epsilon=1 + excess, se_share=0), hdp.InsufficientBudget, "epsilon", study)
+    model.fit(epsilon=Fraction(3, 4), se_share=0)
+    refused(
+        lambda: model.fit(epsilon=Fraction(1, 4) + Fraction(excess), se_share=0),
+        hdp.InsufficientBudget,
+        "epsilon",
+        study,
+    )
+    model.fit(epsilon=Fraction(1, 4), se_share=0)
     assert study.ledger.remaining.epsilon == 0
 
 
@@ -301,7 +306,7 @@ def test_a_model_needs_a_study(data):
     "public", [None, PUBLIC, PUBLIC.iloc[:0], PUBLIC.iloc[:10]], ids=["none", "some", "empty", "few"]
 )
 def test_few_private_rows_are_fitted(formula, rows, public):
-    result = hdpf.logit(formula, data=study_of(PRIVATE.iloc[:rows], public)).fit(epsilon=1.0)
+    result = hdpf.logit(formula, data=study_of(PRIVATE.iloc[:rows], public)).fit(epsilon=1.0, se_share=0)
     assert np.isfinite(result.params).all()
     assert result.release.records == rows
 
@@ -381,7 +386,7 @@ def layouts():
 def test_every_layout_of_arrays_is_fitted_and_left_as_it_is(exog):
     before = repr(exog) if isinstance(exog, list) else exog.tobytes()
     model = hdp.Logit(PRIVATE["y"].to_numpy(), exog, exog_bounds=[(-3, 3), (0, 40)], budget=hdp.Budget(epsilon=1))
-    assert np.isfinite(model.fit(epsilon=1.0).params).all()
+    assert np.isfinite(model.fit(epsilon=1.0, se_share=0).params).all()
     assert (repr(exog) if isinstance(exog, list) else exog.tobytes()) == before
 
 
@@ -391,7 +396,7 @@ def test_the_private_frame_is_never_changed_and_never_followed():
     frame.attrs["note"] = "kept"
     copy = frame.copy(deep=True)
     study = study_of(frame)
-    hdpf.logit(FORMULA, data=study, weights="w", offset="o").fit(epsilon=1.0)
+    hdpf.logit(FORMULA, data=study, weights="w", offset="o").fit(epsilon=1.0, se_share=0)
     pd.testing.assert_frame_equal(frame, copy, check_exact=True)
     assert frame.attrs == {"note": "kept"}
     frame.iloc[:, 0] = 0.0
@@ -405,7 +410,7 @@ def test_the_private_frame_is_never_changed_and_never_followed():
 def test_strict_floating_point_does_not_change_the_outcome(frame, public):
     """Warnings are errors in this test run already; numpy's own are made exceptions as well."""
     with np.errstate(all="raise"):
-        result = hdpf.logit(FORMULA, data=study_of(frame, public), weights="w", offset="o").fit(epsilon=1.0)
+        result = hdpf.logit(FORMULA, data=study_of(frame, public), weights="w", offset="o").fit(epsilon=1.0, se_share=0)
         assert str(result.summary())
         assert result.to_json()
         assert np.geterr()["over"] == "raise"
@@ -417,7 +422,7 @@ def test_columns_of_any_name_are_fitted_or_refused(name):
     frame = PRIVATE[["y", "x"]].rename(columns={"x": name})
     schema = hdp.Schema({name: hdp.Continuous(-3, 3, complete=True)}, y=hdp.Binary(complete=True))
     study = study_of(frame, schema=schema)
-    result = hdpf.logit(f"y ~ `{name}`", data=study).fit(epsilon=1.0)
+    result = hdpf.logit(f"y ~ `{name}`", data=study).fit(epsilon=1.0, se_share=0)
     assert len(result.params) == 2
     with pytest.raises(hdp.SchemaError, match="Intercept"):
         hdp.Schema(Intercept=hdp.Continuous(0, 1, complete=True))

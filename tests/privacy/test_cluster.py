@@ -107,11 +107,13 @@ def kill_once(marker, after):
 def test_a_worker_that_is_killed_in_a_fit_costs_nothing(cluster, folder, tmp_path, monkeypatch):
     known_noise.off(monkeypatch)
     budget = hdp.Budget(epsilon=10)
-    expected = hdpf.logit("y ~ x + g", data=hdp.Study(private=frame(), schema=SCHEMA, budget=budget)).fit(epsilon=1)
+    expected = hdpf.logit("y ~ x + g", data=hdp.Study(private=frame(), schema=SCHEMA, budget=budget)).fit(
+        epsilon=1, se_share=0
+    )
     study = hdp.Study(private=folder, schema=SCHEMA, budget=budget, engine=cluster)
     marker = tmp_path / "killed"
     cluster.run(kill_once, str(marker), 20)
-    result = hdpf.logit("y ~ x + g", data=study).fit(epsilon=1)
+    result = hdpf.logit("y ~ x + g", data=study).fit(epsilon=1, se_share=0)
     assert marker.exists()
     np.testing.assert_array_equal(result.params, expected.params)
     assert study.site.ledger.spent.epsilon == 1

@@ -94,7 +94,7 @@ def caught_from(call, kind):
 
 def test_a_failure_says_one_fixed_thing(model, study, monkeypatch):
     monkeypatch.setattr(minimiser, "run", betray)
-    seen = observe(lambda: model.fit(epsilon=1.0))
+    seen = observe(lambda: model.fit(epsilon=1.0, se_share=0))
     assert seen.exception == ("SiteError", REFUSAL, "None", "None")
     assert (seen.printed, seen.logged, seen.warned, seen.result) == ("", (), (), None)
     assert not any(character.isdigit() for character in REFUSAL)
@@ -102,7 +102,7 @@ def test_a_failure_says_one_fixed_thing(model, study, monkeypatch):
 
 def test_a_failure_leads_to_no_row(model, study, monkeypatch):
     monkeypatch.setattr(minimiser, "run", betray)
-    error = caught_from(lambda: model.fit(epsilon=1.0), hdp.SiteError)
+    error = caught_from(lambda: model.fit(epsilon=1.0, se_share=0), hdp.SiteError)
     assert error.args == (REFUSAL,)
     assert error.facts == {}
     assert error.__cause__ is None
@@ -135,7 +135,7 @@ def test_the_search_for_rows_finds_them_behind_an_ordinary_error(model, study, m
     monkeypatch.setattr("hdpstats.sites.attempts.errors_scrubbed", lambda compute: compute())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        error = caught_from(lambda: model.fit(epsilon=1.0), ValueError)
+        error = caught_from(lambda: model.fit(epsilon=1.0, se_share=0), ValueError)
     local = [value for frame in frames(error) for value in frame.f_locals.values()]
     assert any(holds_secret(value) for value in reached(local, stop=[study.site]))
     assert any(holds_secret(value) for value in reached([error], stop=[study.site]))
@@ -149,7 +149,7 @@ def test_whatever_fails_looks_the_same(model, monkeypatch, kind):
         raise kind(CANARY)
 
     monkeypatch.setattr(minimiser, "run", fail)
-    error = caught_from(lambda: model.fit(epsilon=1.0), BaseException)
+    error = caught_from(lambda: model.fit(epsilon=1.0, se_share=0), BaseException)
     assert type(error) is hdp.SiteError
     assert str(error) == REFUSAL
     assert error.__context__ is None
@@ -160,7 +160,7 @@ def test_an_interrupt_passes_bare(model, study, monkeypatch):
         raise KeyboardInterrupt(CANARY, rows)
 
     monkeypatch.setattr(minimiser, "run", interrupt)
-    error = caught_from(lambda: model.fit(epsilon=1.0), KeyboardInterrupt)
+    error = caught_from(lambda: model.fit(epsilon=1.0, se_share=0), KeyboardInterrupt)
     assert error.args == ()
     assert error.__cause__ is None
     assert error.__context__ is None
@@ -176,13 +176,13 @@ def test_a_failure_stays_charged_and_the_same_request_completes_without_another_
         patched.setattr(minimiser, "run", fail)
         for _ in range(2):
             with pytest.raises((hdp.SiteError, KeyboardInterrupt)):
-                model.fit(epsilon=1.0)
+                model.fit(epsilon=1.0, se_share=0)
             assert study.ledger.spent.epsilon == 1
             assert study.ledger.history()["released"].tolist() == [False]
-    result = model.fit(epsilon=1.0)
+    result = model.fit(epsilon=1.0, se_share=0)
     assert study.ledger.spent.epsilon == 1
     assert study.ledger.history()["released"].tolist() == [True]
-    assert model.fit(epsilon=1.0).release == result.release
+    assert model.fit(epsilon=1.0, se_share=0).release == result.release
 
 
 def test_a_failure_is_seen_alike_for_neighbours(monkeypatch):
@@ -191,7 +191,7 @@ def test_a_failure_is_seen_alike_for_neighbours(monkeypatch):
     for frame in (people(RECORDS), marked()):
         study = study_of(frame, epsilon=10)
         model = hdpf.logit("y ~ 0 + x", data=study)
-        seen.append((observe(lambda model=model: model.fit(epsilon=1.0)), seen_of_ledger(study.ledger)))
+        seen.append((observe(lambda model=model: model.fit(epsilon=1.0, se_share=0)), seen_of_ledger(study.ledger)))
     assert seen[0] == seen[1]
 
 
@@ -229,7 +229,7 @@ def test_rows_are_read_after_the_charge(model, watched):
     read, ran = watched
     model.plan([0.5, 1.0])
     assert (read, ran) == ([], [])
-    model.fit(epsilon=2.0)
+    model.fit(epsilon=2.0, se_share=0)
     assert read == [(2, (False,))]
     assert ran == [2]
 
@@ -237,7 +237,7 @@ def test_rows_are_read_after_the_charge(model, watched):
 def test_an_overspend_is_refused_before_rows_are_read(model, study, watched):
     read, ran = watched
     with pytest.raises(hdp.InsufficientBudget):
-        model.fit(epsilon=10.5)
+        model.fit(epsilon=10.5, se_share=0)
     assert (read, ran) == ([], [])
     assert study.ledger.history().empty
     assert study.ledger.spent.epsilon == 0
@@ -245,12 +245,12 @@ def test_an_overspend_is_refused_before_rows_are_read(model, study, watched):
 
 def test_the_same_call_is_free_and_another_replicate_is_charged(model, study, watched):
     _, ran = watched
-    first = model.fit(epsilon=1.0)
-    again = [each.fit(epsilon=1.0) for each in (model, hdpf.logit("y ~ 0 + x", data=study))]
+    first = model.fit(epsilon=1.0, se_share=0)
+    again = [each.fit(epsilon=1.0, se_share=0) for each in (model, hdpf.logit("y ~ 0 + x", data=study))]
     assert [each.release for each in again] == [first.release] * 2
     assert again[0].to_json() == again[1].to_json()  # it says, unlike the first one, that the release was stored
     assert study.ledger.spent.epsilon == 1
-    second = model.fit(epsilon=1.0, replicate=2)
+    second = model.fit(epsilon=1.0, replicate=2, se_share=0)
     assert second.release.theta != first.release.theta
     assert study.ledger.spent.epsilon == 2
     assert len(ran) == 2
@@ -269,7 +269,7 @@ def test_noise_is_drawn_before_rows_are_used(study, monkeypatch):
     certified, draw = minimiser.certified, minimiser.BallNoise.draw
     monkeypatch.setattr(minimiser, "certified", lambda *a, **k: (order.append("rows"), certified(*a, **k))[1])
     monkeypatch.setattr(minimiser.BallNoise, "draw", lambda noise: (order.append("noise"), draw(noise))[1])
-    hdpf.logit("y ~ 0 + x", data=study).fit(epsilon=1.0)
+    hdpf.logit("y ~ 0 + x", data=study).fit(epsilon=1.0, se_share=0)
     assert order == ["noise", "noise", "rows"]
 
 

@@ -36,7 +36,7 @@ def people(rows, *, seed, longest=HORIZON, event=0.5, spread=1.0):
 def fitted(private, public, *, formula="Surv(time, event) ~ x + g", **options):
     """Return one fit at epsilon = 1."""
     study = hdp.Study(private=private, public=public, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
-    return hdpf.hazard(formula, data=study, **options).fit(epsilon=1)
+    return hdpf.hazard(formula, data=study, **options).fit(epsilon=1, se_share=0)
 
 
 @pytest.mark.parametrize("public", [None, 80], ids=["no public people", "public people"])

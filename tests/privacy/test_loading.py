@@ -49,16 +49,16 @@ def test_code_that_cannot_be_loaded_tells_nothing_of_the_number_of_rows(monkeypa
     monkeypatch.setattr(loading, "whiten_columns", damaged)
     private = study(rows, relation="add_or_remove_one", n_max=2000)
     with pytest.raises(MechanismError, match=r"compiled code cannot be loaded \(EOFError\), and nothing was charged"):
-        hdpf.logit("y ~ x", data=private).fit(epsilon=1)
+        hdpf.logit("y ~ x", data=private).fit(epsilon=1, se_share=0)
     assert all(ledger.spent.epsilon == 0 for ledger in private.ledgers.values())
     public = study(40)
-    hdpf.logit("y ~ x", data=public).fit(epsilon=1)  # the number of rows is public, and numpy is enough
+    hdpf.logit("y ~ x", data=public).fit(epsilon=1, se_share=0)  # the number of rows is public, and numpy is enough
 
 
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda study: hdpf.logit("y ~ x", data=study).fit(epsilon=1, mechanism="objective"),
+        lambda study: hdpf.logit("y ~ x", data=study).fit(epsilon=1, mechanism="objective", se_share=0),
         lambda study: hdp.describe(study, ["x"], epsilon=1),
     ],
     ids=["fit", "description"],
@@ -84,7 +84,7 @@ def test_threads_that_cannot_be_started_tell_nothing_of_the_number_of_rows(monke
     monkeypatch.setattr(numba, "get_num_threads", absent)
     private = study(40, relation="add_or_remove_one", n_max=2000)
     with pytest.raises(MechanismError, match=r"cannot be loaded \(ValueError\), and nothing was charged"):
-        hdpf.logit("y ~ x", data=private).fit(epsilon=1)
+        hdpf.logit("y ~ x", data=private).fit(epsilon=1, se_share=0)
     assert all(ledger.spent.epsilon == 0 for ledger in private.ledgers.values())
 
 
@@ -107,10 +107,10 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
     loading.load()
     loaded, seen = seen, {}
     private = study(2 * SMALLEST_COMPILED)
-    hdpf.logit("y ~ x", data=private).fit(epsilon=1)
+    hdpf.logit("y ~ x", data=private).fit(epsilon=1, se_share=0)
     described = {"_places", "_squares"}
     assert set(seen) - described == {"whiten_columns", "_logistic_sum", "_products", "_rounded_products"}
-    hdpf.poisson("x ~ y", data=private).fit(epsilon=1)
+    hdpf.poisson("x ~ y", data=private).fit(epsilon=1, se_share=0)
     hdp.describe(private, ["x"], epsilon=1)
     people(2 * SMALLEST_COMPILED).to_parquet(tmp_path / "0.parquet")
     in_files = hdp.Study(private=tmp_path, schema=SCHEMA, budget=hdp.Budget(epsilon=9))

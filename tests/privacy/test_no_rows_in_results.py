@@ -33,11 +33,11 @@ def marked():
 
 PUBLIC = people(PUBLIC_ROWS, seed=1)
 SETTINGS = {
-    "box": (None, {}, {}),
+    "box": (None, {}, {"se_share": 0}),
     "public rows": (PUBLIC, {}, {}),
     "public rows without outcomes": (PUBLIC.drop(columns="y"), {}, {}),
     "weights and offset": (PUBLIC, {"weights": "w", "offset": "o"}, {}),
-    "noisy Hessian": (None, {}, {"se_share": 0.3}),
+    "noisy Hessian": (None, {}, {"epsilon": 9.0, "se_share": 0.5}),
     "noisy Hessian beside public rows": (PUBLIC, {}, {"se_share": 0.3}),
 }
 
@@ -55,7 +55,7 @@ def fit(request, folder):
     ledger = hdp.Ledger(folder / f"trial {request.param}.db", dataset="trial", epsilon=10)
     study = hdp.Study(private=marked(), public=public, schema=SCHEMA, ledger=ledger)
     model = hdpf.logit(FORMULA, data=study, **columns)
-    return ledger, model, model.fit(epsilon=2.0, **options)
+    return ledger, model, model.fit(**{"epsilon": 2.0} | options)
 
 
 def texts_of(ledger, model, result, folder):
@@ -166,7 +166,7 @@ def test_a_result_does_not_keep_the_private_frame_alive():
     frame = marked()
     study = hdp.Study(private=frame, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
     site = weakref.ref(study.site._table._cells["x"])
-    result = hdpf.logit(FORMULA, data=study).fit(epsilon=1.0)
+    result = hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, se_share=0)
     del study, frame
     gc.collect()
     assert site() is None

@@ -401,7 +401,9 @@ def test_a_fit_of_many_rows_begins_with_the_same_rough_hessian(tmp_path, monkeyp
     rough, found = LinearObjective.rough_hessian, []
     monkeypatch.setattr(LinearObjective, "rough_hessian", lambda self, at: found.append(1) or rough(self, at))
     fitted = [
-        hdpf.logit("y ~ x", data=hdp.Study(private=source, schema=schema, budget=hdp.Budget(epsilon=1))).fit(epsilon=1)
+        hdpf.logit("y ~ x", data=hdp.Study(private=source, schema=schema, budget=hdp.Budget(epsilon=1))).fit(
+            epsilon=1, se_share=0
+        )
         for source in (frame, tmp_path)
     ]
     assert found

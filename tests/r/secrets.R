@@ -57,9 +57,9 @@ for (kind in names(private)[seq(first, length(private), by = every)]) {
   study <- said(dp_study(private = rows_now, schema = schema, ledger = dp_ledger_open("ledger.db", dataset = kind, epsilon = 100)))
   if (!inherits(study, "dp_study")) next
   print(study)
-  said(print(dp_logit(event ~ age + size + nodes + grade, study, 1, row_norm = 2)))
-  said(dp_logit(event ~ log(age - 30), study, 1))
-  said(dp_logit(size ~ age, study, 1))
+  said(print(dp_logit(event ~ age + size + nodes + grade, study, 1, row_norm = 2, se_share = 0)))
+  said(dp_logit(event ~ log(age - 30), study, 1, se_share = 0))
+  said(dp_logit(size ~ age, study, 1, se_share = 0))
   said(dp_logit(event ~ age, study, 1000, allow_large_epsilon = TRUE))
   said(dp_fit_public(event ~ age, study))
   said(dp_plan(event ~ age, study))
@@ -72,8 +72,8 @@ for (kind in names(private)[seq(first, length(private), by = every)]) {
 both <- dp_study(private = rows, public = dp_load_gbsg(), schema = schema, budget = dp_budget(1))
 sample <- dp_hybrid_weights(both, "size", 1)
 study <- said(dp_study(private = rows, schema = schema, ledger = dp_ledger_open("ledger.db", dataset = "plain", epsilon = 100)))
-said(dp_hazard(Surv(time, event) ~ age + size, study, 1))
-said(dp_hazard(Surv(nodes, time, event) ~ age, study, 1))
+said(dp_hazard(Surv(time, event) ~ age + size, study, 1, se_share = 0))
+said(dp_hazard(Surv(nodes, time, event) ~ age, study, 1, se_share = 0))
 mistakes <- expression(
   dp_logit(event ~ age, rows, 1), dp_logit(rows, study, 1), dp_logit(event ~ age, study, rows), dp_logit(event ~ age, study, rows$age),
   dp_logit(event ~ age, study, 1, weights = rows$age), dp_logit(event ~ age, study, 1, offset = rows),

@@ -106,7 +106,7 @@ traceback()
 fit <- dp_logit(event ~ age, dp_study(private = read.csv("private.csv"), schema = schema, budget = dp_budget(1)), 2)
 traceback()
 study <- dp_study(private = read.csv("private.csv"), schema = schema, budget = dp_budget(1))
-fit <- dp_logit(event ~ age, study, 1, row_norm = 1)
+fit <- dp_logit(event ~ age, study, 1, row_norm = 1, se_share = 0)
 fit
 warnings()
 print("the end")

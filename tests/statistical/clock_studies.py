@@ -68,7 +68,7 @@ def templates(public, *, radius, ridge):
     budget = hdp.Budget(epsilon=1000, delta=1e-3)
     with_public = hdp.Study(private=people(1), public=public, schema=SCHEMA, budget=budget)
     alone = hdp.Study(private=people(1), schema=SCHEMA, budget=budget)
-    objective = hdpf.logit(f"y ~ x + {column(0)}", data=alone, row_norm=1000.0).fit(epsilon=0.01).query
+    objective = hdpf.logit(f"y ~ x + {column(0)}", data=alone, row_norm=1000.0).fit(epsilon=0.01, se_share=0).query
     rounds = hdpf.hazard(f"Surv(time, event) ~ x + {column(0)}", data=with_public, intervals=24)
     gradient = rounds.fit(epsilon=0.01, mechanism=hdp.mechanisms.ClippedNewton(rounds=1)).query.rounds[0]
 

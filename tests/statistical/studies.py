@@ -56,7 +56,7 @@ def one_data_set(setting: Setting, seed: int, epsilons: tuple[float, ...] = EPSI
     )
     row_norm = None if setting.use_public else 1.0
     model = hdpf.logit("y ~ " + " + ".join(names), data=study, row_norm=row_norm)
-    return [_fit(model.fit(epsilon), epsilon, beta) for epsilon in epsilons]
+    return [_fit(model.fit(epsilon, se_share=0), epsilon, beta) for epsilon in epsilons]
 
 
 def _fit(result: hdp.Result, epsilon: float, beta: np.ndarray) -> Fit:

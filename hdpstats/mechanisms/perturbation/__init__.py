@@ -24,7 +24,8 @@ class ObjectivePerturbation(WithHessianShare):
     ----------
     se_share
         Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian: standard errors then rest on the private
-        covariates, not on public rows.
+        covariates, not on public rows. ``"auto"`` leaves it to the fit: 0 where public rows tell the curvature, else
+        the share by which standard errors are predicted to be smallest. 0 asks for coefficients alone.
 
     Examples
     --------
@@ -60,11 +61,12 @@ class OutputPerturbation(WithHessianShare):
     Parameters
     ----------
     se_share
-        Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian, as for `ObjectivePerturbation`.
+        Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian, or ``"auto"``, as for
+        `ObjectivePerturbation`.
 
     Examples
     --------
-    >>> OutputPerturbation().share
+    >>> OutputPerturbation(se_share=0).share
     Fraction(0, 1)
     """
 

@@ -303,7 +303,7 @@ def test_a_fit_that_declines_takes_all_rows_for_complete_and_says_so():
     text = " ".join(str(result.summary()).split())
     assert "Intervals assume no missing cells and covariates distributed as the public ones (describe=False)." in text
     assert "Of epsilon" not in text
-    alone = hdpf.logit(FORMULA, data=study_of(public=None)).fit(epsilon=1, describe=False)
+    alone = hdpf.logit(FORMULA, data=study_of(public=None)).fit(epsilon=1, describe=False, se_share=0)
     assert "Intervals assume no missing cells (describe=False)." in " ".join(str(alone.summary()).split())
     with pytest.raises(hdp.ArgumentError, match="declines what description= gives"):
         hdpf.logit(FORMULA, data=study).fit(epsilon=1, describe=False, description=described(study))

@@ -155,8 +155,8 @@ def test_a_plan_predicts_what_a_fit_reports(name: str) -> None:
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_can_be_planned_and_fitted_without_public_rows(name: str) -> None:
     model = MODELS[name](study())
-    assert not model.plan([1.0]).frame["reported"].any()
-    result = model.fit(1.0)
+    assert not model.plan([1.0], se_share=0).frame["reported"].any()
+    result = model.fit(1.0, se_share=0)
     assert result.bse.isna().all()
     note = "this loss has no model" if name in ("huber", "median", "own") else "se_share"
     assert note in " ".join(str(result.summary()).split())
@@ -171,7 +171,7 @@ def test_public_rows_without_outcomes_give_errors_where_a_model_or_a_bound_says_
         ratio = result.bse / labelled.bse
         assert ratio.min() > 0.7
     for name in ("median", "own", "exponential"):
-        assert MODELS[name](study(public=covariates)).fit(3.0).bse.isna().all()
+        assert MODELS[name](study(public=covariates)).fit(3.0, se_share=0).bse.isna().all()
     with pytest.raises(hdp.ArgumentError, match=r"c must be given.*public rows with the outcome"):
         hdpf.linear("y ~ x", study(public=covariates), loss=hdp.losses.Huber())
 
@@ -302,7 +302,7 @@ def test_what_no_proof_covers_is_refused_before_anything_is_charged(make: object
 def test_the_narrowest_window_is_solved_and_public_rows_on_a_line_choose_none_narrower() -> None:
     exact = rows(100, 1).assign(y=lambda data: 20.0 + 8.0 * data["x"])
     assert hdpf.quantile("y ~ x", study(public=exact))._spec.chosen.parameters == (0.5, 0.001)
-    given = hdpf.quantile("y ~ x", study(), width=0.001).fit(LARGE, allow_large_epsilon=True)
+    given = hdpf.quantile("y ~ x", study(), width=0.001).fit(LARGE, allow_large_epsilon=True, se_share=0)
     assert np.all(np.isfinite(given.params))
 
 
@@ -376,7 +376,7 @@ def test_one_s_own_code_never_sees_a_private_row() -> None:
     private = rows(300, 0)
     private["y"] = 13.371337
     data = hdp.Study(private=private, schema=SCHEMA, budget=hdp.Budget(epsilon=2))
-    result = hdpf.mestimate("y ~ x", data, loss=squares(score=score)).fit(1.0)
+    result = hdpf.mestimate("y ~ x", data, loss=squares(score=score)).fit(1.0, se_share=0)
     asked = len(seen)
     assert 13.371337 not in seen
     result.predict(rows(3, 1))
@@ -388,7 +388,7 @@ def test_one_s_own_code_never_sees_a_private_row() -> None:
 
 def test_a_query_with_a_table_that_falls_is_refused_by_the_site_before_it_charges() -> None:
     data = study(n=300)
-    query = hdpf.mestimate("y ~ x", data, loss=squares()).fit(1.0).query
+    query = hdpf.mestimate("y ~ x", data, loss=squares()).fit(1.0, se_share=0).query
     spent = data.ledger.spent.epsilon
     asked = json.loads(query.to_json())
     asked["model"]["table"][4][100] = 5.0

@@ -12,7 +12,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.records.geometry import whiten
 from hdpstats.records.query import unstack
-from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, people, study_of
+from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, fitted, people, study_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -23,7 +23,7 @@ TERMS = ["Intercept", "x", "log1p(k)", "g[T.b]", "g[T.c]"]
 
 def test_a_model_names_its_formula_and_its_coefficients():
     model = hdpf.logit("y~x +log1p( k )+ g", data=study_of(PRIVATE))
-    result = model.fit(epsilon=1.0)
+    result = model.fit(epsilon=1.0, se_share=0)
     assert list(result.params.index) == TERMS
     assert repr(model) == "<Logit: y~x +log1p( k )+ g>"
     assert result.facts.response == "y"
@@ -32,8 +32,8 @@ def test_a_model_names_its_formula_and_its_coefficients():
 @pytest.mark.parametrize("spelling", ["y~x+log1p( k )+g", "y ~ 1 + x + log1p(k) + g - x:g"])
 def test_spellings_of_one_model_are_one_request(spelling):
     study = study_of(PRIVATE)
-    first = hdpf.logit("y ~ x + log1p(k) + g", data=study).fit(epsilon=0.5)
-    again = hdpf.logit(spelling, data=study).fit(epsilon=0.5)
+    first = hdpf.logit("y ~ x + log1p(k) + g", data=study).fit(epsilon=0.5, se_share=0)
+    again = hdpf.logit(spelling, data=study).fit(epsilon=0.5, se_share=0)
     assert again.release == first.release
     assert again.facts.formula == spelling
     assert study.ledger.spent.epsilon == Fraction(1, 2)
@@ -42,14 +42,17 @@ def test_spellings_of_one_model_are_one_request(spelling):
 def test_equal_epsilons_of_different_types_are_one_request():
     study = study_of(PRIVATE)
     model = hdpf.logit(FORMULA, data=study)
-    assert model.fit(epsilon=0.5).release == model.fit(epsilon=Fraction(1, 2)).release
-    assert model.fit(0.5, mechanism="objective").release == model.fit(0.5, mechanism="auto").release
+    assert model.fit(epsilon=0.5, se_share=0).release == model.fit(epsilon=Fraction(1, 2), se_share=0).release
+    assert (
+        model.fit(0.5, mechanism="objective", se_share=0).release
+        == model.fit(0.5, mechanism="auto", se_share=0).release
+    )
     assert study.ledger.spent.epsilon == Fraction(1, 2)
 
 
 @pytest.mark.parametrize("change", [{"epsilon": 0.6}, {"se_share": 0.2}, {"replicate": 2}])
 def test_every_other_request_is_charged(change):
-    study = study_of(PRIVATE)
+    study = study_of(PRIVATE, PUBLIC)
     model = hdpf.logit(FORMULA, data=study)
     first, second = model.fit(epsilon=0.5), model.fit(**{"epsilon": 0.5, **change})
     assert first.release != second.release
@@ -62,8 +65,8 @@ def test_a_share_is_for_a_noisy_hessian_in_either_spelling():
     named = model.fit(epsilon=40.0, mechanism=hdp.mechanisms.ObjectivePerturbation(se_share=0.5))
     assert with_share.release == named.release
     assert with_share.release.hessian is not None
-    assert model.fit(epsilon=40.0).release.hessian is None
-    assert model.fit(epsilon=40.0).bse.isna().all()
+    assert model.fit(epsilon=40.0, se_share=0).release.hessian is None
+    assert model.fit(epsilon=40.0, se_share=0).bse.isna().all()
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +103,8 @@ def test_a_drowned_hessian_gives_way_to_the_public_rows(other_covariates):
 
 
 def test_what_ran_costs_no_more_than_was_offered():
-    for options in ({}, {"se_share": 0.3}):
-        result = hdpf.logit(FORMULA, data=study_of(PRIVATE)).fit(epsilon=1.0, **options)
+    for options in ({"se_share": 0}, {"public": PUBLIC, "se_share": 0.3}):
+        result = fitted(PRIVATE, **options)[2]
         assert sum(event.epsilon for event in result.release.events) <= result.query.epsilon == 1
         assert result.guarantee.epsilon == 1
         assert result.guarantee.delta == 0
@@ -111,7 +114,7 @@ def test_the_query_depends_on_private_rows_through_their_number_only():
     queries = []
     for frame in (PRIVATE, people(RECORDS, seed=9), PRIVATE.assign(x=1e308, y=1.0, g=None)):
         for public in (None, PUBLIC):
-            queries.append(hdpf.logit(FORMULA, data=study_of(frame, public)).fit(epsilon=1.0).query)
+            queries.append(hdpf.logit(FORMULA, data=study_of(frame, public)).fit(epsilon=1.0, se_share=0).query)
     assert queries[0] == queries[2] == queries[4]
     assert queries[1] == queries[3] == queries[5]
     assert queries[0] != queries[1]
@@ -169,17 +172,17 @@ def test_a_plan_refuses_a_number_of_records_that_is_none(n):
 def test_arrays_and_frames_are_fitted_by_the_class():
     exog = PRIVATE[["x", "k"]].rename(columns={"k": "positive nodes"})
     options = {"exog_bounds": [(-3, 3), (0, 40)], "budget": hdp.Budget(epsilon=5)}
-    assert list(hdp.Logit(PRIVATE["y"], exog, **options).fit(1.0).params.index) == [
+    assert list(hdp.Logit(PRIVATE["y"], exog, **options).fit(1.0, se_share=0).params.index) == [
         "Intercept",
         "x",
         "`positive nodes`",
     ]
     without = hdp.Logit(PRIVATE["y"].to_numpy(), exog.to_numpy(), intercept=False, **options)
-    assert list(without.fit(1.0).params.index) == ["x1", "x2"]
+    assert list(without.fit(1.0, se_share=0).params.index) == ["x1", "x2"]
     single = hdp.Logit(
         PRIVATE["y"].tolist(), PRIVATE["x"].tolist(), exog_bounds=[(-3, 3)], budget=hdp.Budget(epsilon=5)
     )
-    assert list(single.fit(1.0).params.index) == ["Intercept", "x1"]
+    assert list(single.fit(1.0, se_share=0).params.index) == ["Intercept", "x1"]
 
 
 def test_arrays_of_public_rows_whiten():
@@ -198,9 +201,9 @@ def test_arrays_of_public_rows_whiten():
 
 def test_arrays_that_are_declared_complete_are_charged_for_no_number_of_rows():
     options = {"exog_bounds": [(-3, 3)], "budget": hdp.Budget(epsilon=5)}
-    result = hdp.Logit(PRIVATE["y"], PRIVATE[["x"]], complete=True, **options).fit(epsilon=1.0)
+    result = hdp.Logit(PRIVATE["y"], PRIVATE[["x"]], complete=True, **options).fit(epsilon=1.0, se_share=0)
     assert result.count is None
-    assert hdp.Logit(PRIVATE["y"], PRIVATE[["x"]], **options).fit(epsilon=1.0).count is not None
+    assert hdp.Logit(PRIVATE["y"], PRIVATE[["x"]], **options).fit(epsilon=1.0, se_share=0).count is not None
     with pytest.raises(hdp.ArgumentError, match="complete"):
         hdp.Logit(PRIVATE["y"], PRIVATE[["x"]], complete="yes", **options)
 
@@ -250,7 +253,7 @@ def test_an_outcome_must_be_declared_binary():
 
 
 def test_few_public_rows_give_way_to_the_schema():
-    few = hdpf.logit(FORMULA, data=study_of(PRIVATE, PUBLIC.iloc[:20])).fit(epsilon=1.0)
+    few = hdpf.logit(FORMULA, data=study_of(PRIVATE, PUBLIC.iloc[:20])).fit(epsilon=1.0, se_share=0)
     assert few.public_only is None
     assert "fewer than" in few.facts.method
 

@@ -136,7 +136,7 @@ NO_AVERAGES = {
     "a Hessian is asked for": lambda: logit(study_of()).fit(epsilon=1, se_share=0.2),
     "output perturbation": lambda: logit(study_of()).fit(epsilon=1, mechanism="output"),
     "another loss": lambda: hdpf.multinomial("size ~ age", data=study_of()).fit(epsilon=1),
-    "no public rows": lambda: logit(study_of(public=None)).fit(epsilon=1),
+    "no public rows": lambda: logit(study_of(public=None)).fit(epsilon=1, se_share=0),
     "drowned": lambda: logit(study_of()).fit(epsilon=0.01),
     "no covariates": lambda: logit(study_of(), "y ~ 1").fit(epsilon=1),
 }

@@ -61,6 +61,7 @@ def check_same(opened, one, other, *, outcome="y", fit=None, predictor=True):
     """Fit both ways: the second costs nothing, and its coefficients are those that linear algebra gives."""
     fit = {"epsilon": 1.0} | (fit or {})
     data = opened.keywords["data"]
+    fit = {"se_share": 0} | fit
     first = opened(f"{outcome} ~ {one}").fit(**fit)
     spent, entries = data.ledger.spent, len(data.ledger.history())
     again = opened(f"{outcome} ~ {other}").fit(**fit)

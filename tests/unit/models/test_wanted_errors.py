@@ -61,7 +61,7 @@ def test_what_no_epsilon_reaches_is_said_with_its_reason():
 
 def test_nothing_is_reached_where_a_fit_reports_no_standard_errors():
     model = hdpf.logit("y ~ a + b", data=hdp.Study(schema=SCHEMA))
-    (only,) = model.plan(std_error={"a": 10.0}, n=5000).wanted
+    (only,) = model.plan(std_error={"a": 10.0}, n=5000, se_share=0).wanted
     assert only.epsilon is None
     assert only.best.std_error == np.inf
 

@@ -31,7 +31,7 @@ def test_a_ledger_is_used_as_it_is(tmp_path):
     ledger = hdp.Ledger(tmp_path / "trial.db", dataset="trial", epsilon=3)
     study = hdp.Study(private=PRIVATE, schema=SCHEMA, ledger=ledger)
     assert study.ledger is ledger
-    hdpf.logit(FORMULA, data=study).fit(epsilon=1.0)
+    hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, se_share=0)
     assert hdp.Ledger.open_existing(tmp_path / "trial.db").spent.epsilon == 1
 
 
@@ -81,7 +81,7 @@ def test_a_file_of_private_rows_is_fitted_like_the_frame(tmp_path):
         read, held = (each.site._table.admit(list(SCHEMA)) for each in (study, study_of(PRIVATE)))
         for name, cells in {**held.numeric, **held.codes}.items():
             pd.testing.assert_series_equal(pd.Series({**read.numeric, **read.codes}[name]), pd.Series(cells))
-        assert len(hdpf.logit(FORMULA, data=study).fit(epsilon=1.0).params) == 5
+        assert len(hdpf.logit(FORMULA, data=study).fit(epsilon=1.0, se_share=0).params) == 5
 
 
 def test_an_equal_copy_of_the_private_frame_is_not_the_same_object():

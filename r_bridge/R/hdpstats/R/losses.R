@@ -1,7 +1,7 @@
 # Regressions of outcomes that are not binary: least squares, Huber's estimate, quantiles, counts, rates, categories.
 
 dp_linear <- function(formula, data, epsilon, ..., loss = "squares", weights = NULL, offset = NULL, row_norm = NULL,
-                      delta = 0, mechanism = "auto", se_share = 0, replicate = 1, reuse = FALSE, description = NULL,
+                      delta = 0, mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE, description = NULL,
                       describe = TRUE) {
   .fit("linear", formula, data, epsilon, match.call(), list(
     loss = loss, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
@@ -21,7 +21,7 @@ dp_quantile <- function(formula, data, epsilon, ..., q = 0.5, width = NULL, weig
 }
 
 dp_mestimate <- function(formula, data, epsilon, loss, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
-                         mechanism = "auto", se_share = 0, replicate = 1, reuse = FALSE, description = NULL,
+                         mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE, description = NULL,
                          describe = TRUE) {
   if (missing(loss)) .refuse("loss must be given: \"poisson\", \"exponential\", \"huber\", or list(name = , ...)", sys.call())
   .fit("mestimate", formula, data, epsilon, match.call(), list(
@@ -32,7 +32,7 @@ dp_mestimate <- function(formula, data, epsilon, loss, ..., weights = NULL, offs
 }
 
 dp_poisson <- function(formula, data, epsilon, ..., cap = NULL, weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
-                       mechanism = "auto", se_share = 0, replicate = 1, reuse = FALSE, description = NULL,
+                       mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE, description = NULL,
                        describe = TRUE) {
   .fit("poisson", formula, data, epsilon, match.call(), list(
     cap = cap, weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
@@ -42,7 +42,7 @@ dp_poisson <- function(formula, data, epsilon, ..., cap = NULL, weights = NULL, 
 }
 
 dp_multinomial <- function(formula, data, epsilon, ..., weights = NULL, row_norm = NULL, delta = 0, mechanism = "auto",
-                           se_share = 0, replicate = 1, reuse = FALSE, description = NULL,
+                           se_share = "auto", replicate = 1, reuse = FALSE, description = NULL,
                            describe = TRUE) {
   .fit("multinomial", formula, data, epsilon, match.call(), list(
     weights = weights, row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share,

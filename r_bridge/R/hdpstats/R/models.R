@@ -1,7 +1,7 @@
 # Models: formulas cross as text and meet one parser; only the functions with an epsilon spend.
 
 dp_logit <- function(formula, data, epsilon, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
-                     mechanism = "auto", se_share = 0, replicate = 1, reuse = FALSE, description = NULL, describe = TRUE) {
+                     mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE, description = NULL, describe = TRUE) {
   .fit("logit", formula, data, epsilon, match.call(), list(
     weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
     se_share = se_share, replicate = replicate, reuse = reuse, description = description, describe = describe, ...
@@ -10,7 +10,7 @@ dp_logit <- function(formula, data, epsilon, ..., weights = NULL, offset = NULL,
 
 dp_hazard <- function(formula, data, epsilon, ..., intervals = 24, baseline = c("spline", "dummies"), df = 3,
                       knots = NULL, link = "logit", cap = NULL, weights = NULL, offset = NULL,
-                      row_norm = NULL, delta = 0, mechanism = "auto", se_share = 0, replicate = 1, reuse = FALSE,
+                      row_norm = NULL, delta = 0, mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE,
                       description = NULL, describe = TRUE) {
   .fit("hazard", formula, data, epsilon, match.call(), list(
     intervals = intervals, baseline = .first(baseline, c("spline", "dummies")), df = df,
@@ -36,12 +36,12 @@ dp_fit_public <- function(formula, data, ..., model = NULL) {
 }
 
 dp_plan <- function(formula, data, epsilon = if (is.null(std_error)) c(0.1, 0.5, 1, 3), ..., std_error = NULL,
-                    n = NULL, delta = 0, mechanism = "auto", se_share = 0, description = NULL, describe = TRUE, model = NULL) {
+                    n = NULL, delta = 0, mechanism = "auto", se_share = "auto", description = NULL, describe = TRUE, model = NULL) {
   .check_data(data, sys.call())
   options <- .given_options(match.call(expand.dots = FALSE)$..., data, parent.frame(), sys.call())
   .py(paste0(.model(formula, model, sys.call()), "_plan"), c(list(
     formula = .formula_text(formula), data = data, epsilon = epsilon, std_error = std_error, n = n, delta = delta,
-    mechanism = mechanism, se_share = if (se_share != 0) se_share, description = description,
+    mechanism = mechanism, se_share = if (!identical(se_share, "auto")) se_share, description = description,
     describe = if (!isTRUE(describe)) describe
   ), options))
 }

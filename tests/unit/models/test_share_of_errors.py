@@ -1,0 +1,208 @@
+"""The share of epsilon that buys standard errors: chosen from public facts; what would report NaN is not charged."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.inference.information import chance_of_clear
+from tests.support import study_of
+
+pytestmark = pytest.mark.usefixtures("few_draws")
+
+NAMES = tuple(f"x{i}" for i in range(8))
+SCHEMA = hdp.Schema(
+    **{name: hdp.Continuous(-1, 1, complete=True) for name in NAMES},
+    y=hdp.Binary(complete=True),
+    z=hdp.Continuous(-4, 4, complete=True),
+    k=hdp.Continuous(0, 8, complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
+    time=hdp.Duration(5, complete=True),
+)
+FOUR = "y ~ x0 + x1 + x2"
+
+
+def rows(n: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(0.0, 0.5, (n, len(NAMES))).clip(-1, 1), columns=list(NAMES))
+    eta = frame["x0"] - 0.7 * frame["x1"]
+    return frame.assign(
+        y=(rng.random(n) < 1 / (1 + np.exp(-eta))).astype(float),
+        z=(eta + rng.normal(size=n)).clip(-4, 4),
+        k=rng.poisson(np.exp(0.5 * eta)).clip(0, 8).astype(float),
+        g=rng.choice(["a", "b", "c"], n),
+        time=np.minimum(rng.exponential(5.0 * np.exp(-eta)), 5.0),
+    )
+
+
+def study(n: int, public: int = 0, *, seed: int = 0) -> hdp.Study:
+    return study_of(rows(n, seed), rows(public, seed + 1) if public else None, schema=SCHEMA)
+
+
+DESIGNS = {
+    "no public rows": (4000, 0, {}),
+    "too few public rows": (4000, 39, {}),
+    "a share that is hidden": (600, 0, {"se_share": 0.05}),
+}
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_none_of_twenty_fits_is_charged_for_nan(design: str) -> None:
+    n, public, options = DESIGNS[design]
+    for seed in range(20):
+        data = study(n, public, seed=seed)
+        model = hdpf.logit(FOUR, data)
+        if "hidden" in design:
+            with pytest.raises(hdp.ArgumentError, match=r"nothing was charged.*se_share=0 asks for coefficients alone"):
+                model.fit(epsilon=1, **options)
+            assert data.ledger.spent.epsilon == 0
+        else:
+            result = model.fit(epsilon=1, **options)
+            assert np.isfinite(result.bse).all()
+            assert data.ledger.spent.epsilon == 1
+
+
+@pytest.mark.parametrize("delta", [0, 1e-6])
+@pytest.mark.parametrize(("terms", "public"), [(8, 100), (3, 40)])
+def test_few_public_rows_are_enough(terms: int, public: int, delta: float) -> None:
+    model = hdpf.logit(f"y ~ {' + '.join(NAMES[:terms])}", study(3000, public))
+    result = model.fit(epsilon=1, delta=delta)
+    assert np.isfinite(result.bse).all()
+    assert result.query.hessian_share == 0
+    assert result.release == model.fit(epsilon=1, delta=delta, se_share=0).release
+
+
+MODELS = {
+    "logit": lambda data: hdpf.logit(FOUR, data),
+    "linear": lambda data: hdpf.linear("z ~ x0 + x1", data),
+    "poisson": lambda data: hdpf.poisson("k ~ x0", data),
+    "multinomial": lambda data: hdpf.multinomial("g ~ x0", data),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_plan_and_fit_agree_on_the_share(name: str) -> None:
+    model = MODELS[name](study(8000))
+    frame, result = model.plan(2).frame, model.fit(epsilon=2)
+    assert set(frame["se_share"]) == {float(result.query.hessian_share)}
+    assert 0.05 <= frame["se_share"].iloc[0] <= 0.7
+    assert frame["reported"].all()
+    assert np.isfinite(result.bse).all()
+    share = f"se_share = {float(result.query.hessian_share):g}"
+    assert share in " ".join(str(result.summary()).split())
+    assert model.fit(epsilon=2, se_share=float(result.query.hessian_share)).release == result.release
+
+
+def test_the_share_falls_as_epsilon_and_the_number_of_records_grow() -> None:
+    def share(n: int, epsilon: float) -> float:
+        return float(hdpf.logit(FOUR, hdp.Study(schema=SCHEMA)).plan(epsilon, n=n).frame["se_share"].iloc[0])
+
+    assert share(4000, 1) > share(4000, 4) > share(4000, 40) == 0.05
+    assert share(4000, 1) > share(40_000, 1)
+
+
+def test_the_share_is_not_chosen_by_private_rows() -> None:
+    shares = set()
+    for seed, spread in [(0, 1.0), (1, 0.01)]:
+        frame = rows(4000, seed)
+        frame[list(NAMES)] *= spread
+        model = hdpf.logit(FOUR, study_of(frame, schema=SCHEMA))
+        shares.add(model.fit(epsilon=1).query.hessian_share)
+    assert len(shares) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        (lambda data: hdpf.logit(FOUR, data), {}, "noisy Hessian of 4 coefficients.* at epsilon=1 at any share"),
+        (lambda data: hdpf.logit(FOUR, data), {"se_share": 0.1}, "with se_share=0.1.*times the epsilon"),
+        (lambda data: hdpf.logit(FOUR, data), {"mechanism": "output"}, "noisy Hessian"),
+        (lambda data: hdpf.logit(FOUR, data), {"delta": 1e-6}, "noisy Hessian"),
+        (lambda data: hdpf.quantile("z ~ x0", data), {}, "no model that gives its curvature"),
+        (lambda data: hdpf.linear("z ~ x0", data, loss=hdp.losses.Huber(1.0)), {}, "public rows with the outcome"),
+        (lambda data: hdpf.hazard("Surv(time, y) ~ x0", data, intervals=5, df=2), {}, "noisy Hessian"),
+        (lambda data: hdpf.multinomial("g ~ x0 + x1", data), {}, "noisy Hessian of 6 coefficients"),
+    ],
+)
+def test_what_would_report_none_is_refused_uncharged(model, options: dict[str, object], words: str) -> None:
+    data = study(400)
+    made = model(data)
+    with pytest.raises(hdp.ArgumentError, match=words) as refusal:
+        made.fit(epsilon=1, **options)
+    assert refusal.value.argument == "se_share"
+    assert data.ledger.spent.epsilon == 0
+    assert len(data.ledger.history()) == 0
+    alone = made.fit(epsilon=1, **options | {"se_share": 0})
+    assert np.isfinite(alone.params).all()
+    assert alone.bse.isna().all()
+
+
+def test_a_plan_says_what_a_fit_would_be_refused_for() -> None:
+    model = hdpf.logit(FOUR, study(400))
+    plan = model.plan([1, 45])
+    assert plan.frame.groupby("epsilon")["reported"].all().tolist() == [False, True]
+    assert "a fit would be refused, as its standard errors would be NaN" in str(plan)
+    assert "a fit would report no standard errors: se_share=0" in str(model.plan(1, se_share=0))
+    with pytest.raises(hdp.ArgumentError) as refusal:
+        model.fit(epsilon=1)
+    (times,) = re.findall(r"about ([\d.]+) times the epsilon", str(refusal.value))
+    assert model.plan(float(times)).frame["reported"].all()
+
+
+def test_a_refused_share_names_one_that_is_enough() -> None:
+    model = hdpf.logit(FOUR, study(4000))
+    with pytest.raises(hdp.ArgumentError, match=r"with se_share=0.01\. Use se_share=(0\.\d+) or 'auto'") as refusal:
+        model.fit(epsilon=1, se_share=0.01)
+    (share,) = re.findall(r"Use se_share=(0\.\d+)", str(refusal.value))
+    assert model.fit(epsilon=1).query.hessian_share == pytest.approx(float(share))
+
+
+def test_sites_are_judged_together() -> None:
+    def several(n: int, count: int) -> hdp.Study:
+        return study_of({f"s{k}": rows(n, k) for k in range(count)}, schema=SCHEMA)
+
+    few = several(400, 2)
+    with pytest.raises(hdp.ArgumentError, match="noisy Hessian"):
+        hdpf.logit(FOUR, few).fit(epsilon=1)
+    assert all(ledger.spent.epsilon == 0 for ledger in few.ledgers.values())
+    result = hdpf.logit("y ~ x0", several(1500, 2)).fit(epsilon=1)
+    assert np.isfinite(result.bse).all()
+
+
+def test_a_hazard_model_without_public_follow_up_buys_its_standard_errors() -> None:
+    model = hdpf.hazard("Surv(time, y) ~ x0", study(3000), intervals=4, df=2)
+    result = model.fit(epsilon=9)
+    assert result.query.hessian_share > 0
+    assert np.isfinite(result.bse).all()
+
+
+def test_a_mean_that_is_cut_everywhere_is_refused() -> None:
+    schema = hdp.Schema(x=hdp.Continuous(-1, 1, complete=True), k=hdp.Continuous(0, 0.5, complete=True))
+    frame = pd.DataFrame({"x": np.linspace(-1, 1, 500), "k": 0.0})
+    data = study_of(frame, schema=schema)
+    with pytest.raises(hdp.ArgumentError, match="noisy Hessian"):
+        hdpf.poisson("k ~ x", data).fit(epsilon=1)
+    assert data.ledger.spent.epsilon == 0
+
+
+def test_a_share_is_given_once() -> None:
+    model = hdpf.logit(FOUR, study(400))
+    given = hdp.mechanisms.ObjectivePerturbation(se_share=0.3)
+    with pytest.raises(hdp.ArgumentError, match="se_share must be given once"):
+        model.fit(epsilon=1, mechanism=given, se_share=0)
+    for share in ("most", -0.1, 0.95, True, None):
+        with pytest.raises(hdp.ArgumentError, match="se_share"):
+            model.fit(epsilon=1, se_share=share)
+    assert hdp.mechanisms.ObjectivePerturbation().share is None
+
+
+def test_the_chance_that_a_hessian_stands_clear_grows_with_it() -> None:
+    H = np.diag([9.0, 5.0, 40.0])
+    chances = [chance_of_clear(k * H, noise_sd=1.0, spreads=(1.0,)) for k in (0.5, 0.8, 1.0, 1.3, 4.0)]
+    assert chances == sorted(chances)
+    assert (chances[0], chances[-1]) == (0.0, 1.0)
+    assert 0.0 < chances[2] < 1.0
+    assert chance_of_clear(H, noise_sd=0.01, spreads=(1.0, 1e-9)) == 0.5
