@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Self, final
 
 from sqlalchemy import Connection, bindparam, insert, select
@@ -32,7 +33,16 @@ from hdpstats.ledger.records import (
     in_words,
     insufficient,
 )
-from hdpstats.ledger.store import ACCOUNT, ENTRY, Store, lock_ledger, read_accounts, read_entries
+from hdpstats.ledger.store import (
+    ACCOUNT,
+    CHECKPOINT,
+    ENTRY,
+    Store,
+    lock_ledger,
+    read_accounts,
+    read_checkpoints,
+    read_entries,
+)
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance
 from hdpstats.records import codec
@@ -46,9 +56,14 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 
-def read_chain(connection: Connection) -> Chain:
-    """Read all entries from the first, check each of them, and check the account table against them."""
-    chain = Chain().follow(read_entries(connection))
+def read_chain(connection: Connection, *, whole: bool = False) -> Chain:
+    """Read the checkpoints and the entries after the last one, or all entries from the first, and check each of them.
+
+    The account table is checked against them.
+    """
+    resumed = Chain.resume(read_checkpoints(connection))
+    chain = Chain() if whole else resumed
+    chain.follow(read_entries(connection, first=len(chain.hashes) + 1))
     chain.check_accounts(read_accounts(connection))
     return chain
 
@@ -94,13 +109,26 @@ class Transaction:
         found = cls.reading(connection, known, dataset, version)
         return replace(found, chain=known.copy()) if found.chain is known else found
 
-    def append(self, kind: str, request_id: str, amount: Spend | Budget = NOTHING, **fields: Any) -> None:
-        """Write the next entry, and follow it in the chain; fields that are left out are those of every entry."""
+    def append(self, kind: str, request_id: str, amount: Spend | Budget = NOTHING, **fields: Any) -> str:
+        """Write the next entry, follow it in the chain, and return its hash.
+
+        Fields that are left out are those of every entry. After it a checkpoint may be written.
+        """
         amounts = {name: str(getattr(amount, name, 0)) for name in ("epsilon", "delta", "mu_squared")}
         common = {"dataset": self.dataset, "version": self.version, "at": _now(), **amounts}
         entry = self.chain.next_entry(**{**common, "kind": kind, "request_id": request_id, **fields})
         self.connection.execute(insert(ENTRY), asdict(entry))
         self.chain.follow([entry])
+        if self.chain.is_checkpoint_due:
+            self._set_checkpoint()
+        return entry.hash
+
+    def _set_checkpoint(self) -> None:
+        """Write what later openings read instead of the entries so far."""
+        number, state = len(self.chain.hashes) + 1, self.chain.since_checkpoint()
+        self.connection.execute(insert(CHECKPOINT).values(entry=number, state=state))
+        identity = codec.sha256({"checkpoint": number, "after": self.chain.head})
+        self.append("checkpoint", identity, body=self.chain.checkpoint_body(state))
 
     def open_account(self, asked: Account, same_people_as: str | None = None, floor_asked: bool = True) -> bool:
         """Open an account, divided if it is asked to be, unless another process just did, on whatever terms.
@@ -288,8 +316,8 @@ class Transaction:
         if stored is not None:
             return stored
         place: dict[str, Any] = {"dataset": charge.dataset, "version": charge.version, "attempt": charge.attempt}
-        self.append("release", charge.request_id, body=release_json, **place)
-        return self._stored(charge, release_json, self.chain.head, analyst)
+        head = self.append("release", charge.request_id, body=release_json, **place)
+        return self._stored(charge, release_json, head, analyst)
 
     def find(self, request_id: str, analyst: str = "") -> StoredRelease | None:
         """Return the recorded release of a request, if there is one and it was charged to the analyst, if any.
@@ -324,19 +352,14 @@ class Transaction:
 def verify_store(store: Store, head: str | None = None) -> Verification:
     """Recompute the chain and the sums; with ``head``, check that it is on the chain or on an analyst's own."""
     noted = None if head is None else checked_sha256(head, name="head")
-    chain = store.read(read_chain)
+    chain = store.read(partial(read_chain, whole=True))
     if noted is not None and noted not in chain.hashes and noted not in chain.heads:
         raise LedgerError(
             f"the head {noted} is not on the chain of the ledger {store.place}: entries were cut off or "
             "rewritten after it was noted; restore the file from a copy that verifies against it",
             head=noted,
         )
-    return Verification(
-        entries=len(chain.hashes),
-        head=chain.head,
-        datasets=tuple(sorted(chain.names)),
-        hashes=tuple(chain.hashes),
-    )
+    return chain.verification()
 
 
 def verify_file(path_or_url: str | os.PathLike[str], head: str | None = None) -> Verification:

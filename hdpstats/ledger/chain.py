@@ -4,16 +4,32 @@ The hash of an entry is the SHA-256 of the canonical JSON of all its other field
 inserting an entry breaks the chain from there on. Somebody who can write the file can also rewrite the whole
 chain, or cut off its end: that is found by comparing with a head that was noted elsewhere, which is why every
 release carries one.
+
+**Checkpoints.** After every thousand entries or so an entry of the kind ``checkpoint`` is written. It names the SHA-256
+of what the entries since the last one say, and of the sums up to here, and the hash of the checkpoint before; the text
+itself is in a table beside. So a long ledger is opened without following all of it: the texts are read, compared with
+the hashes that the chain has of them, and the entries after the last checkpoint are followed. Entries before it are not
+read then: one that was altered is noticed when it is used (a release that is handed out is compared with its hash), and
+by `Ledger.verify`, which follows every entry and computes every checkpoint again.
+
+What a checkpoint says is what its writer wrote: somebody who can write the file could append one with smaller sums,
+as he could rewrite the chain. A head that was noted later covers a checkpoint, as the hash of the checkpoint's entry is
+on the way to it. So whoever compares with a noted head takes no checkpoint after it, but follows everything
+(`hdpstats.custodian.account.check_heads`).
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
-from typing import Any, Self, final
+import hashlib
+from collections import ChainMap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import lru_cache
+from operator import attrgetter
+from typing import Any, Final, Self, final, overload
 
 from hdpstats._base.errors import ArgumentError, CapTooSmall, LedgerError
 from hdpstats._base.validation import rational
 from hdpstats.ledger.analysts import OwnCharge, OwnPart, Quota, capped, disagreeing
-from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry, Opening
+from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry, Opening, Verification
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance, agreed
 from hdpstats.records import codec
@@ -21,6 +37,12 @@ from hdpstats.records import codec
 GENESIS = "0" * 64
 BY_SETTINGS = "settings"
 """What an entry says of a cap or a quota that the settings of a site set."""
+EVERY: Final = 1000
+"""After how many entries a checkpoint is due."""
+_FIELDS: Final = tuple(field.name for field in fields(Entry) if field.name != "hash")
+_values = attrgetter(*_FIELDS)
+_SENSELESS: Final = (ArgumentError, KeyError, TypeError, ValueError, IndexError)
+"""What reading fields that make no sense raises."""
 
 
 def damaged(seq: int, reason: str) -> LedgerError:
@@ -42,12 +64,32 @@ def digest(fields: dict[str, Any]) -> str:
     return codec.sha256({name: value for name, value in fields.items() if name != "hash"})
 
 
+def _hash_of(entry: Entry) -> str:
+    return codec.sha256(dict(zip(_FIELDS, _values(entry), strict=True)))
+
+
 def _is_intact(entry: Entry) -> bool:
     """Whether an entry has the hash of its other fields."""
     try:
-        return entry.hash == digest(asdict(entry))
+        return entry.hash == _hash_of(entry)
     except (TypeError, ValueError):
         return False
+
+
+def _text_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@lru_cache(maxsize=1024)
+def _spend(epsilon: str, delta: str, mu_squared: str) -> Spend:
+    """Return an amount from its texts; most charges of a ledger cost the same as others."""
+    return Spend(
+        rational(epsilon, name="epsilon"), rational(delta, name="delta"), rational(mu_squared, name="mu_squared")
+    )
+
+
+def _texts(amount: Spend) -> list[str]:
+    return [str(amount.epsilon), str(amount.delta), str(amount.mu_squared)]
 
 
 def _agreed(entry: Entry, amount: Spend) -> Budget:
@@ -59,28 +101,72 @@ def _agreed(entry: Entry, amount: Spend) -> Budget:
 
 
 @final
+class Hashes(Sequence[str]):
+    """The hashes of entries in order. A copy shares those up to the last checkpoint."""
+
+    def __init__(self, settled: Sequence[str] = (), recent: Iterable[str] = ()) -> None:
+        self._settled, self.recent = settled, list(recent)
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._settled) + len(self.recent)
+
+    def __iter__(self) -> Iterator[str]:
+        """Return them in order."""
+        yield from self._settled
+        yield from self.recent
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        """Return one or several."""
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        before = len(self._settled)
+        index = place + len(self) if place < 0 else place
+        if not 0 <= index < len(self):
+            raise IndexError("there is no such entry")
+        return self._settled[index] if index < before else self.recent[index - before]
+
+    def copy(self) -> "Hashes":
+        """Return hashes that can be continued without changing these."""
+        return Hashes(self._settled, self.recent)
+
+    def settled(self) -> "Hashes":
+        """Return the same hashes, all of them shared by copies."""
+        return Hashes([*self._settled, *self.recent])
+
+
+@final
 class Chain:
     """What the entries read so far say: hashes in order, accounts, charges, and which requests were released.
 
     ``names`` leads from every name of a dataset to the first name of the same people, under which ``accounts``,
     ``caps`` and ``parts`` have what belongs to them; the latter two by analyst. ``held`` says to whom which request was
-    charged, in order, and which number it has in his own part; ``heads`` are those of such parts. ``released`` has the
-    SHA-256 of releases. ``declared`` has the caps and quotas (kind, dataset, analyst) that the settings of a site set
-    last, and nobody by hand since. Entries are followed one by one, from the first, and each is checked against those
-    before it.
+    charged, in order, and which number it has in his own part. ``released`` has the SHA-256 of releases. ``declared``
+    has the caps and quotas (kind, dataset, analyst) that the settings of a site set last, and nobody by hand since.
+    Entries are followed one by one, and each is checked against those before it. ``checkpoint`` is the hash of the last
+    checkpoint, and ``resumed`` the number of the one whose text was taken instead of the entries up to it; 0 where all
+    were followed.
+
+    The first mapping of ``held``, ``charges`` and ``released`` has what came since the last checkpoint; copies share
+    the second.
     """
 
     def __init__(self) -> None:
-        self.hashes: list[str] = []
+        self.hashes = Hashes()
         self.names: dict[str, str] = {}
         self.accounts: dict[str, Account] = {}
         self.caps: dict[tuple[str, str], Balance] = {}
         self.parts: dict[tuple[str, str], OwnPart] = {}
-        self.held: dict[str, Mapping[str, OwnCharge]] = {}
-        self.heads: set[str] = set()
-        self.charges: dict[str, Charge] = {}
-        self.released: dict[str, str] = {}
         self.declared: set[tuple[str, str, str]] = set()
+        self.held: ChainMap[str, Mapping[str, OwnCharge]] = ChainMap({}, {})
+        self.charges: ChainMap[str, Charge] = ChainMap({}, {})
+        self.released: ChainMap[str, str] = ChainMap({}, {})
+        self.checkpoint = ""
+        self.resumed = 0
 
     @property
     def head(self) -> str:
@@ -90,8 +176,136 @@ class Chain:
     def copy(self) -> Self:
         """Return a chain that can be continued without changing this one."""
         other = type(self)()
-        vars(other).update({name: value.copy() for name, value in vars(self).items()})
+        immutable = (str, int)
+        vars(other).update(
+            {name: value if isinstance(value, immutable) else value.copy() for name, value in vars(self).items()}
+        )
         return other
+
+    @property
+    def heads(self) -> set[str]:
+        """The heads of analysts' own parts after each release that could be handed out to them."""
+        return {own.head for held in self.held.values() for own in held.values() if own.head}
+
+    @property
+    def is_checkpoint_due(self) -> bool:
+        """Whether so many entries were written since the last checkpoint that another one is to be."""
+        return len(self.hashes.recent) >= EVERY
+
+    def since_checkpoint(self) -> str:
+        """Return what entries say since the last checkpoint, and the sums up to here, as canonical JSON.
+
+        Names, accounts, caps, parts and what is declared are few and written in full; of hashes, charges and releases, the new ones.
+        """
+        charges = [
+            [
+                each.request_id,
+                each.dataset,
+                each.version,
+                _texts(each.cost),
+                each.entry,
+                each.attempt,
+                each.analyst,
+                each.at,
+            ]
+            for each in self.charges.maps[0].values()
+        ]
+        held = [
+            [request, [[analyst, own.number, own.attempt, own.head, own.at] for analyst, own in each.items()]]
+            for request, each in self.held.maps[0].items()
+        ]
+        return codec.dumps(
+            {
+                "hashes": self.hashes.recent,
+                "names": list(self.names.items()),
+                "accounts": [[name, codec.to_dict(account)] for name, account in self.accounts.items()],
+                "caps": [[*key, codec.to_dict(cap)] for key, cap in self.caps.items()],
+                "parts": [[*key, codec.to_dict(part)] for key, part in self.parts.items()],
+                "declared": sorted(self.declared),
+                "charges": charges,
+                "released": list(self.released.maps[0].items()),
+                "held": held,
+            }
+        )
+
+    def _settle_all(self) -> None:
+        """Let copies share everything so far."""
+        self.hashes = self.hashes.settled()
+        self.held = ChainMap({}, {**self.held.maps[1], **self.held.maps[0]})
+        self.charges = ChainMap({}, {**self.charges.maps[1], **self.charges.maps[0]})
+        self.released = ChainMap({}, {**self.released.maps[1], **self.released.maps[0]})
+
+    def checkpoint_body(self, state: str) -> str:
+        """Return the body of a checkpoint's entry for a text of `since_checkpoint`."""
+        return codec.dumps({"state": _text_hash(state), "before": self.checkpoint})
+
+    @classmethod
+    def resume(cls, checkpoints: Iterable[tuple[Entry, str]]) -> Self:
+        """Return the chain up to the last of all its checkpoints, each given by its entry and its text.
+
+        Raises
+        ------
+        LedgerError
+            If one is altered, missing, or another than its entry says.
+        """
+        self, hashes = cls(), list[str]()
+        state: dict[str, Any] = {}
+        for entry, written in checkpoints:
+            is_next = entry.kind == "checkpoint" and entry.body == self.checkpoint_body(written)
+            if not (is_next and _is_intact(entry)):
+                raise damaged(entry.seq, "its checkpoint was altered, or is not the one that follows")
+            try:
+                state = codec.loads(written)
+                hashes += state["hashes"]
+                self._take_new(state)
+                if (entry.seq, entry.previous_hash) != (len(hashes) + 1, hashes[-1]):
+                    raise damaged(entry.seq, "it does not follow the entry before it")
+            except _SENSELESS:
+                raise damaged(entry.seq, "its checkpoint makes no sense") from None
+            hashes.append(entry.hash)
+            self.checkpoint, self.resumed = entry.hash, entry.seq
+        if state:
+            self.hashes = Hashes(hashes)
+            try:
+                self._take_sums(state)
+            except _SENSELESS:
+                raise damaged(self.resumed, "its checkpoint makes no sense") from None
+        return self
+
+    def _take_new(self, state: Mapping[str, Any]) -> None:
+        """Take the charges and releases that a text of `since_checkpoint` has."""
+        charges, released, held = self.charges.maps[1], self.released.maps[1], self.held.maps[1]
+        for request, dataset, version, cost, number, attempt, analyst, at in state["charges"]:
+            charges[request] = Charge(
+                request_id=request,
+                dataset=dataset,
+                version=version,
+                cost=_spend(*cost),
+                entry=number,
+                attempt=attempt,
+                analyst=analyst,
+                at=at,
+            )
+        released.update(state["released"])
+        for request, owners in state["held"]:
+            held[request] = {
+                analyst: OwnCharge(number=number, attempt=attempt, head=head, at=at)
+                for analyst, number, attempt, head, at in owners
+            }
+
+    def _take_sums(self, state: Mapping[str, Any]) -> None:
+        """Take the accounts, caps and parts that a text of `since_checkpoint` has."""
+        self.names = dict(state["names"])
+        self.accounts = {name: codec.from_dict(Account, each) for name, each in state["accounts"]}
+        self.declared = {(kind, name, analyst) for kind, name, analyst in state["declared"]}
+        self.caps = {(name, analyst): codec.from_dict(Balance, each) for name, analyst, each in state["caps"]}
+        self.parts = {(name, analyst): codec.from_dict(OwnPart, each) for name, analyst, each in state["parts"]}
+
+    def verification(self) -> Verification:
+        """Return what is said of a chain that verifies."""
+        return Verification(
+            entries=len(self.hashes), head=self.head, datasets=tuple(sorted(self.names)), hashes=tuple(self.hashes)
+        )
 
     def account(self, dataset: str) -> Account:
         """Return the account of a dataset under any of its names."""
@@ -126,7 +340,7 @@ class Chain:
     def next_entry(self, **fields: Any) -> Entry:
         """Return the entry that continues the chain with the given fields, number and hash filled in."""
         entry = Entry(**fields, seq=len(self.hashes) + 1, previous_hash=self.head, hash="")
-        return replace(entry, hash=digest(asdict(entry)))
+        return replace(entry, hash=_hash_of(entry))
 
     def follow(self, entries: Iterable[Entry]) -> Self:
         """Continue the chain with entries in order. Raises a `LedgerError` at the first that does not verify."""
@@ -140,9 +354,12 @@ class Chain:
                 raise damaged(expected, "it does not follow the entry before it")
             try:
                 self._record(entry)
-            except (ArgumentError, KeyError, TypeError, ValueError):
+            except _SENSELESS:
                 raise damaged(expected, "its contents make no sense") from None
-            self.hashes.append(entry.hash)
+            self.hashes.recent.append(entry.hash)
+            if entry.kind == "checkpoint":
+                self.checkpoint = entry.hash
+                self._settle_all()
         return self
 
     def check_known(self, entry: Entry) -> None:
@@ -151,11 +368,7 @@ class Chain:
             raise damaged(entry.seq, "its contents were altered")
 
     def _record(self, entry: Entry) -> None:
-        amount = Spend(
-            rational(entry.epsilon, name="epsilon"),
-            rational(entry.delta, name="delta"),
-            rational(entry.mu_squared, name="mu_squared"),
-        )
+        amount = _spend(entry.epsilon, entry.delta, entry.mu_squared)
         match entry.kind:
             case "open" if entry.dataset not in self.names:
                 self._record_name(entry, _agreed(entry, amount))
@@ -176,6 +389,9 @@ class Chain:
                 self._record_share(entry, amount)
             case "release" if entry.request_id in self.charges and entry.request_id not in self.released:
                 self._record_release(entry)
+            case "checkpoint" if entry.dataset in self.names and amount == NOTHING:
+                if entry.body != self.checkpoint_body(self.since_checkpoint()):
+                    raise damaged(entry.seq, "its checkpoint says something else than the entries before it")
             case _:
                 raise damaged(entry.seq, f"an entry {entry.kind!r} cannot stand here")
         if entry.attempt and entry.kind not in ("charge", "share", "release"):
@@ -277,7 +493,6 @@ class Chain:
         part = self.parts[key].handed_out(own, request_id, self.released[request_id])
         self.parts[key] = part
         self._hold(request_id, analyst, replace(own, head=part.head))
-        self.heads.add(part.head)
 
     def _record_share(self, entry: Entry, amount: Spend) -> None:
         charge = self.charges[codec.loads(entry.body)["request"]]
@@ -291,7 +506,7 @@ class Chain:
         self._receive(entry, charge.request_id, amount, charged=charge.attempt)
 
     def _record_charge(self, entry: Entry, amount: Spend) -> None:
-        if codec.sha256(codec.loads(entry.body)) != entry.request_id:
+        if _text_hash(entry.body) != entry.request_id and codec.sha256(codec.loads(entry.body)) != entry.request_id:
             raise damaged(entry.seq, "its request is another than its identity says")
         if amount == NOTHING:
             raise damaged(entry.seq, "its cost is nothing")

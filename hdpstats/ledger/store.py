@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 METADATA = MetaData()
 
-FORMAT = "hdpstats-ledger-5"
+FORMAT = "hdpstats-ledger-6"
 """What this module writes and reads; a change of the tables or of what is hashed is a new format."""
 
 LEDGER = Table("ledger", METADATA, Column("format", Text, primary_key=True))
@@ -92,8 +92,13 @@ ENTRY = Table(
     PrimaryKeyConstraint("seq"),
     ForeignKeyConstraint(["dataset"], [ACCOUNT.c.dataset]),
     UniqueConstraint("kind", "request_id", "attempt"),
-    CheckConstraint("kind IN ('open', 'grant', 'quota', 'divide', 'charge', 'share', 'release')"),
+    CheckConstraint("kind IN ('open', 'grant', 'quota', 'divide', 'charge', 'share', 'release', 'checkpoint')"),
 )
+
+CHECKPOINT = Table(
+    "checkpoint", METADATA, Column("entry", Integer, primary_key=True, autoincrement=False), Column("state", Text)
+)
+"""What entries say up to a checkpoint since the one before (`hdpstats.ledger.chain`): the entry has its hash."""
 
 LEASE = Table("lease", METADATA, *_columns(Lease), PrimaryKeyConstraint("request_id", "attempt"))
 """Who computes which charge (`hdpstats.ledger.leases`): no part of the chain, as it says nothing of what was spent."""
@@ -147,6 +152,13 @@ def _definitions(dialect: Dialect) -> list[str]:
 def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
     """Yield the stored entries in order, beginning with number ``first``."""
     return (Entry(**row) for row in connection.execute(_LATER, {"first": first}).mappings())
+
+
+def read_checkpoints(connection: Connection) -> Iterator[tuple[Entry, str]]:
+    """Yield the entry and the text of every checkpoint in order."""
+    columns = select(ENTRY, CHECKPOINT.c.state).join(CHECKPOINT, ENTRY.c.seq == CHECKPOINT.c.entry)
+    for row in connection.execute(columns.order_by(ENTRY.c.seq)).mappings():
+        yield Entry(**{name: value for name, value in row.items() if name != "state"}), row["state"]
 
 
 def read_accounts(connection: Connection) -> dict[str, AccountTerms]:
