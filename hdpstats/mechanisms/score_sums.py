@@ -71,7 +71,7 @@ class SumCalibration:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedSum(Prepared):
-    """One round with its constants fixed; ``scores`` makes bounded scores (people, D) of the rows of a table, by a loss."""
+    """One round with its constants fixed; ``scores`` makes bounded scores (people, D) of a table, by a loss."""
 
     query: RoundQuery
     calibration: SumCalibration

@@ -132,7 +132,7 @@ def _kind(points: int, *, rows: int, dimension: int) -> "type[_Tree | _Tiles | _
 
 
 def search_work(points: int, sizes: Sequence[int], *, rows: int, declared: int, dimension: int) -> Operations:
-    """Return what a search for the neighbours of so many rows takes at most; ``declared`` as ``rows`` of `search_among`.
+    """Return what the neighbours of so many rows take at most; ``declared`` as ``rows`` of `search_among`.
 
     All pairs are compared, in all coordinates; a product of single precision comes before, or the nodes of a tree.
     """
