@@ -87,7 +87,7 @@ class PredictorLoss(ABC):
     counts: str = ""
     raked: bool = False
     meat: float | None = None
-    functions: float = 16.0
+    functions: float = 4.0
     ulps: float = 8.0
     magnitude: float = 2.0
     at_zero: float

@@ -249,9 +249,9 @@ def length_of(rate: Fraction) -> float:
     """Return how many draws with a rate of few digits a draw with this one takes: integers of its length are compared.
 
     >>> length_of(Fraction(1, 2**256))
-    1.25
+    1.501
     """
-    return 1.0 + (rate.numerator.bit_length() + rate.denominator.bit_length()) / 1028.0
+    return 1.25 + (rate.numerator.bit_length() + rate.denominator.bit_length()) / 1028.0
 
 
 @final

@@ -63,7 +63,7 @@ BLOCK = 1024
 """Rows of a piece whose scores are computed at a time: so many that memory is read in long runs, few enough for cache.
 """
 
-STRIDED = 8.0
+STRIDED = 4.0
 """For how many numbers that stand together one takes the time that stands far from the next one."""
 
 ROOT_BITS = 18
@@ -174,14 +174,20 @@ def product_work(rows: int, D: int, *, by_columns: bool = True) -> Operations:
     return Operations(steps=4.0 * D + 10.0, passes=(2.0 if by_columns else STRIDED) * rows * D)
 
 
-def added_work(rows: int, D: int, *, functions: float, by_columns: bool = True) -> Operations:
+def added_work(
+    rows: int, D: int, *, functions: float, by_columns: bool = True, in_one_loop: bool = False
+) -> Operations:
     """Return what the sum over all rows of their residuals times them takes at most, from the rows and coefficients.
 
-    ``functions``: for how many exponentials a residual takes the time.
+    ``functions``: for how many exponentials a residual takes the time, unless one compiled loop does all that is done
+    for a row, as `logistic_sum`.
     """
     pieces = rows // PIECE + 1.0
     if by_columns and rows >= SMALLEST_COMPILED:
-        return Operations(steps=60.0 * pieces, functions=functions * rows, products=2.0 * rows * D, passes=8.0 * rows)
+        residuals, copies = (1.0, 2.0) if in_one_loop else (functions, 8.0)
+        return Operations(
+            steps=60.0 * pieces, functions=residuals * rows, products=3.0 * rows * D, passes=copies * rows
+        )
     steps, summands = (60.0 + 4.0 * D) * pieces, (5.0 if by_columns else STRIDED) * rows * D
     around = Operations(steps=steps, functions=functions * rows, passes=8.0 * rows + summands)
     return around + product_work(rows, D, by_columns=by_columns)

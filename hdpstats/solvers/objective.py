@@ -91,15 +91,23 @@ class ObjectiveWork:
     def step(self) -> Operations:
         """What Newton's step takes, the Hessian being known."""
         D = self.dimension
-        return Operations(steps=40.0, passes=6.0 * D**2, cubes=float(D) ** 3)
+        return Operations(steps=60.0, passes=6.0 * D**2, cubes=float(D) ** 3)
 
     def of(self, *, gradients: float, hessians: float, errors: float, steps: float) -> Operations:
         """Return what so many of them and Newton's steps take; for every gradient there are a few short operations."""
-        around = Operations(steps=30.0, passes=16.0 * self.dimension)
+        around = Operations(steps=80.0, passes=16.0 * self.dimension)
         return gradients * (self.gradient + around) + hessians * self.hessian + errors * self.error + steps * self.step
 
 
-def linear_work(rows: int, D: int, *, functions: float, by_columns: bool = True, bounded: bool = True) -> ObjectiveWork:
+def linear_work(
+    rows: int,
+    D: int,
+    *,
+    functions: float,
+    by_columns: bool = True,
+    in_one_loop: bool = False,
+    bounded: bool = True,
+) -> ObjectiveWork:
     """Return the work of a `LinearObjective` of so many rows.
 
     Parameters
@@ -108,14 +116,16 @@ def linear_work(rows: int, D: int, *, functions: float, by_columns: bool = True,
         For how many exponentials a loss, its derivative or its curvature takes the time at most.
     by_columns
         Whether rows are kept column by column: with enough of them compiled loops read them.
+    in_one_loop
+        Whether the loss is the logistic one.
     bounded
         Whether sums are exact, by `LinearObjective.bounds`.
     """
     return ObjectiveWork(
         dimension=D,
-        gradient=added_work(rows, D, functions=functions, by_columns=by_columns),
+        gradient=added_work(rows, D, functions=functions, by_columns=by_columns, in_one_loop=in_one_loop),
         hessian=curvature_work(rows, D, functions=functions, by_columns=by_columns, exact=bounded),
-        error=Operations(steps=60.0, passes=(3.0 * D + 20.0) * rows),
+        error=Operations(steps=60.0, passes=(D + 20.0) * rows),
     )
 
 

@@ -31,7 +31,7 @@ def spells_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: fl
         dimension=D,
         gradient=scores + sums + Operations(steps=40.0 * pieces),
         hessian=scores + cross + blocks + Operations(steps=40.0 * pieces * (1.0 + causes * (e + p))),
-        error=Operations(steps=80.0, passes=(3.0 * p + 30.0) * rows),
+        error=Operations(steps=80.0, passes=(p + 30.0) * rows),
     )
 
 

@@ -213,7 +213,7 @@ class DensityRatioPersonLoss(PersonLoss):
     def work(self, rows: int) -> LossWork:
         """Return what private and public rows take at most."""
         D, every = self.dimension, rows + len(self.public.X)
-        sums = linear_work(every, D, functions=LogisticLoss.functions, bounded=False)
+        sums = linear_work(every, D, functions=LogisticLoss.functions, in_one_loop=True, bounded=False)
         joined = Operations(steps=40.0, passes=(12.0 * D + 20.0) * every)
         read = self.design.whitening_work(rows) + joined
         return row_work(read, every, sums, functions=LogisticLoss.functions)

@@ -212,7 +212,8 @@ class RegressionPersonLoss(RowLoss):
 
     def work(self, rows: int) -> LossWork:
         """Return what rows take at most."""
-        sums = linear_work(rows, self.dimension, functions=self.loss.functions)
+        logistic = isinstance(self.loss, LogisticLoss)
+        sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=logistic)
         return row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
 
     @property
@@ -264,7 +265,7 @@ class RegressionPersonLoss(RowLoss):
 def row_work(read: Operations, rows: int, sums: ObjectiveWork, *, functions: float) -> LossWork:
     """Return what the losses of one linear predictor take at most; ``read``: what the whitened rows take."""
     D, predictors = sums.dimension, product_work(rows, sums.dimension)
-    values = Operations(steps=40.0, passes=10.0 * rows, functions=functions * rows)
+    values = Operations(steps=40.0, passes=10.0 * rows, functions=3.0 * functions * rows)
     return LossWork(
         read=read + Operations(steps=60.0, passes=20.0 * rows),
         sums=sums,
