@@ -1,4 +1,4 @@
-"""Questions of every kind that take long for what they are, to compare what they take with what they are said to take."""
+"""Questions of every kind that take long, to compare what they take with what they are said to take."""
 
 from fractions import Fraction
 from unittest import mock
@@ -204,6 +204,6 @@ def questions(rows, part=""):
     )
     several = site_of(rows, unit="id", max_rows_per_unit=4, n_max=rows // 4, relation="add_or_remove_one")
     study = hdp.Study(private=several, public=people(200, 1).assign(id=[f"q{n}" for n in range(200)]))
-    long = lambda: hdpf.hazard("Surv(start, time, event) ~ x1 + g", data=study, intervals=12)
-    yield "hazard of several rows", several, asked(fit(long))
+    long = fit(lambda: hdpf.hazard("Surv(start, time, event) ~ x1 + g", data=study, intervals=12))
+    yield "hazard of several rows", several, asked(long)
     yield "count", several, CountQuery(epsilon=Fraction(1), schema_sha256=SCHEMA.sha256)

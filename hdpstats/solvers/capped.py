@@ -61,7 +61,7 @@ def scores_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: fl
     by_factors = Operations(functions=2.0 * causes * rows, products=(6.0 + e) * cells, passes=40.0 * causes * rows)
     by_cells = Operations(
         steps=causes * (parts * (120.0 + 12.0 * e + 4.0 * q**0.0) + blocks * (120.0 + 12.0 * e)),
-        passes=(24.0 + 4.0 * e) * cells + 4.0 * causes * q * e * blocks,
+        passes=(14.0 + 3.0 * e) * cells + 4.0 * causes * q * e * blocks,
         functions=functions * cells,
     )
     return around + by_factors + by_cells + Operations(passes=3.0 * causes * rows * (p + e))

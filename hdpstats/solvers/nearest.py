@@ -141,9 +141,9 @@ def search_work(points: int, sizes: Sequence[int], *, rows: int, declared: int, 
     found = Operations(steps=60.0 * (K + 1.0), passes=(20.0 * K + 40.0 + 6.0 * p) * rows, sorts=2.0 * sorting(rows))
     kind = _kind(points, rows=declared, dimension=p)
     if kind is _Tree:
-        return nodes + found + Operations(products=pairs * (2.0 * p + K + 6.0))
+        return nodes + found + Operations(products=pairs * (3.0 * p + 6.0 * K + 80.0))
     if kind is _Tiles:
-        return nodes + found + Operations(products=pairs * (4.0 * p + 8.0))
+        return nodes + found + Operations(products=pairs * (5.0 * p + 12.0))
     parts = (rows / ROWS_OF_PRODUCT + 1.0) * (points / POINTS_OF_PRODUCT + K + 1.0)
     listed = Operations(sorts=sorting(pairs / MANY, PAIRS))
     compared = Operations(steps=parts * (60.0 + 6.0 * p), passes=pairs * (4.0 * p + 8.0), squares=pairs * (p + 1.0))
