@@ -464,6 +464,7 @@ def test_the_custodian_resumes_from_the_command_line(institution, capsys):
 
 
 ONCE = {
+    "hdpstats.custodian.prices.measured",  # by process, of invented numbers
     "hdpstats.ledger.leases._holder_of",  # by process
     "hdpstats.ledger.leases._machine",
     "hdpstats.mechanisms.loading.load",
