@@ -93,7 +93,7 @@ def curve(terms, width, *, candidates=3, ridge=Fraction(1, 10)):
         candidates=((0.1,) * width,) * candidates,
         scale=(1.0,) * width,
         radius=Fraction(8),
-        ridge=ridge,
+        ridge=Fraction(ridge),
         epsilon=Fraction(1, 100),
         schema_sha256=SCHEMA.sha256,
         public_sha256=None,

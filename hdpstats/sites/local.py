@@ -205,7 +205,7 @@ class LocalSite(Site):
         return self._table.fingerprint(key)
 
     def has_declared_rows(self) -> bool:
-        """Whether the table has at most ``records`` times ``most_rows`` rows: on that many, computations are rehearsed.
+        """Whether the table has at most ``records`` times ``most_rows`` rows: times are predicted for that many.
 
         It may be private: for whoever holds the rows, never for an answer.
         """
@@ -239,8 +239,8 @@ class LocalSite(Site):
     def rehearsal(self, query: Query, *, rows: int, analyst: str | None = None) -> Callable[[], None]:
         """Return the computation of a query on so many invented rows, all its work that may ever be needed.
 
-        It is a function of public facts, charges and records nothing, and returns nothing: its time is what can be
-        known beforehand of that of `answer`.
+        It is a function of public facts, charges and records nothing, and returns nothing. It is for checks of `work`:
+        answers wait for none.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""No computation takes longer than is predicted from its count of operations; ``make validate`` for all, with a page."""
+"""No computation takes longer than its count of operations says; ``make validate`` for all, with a page."""
 
 import os
 import time
