@@ -1,8 +1,8 @@
 r"""Loops over rows or repetitions: how they are compiled, whether they may stop early or warn, how far they are.
 
 **Full length.** The time of a computation must not depend on its rows. Its work is therefore bounded by public facts,
-and a service measures that bound on invented rows: it *rehearses* the computation with every loop at its full length,
-and answers real requests no earlier than such a rehearsal ends. A loop that ends as soon as it has converged asks
+and a service counts that bound (`hdpstats._base.work`) and answers no earlier. To check the count, a computation is
+*rehearsed* on invented rows with every loop at its full length: a loop that ends as soon as it has converged asks
 `full_length` first.
 
 **Warnings.** Their texts may quote what they met, and that they come may depend on it. So computations on rows give

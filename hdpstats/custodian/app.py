@@ -39,11 +39,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from hdpstats import __version__ as VERSION  # noqa: N812
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.remembered import forget
+from hdpstats._base.work import Prices
 from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import ByteCount, Capacity, Clock, body
 from hdpstats.custodian.credentials import TokenVerifier, Unauthenticated
 from hdpstats.custodian.exchange import FINGERPRINT
 from hdpstats.custodian.permissions import Permissions
+from hdpstats.custodian.prices import measured
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns, Rates, Slots
 from hdpstats.ledger import Ledger
@@ -63,9 +65,17 @@ NOTED: Final = "hdpstats.noted"
 """Where a request's scope holds what the log will say of it."""
 
 
-def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock()) -> "Logged":  # noqa: B008  (frozen)
-    """Return the application of a site; who asks is identified first at every address, and each request is logged."""
-    service = Service(site, settings, clock)
+def application(
+    site: LocalSite,
+    settings: SiteSettings,
+    clock: Clock = Clock(),  # noqa: B008  (frozen)
+    prices: Prices | None = None,
+) -> "Logged":
+    """Return the application of a site; who asks is identified first at every address, and each request is logged.
+
+    ``prices`` of operations are those of this machine where none are given.
+    """
+    service = Service(site, settings, clock, measured() if prices is None else prices)
     handlers = (
         ("GET", "/v1/facts", service.show_facts),
         ("GET", "/v1/dummy", service.invent),
@@ -96,10 +106,10 @@ def application(site: LocalSite, settings: SiteSettings, clock: Clock = Clock())
 class Service:
     """What happens with each request: identity, permission, and then the site."""
 
-    def __init__(self, site: LocalSite, settings: SiteSettings, clock: Clock) -> None:
+    def __init__(self, site: LocalSite, settings: SiteSettings, clock: Clock, prices: Prices) -> None:
         self._site = site
         self._rates = Rates(settings.timing.requests, clock)
-        self._slots = Slots(site, settings.timing, overruns=Overruns(settings.overruns), clock=clock)
+        self._slots = Slots(site, settings.timing, prices=prices, overruns=Overruns(settings.overruns), clock=clock)
         self._analysts: Mapping[str, Permissions] = settings.analysts
         self._limits = settings.limits
         self._tokens = TokenVerifier(settings.identities)
@@ -136,7 +146,11 @@ class Service:
         if not self._rates.allow(analyst):
             raise RequestRefused("too-many", wait=self._rates.seconds(analyst))
         try:
-            with self._capacity.request(analyst), self._capacity.bytes.holding(analyst) as hold:
+            with (
+                self._capacity.request(analyst),
+                self._slots.request(analyst),
+                self._capacity.bytes.holding(analyst) as hold,
+            ):
                 yield hold
         finally:
             forget()

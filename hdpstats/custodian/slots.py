@@ -3,9 +3,10 @@ r"""Answers that leave at fixed slots, whatever private rows and noise make of t
 From an analyst's request to the answer:
 
 1. what he has received before is handed out at once: he learns nothing new from it;
-2. the seconds of the answer are predicted (`hdpstats.custodian.capacity`), and multiplied by a factor for what else
-   the machine does, and rounded up to a grid; where they exceed the limit, the query is refused;
-3. the query is prepared and charged; when no rehearsal is under way, at the next step of the grid, its slot begins;
+2. the seconds of the answer are predicted, from counts of what is done at most (`hdpstats.custodian.prices`), and
+   multiplied by a factor for what else the machine does, and rounded up to a grid; where they exceed the limit, the
+   query is refused;
+3. the query is prepared and charged; at the next step of the grid, its slot begins;
 4. the private computation runs in the slot. What it found, or that it failed, stays with its thread until the slot is
    over (`Departure`). Only then is it recorded in the ledger;
 5. at the next step of the grid the answer is sent, and its place among computations given to the next one.
@@ -15,10 +16,7 @@ slot. If the other computation is still under way, the wait for its record is in
 the request. So that somebody asked the same shows only where a record takes longer than a step of the grid; where the
 charges, which are entries of two kinds, take different numbers of steps; and, if he asked so shortly before, where
 preparation and charge take longer than a step, where the record ends later than a slot and a step after the request, as
-the other request came just before this one or waited for a rehearsal, where another process of the site computes for
-him, or where he asks meanwhile for the seconds of a query that is rehearsed: a rehearsal waits for the other
-computation's slot, and not for his empty one, which is asked for after it. (If it waited for his, and the other
-computation waited for the rehearsal, none would ever begin.)
+the other request came just before this one, or where another process of the site computes for him.
 
 From before the charge until the answer leaves, no response to the analyst begins (`Slots.quiet`): how fast a site
 answers his other requests would show when the computation ends, and his part of the ledger what is recorded. What is
@@ -26,20 +24,15 @@ sent to him without this wait: a refusal of who asks (401) and of an address tha
 request that is no HTTP, ``100 Continue``, the handshakes of TLS, and the rest of a long response that began before.
 
 The slot of a private computation ends at ``begun + k * seconds``, where ``k`` is the smallest whole number such that
-the computation has ended by then. Its length is a function of public facts (`hdpstats.custodian.capacity`), so as long
-as ``k = 1`` the instant is one too. Where the machine is under load ``k`` may be 2 or more: an *overrun*, which is
-logged and counted (`Overruns`). From time an analyst with ``m`` overruns has learned of private rows which answers
+the computation has ended by then. Its length is a function of public facts, so as long as ``k = 1`` the instant is one
+too. Where the machine is under load ``k`` may be 2 or more: an *overrun*, which is logged. It is counted (`Overruns`)
+unless a request of another analyst was under way while it was computed, whatever he asked for: his work may be why, and
+nobody is to be stopped for that. From time an analyst with ``m`` overruns has learned of private rows which answers
 overran and by how many slots, and nothing else.
 
-Private computations in their slots may run together, and rehearsals each of them alone (`Turns`). A rehearsal beside a
-private computation would be slower, and the seconds that it finds are quoted: a response would depend on private rows.
-It would also make the private computation slower, so that one analyst's questions make the answers of another overrun.
-So a rehearsal begins when no slot is under way, and no slot begins before it has ended. A request that is refused, or
-that waits for a computation elsewhere, has no slot. One with nothing in it keeps rehearsals waiting as well, so that
-these do not show that it is empty, but is no reason why another analyst's answer overruns. Either computes with one
-thread: a rehearsal that had all processors to itself would tell nothing of answers that share them. Turns are taken
-in the order in which they were asked for. An analyst waits for one rehearsal at a time
-(`hdpstats.custodian.capacity.Predictions`), so that those of others come in between.
+Nothing is computed to find what an answer costs: the count of its operations takes as long as its preparation. So a
+question about costs keeps no answer of anybody waiting. Computations in their slots may run together, each with one
+thread.
 
 How often an analyst's answers took longer than predicted is kept in a file (``site.overruns.db`` for ``site.yaml``, in
 the folder ``state`` of the settings), so that a new start forgets nothing, and not in the ledger, whose entries
@@ -51,21 +44,23 @@ import asyncio
 import math
 import sqlite3
 import threading
-from collections import deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import final
 
-from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.loops import one_thread
+from hdpstats._base.work import Prices
 from hdpstats.custodian import journal
-from hdpstats.custodian.capacity import MOST_CELLS, Clock, Predictions, predict
+from hdpstats.custodian.capacity import Clock
+from hdpstats.custodian.prices import predicted
 from hdpstats.custodian.settings import Timing
 from hdpstats.records.query import Query, Release
 from hdpstats.sites import LocalSite
-from hdpstats.sites.forms import RequestRefused, code_of
+from hdpstats.sites.forms import RequestRefused
 
 
 def on_grid(seconds: float, *, grid: float) -> float:
@@ -98,13 +93,13 @@ class Departure:
         The length of a slot.
     grid
         The step of the grid. A charge, and a record, that take less show in no instant.
-    turns, analyst
-        The slots that are under way, and whose this one is.
+    under_way, analyst
+        What else is under way, and whose this answer is.
     meanwhile
         Whether the same was under way already, for somebody else: the record is then waited for, in the slot.
     late
         Called where a computation took more than one slot, at the end of the last of them: with their number, and
-        whether another analyst computed meanwhile.
+        whether a request of another analyst was under way beside the computation.
     """
 
     def __init__(
@@ -113,35 +108,35 @@ class Departure:
         *,
         seconds: float,
         grid: float,
-        turns: "Turns",
+        under_way: "UnderWay",
         analyst: str,
         meanwhile: bool,
         late: Callable[[int, bool], None],
     ) -> None:
         self._clock, self._seconds, self._grid, self._late = clock, seconds, grid, late
-        self._turns, self._analyst, self._meanwhile = turns, analyst, meanwhile
+        self._under_way, self._analyst, self._meanwhile = under_way, analyst, meanwhile
         self._begun, self._end = clock.now(), -math.inf
 
     @contextmanager
     def computing(self) -> Iterator[None]:
         """Run a private computation, which was charged, in its slot: leave the block at its end, however it ends."""
-        with self._turns.slot(self._analyst) as slot:
-            begun = self._step_after(self._begun)
-            try:
+        begun = self._step_after(self._begun)
+        beside = self._under_way.computing(self._analyst)
+        try:
+            with one_thread(), beside as shared:
                 yield
-            finally:
-                slots = self._end_slot(begun)
-                if slots > 1:
-                    self._late(slots, slot.shared)
+        finally:
+            slots = self._end_slot(begun)
+            if slots > 1:
+                self._late(slots, bool(shared))
 
     def leave(self) -> None:
         """Return when the answer leaves.
 
-        What had been computed before has a slot with nothing in it, which begins after the same work and the same wait.
+        What had been computed before has a slot with nothing in it, which begins after the same work.
         """
         if self._end < self._begun:
-            with self._turns.slot(self._analyst, empty=True):
-                self._end_slot(self._begun + self._grid if self._meanwhile else self._step_after(self._begun))
+            self._end_slot(self._begun + self._grid if self._meanwhile else self._step_after(self._begun))
         self._clock.wait_until(self._step_after(self._end))
 
     def _end_slot(self, begun: float) -> int:
@@ -181,90 +176,65 @@ class Rates:
 
 
 @final
-class Slot:
-    """A slot: whose it is, whether nothing is computed in it, and whether another analyst computed meanwhile."""
-
-    def __init__(self, analyst: str, *, empty: bool) -> None:
-        self.analyst, self.empty = analyst, empty
-        self.shared = False
-
-
-@final
-class Turns:
-    """The slots that are under way, or the one rehearsal, the queue of those that wait, and new answers under way."""
+class UnderWay:
+    """The requests of each analyst, the private computations and the new answers that are under way."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._queue: deque[object] = deque()
-        self._slots: set[Slot] = set()
-        self._rehearsing = False
+        self._lock = threading.Lock()
+        self._requests: Counter[str] = Counter()
+        self._computing: list[tuple[str, list[str]]] = []  # whose, and which others had a request beside it
         self._answers: dict[Future[None], tuple[str, str]] = {}  # of whom, and the text of the query
 
     @contextmanager
+    def request(self, analyst: str) -> Iterator[None]:
+        """Run the block, in which work is done for an analyst: beside it, computations for others may take longer."""
+        with self._lock:
+            self._requests[analyst] += 1
+            for other, beside in self._computing:
+                if other != analyst:
+                    beside.append(analyst)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._requests[analyst] -= 1
+                if not self._requests[analyst]:
+                    del self._requests[analyst]
+
+    @contextmanager
+    def computing(self, analyst: str) -> Iterator[list[str]]:
+        """Run the block, a private computation; give a list of the other analysts with requests beside it."""
+        with self._lock:
+            entry = analyst, [other for other in self._requests if other != analyst]
+            self._computing.append(entry)
+        try:
+            yield entry[1]
+        finally:
+            with self._lock:
+                self._computing = [each for each in self._computing if each is not entry]
+
+    @contextmanager
     def answer(self, analyst: str, query: str) -> Iterator[bool]:
-        """Run the block, from before the charge of a new answer until it leaves: no rehearsal waits for it.
+        """Run the block, from before the charge of a new answer until it leaves.
 
         It is given whether an answer to the same query is under way already.
         """
         left: Future[None] = Future()
         left.set_running_or_notify_cancel()  # from now on nobody who waits for it can cancel it
-        with self._changed:
+        with self._lock:
             meanwhile = any(text == query for _, text in self._answers.values())
             self._answers[left] = analyst, query
         try:
             yield meanwhile
         finally:
-            with self._changed:
+            with self._lock:
                 del self._answers[left]
             left.set_result(None)
 
-    @contextmanager
-    def rehearsal(self) -> Iterator[None]:
-        """Run the block, with one thread, while no slot is under way, and no other rehearsal."""
-        with self._changed:
-            self._wait(lambda: not (self._rehearsing or self._slots))
-            self._rehearsing = True
-        try:
-            with one_thread():
-                yield
-        finally:
-            with self._changed:
-                self._rehearsing = False
-                self._changed.notify_all()
-
-    @contextmanager
-    def slot(self, analyst: str, *, empty: bool = False) -> Iterator[Slot]:
-        """Run the block, with one thread, while no rehearsal is under way; slots may be."""
-        slot = Slot(analyst, empty=empty)
-        with self._changed:
-            self._wait(lambda: not self._rehearsing)
-            for other in self._slots:
-                if other.analyst != analyst and not (other.empty or empty):
-                    other.shared = slot.shared = True
-            self._slots.add(slot)
-            self._changed.notify_all()
-        try:
-            with one_thread():
-                yield slot
-        finally:
-            with self._changed:
-                self._slots.discard(slot)
-                self._changed.notify_all()
-
-    def under_way(self, analyst: str) -> list[Future[None]]:
+    def answers(self, analyst: str) -> list[Future[None]]:
         """Return when each of an analyst's new answers that are under way leaves."""
-        with self._changed:
+        with self._lock:
             return [left for left, (name, _) in self._answers.items() if name == analyst]
-
-    def _wait(self, free: Callable[[], bool]) -> None:
-        """Wait until it is this thread's turn, and the condition holds."""
-        turn = object()
-        self._queue.append(turn)
-        try:
-            self._changed.wait_for(lambda: self._queue[0] is turn and free())
-        finally:
-            self._queue.remove(turn)
-            self._changed.notify_all()
 
 
 _TABLE = "CREATE TABLE IF NOT EXISTS overruns (analyst TEXT PRIMARY KEY, number INTEGER NOT NULL)"
@@ -317,9 +287,13 @@ class Overruns:
 class Slots:
     """Predicts what an answer takes, and lets it leave at a slot."""
 
-    def __init__(self, site: LocalSite, timing: Timing, *, overruns: Overruns, clock: Clock) -> None:
+    def __init__(self, site: LocalSite, timing: Timing, *, prices: Prices, overruns: Overruns, clock: Clock) -> None:
         self._site, self._timing, self._overruns, self._clock = site, timing, overruns, clock
-        self._predictions, self._turns = Predictions(), Turns()
+        self._prices, self._under_way = prices, UnderWay()
+
+    def request(self, analyst: str) -> AbstractContextManager[None]:
+        """Run a block in which work is done for an analyst."""
+        return self._under_way.request(analyst)
 
     def seconds(self, query: Query, *, analyst: str) -> float:
         """Return how long the slot of a query is, a function of public facts; an answer takes at least two steps more.
@@ -327,14 +301,16 @@ class Slots:
         Raises
         ------
         RequestRefused
-            It is longer than the custodian allows (by the seconds that are said or more: no rehearsal goes on once that
-            is known), or the computation fails on invented rows.
+            It is longer than the custodian allows.
         HdpError
             The query is refused, as `hdpstats.sites.LocalSite.answer` would before it charges.
         """
-        slot = self._slot(self._predictions.of(analyst, query, lambda: self._predicted(query, analyst)))
-        if slot > self._timing.longest:
-            raise RequestRefused("too-long", seconds=round(slot, 3), limit=self._timing.longest)
+        timing = self._timing
+        slot = on_grid(
+            timing.factor * predicted(self._site.work(query, analyst=analyst), self._prices), grid=timing.grid
+        )
+        if slot > timing.longest:
+            raise RequestRefused("too-long", seconds=round(slot, 3), limit=timing.longest)
         return slot
 
     def answer(self, query: Query, *, analyst: str) -> tuple[Release, bool]:
@@ -355,17 +331,17 @@ class Slots:
         seconds = self.seconds(query, analyst=analyst)
 
         def late(slots: int, shared: bool) -> None:
-            """Count an overrun, unless another analyst computed meanwhile, which may have been why."""
+            """Count an overrun, unless a request of another analyst was under way, which may have been why."""
             if not shared:
                 self._overruns.add(analyst)
             journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=not shared)
 
-        with self._turns.answer(analyst, query.to_json()) as meanwhile:
+        with self._under_way.answer(analyst, query.to_json()) as meanwhile:
             departure = Departure(
                 self._clock,
                 seconds=seconds,
                 grid=self._timing.grid,
-                turns=self._turns,
+                under_way=self._under_way,
                 analyst=analyst,
                 meanwhile=meanwhile,
                 late=late,
@@ -376,25 +352,5 @@ class Slots:
 
     async def quiet(self, analyst: str) -> None:
         """Return when the new answers to an analyst that are under way have left."""
-        for ended in self._turns.under_way(analyst):
+        for ended in self._under_way.answers(analyst):
             await asyncio.wrap_future(ended)
-
-    def _slot(self, seconds: float) -> float:
-        return on_grid(self._timing.factor * seconds, grid=self._timing.grid)
-
-    def _predicted(self, query: Query, analyst: str) -> float:
-        site = self._site
-        site.quote(query, analyst=analyst)  # what is refused without a rehearsal waits for no turn
-        with self._turns.rehearsal():
-            try:
-                return predict(
-                    lambda rows: site.rehearsal(query, rows=rows, analyst=analyst),
-                    site.records * site.most_rows,
-                    each=site.most_rows,
-                    most=MOST_CELLS // max(len(site.schema), 1),
-                    clock=self._clock,
-                    too_long=lambda seconds: self._slot(seconds) > self._timing.longest,
-                )
-            except HdpError as error:
-                journal.write(analyst=analyst, rehearsal=query.kind, failed=journal.cause(error))
-                raise RequestRefused(code_of(error)) from None

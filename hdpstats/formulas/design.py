@@ -20,7 +20,8 @@ import numpy as np
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.loops import SMALLEST_COMPILED, compiled, products, silence
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, values_of
+from hdpstats._base.work import Operations
+from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, evaluation_work, values_of
 from hdpstats.formulas.operations import Interval
 from hdpstats.records.geometry import (
     LARGEST,
@@ -158,6 +159,25 @@ class Design:
         _fill(self, table, self._bounded, out=matrix.T)
         np.clip(matrix, self.lower, self.upper, out=matrix)
         return matrix
+
+    def work(self, rows: int) -> Operations:
+        """Return what `matrix`, or `by_columns`, of so many rows takes at most."""
+        made = {column.expressions for column in self.columns}
+        levels = sum(len(column.levels) for column in self.columns)
+        factors = [evaluation_work(each, rows) for product in made for each in product]
+        short = Operations(steps=4.0 + 0.2 * len(self.boxes), passes=2.0 * rows)  # of a factor: the bounds, the product
+        columns = Operations(steps=20.0, passes=24.0 * rows)  # where they are written far from each other
+        of_levels = Operations(steps=8.0, passes=6.0 * rows)
+        whole = len(factors) * short + len(self.columns) * columns + levels * of_levels
+        return sum(factors, whole + Operations(steps=50.0))
+
+    def whitening_work(self, rows: int) -> Operations:
+        """Return what `whitened_rows` takes at most."""
+        d = float(len(self.columns))
+        around = self.work(rows) + Operations(steps=60.0, passes=(6.0 * d + 20.0) * rows)
+        if rows < SMALLEST_COMPILED:
+            return around + Operations(steps=4.0 * d**2 + 8.0 * d, passes=6.0 * d**2 * rows)
+        return around + Operations(products=d**2 * rows)
 
     def by_columns(self, table: AdmittedTable) -> FloatArray:
         """Return `matrix` transposed, shape (p, n), C order: a column after the other, with no second copy of them."""

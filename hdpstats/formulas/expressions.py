@@ -12,6 +12,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.work import Operations
 from hdpstats.formulas import splines
 from hdpstats.formulas.lexer import quoted
 from hdpstats.formulas.operations import LARGEST, RULES, Interval, refusal
@@ -249,6 +250,19 @@ def bounds_of(expression: Expression, boxes: Mapping[str, Interval]) -> Interval
         return Interval(expression.value, expression.value)
     with np.errstate(all="ignore"):
         return expression.image(*(bounds_of(operand, boxes) for operand in expression.operands))
+
+
+def evaluation_work(expression: Expression, rows: int) -> Operations:
+    """Return what `bounded_values_of` takes in so many rows at most."""
+    if isinstance(expression, Number):
+        return Operations(steps=2.0)
+    if isinstance(expression, Variable):
+        return Operations(steps=10.0, passes=2.0 * rows)
+    below = [evaluation_work(operand, rows) for operand in expression.operands]
+    own = Operations(steps=40.0, passes=6.0 * rows, functions=4.0 * rows)
+    if isinstance(expression, Piecewise):
+        own = own + splines.evaluation_work(expression.pieces, rows)
+    return sum(below, own)
 
 
 def _checked(image: Interval, source: str) -> Interval:

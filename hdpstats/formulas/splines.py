@@ -15,6 +15,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.work import Operations, sorting
 from hdpstats.formulas.operations import Interval
 
 _PARTS = 16
@@ -53,6 +54,14 @@ def values(pieces: Pieces, x: FloatArray) -> FloatArray:
     with np.errstate(all="ignore"):
         inside = np.clip(x, pieces.breaks[0], pieces.breaks[-1])
         return _polynomials(pieces, inside) + before * np.minimum(x - inside, 0.0) + after * np.maximum(x - inside, 0.0)
+
+
+def evaluation_work(pieces: Pieces, rows: int) -> Operations:
+    """Return what `values` of so many rows and `image` take at most."""
+    places, order = len(pieces.coefficients), len(pieces.coefficients[0])
+    points = 2.0 * rows + (_PARTS + 1.0) * places * order
+    of_curve = Operations(passes=(2.0 * order**2 + 10.0) * points, sorts=sorting(points, places))
+    return of_curve + Operations(steps=60.0 + 6.0 * order**2 + 4.0 * places * order)
 
 
 def image(pieces: Pieces, x: Interval) -> Interval:

@@ -195,7 +195,8 @@ class Chain:
     def since_checkpoint(self) -> str:
         """Return what entries say since the last checkpoint, and the sums up to here, as canonical JSON.
 
-        Names, accounts, caps, parts and what is declared are few and written in full; of hashes, charges and releases, the new ones.
+        Names, accounts, caps, parts and what is declared are few and written in full; of hashes, charges and releases,
+        the new ones.
         """
         charges = [
             [

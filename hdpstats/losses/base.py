@@ -56,6 +56,8 @@ class PredictorLoss(ABC):
         Whether intervals over public rows that are raked to a description cover, as was measured (`over`).
     meat : float or None
         A bound on ``E l'^2 / E l''`` where the model holds; None where there is none.
+    functions : float
+        For how many exponentials a value, a score or a curvature takes the time at most.
     ulps : float
         `score` errs by at most ``ulps * 2^-53 * lipschitz`` for exact ``eta``.
     magnitude : float
@@ -85,6 +87,7 @@ class PredictorLoss(ABC):
     counts: str = ""
     raked: bool = False
     meat: float | None = None
+    functions: float = 4.0
     ulps: float = 8.0
     magnitude: float = 2.0
     at_zero: float
@@ -288,6 +291,8 @@ class HazardLink(ABC):
         Whether ``c' = c (1 - (c/h)^2)`` and ``-e' = e (1 - e^2)``.
     valued : bool
         Whether the capped losses have values in closed form, `capped_values`.
+    functions : float
+        For how many exponentials a score, a curvature and a cap take the time at most, together.
     ulps : float
         Bound on the error of computed scores (relative to ``h`` and 1), in units of 2^-53, for exact arguments.
     smallest_cap : float
@@ -310,6 +315,7 @@ class HazardLink(ABC):
     event_smoothness: ClassVar[Fraction]
     coupled: ClassVar[bool] = False
     valued: ClassVar[bool] = False
+    functions: ClassVar[float]
     ulps: ClassVar[float]
     smallest_cap: ClassVar[float] = 0.0
     multiplicative: ClassVar[bool] = False

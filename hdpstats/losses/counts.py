@@ -213,6 +213,7 @@ class ExponentialTimes(PredictorLoss):
     h: float
     lipschitz: Fraction = field(init=False)
     smoothness: Fraction = field(init=False)
+    functions = 8.0
     meat = 1.0
     ulps = 32.0
 

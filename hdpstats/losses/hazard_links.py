@@ -74,6 +74,7 @@ class LogitLink(HazardLink):
     valued = True
     multiplicative = True
     analytic = math.pi
+    functions = 6.0
     ulps = 64.0
 
     def survive(self, eta: FloatArray) -> LikelihoodTerms:
@@ -131,6 +132,7 @@ class CloglogLink(HazardLink):
     hazard_ratios = "those of the cloglog link are the same (Prentice and Gloeckler 1978)"
     survived_smoothness = STEEPEST
     event_smoothness = Fraction(1)
+    functions = 14.0
     ulps = 256.0
     multiplicative = True
     cumulative = True
@@ -203,6 +205,7 @@ class ProbitLink(HazardLink):
     hazard_ratios = "those of the probit link are on another scale"
     survived_smoothness = Fraction(4)
     event_smoothness = Fraction(4)
+    functions = 50.0
     ulps = 8192.0
     smallest_cap = 1e-9
     analytic = 2.8  # the zeros of Phi(-eta) that are nearest are at -1.916 +- 2.816 i

@@ -112,6 +112,7 @@ class LogisticLoss(PredictorLoss):
     """
 
     name = "logistic"
+    functions = 3.0
     regression = "Logistic regression"
     exponentiated = "odds ratio"
     outcomes = ("binary",)

@@ -98,6 +98,8 @@ class Tabulated(PredictorLoss):
         """The largest number that an outcome or a place of the grid is."""
         return max(abs(self.lower), abs(self.upper)) + abs(self.start) + self._reach
 
+    functions = 24.0
+
     @property
     def ulps(self) -> float:  # type: ignore[override]
         """``16 + 8 sup l'' size / sup |l'|``: a place within the grid errs by a few ``u`` of its size."""

@@ -37,6 +37,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.formulas import Design, compile_design
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses.families import Family, Interval
@@ -120,6 +121,15 @@ class Prepared(ABC):
     def whole(self) -> bool:
         """Whether the computation needs all rows at once: it is no sum over partitions."""
         return False
+
+    @abstractmethod
+    def work(self, rows: int) -> Operations:
+        """Return what `compute` takes at most, from a table of so many rows: a function of public facts."""
+
+    @property
+    def loads(self) -> tuple[Callable[[], None], ...]:
+        """What loads compiled code that this computation needs and others do not; called before anything is charged."""
+        return ()
 
     @abstractmethod
     def compute(self, rows: Parts[AdmittedTable]) -> Release:
@@ -250,6 +260,15 @@ class PreparedCounts(Prepared, ABC):
     @abstractmethod
     def counts(self, table: AdmittedTable) -> IntArray:
         """Return the number of people in each cell (cells,)."""
+
+    @abstractmethod
+    def counting_work(self, rows: int) -> Operations:
+        """Return what `counts` takes at most."""
+
+    def work(self, rows: int) -> Operations:
+        """Return what the noise, the counts and their sums take at most."""
+        added = Operations(steps=40.0 + 0.5 * self.cells, passes=12.0 * rows + 20.0 * self.cells)
+        return self.noise.work(self.cells) + self.counting_work(rows) + added
 
     def compute(self, rows: Parts[AdmittedTable]) -> TableRelease:
         """Draw the noise, count, add and release."""

@@ -20,7 +20,15 @@ from hdpstats.mechanisms.description.people import number_in_units, square_in_un
 from hdpstats.mechanisms.person_loss.one_pass import without_covariates
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.schema.stored import addresses_of, clip_numbers, mark_missing
-from hdpstats.solvers.kernels import curvature_sum, grid_sum, logistic_sum, row_products
+from hdpstats.solvers.kernels import (
+    add_caps,
+    add_curvatures,
+    add_scores,
+    curvature_sum,
+    grid_sum,
+    logistic_sum,
+    row_products,
+)
 
 
 @cache
@@ -42,9 +50,19 @@ def load() -> None:
         ) from error
 
 
+def _run_hazards() -> None:
+    """Run the loops over spells on one spell in one interval; features and coefficients may be writable or not."""
+    one, place = np.zeros(1), np.zeros(1, dtype=np.int64)
+    add_caps(np.ones((1, 1)), np.ones((1, 1)), place, place + 1, one.copy(), 1.0, one.copy(), place.copy())
+    spells = one, one, np.ones((1, 1)), one, one, place, place + 1
+    add_scores(*spells, np.zeros((2, 1)))
+    add_curvatures(*spells, np.zeros((2, 1)), place.copy())
+
+
 def _run() -> None:
     """Start numba's threads, and run each loop on zeros; outcomes of a table cannot be written to, others can."""
     several_threads()
+    _run_hazards()
     columns, numbers = np.zeros((1, SMALLEST_COMPILED)), np.zeros(SMALLEST_COMPILED)
     fixed = np.zeros(SMALLEST_COMPILED)
     fixed.flags.writeable = False

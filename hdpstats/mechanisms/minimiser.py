@@ -40,6 +40,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.work import Operations
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.noise.distributions import LatticeNoise
@@ -52,7 +53,7 @@ from hdpstats.records.query import MinimiserQuery, PointRelease
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise
-from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
+from hdpstats.solvers.accelerated import Work, farthest, minimise_within, minimising_work, smoothness_of, work_of
 from hdpstats.solvers.newton import SMALL, refine
 from hdpstats.solvers.objective import UNIT
 
@@ -284,6 +285,17 @@ class PreparedPoint(Prepared):
     def whole(self) -> bool:
         """Whether the loss is summed over rows in memory only."""
         return not self.person_loss.in_parts
+
+    def work(self, rows: int) -> Operations:
+        """Return what the noise, the minimisation with all its steps and the Hessian take at most."""
+        D, of_people, calibration = self.person_loss.dimension, self.person_loss.work(rows), self.calibration
+        noise = calibration.noise.work + Operations(steps=400.0 + 60.0 * D)
+        if calibration.perturbation is not None:
+            noise = noise + calibration.perturbation.noise.work
+        if calibration.hessian is not None:
+            lifted = Operations(steps=20.0 + 3.0 * D * (D + 1.0))
+            noise = noise + calibration.hessian.noise.work + of_people.stacked + lifted
+        return noise + of_people.read + minimising_work(of_people.sums, calibration.effort.work)
 
     def compute(self, rows: Parts[AdmittedTable]) -> PointRelease:
         """Minimise, add noise and release."""

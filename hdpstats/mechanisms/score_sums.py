@@ -17,7 +17,9 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.loops import compiled
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.mechanisms.base import Prepared
+from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.exact import lift, round_down, sqrt_up
 from hdpstats.noise.knorm import BallNoise
@@ -69,13 +71,20 @@ class SumCalibration:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedSum(Prepared):
-    """One round with its constants fixed; ``scores`` makes bounded scores (people, D) of the rows of a table."""
+    """One round with its constants fixed; ``scores`` makes bounded scores (people, D) of a table, by a loss."""
 
     query: RoundQuery
     calibration: SumCalibration
     records: int
     release: type[RoundRelease]
     scores: Callable[[AdmittedTable], FloatArray]
+    person_loss: PersonLoss
+
+    def work(self, rows: int) -> Operations:
+        """Return what the scores of so many rows, their cut and their sum take at most."""
+        D, of_people = self.person_loss.dimension, self.person_loss.work(rows)
+        cut = Operations(steps=100.0 + 12.0 * D, passes=30.0 * rows * D + 20.0 * D)
+        return self.calibration.noise.work + of_people.read + of_people.scores + cut
 
     def compute(self, rows: Parts[AdmittedTable]) -> RoundRelease:
         """Draw the noise, before any score is computed, sum, add and release."""

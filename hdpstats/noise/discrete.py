@@ -51,7 +51,8 @@ from functools import partial
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.noise.exact import below, bits, positive_rational, spare
+from hdpstats._base.work import Operations
+from hdpstats.noise.exact import below, bits, most_drawn, positive_rational, spare
 
 
 def root_bounds(number: int, precision: int) -> tuple[int, int]:
@@ -244,6 +245,15 @@ def discrete_laplace(numerator: int, denominator: int) -> int:
             return -magnitude if negative else magnitude
 
 
+def length_of(rate: Fraction) -> float:
+    """Return how many draws with a rate of few digits a draw with this one takes: integers of its length are compared.
+
+    >>> length_of(Fraction(1, 2**256))
+    1.501
+    """
+    return 1.25 + (rate.numerator.bit_length() + rate.denominator.bit_length()) / 1028.0
+
+
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoSidedGeometric:
@@ -286,6 +296,10 @@ class TwoSidedGeometric:
         """Return independent draws."""
         return [self.draw() for _ in range(count + spare(count))][:count]
 
+    def work(self, count: int = 1) -> Operations:
+        """Return what so many draws take at most."""
+        return Operations(draws=length_of(self.rate) * most_drawn(count))
+
     @property
     def variance(self) -> float:
         """2 exp(-rate) / (1 - exp(-rate))^2, in squared units of the query."""
@@ -321,6 +335,10 @@ class PermuteAndFlip:
     def __post_init__(self) -> None:
         """Convert the rate to a fraction and refuse rates that are none."""
         object.__setattr__(self, "rate", positive_rational(self.rate, name="rate"))
+
+    def work(self, candidates: int) -> Operations:
+        """Return what a draw takes at most."""
+        return Operations(draws=2.0 * length_of(self.rate) * most_drawn(candidates))
 
     def draw(self, costs: Sequence[int]) -> int:
         """Return the place of the chosen cost, of one cost or more; the less, the better."""

@@ -160,7 +160,16 @@ def spare(count: int) -> int:
     >>> spare(100)
     0
     """
-    return 64 + 16 * math.isqrt(count) if full_length() else 0
+    return most_drawn(count) - count if full_length() else 0
+
+
+def most_drawn(count: int) -> int:
+    """Return how many numbers take as long as so many independent ones ever do.
+
+    >>> most_drawn(100)
+    324
+    """
+    return count + 64 + 16 * math.isqrt(count)
 
 
 _ROOT_BITS = 64

@@ -61,8 +61,16 @@ from typing import final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer
-from hdpstats.noise.discrete import TwoSidedGeometric, bernoulli, bernoulli_exp_roots, discrete_laplace, geometric
-from hdpstats.noise.exact import below, positive_rational, repeated, round_down, sqrt_down
+from hdpstats._base.work import Operations
+from hdpstats.noise.discrete import (
+    TwoSidedGeometric,
+    bernoulli,
+    bernoulli_exp_roots,
+    discrete_laplace,
+    geometric,
+    length_of,
+)
+from hdpstats.noise.exact import WHOLE, below, positive_rational, repeated, round_down, sqrt_down
 
 LARGEST_DIMENSION = 100_000
 RATE_BITS = 32
@@ -176,6 +184,11 @@ class BallNoise:
         """Return one draw, a point of Z^dimension."""
         return [_draw(self._root) for _ in repeated()][-1][0]
 
+    @property
+    def work(self) -> Operations:
+        """What a draw takes at most: `WHOLE` draws, each of d^1.5 coordinates and as many coins."""
+        return Operations(draws=2.0 * WHOLE * self.dimension**1.5)
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -287,6 +300,11 @@ class CylinderNoise:
         plan = TwoSidedGeometric(rate=per_t) if axis_only else _propose(dimension, per_t, per_v)
         object.__setattr__(self, "_proposals", plan)
 
+    @property
+    def work(self) -> Operations:
+        """What a draw takes at most: with a probability above 1/e the axis and the ball are kept."""
+        return Operations(draws=2.0 * math.e * WHOLE * (2.0 + max(self.dimension - 1, 0) ** 1.5))
+
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point (t, v_1, ..., v_(D-1)) of Z^dimension."""
         plan = self._proposals
@@ -349,6 +367,12 @@ class BoxNoise:
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""
         return [self._draw() for _ in repeated()][-1]
+
+    @property
+    def work(self) -> Operations:
+        """What a draw takes at most: a proposal of d + 1 coordinates is kept with a probability of exp(-rate d / 2)."""
+        proposals = math.exp(0.5 * float(self.rate) * self.dimension)
+        return Operations(draws=WHOLE * length_of(self.rate) * (2.0 * self.dimension + 1.0) * proposals)
 
     def _draw(self) -> tuple[int, ...]:
         size = self._size()

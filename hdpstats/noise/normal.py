@@ -49,8 +49,9 @@ from typing import final
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.loops import full_length
 from hdpstats._base.validation import integer
+from hdpstats._base.work import Operations
 from hdpstats.noise.discrete import bernoulli_exp, bernoulli_exp_one, bernoulli_exp_real, decide_exactly, exp_bounds
-from hdpstats.noise.exact import below, bits, positive_rational, spare
+from hdpstats.noise.exact import below, bits, most_drawn, positive_rational, spare
 from hdpstats.noise.knorm import LARGEST_DIMENSION
 
 _DIGITS = 64
@@ -182,6 +183,11 @@ class RoundedNormal:
         drawn = [self._coordinate() for _ in range(self.dimension + spare(self.dimension))]
         return tuple(drawn[: self.dimension])
 
+    @property
+    def work(self) -> Operations:
+        """What a draw takes at most."""
+        return Operations(draws=3.0 * most_drawn(self.dimension))
+
     def _coordinate(self) -> int:
         whole, x = _half_normal()
         magnitude = _rounded(whole, x, self._ratio)
@@ -248,6 +254,11 @@ class TiltedNormal:
         """Return the exponent times the common denominator."""
         slope, curvature, _ = self._parts
         return slope * abs(k) + curvature * k * k
+
+    @staticmethod
+    def work(count: int) -> Operations:
+        """Return what so many draws of any of these distributions take at most."""
+        return Operations(draws=2.0 * PROPOSALS * count)
 
     def draw(self) -> int:
         """Return one draw."""

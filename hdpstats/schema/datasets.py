@@ -21,10 +21,9 @@ event3   relapse or death within 3 years (3 * 365.25 days): 1 or 0, NaN if censo
 ======== ======================================================================================
 
 **Invented rows** are those on which a computation takes the longest: they follow from the schema alone. What a
-computation costs is measured on rows that are as costly as any (`hdpstats._base.loops`), before private rows are
-touched. Most of the cost depends on the number of rows only. Survival models go through the intervals in which people
-are at risk: here everybody is followed from time 0 to the horizon, in as many spells as a person may have, and the last
-one ends in an event.
+computation is said to do at most (`hdpstats._base.work`) is checked on rows that are as costly as any. Most of the cost
+depends on the number of rows only. Survival models go through the intervals in which people are at risk: here everybody
+is followed from time 0 to the horizon, in as many spells as a person may have, and the last one ends in an event.
 """
 
 import hashlib

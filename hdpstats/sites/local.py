@@ -11,6 +11,7 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
 from hdpstats._base.loops import SMALLEST_COMPILED, rehearsing, silence
+from hdpstats._base.work import Operations
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, SiteFacts, costly_table
 from hdpstats.mechanisms.loading import load
@@ -210,7 +211,7 @@ class LocalSite(Site):
         return self._table.fingerprint(key)
 
     def has_declared_rows(self) -> bool:
-        """Whether the table has at most ``records`` times ``most_rows`` rows: on that many, computations are rehearsed.
+        """Whether the table has at most ``records`` times ``most_rows`` rows: times are predicted for that many.
 
         It may be private: for whoever holds the rows, never for an answer.
         """
@@ -227,11 +228,25 @@ class LocalSite(Site):
             return Found(charged=self._ledger.has_charged(identity, analyst))
         return Found(release=self._handed_out(stored, known=True), charged=True)
 
+    def work(self, query: Query, *, analyst: str | None = None) -> Operations:
+        """Return what the computation of a query on the declared number of rows takes at most; charges nothing.
+
+        It is a function of public facts: of the query, the schema, the terms and the public rows that the query names.
+
+        Raises
+        ------
+        SiteError, MechanismError, FormulaError, SchemaError
+            As `answer` would raise before it charges.
+        """
+        prepared, rows = self._prepare(query, analyst), self.records * self._terms.most_rows
+        admitted = Operations(steps=200.0 + 20.0 * len(prepared.needs), passes=2.0 * len(prepared.needs) * rows)
+        return admitted + prepared.work(rows)
+
     def rehearsal(self, query: Query, *, rows: int, analyst: str | None = None) -> Callable[[], None]:
         """Return the computation of a query on so many invented rows, all its work that may ever be needed.
 
-        It is a function of public facts, charges and records nothing, and returns nothing: its time is what can be
-        known beforehand of that of `answer`.
+        It is a function of public facts, charges and records nothing, and returns nothing. It is for checks of `work`:
+        answers wait for none.
 
         Raises
         ------
@@ -298,6 +313,8 @@ class LocalSite(Site):
         prepared = self._prepare(query, analyst)
         if self._compiled:
             self._table.load(load)
+        for each in prepared.loads:
+            self._table.load(each)
         return prepared
 
     @property

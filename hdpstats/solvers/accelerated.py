@@ -94,8 +94,9 @@ import numpy as np
 
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import FloatArray
-from hdpstats.solvers.newton import CHORD, SMALL, WorkBudget, approach, minimise
-from hdpstats.solvers.objective import UNIT, Objective
+from hdpstats._base.work import Operations
+from hdpstats.solvers.newton import CHORD, SMALL, WorkBudget, approach, approach_work, minimise, minimise_work
+from hdpstats.solvers.objective import UNIT, Objective, ObjectiveWork
 
 LEAST_ERRORS, MOST_ERRORS = 6.0, 64.0
 """``M`` is at least the first, ``m`` the smaller of ``M`` and the second."""
@@ -213,6 +214,12 @@ def minimise_within(objective: Objective, *, start: FloatArray, work: Work) -> F
     close = solution.gradient_norm * UP <= math.sqrt(2.0 * work.ridge * work.excess)
     last = accelerate(objective, start=solution.theta if close else start, work=work)
     return theta if done else last
+
+
+def minimising_work(of: ObjectiveWork, work: Work) -> Operations:
+    """Return what `minimise_within` takes at most: the steps of Newton's, and all accelerated ones."""
+    accelerated = of.of(gradients=work.steps + 1.0, hessians=0.0, errors=0.0, steps=0.0)
+    return approach_work(of) + minimise_work(of, REST) + accelerated
 
 
 def accelerate(objective: Objective, *, start: FloatArray, work: Work) -> FloatArray:

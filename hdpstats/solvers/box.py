@@ -45,8 +45,9 @@ import numpy as np
 
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.solvers.newton import SMALL, minimise, newton_step
-from hdpstats.solvers.objective import UNIT, Objective
+from hdpstats._base.work import Operations
+from hdpstats.solvers.newton import SMALL, minimise, minimise_work, newton_step
+from hdpstats.solvers.objective import UNIT, Objective, ObjectiveWork
 
 ROUNDS = 20
 """Tries of a Newton step in the free coordinates."""
@@ -156,6 +157,13 @@ def lattice_minimum(objective: Objective, box: Box, *, smoothness: float, lackin
             sure = LatticeMinimum(k=tuple(int(value) for value in k), slopes=tuple(slopes.tolist()))
             return sure if found is None else found
         theta = _projected(objective, box, theta, smoothness)
+
+
+def lattice_work(of: ObjectiveWork, steps: int) -> Operations:
+    """Return what `lattice_minimum` takes at most: Newton's rounds, the projected steps, and two points more."""
+    rounds = of.of(gradients=3.0 * ROUNDS, hessians=ROUNDS, errors=2.0 * ROUNDS, steps=ROUNDS)
+    projected = of.of(gradients=steps + 8.0, hessians=0.0, errors=4.0, steps=0.0)
+    return minimise_work(of, SMALL) + rounds + projected
 
 
 def _by_newton(objective: Objective, box: Box, *, smoothness: float, lacking: float) -> LatticeMinimum | None:

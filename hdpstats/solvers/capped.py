@@ -17,12 +17,55 @@ import numpy as np
 
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.losses import HazardLink
 from hdpstats.losses.base import FARTHEST
-from hdpstats.solvers.kernels import ALL, SPAN, STEEPEST, Factors, add_caps, add_curvatures, add_scores, row_products
+from hdpstats.solvers.kernels import (
+    ALL,
+    SPAN,
+    STEEPEST,
+    Factors,
+    add_caps,
+    add_curvatures,
+    add_scores,
+    product_work,
+    row_products,
+)
 
 CELLS = 400_000
 """Spells times intervals that are handled at a time."""
+
+
+def cap_sums_work(rows: int, *, p: int, q: int, causes: int, functions: float) -> Operations:
+    """Return what the sums of the caps of so many spells take at most, by factors and cell by cell."""
+    cells = float(rows) * q
+    blocks = cells / CELLS + rows // max(1, CELLS // q) / 1.0 + 1.0
+    around = 2.0 * causes * product_work(rows, p) + Operations(steps=60.0, functions=2.0 * causes * rows)
+    by_factors = Operations(products=(causes + 4.0) * cells)
+    by_cells = Operations(
+        steps=blocks * (60.0 + 30.0 * causes),
+        passes=(16.0 + 8.0 * causes) * cells,
+        functions=(1.0 + functions) * causes * cells,
+    )
+    return around + by_factors + by_cells
+
+
+def scores_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: float, most: int = 2**62) -> Operations:
+    """Return what the scores, or the curvatures, of so many spells take at most, by factors and cell by cell.
+
+    ``most``: how many are handled at a time.
+    """
+    parts, cells = rows // most + 1.0, float(rows) * q * causes
+    blocks = rows // max(1, CELLS // q) + parts
+    around = 5.0 * causes * product_work(rows, p)
+    by_factors = Operations(functions=2.0 * causes * rows, products=(6.0 + e) * cells, passes=40.0 * causes * rows)
+    by_cells = Operations(
+        steps=causes * (parts * (120.0 + 12.0 * e + 4.0 * q**0.0) + blocks * (120.0 + 12.0 * e)),
+        passes=(14.0 + 3.0 * e) * cells + 4.0 * causes * q * e * blocks,
+        functions=functions * cells,
+    )
+    return around + by_factors + by_cells + Operations(passes=3.0 * causes * rows * (p + e))
+
 
 Cells = Callable[["CappedSpells", FloatArray, slice, slice, int], FloatArray]
 

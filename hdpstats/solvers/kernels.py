@@ -49,6 +49,7 @@ import numpy as np
 
 from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.losses.base import FARTHEST
 from hdpstats.losses.logistic import logistic_residual, residuals
 
@@ -61,6 +62,9 @@ PIECES_AT_ONCE = 4
 BLOCK = 1024
 """Rows of a piece whose scores are computed at a time: so many that memory is read in long runs, few enough for cache.
 """
+
+STRIDED = 4.0
+"""For how many numbers that stand together one takes the time that stands far from the next one."""
 
 ROOT_BITS = 18
 """Rounded roots of curvatures times rows are integers of at most so many bits."""
@@ -161,6 +165,42 @@ def root_bits(largest: float, *, rows: int) -> int:
     """
     in_all = min(ROOT_BITS, (62 - max(rows - 1, 0).bit_length()) // 2)
     return in_all - max(math.frexp(largest)[1], -900)
+
+
+def product_work(rows: int, D: int, *, by_columns: bool = True) -> Operations:
+    """Return what `row_products` of all rows takes at most."""
+    if by_columns and rows >= SMALLEST_COMPILED:
+        return Operations(steps=10.0, products=float(rows) * D, passes=rows)
+    return Operations(steps=4.0 * D + 10.0, passes=(2.0 if by_columns else STRIDED) * rows * D)
+
+
+def added_work(
+    rows: int, D: int, *, functions: float, by_columns: bool = True, in_one_loop: bool = False
+) -> Operations:
+    """Return what the sum over all rows of their residuals times them takes at most, from the rows and coefficients.
+
+    ``functions``: for how many exponentials a residual takes the time, unless one compiled loop does all that is done
+    for a row, as `logistic_sum`.
+    """
+    pieces = rows // PIECE + 1.0
+    if by_columns and rows >= SMALLEST_COMPILED:
+        residuals, copies = (1.0, 2.0) if in_one_loop else (functions, 8.0)
+        return Operations(
+            steps=60.0 * pieces, functions=residuals * rows, products=3.0 * rows * D, passes=copies * rows
+        )
+    steps, summands = (60.0 + 4.0 * D) * pieces, (5.0 if by_columns else STRIDED) * rows * D
+    around = Operations(steps=steps, functions=functions * rows, passes=8.0 * rows + summands)
+    return around + product_work(rows, D, by_columns=by_columns)
+
+
+def curvature_work(rows: int, D: int, *, functions: float, by_columns: bool = True, exact: bool = True) -> Operations:
+    """Return what the sum over all rows of curvatures times their squares (D, D) takes at most."""
+    pieces = rows // PIECE + 1.0
+    predictors = product_work(rows, D, by_columns=by_columns)
+    rounded = (4.0 if by_columns else STRIDED) * rows * D
+    sums = rounded + 10.0 * rows + 4.0 * D**2 * (pieces if exact else 1.0)
+    squares = float(rows) * D**2
+    return predictors + Operations(steps=80.0 * pieces, passes=sums, functions=functions * rows, squares=squares)
 
 
 def by_column(X: FloatArray) -> bool:

@@ -41,6 +41,7 @@ import numpy as np
 
 from hdpstats._base.loops import compiled, full_length
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations, sorting
 from hdpstats.solvers import searches
 
 BLOCK = 65_536
@@ -119,12 +120,42 @@ def search_among(points: FloatArray, sizes: Sequence[int], *, rows: int) -> Sear
 
     Where the number of rows is private, give the one that is declared: which search is made can be seen from the time.
     """
-    p, pairs = points.shape[1], rows * len(points)
-    if p <= TREE_DIMENSION and pairs >= TREE_PAIRS:
-        return _Tree(points, sizes)
-    if p <= COMPILED_DIMENSION and pairs >= COMPILED_PAIRS:
-        return _Tiles(points, sizes)
-    return _Products(points, sizes)
+    return _kind(len(points), rows=rows, dimension=points.shape[1])(points, sizes)
+
+
+def _kind(points: int, *, rows: int, dimension: int) -> "type[_Tree | _Tiles | _Products]":
+    if dimension <= TREE_DIMENSION and rows * points >= TREE_PAIRS:
+        return _Tree
+    if dimension <= COMPILED_DIMENSION and rows * points >= COMPILED_PAIRS:
+        return _Tiles
+    return _Products
+
+
+def search_work(points: int, sizes: Sequence[int], *, rows: int, declared: int, dimension: int) -> Operations:
+    """Return what the neighbours of so many rows take at most; ``declared`` as ``rows`` of `search_among`.
+
+    All pairs are compared, in all coordinates; a product of single precision comes before, or the nodes of a tree.
+    """
+    p, pairs, K = dimension, float(rows) * points, len(sizes)
+    nodes = Operations(sorts=2.0 * sorting(points), passes=40.0 * (p + 1.0) * points, steps=400.0)
+    found = Operations(steps=60.0 * (K + 1.0), passes=(20.0 * K + 40.0 + 6.0 * p) * rows, sorts=2.0 * sorting(rows))
+    kind = _kind(points, rows=declared, dimension=p)
+    if kind is _Tree:
+        return nodes + found + Operations(products=pairs * (3.0 * p + 6.0 * K + 80.0))
+    if kind is _Tiles:
+        return nodes + found + Operations(products=pairs * (5.0 * p + 12.0))
+    parts = (rows / ROWS_OF_PRODUCT + 1.0) * (points / POINTS_OF_PRODUCT + K + 1.0)
+    listed = Operations(sorts=sorting(pairs / MANY, PAIRS))
+    compared = Operations(steps=parts * (60.0 + 6.0 * p), passes=pairs * (4.0 * p + 8.0), squares=pairs * (p + 1.0))
+    return nodes + found + listed + compared
+
+
+def load_search(points: int, *, rows: int, dimension: int) -> None:
+    """Load the compiled code of `search_among`, or compile it: of the search that it returns for so many."""
+    kind = _kind(points, rows=rows, dimension=dimension)
+    if kind is not _Products:
+        few = np.linspace(0.0, 1.0, 4)[:, None] * np.ones(dimension)
+        kind(few, [2, 4]).answer(few)
 
 
 def blocks(rows: int, *, dimension: int) -> list[slice]:

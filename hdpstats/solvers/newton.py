@@ -42,7 +42,8 @@ from mpmath import MPContext, mpf
 from hdpstats._base.loops import full_length
 from hdpstats._base.precision import numbers_of
 from hdpstats._base.typing import FloatArray
-from hdpstats.solvers.objective import Objective, SmoothObjective
+from hdpstats._base.work import Operations
+from hdpstats.solvers.objective import Objective, ObjectiveWork, SmoothObjective
 
 
 @final
@@ -101,6 +102,12 @@ def minimise(objective: Objective, *, start: FloatArray, budget: WorkBudget | No
         if full_length() and budget is not None:
             descent.spend(theta)
         return certify(objective, theta)
+
+
+def minimise_work(of: ObjectiveWork, budget: WorkBudget) -> Operations:
+    """Return what `minimise` takes at most: besides its budget a first gradient, one more step, and a certificate."""
+    hessians, gradients = float(budget.hessians), float(budget.gradients)
+    return of.of(gradients=gradients + hessians + 4.0, hessians=hessians, errors=hessians + 3.0, steps=hessians)
 
 
 def newton(objective: SmoothObjective, *, start: FloatArray, budget: WorkBudget, tolerance: float) -> FloatArray:
@@ -238,6 +245,12 @@ def approach(objective: Objective, *, start: FloatArray, near: float) -> tuple[F
     if full_length():
         _do_the_rest(objective, theta, gradient, hessians=hessians, gradients=gradients)
     return theta, size <= near
+
+
+def approach_work(of: ObjectiveWork) -> Operations:
+    """Return what `approach` takes at most."""
+    gradients, hessians = float(CHORD.gradients), float(CHORD.hessians)
+    return of.of(gradients=gradients + 2.0, hessians=hessians, errors=0.0, steps=gradients + hessians)
 
 
 def _do_the_rest(

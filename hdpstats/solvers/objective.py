@@ -20,11 +20,14 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.losses import LogisticLoss, PredictorLoss
 from hdpstats.solvers.kernels import (
     PIECES_AT_ONCE,
     added_over_pieces,
+    added_work,
     curvature_sum,
+    curvature_work,
     grid_sum,
     logistic_sum,
     root_bits,
@@ -64,6 +67,66 @@ class RowBounds:
     summand: float
     root: float
     rows: int = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ObjectiveWork:
+    """What a gradient (D,), a Hessian and a bound on the error of a gradient take at most, each.
+
+    Attributes
+    ----------
+    dimension : int
+        D.
+    gradient, hessian, error : Operations
+        Of one of them.
+    """
+
+    dimension: int
+    gradient: Operations
+    hessian: Operations
+    error: Operations
+
+    @property
+    def step(self) -> Operations:
+        """What Newton's step takes, the Hessian being known."""
+        D = self.dimension
+        return Operations(steps=60.0, passes=6.0 * D**2, cubes=float(D) ** 3)
+
+    def of(self, *, gradients: float, hessians: float, errors: float, steps: float) -> Operations:
+        """Return what so many of them and Newton's steps take; for every gradient there are a few short operations."""
+        around = Operations(steps=80.0, passes=16.0 * self.dimension)
+        return gradients * (self.gradient + around) + hessians * self.hessian + errors * self.error + steps * self.step
+
+
+def linear_work(
+    rows: int,
+    D: int,
+    *,
+    functions: float,
+    by_columns: bool = True,
+    in_one_loop: bool = False,
+    bounded: bool = True,
+) -> ObjectiveWork:
+    """Return the work of a `LinearObjective` of so many rows.
+
+    Parameters
+    ----------
+    functions
+        For how many exponentials a loss, its derivative or its curvature takes the time at most.
+    by_columns
+        Whether rows are kept column by column: with enough of them compiled loops read them.
+    in_one_loop
+        Whether the loss is the logistic one.
+    bounded
+        Whether sums are exact, by `LinearObjective.bounds`.
+    """
+    return ObjectiveWork(
+        dimension=D,
+        gradient=added_work(rows, D, functions=functions, by_columns=by_columns, in_one_loop=in_one_loop),
+        hessian=curvature_work(rows, D, functions=functions, by_columns=by_columns, exact=bounded),
+        error=Operations(steps=60.0, passes=(D + 20.0) * rows),
+    )
 
 
 class SmoothObjective(ABC):

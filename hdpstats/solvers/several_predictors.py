@@ -13,10 +13,26 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals, values
-from hdpstats.solvers.capped import CappedSpells
-from hdpstats.solvers.kernels import added_over_pieces, grid_sum, row_products
-from hdpstats.solvers.objective import ROUGH, UNIT, RowBounds, SumObjective, integer_bits
+from hdpstats.solvers.capped import CappedSpells, scores_work
+from hdpstats.solvers.kernels import PIECE, added_over_pieces, added_work, grid_sum, row_products
+from hdpstats.solvers.objective import ROUGH, UNIT, ObjectiveWork, RowBounds, SumObjective, integer_bits
+
+
+def spells_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: float) -> ObjectiveWork:
+    """Return the work of a `HazardObjective` of so many spells, with p covariates, q intervals and e features."""
+    D, pieces = causes * (e + p), rows // PIECE + 1.0
+    scores = scores_work(rows, p=p, q=q, e=e, causes=causes, functions=functions, most=PIECE)
+    sums = added_work(rows, D, functions=0.0)
+    cross = causes * (e + p) * added_work(rows, p, functions=0.0)
+    blocks = Operations(steps=40.0 * causes + 20.0, passes=4.0 * D**2, squares=float(causes) * q * e**2)
+    return ObjectiveWork(
+        dimension=D,
+        gradient=scores + sums + Operations(steps=40.0 * pieces),
+        hessian=scores + cross + blocks + Operations(steps=40.0 * pieces * (1.0 + causes * (e + p))),
+        error=Operations(steps=80.0, passes=(p + 30.0) * rows),
+    )
 
 
 @final

@@ -25,6 +25,7 @@ SMALL = {
     "_base/remembered.py": "a concept of its own, imported by all layers",
     "_base/typing.py": "imported by all, without numba",
     "_base/precision.py": "every context comes from it, without numba",
+    "_base/work.py": "a concept of its own, without numba",
     "custodian/journal.py": "a concept of its own",
     "formula/api.py": "public names",
     "inference/log_rank.py": "a concept of its own",

@@ -14,37 +14,29 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base import remembered
 from hdpstats._base.errors import ChargedAgain
+from hdpstats._base.work import Operations
 from hdpstats.cli import main
 from hdpstats.custodian import Overruns, SiteSettings, application, journal
-from hdpstats.custodian.capacity import (
-    FIRST,
-    LONGEST_REHEARSAL,
-    MARGIN,
-    MOST_SHAPES,
-    Bytes,
-    Clock,
-    Predictions,
-    predict,
-    shape_of,
-)
+from hdpstats.custodian.capacity import Bytes, Clock
+from hdpstats.custodian.prices import MARGIN, OVERHEAD
 from hdpstats.custodian.settings import Timing
-from hdpstats.custodian.slots import Slots, Turns
+from hdpstats.custodian.slots import Slots, UnderWay
 from hdpstats.ledger.leases import Holder
 from hdpstats.mechanisms.description.site import number_square
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
-from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy import gaussian
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
-from hdpstats.sites.forms import RequestRefused
 from hdpstats.sites.remote import _refusal
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
-from tests.waiting import until
 
 SLOT = 0.3
 """Three times 0.095 seconds, which the computation is predicted to take, on a grid of 0.05 seconds."""
+
+PRICES = {"steps": (0.095 - OVERHEAD) / MARGIN}
+"""By them one operation is predicted to take 0.095 seconds."""
 
 STEP = 0.05
 """A step of that grid: one is for the charge, and one for the record."""
@@ -94,16 +86,13 @@ def held():
 
 @pytest.fixture
 def works(monkeypatch, time):
-    """Let computations on invented rows take 0.095 seconds, preparation and private ones what the test says."""
-    seconds = {"private": 0.01, "invented": 0.095, "preparation": 0.0}
+    """Let computations be one operation, and take what the test says, as their preparation."""
+    seconds = {"private": 0.01, "preparation": 0.0}
     compute, ready = PreparedHistogram.compute, hdp.LocalSite._ready
 
     def prepared(self, *arguments):
         time.pass_by(seconds["preparation"])
         return ready(self, *arguments)
-
-    def rehearsal(self, query, *, rows, analyst):
-        return lambda: time.pass_by(seconds["invented"])
 
     def computed(self, table):
         time.pass_by(seconds["private"])
@@ -111,7 +100,7 @@ def works(monkeypatch, time):
             raise seconds["error"]
         return compute(self, table)
 
-    monkeypatch.setattr(hdp.LocalSite, "rehearsal", rehearsal)
+    monkeypatch.setattr(hdp.LocalSite, "work", lambda self, query, *, analyst: Operations(steps=1.0))
     monkeypatch.setattr(hdp.LocalSite, "_ready", prepared)
     monkeypatch.setattr(PreparedHistogram, "compute", computed)
     return seconds
@@ -131,9 +120,7 @@ def ask(institution, settings, held, time, works, lines):
         begun = time.instant
         return anyio.run(post), time.instant - begun
 
-    asked.app = application(held, settings, time.clock)
-    asked(histogram(), "/v1/cost")  # predicts, so that later requests take the time of their slots alone
-    asked(histogram(), "/v1/cost", "bob")
+    asked.app = application(held, settings, time.clock, PRICES)
     return asked
 
 
@@ -165,19 +152,16 @@ def test_an_overrun_leaves_at_a_later_slot_and_is_logged(ask, works, settings, l
 
 @pytest.fixture
 def slots(held, settings, time, works, lines):
-    """The slots of a site where histograms of ann and bob have been predicted."""
-    found = Slots(held, settings.timing, overruns=Overruns(settings.overruns), clock=time.clock)
-    for analyst in ("ann", "bob"):
-        found.seconds(histogram(), analyst=analyst)
-    return found
+    """The slots of a site."""
+    return Slots(held, settings.timing, prices=PRICES, overruns=Overruns(settings.overruns), clock=time.clock)
 
 
-def test_an_overrun_beside_another_analysts_slot_stops_nobody(slots, works, settings, lines):
+def test_an_overrun_beside_a_request_of_another_analyst_stops_nobody(slots, works, settings, lines):
     works["private"] = 0.36
     for number in range(1, 5):
-        with slots._turns.slot("bob"):
+        with slots.request("bob"):
             slots.answer(histogram(replicate=number), analyst="ann")
-    with slots._turns.slot("ann"):  # one of her own
+    with slots.request("ann"):  # one of her own
         slots.answer(histogram(replicate=5), analyst="ann")
     assert [line["counted"] for line in lines if "overrun" in line] == [False] * 4 + [True]
     assert (Overruns(settings.overruns).of("ann"), Overruns(settings.overruns).of("bob")) == (1, 0)
@@ -200,33 +184,42 @@ def in_thread(task):
     return failed[0] if failed else None
 
 
-def test_what_computes_nothing_beside_it_makes_no_overrun_uncounted(slots, works, settings, held, lines, monkeypatch):
-    """A request that is refused at its charge, and an answer that was computed for somebody else before."""
-    held.ledger.grant("ann", epsilon=1)
-    held.ledger.grant("bob", epsilon=0.01)
-    slots.answer(histogram(), analyst="ann")
-    works["private"], compute, raised = 0.36, PreparedHistogram.compute, []
+@pytest.mark.parametrize("path", ["/v1/cost", "/v1/answer", "/v1/recorded"])
+def test_whatever_another_analyst_asks_for_beside_it_makes_an_overrun_uncounted(ask, works, lines, monkeypatch, path):
+    works["private"], compute, codes = 0.36, PreparedHistogram.compute, []
 
     def computed(self, table):
-        raised.append(in_thread(lambda: slots.answer(histogram(), analyst="bob")))
-        raised.append(in_thread(lambda: slots.answer(histogram(replicate=9), analyst="bob")))
+        if not codes:
+            codes.append(0)
+            codes.append(in_thread(lambda: codes.append(ask(histogram("x"), path, "bob")[0].status_code)))
         return compute(self, table)
 
     monkeypatch.setattr(PreparedHistogram, "compute", computed)
-    slots.answer(histogram(replicate=2), analyst="ann")
-    assert raised[0] is None
-    assert isinstance(raised[1], hdp.BudgetError)
+    ask(histogram())
+    assert codes == [0, 200, None]
+    assert {line["analyst"]: line["counted"] for line in lines if "overrun" in line}["ann"] is False
+
+
+def test_a_request_before_or_after_the_computation_excuses_no_overrun(slots, works, time, lines, monkeypatch):
+    works["private"] = 0.36
+
+    def sleep(seconds):
+        with slots.request("bob"):  # while the answer waits for the end of its slot
+            time.pass_by(seconds)
+
+    slots._clock = Clock(now=time.clock.now, sleep=sleep)
+    with slots.request("bob"):
+        pass
+    slots.answer(histogram(), analyst="ann")
     assert [line["counted"] for line in lines if "overrun" in line] == [True]
-    assert Overruns(settings.overruns).of("ann") == 1
 
 
 def test_a_wait_for_the_computation_of_another_process_keeps_nobody_waiting(slots, works, monkeypatch):
-    """Neither a rehearsal nor the slot of another analyst, though other responses to the analyst wait."""
+    """No slot of another analyst waits, though other responses to the analyst do."""
     order, compute = [], PreparedHistogram.compute
 
     def waits(lease, look, *, patient=False):
-        assert len(slots._turns.under_way("ann")) == 1
-        order.append(in_thread(lambda: slots.seconds(histogram("x"), analyst="eve")))
+        assert len(slots._under_way.answers("ann")) == 1
         order.append(in_thread(lambda: slots.answer(histogram(replicate=2), analyst="bob")))
         return lease
 
@@ -240,174 +233,43 @@ def test_a_wait_for_the_computation_of_another_process_keeps_nobody_waiting(slot
     monkeypatch.setattr(PreparedHistogram, "compute", computed)
     with pytest.warns(ChargedAgain):
         slots.answer(query, analyst="ann")
-    assert order == [None, "computed", None, "computed"]
+    assert order == ["computed", None, "computed"]
 
 
-def test_an_answer_that_was_computed_before_waits_for_a_rehearsal_as_a_new_one(slots, time):
-    slots.answer(histogram(), analyst="bob")
-    tasks, begun = Together(slots._turns), time.instant
-    with slots._turns.rehearsal():
-        tasks.start(lambda: slots.answer(histogram(), analyst="ann"))
-        time.pass_by(0.12)
-        assert not slots._turns._slots
-    tasks.end()
-    assert time.instant - begun == pytest.approx(3 * STEP + SLOT + STEP, abs=1e-9)
-
-
-@pytest.mark.parametrize("before", [(), ("bob",)])
-def test_a_rehearsal_waits_for_a_slot_whether_anything_is_computed_in_it_or_not(slots, settings, held, time, before):
-    """Else how long it takes would tell that somebody had asked the same."""
-    for analyst in (*before, "ann"):
-        slots.seconds(histogram(), analyst=analyst)
-    for analyst in before:
-        slots.answer(histogram(), analyst=analyst)
-    begun, ended = time.instant, []
-
-    def rehearsal():
-        with slots._turns.rehearsal():
-            ended.append(time.instant)
-
-    def sleep(seconds):
-        if slots._turns._slots and not tasks.threads:
-            tasks.start(rehearsal)
-        time.pass_by(seconds)
-
-    slots._clock, tasks = Clock(now=time.clock.now, sleep=sleep), Together(slots._turns)
-    slots.answer(histogram(), analyst="ann")
-    tasks.end()
-    assert ended[0] - begun >= STEP + SLOT - 1e-9
-
-
-def test_a_slot_is_shared_with_one_that_begins_later():
-    turns = Turns()
-    with turns.slot("ann") as first, turns.slot("ann") as second:
-        assert [first.shared, second.shared] == [False, False]
-        with turns.slot("bob") as third:
-            assert [first.shared, second.shared, third.shared] == [True] * 3
-    with turns.slot("ann") as later:
-        assert not later.shared
-
-
-def test_rehearsals_and_slots_compute_with_as_many_threads_as_each_other():
-    turns, before = Turns(), numba.get_num_threads()
-    with turns.rehearsal():
-        assert numba.get_num_threads() == 1
-    with turns.slot("ann"), turns.slot("bob"):
-        assert numba.get_num_threads() == 1
-    assert numba.get_num_threads() == before
-
-
-class Together:
-    """Threads that a test starts one after another, each once the one before is known to wait for its turn."""
-
-    def __init__(self, turns):
-        self.turns, self.threads, self.failed = turns, [], []
-
-    def start(self, task):
-        def run():
-            try:
-                task()
-            except BaseException as error:
-                self.failed.append(error)
-
-        waiting = len(self.turns._queue)
-        self.threads.append(threading.Thread(target=run, daemon=True))
-        self.threads[-1].start()
-        until(lambda: len(self.turns._queue) > waiting or self.failed, "a thread that waits for its turn")
-
-    def end(self):
-        for thread in self.threads:
-            thread.join(60)
-            assert not thread.is_alive()
-        assert not self.failed
-
-
-def test_rehearsals_and_slots_take_turns_in_the_order_in_which_they_asked():
-    turns, order, together = Turns(), [], threading.Barrier(2)
-    tasks = Together(turns)
-
-    def rehearsal(name):
-        with turns.rehearsal():
-            assert not turns._slots
-            order.append(name)
-
-    def slot(analyst):
-        with turns.slot(analyst):
-            order.append(analyst)
-            together.wait(60)  # ann's and bob's are under way at once
-
-    with turns.slot("eve"):
-        tasks.start(lambda: rehearsal("first"))
-        tasks.start(lambda: slot("ann"))
-        tasks.start(lambda: slot("bob"))
-        tasks.start(lambda: rehearsal("second"))
-        assert order == []
-    tasks.end()
-    assert order[0] == "first"
-    assert sorted(order[1:3]) == ["ann", "bob"]
-    assert order[3] == "second"
-
-
-def test_nothing_is_predicted_while_a_private_computation_runs(slots, monkeypatch, time):
-    """Its seconds would depend on the computation, and the computation would overrun because of it."""
-    order, compute, tasks = [], PreparedHistogram.compute, Together(slots._turns)
-
-    def rehearsal(self, query, *, rows, analyst):
-        assert not slots._turns._slots
-        return lambda: order.append("rehearsed")
+def test_what_a_question_costs_is_known_at_once_while_another_computation_runs(slots, monkeypatch):
+    """Nothing is computed for it, and neither waits for the other."""
+    found, compute = [], PreparedHistogram.compute
 
     def computed(self, table):
-        tasks.start(lambda: slots.seconds(histogram("x"), analyst="bob"))
-        order.append("computed")
+        if not found:
+            found.append(in_thread(lambda: found.append(slots.seconds(histogram("x"), analyst="bob"))))
         return compute(self, table)
 
-    monkeypatch.setattr(hdp.LocalSite, "rehearsal", rehearsal)
     monkeypatch.setattr(PreparedHistogram, "compute", computed)
     slots.answer(histogram(), analyst="ann")
-    tasks.end()
-    assert order[0] == "computed"
-    assert set(order[1:]) == {"rehearsed"}
+    assert found == [pytest.approx(SLOT), None]
 
 
-def test_no_private_computation_begins_while_one_is_predicted(slots, monkeypatch):
-    order, compute, tasks = [], PreparedHistogram.compute, Together(slots._turns)
-
-    def rehearsal(self, query, *, rows, analyst):
-        if not order:
-            tasks.start(lambda: slots.answer(histogram(), analyst="ann"))
-        return lambda: order.append("rehearsed")
+def test_slots_compute_with_one_thread(slots, monkeypatch):
+    threads, before, compute = [], numba.get_num_threads(), PreparedHistogram.compute
 
     def computed(self, table):
-        order.append("computed")
+        threads.append(numba.get_num_threads())
         return compute(self, table)
 
-    monkeypatch.setattr(hdp.LocalSite, "rehearsal", rehearsal)
     monkeypatch.setattr(PreparedHistogram, "compute", computed)
-    slots.seconds(histogram("x"), analyst="bob")
-    tasks.end()
-    assert order[-1] == "computed"
-    assert order.count("computed") == 1
+    slots.answer(histogram(), analyst="ann")
+    assert (threads, numba.get_num_threads()) == ([1], before)
 
 
-def test_an_analyst_waits_for_one_rehearsal_at_a_time():
-    """His second waits outside of the queue, so that those of others come before it; it finds what the first found."""
-    predictions, begun, go_on, found = Predictions(), threading.Event(), threading.Event(), []
-
-    def find():
-        begun.set()
-        go_on.wait(60)
-        found.append(1)
-        return 0.1
-
-    threads = [threading.Thread(target=predictions.of, args=("ann", histogram(), find)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    begun.wait(60)
-    assert predictions.of("bob", histogram(), lambda: 0.2) == 0.2
-    go_on.set()
-    for thread in threads:
-        thread.join(60)
-    assert len(found) == 1
+def test_a_computation_knows_who_has_requests_beside_it():
+    under_way = UnderWay()
+    with under_way.computing("ann") as first, under_way.request("ann"):
+        assert first == []
+        with under_way.request("bob"), under_way.computing("bob") as second:
+            assert (first, second) == (["bob"], ["ann"])
+    with under_way.computing("ann") as later:
+        assert later == []
 
 
 @pytest.mark.parametrize("error", [ValueError("a cell"), MemoryError(), KeyError("a cell")])
@@ -455,7 +317,7 @@ def instants(monkeypatch, time, held, settings, works, lines):
     charge, persist, noted = hdp.Ledger.charge, hdp.Ledger.persist, []
 
     def note():
-        noted.append((time.instant - begun, len(slots._turns.under_way("ann"))))
+        noted.append((time.instant - begun, len(slots._under_way.answers("ann"))))
 
     def sleep(seconds):
         note()
@@ -471,11 +333,8 @@ def instants(monkeypatch, time, held, settings, works, lines):
 
         return done
 
-    slots = Slots(
-        held, settings.timing, overruns=Overruns(settings.overruns), clock=Clock(now=time.clock.now, sleep=sleep)
-    )
-    for analyst in ("ann", "bob"):
-        slots.seconds(histogram(), analyst=analyst)
+    clock = Clock(now=time.clock.now, sleep=sleep)
+    slots = Slots(held, settings.timing, prices=PRICES, overruns=Overruns(settings.overruns), clock=clock)
     monkeypatch.setattr(hdp.Ledger, "charge", taking(0.02, charge))
     monkeypatch.setattr(hdp.Ledger, "persist", taking(0.03, persist))
     begun = 0.0
@@ -487,7 +346,7 @@ def instants(monkeypatch, time, held, settings, works, lines):
         noted.clear()
         releases.append(slots.answer(query, analyst="ann")[0])
         assert len({each.to_json() for each in releases}) == 1
-        assert slots._turns.under_way("ann") == []
+        assert slots._under_way.answers("ann") == []
         return time.instant - begun, list(noted)
 
     return found
@@ -523,8 +382,8 @@ def test_what_is_computed_for_somebody_else_meanwhile_leaves_at_the_slot_of_who_
             yield found
 
     if meanwhile:
-        answer = Turns.answer
-        monkeypatch.setattr(Turns, "answer", contextmanager(under_way))
+        answer = UnderWay.answer
+        monkeypatch.setattr(UnderWay, "answer", contextmanager(under_way))
     monkeypatch.setattr(hdp.Ledger, "charge", late)
     taken = instants(histogram(), ("bob",))[0]
     assert taken == pytest.approx(ANSWER if meanwhile else 5 * STEP + SLOT + STEP, abs=1e-9)
@@ -533,7 +392,7 @@ def test_what_is_computed_for_somebody_else_meanwhile_leaves_at_the_slot_of_who_
 def test_refusals_from_public_facts_are_immediate(ask):
     response, taken = ask(histogram(epsilon="100"))
     assert response.json() == {"error": "insufficient-budget"}
-    assert taken == pytest.approx(3 * 0.095)  # another order of magnitude of epsilon is predicted first, in public
+    assert taken == 0.0
 
 
 def test_a_release_is_recorded_at_its_slot_and_not_when_it_is_computed(ask, held, time, monkeypatch):
@@ -552,7 +411,7 @@ def test_a_release_is_recorded_at_its_slot_and_not_when_it_is_computed(ask, held
 
 def test_too_long_is_refused_before_it_is_charged(institution, settings, held, time, works, lines):
     limited = settings.model_copy(update={"timing": Timing(longest=0.25)})
-    app = application(held, limited, time.clock)
+    app = application(held, limited, time.clock, PRICES)
 
     async def post():
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
@@ -571,46 +430,6 @@ def test_too_long_is_refused_before_it_is_charged(institution, settings, held, t
     assert held.ledger.spent.epsilon == 0
 
 
-@pytest.mark.parametrize("failing", [False, True])
-def test_what_a_rehearsal_refused_is_not_rehearsed_again(held, settings, time, works, lines, monkeypatch, failing):
-    rehearsed = []
-
-    def rehearsal(self, query, *, rows, analyst):
-        def run():
-            rehearsed.append(rows)
-            time.pass_by(0.095)
-            if failing:
-                raise hdp.SiteError("fails")
-
-        return run
-
-    monkeypatch.setattr(hdp.LocalSite, "rehearsal", rehearsal)
-    limited = Timing(longest=0.25)
-    slots = Slots(held, limited, overruns=Overruns(settings.overruns), clock=time.clock)
-    codes = []
-    for number in range(4):
-        with pytest.raises(RequestRefused) as caught:
-            slots.seconds(histogram(replicate=number + 1), analyst="ann")
-        codes.append(caught.value.code)
-    assert codes == ["site" if failing else "too-long"] * 4
-    assert len(rehearsed) <= 3
-    assert len([line for line in lines if "rehearsal" in line]) == failing
-
-
-def test_a_refusal_that_needs_no_rehearsal_waits_for_no_turn_and_is_not_remembered(slots, monkeypatch):
-    quote = hdp.LocalSite.quote
-
-    def refused(self, query, *, analyst=None):
-        raise hdp.SiteError("the public rows are not there yet")
-
-    with slots._turns.slot("ann"):
-        monkeypatch.setattr(hdp.LocalSite, "quote", refused)
-        with pytest.raises(hdp.SiteError, match="not there"):
-            slots.seconds(histogram("x"), analyst="bob")
-    monkeypatch.setattr(hdp.LocalSite, "quote", quote)
-    assert slots.seconds(histogram("x"), analyst="bob") == pytest.approx(SLOT)
-
-
 def test_a_quote_says_the_seconds(ask):
     response, taken = ask(histogram(), "/v1/cost")
     assert response.json()["seconds"] == pytest.approx(SLOT)
@@ -626,7 +445,7 @@ def test_overruns_stop_an_analyst_until_the_custodian_acts(institution, ask, wor
     assert held.ledger.spent == spent
     assert ask(histogram(replicate=1))[0].status_code == 200  # received before
     assert ask(histogram(replicate=4), analyst="bob")[0].status_code == 200
-    ask.app = application(held, settings, time.clock)  # a new start forgets nothing
+    ask.app = application(held, settings, time.clock, PRICES)  # a new start forgets nothing
     assert ask(histogram(replicate=4))[0].json() == {"error": "stopped"}
     Overruns(settings.overruns).clear("ann")
     assert ask(histogram(replicate=4))[0].status_code == 200
@@ -645,6 +464,7 @@ def test_the_custodian_resumes_from_the_command_line(institution, capsys):
 
 
 ONCE = {
+    "hdpstats.custodian.prices.measured",  # by process, of invented numbers
     "hdpstats.ledger.leases._holder_of",  # by process
     "hdpstats.ledger.leases._machine",
     "hdpstats.mechanisms.loading.load",
@@ -670,7 +490,7 @@ def caches():
 
 def test_what_one_analyst_asked_makes_no_answer_of_another_faster(institution, settings, held, time, works, lines):
     """Whatever function keeps values of what was asked: after a request it has none."""
-    app = application(held, settings, time.clock)
+    app = application(held, settings, time.clock, PRICES)
     gaussian.objective_multiplier(Fraction(1), Fraction(1, 10**6), Fraction(1, 10), rank=2)
     number_square(0.3)
     found = caches()
@@ -689,7 +509,7 @@ def test_what_one_analyst_asked_makes_no_answer_of_another_faster(institution, s
 
 
 def test_requests_per_minute_are_limited_for_each_analyst(institution, settings, held, time, works, lines):
-    app = application(held, settings.model_copy(update={"timing": Timing(requests=6)}), time.clock)
+    app = application(held, settings.model_copy(update={"timing": Timing(requests=6)}), time.clock, PRICES)
 
     def codes(analyst, number):
         async def get():
@@ -754,122 +574,3 @@ def test_nothing_is_sent_to_an_analyst_while_his_computation_runs(institution, s
         assert sorted(order[3:]) == ["answer", "facts", "nothing"]
 
     anyio.run(run)
-
-
-def test_a_prediction_is_kept_for_every_query_of_a_shape():
-    predictions, found = Predictions(), []
-
-    def find():
-        found.append(1)
-        return 0.1
-
-    fields = histogram()
-    for epsilon, replicate in (("1/100", 1), ("1/101", 1), ("1/100", 7)):
-        predictions.of("ann", histogram(epsilon=epsilon, replicate=replicate), find)
-    assert len(found) == 1
-    predictions.of("bob", fields, find)
-    assert len(found) == 2
-    text = histogram("x").to_json()
-    for number in range(1, 1001):
-        predictions.of("eve", query_from_json(text.replace("[0.5]", f"[{number}.5]")), find)
-    predictions.of("ann", fields, find)
-    assert len(found) == 1002
-    assert len(predictions._of["eve"]) == MOST_SHAPES
-
-
-def test_names_of_columns_are_not_taken_for_entries():
-    """Edges of a column whose name is that of an entry decide the work as those of any other."""
-    for name in ("theta", "ahead", "coefficients", "epsilon", "replicate"):
-        fields = histogram("x").to_dict()
-        shapes = {
-            shape_of(Asked(fields | {"within": {name: edges}})) for edges in ([0.5], [0.25], [0.5, 0.7], "1/7", "1/6")
-        }
-        assert len(shapes) == 5
-
-
-class Asked:
-    """A query of given entries."""
-
-    kind = "asked/1"
-
-    def __init__(self, fields):
-        self.fields = fields
-
-    def to_dict(self):
-        return self.fields
-
-
-def test_what_decides_the_work_is_in_the_shape():
-    shapes = {shape_of(query) for query in (histogram(), histogram("x"), histogram(epsilon="1"))}
-    assert len(shapes) == 3
-    text = histogram("x").to_json()
-    assert shape_of(query_from_json(text.replace("0.5", "0.25"))) not in shapes
-
-
-@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 1.3, 2.0])
-@pytest.mark.parametrize("rows", [10, 5_000, 10**6, 10**8])
-def test_what_is_carried_on_to_more_rows_is_not_too_short(time, power, rows):
-    """A millisecond for 256 rows, and growing as a power."""
-
-    def seconds(number):
-        return 1e-3 * (number / 256) ** power
-
-    def rehearsal(number):
-        assert number <= 20_000
-        return lambda: time.pass_by(seconds(number))
-
-    found = predict(rehearsal, rows, each=1, most=20_000, clock=time.clock, too_long=never)
-    assert found >= seconds(rows) * (1 - 1e-9)
-    assert found <= MARGIN * 1e-3 * (max(rows, 256) / 256) ** max(power, 1.0) * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("power", [1.0, 2.0])
-@pytest.mark.parametrize("per_first", [1e-3, 0.05, 0.5, 4.0])
-def test_no_rehearsal_of_more_rows_takes_longer_than_patience(time, power, per_first):
-    """Also where the time grows as the square of rows; what is quick is invented further on."""
-    asked = []
-
-    def rehearsal(number):
-        asked.append(number)
-        return lambda: time.pass_by(per_first * (number / FIRST) ** power)
-
-    predict(rehearsal, 10**7, each=1, most=10**7, clock=time.clock, too_long=never)
-    assert per_first * (max(asked) / FIRST) ** power <= LONGEST_REHEARSAL * (1 + 1e-9)
-    assert per_first * (max(asked) / FIRST) ** power >= LONGEST_REHEARSAL / 4.0
-
-
-def test_no_more_rows_are_invented_once_the_answer_is_too_long(time):
-    asked = []
-
-    def rehearsal(number):
-        asked.append(number)
-        return lambda: time.pass_by(number / FIRST)
-
-    assert (
-        predict(rehearsal, 10**6, each=1, most=10**6, clock=time.clock, too_long=lambda seconds: seconds > 0.5) == 1.0
-    )
-    assert set(asked) == {FIRST}
-
-
-def never(_):
-    return False
-
-
-def test_people_are_invented_whole(time):
-    asked = []
-
-    def rehearsal(number):
-        asked.append(number)
-        return lambda: time.pass_by(1e-6 * number)
-
-    predict(rehearsal, 7 * 10**6, each=7, most=50_000, clock=time.clock, too_long=never)
-    assert all(number % 7 == 0 for number in asked)
-
-
-def test_no_rehearsal_is_much_longer_than_bearable(time):
-    def rehearsal(number):
-        return lambda: time.pass_by(0.1 * number / 256)
-
-    begun = time.instant
-    predict(rehearsal, 10**6, each=1, most=10**6, clock=time.clock, too_long=never)
-    assert time.instant - begun < 10.0

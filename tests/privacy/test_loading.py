@@ -16,7 +16,7 @@ from hdpstats.mechanisms.description import one_pass as in_one_pass
 from hdpstats.mechanisms.description import people
 from hdpstats.mechanisms.person_loss import one_pass
 from hdpstats.schema import stored
-from hdpstats.solvers import kernels
+from hdpstats.solvers import capped, kernels
 
 SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
 LOOPS = {
@@ -118,4 +118,29 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
     hdp.describe(in_files, ["x"], epsilon=1)
     score_sums.clipped(np.ones((2, 2 * SMALLEST_COMPILED)).T, 0.5)
     assert set(seen) == set(loaded) - {"residuals"}  # of people's own scores
+    assert all(types <= loaded[name] for name, types in seen.items())
+
+
+def test_what_is_loaded_is_what_an_answer_about_spells_runs(monkeypatch) -> None:
+    seen: dict[str, set[tuple[object, ...]]] = {}
+    for name in ("add_caps", "add_scores", "add_curvatures"):
+        loop = getattr(kernels, name)
+
+        def spy(*given: object, name: str = name, loop=loop) -> object:
+            seen.setdefault(name, set()).add(tuple(numba.typeof(each) for each in given))
+            return loop(*given)
+
+        monkeypatch.setattr(loading, name, spy)
+        monkeypatch.setattr(capped, name, spy)
+    loading.load.cache_clear()
+    loading.load()
+    loaded, seen = seen, {}
+    schema = hdp.Schema(x=hdp.Continuous(0, 1), time=hdp.Duration(12), start=hdp.Duration(12), event=hdp.Binary())
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"x": rng.random(800), "time": rng.uniform(6, 12, 800), "start": 0.0, "event": 1.0})
+    for terms, times in (({}, "time"), ({"unit": "id", "max_rows_per_unit": 2, "n_max": 800}, "start, time")):
+        frame = rows.assign(id=np.arange(800) // 2) if terms else rows
+        private = hdp.Study(private=frame, schema=schema, budget=hdp.Budget(epsilon=9), **terms)
+        hdpf.hazard(f"Surv({times}, event) ~ x", data=private, intervals=6).fit(epsilon=1, mechanism="objective")
+    assert set(seen) == set(loaded)
     assert all(types <= loaded[name] for name, types in seen.items())

@@ -67,6 +67,7 @@ def prepare(query: ClippedNewtonQuery, person_loss: PersonLoss, site_facts: Site
         calibration=calibration,
         records=site_facts.records,
         release=ClippedNewtonRelease,
+        person_loss=person_loss,
         scores=lambda table: clipped_scores(query, person_loss.people(table)),
     )
 

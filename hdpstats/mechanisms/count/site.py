@@ -24,6 +24,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.work import Operations, sorting
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
@@ -42,6 +43,10 @@ class PreparedCount(Prepared):
     noise: TwoSidedGeometric
     most: int
     columns: tuple[str, ...] | None
+
+    def work(self, rows: int) -> Operations:
+        """Return what the names of so many rows, and one number of noise, take at most."""
+        return self.noise.work() + Operations(steps=40.0, passes=(len(self.needs) + 8.0) * rows, sorts=sorting(rows))
 
     def compute(self, rows: Parts[AdmittedTable]) -> CountRelease:
         """Draw the noise, count, cut and release."""

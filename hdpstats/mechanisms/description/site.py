@@ -77,6 +77,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import IntArray
+from hdpstats._base.work import Operations, sorting
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
@@ -120,6 +121,21 @@ class PreparedDescription(Prepared):
     follow_up: CountNoise | None
     sds: tuple[float, float, float]
     records: int | None
+
+    def work(self, rows: int) -> Operations:
+        """Return what so many rows take at most: a few operations for each sum of a group, and for each table."""
+        query = self.query
+        noise = sum((part.work for part in self.noise), Operations(steps=100.0))
+        for part, count in ((self.cells, query.cells), (self.follow_up, query.follow_up_cells)):
+            if part is not None:
+                noise = noise + (part.work(count) if isinstance(part, TwoSidedGeometric) else part.work)
+        counts = query.groups * query.dimension + query.cells + query.follow_up_cells
+        people = Operations(steps=400.0, passes=(200.0 + 6.0 * len(query.names)) * rows, sorts=8.0 * sorting(rows))
+        tables = len(query.with_cells) + 2.0
+        looked_up = sum(sorting(rows, len(column.cuts) + 2) for column in query.with_cells)
+        sums = query.dimension * Operations(steps=40.0, passes=24.0 * rows + 4.0 * query.groups)
+        cells = Operations(steps=60.0 * tables, passes=30.0 * tables * rows, sorts=looked_up + 4.0 * sorting(rows))
+        return noise + people + sums + cells + Operations(steps=0.5 * counts, passes=30.0 * counts)
 
     def compute(self, rows: Parts[AdmittedTable]) -> DescriptionRelease:
         """Draw the noise, map every person, sum and count, add and release."""

@@ -22,6 +22,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations, sorting
 from hdpstats.formulas import Design
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.mechanisms.base import (
@@ -39,7 +40,7 @@ from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.kernels import row_products
+from hdpstats.solvers.kernels import product_work, row_products
 
 
 @final
@@ -50,6 +51,14 @@ class PreparedEvaluation(PreparedCounts):
     release = EvaluationRelease
     query: EvaluationQuery
     design: Design | SurvivalDesign
+
+    def counting_work(self, rows: int) -> Operations:
+        """Return what the predictors, the groups and the outcomes of so many rows take at most."""
+        design = self.design if isinstance(self.design, Design) else self.design.covariates
+        predictors = design.work(rows) + product_work(rows, len(design.columns), by_columns=False)
+        public = len(self.query.cuts) + len(self.query.ends or ())
+        looked_up = 4.0 * sorting(rows, public + 2)
+        return predictors + Operations(steps=300.0 + 2.0 * public, passes=60.0 * rows, sorts=looked_up)
 
     def counts(self, table: AdmittedTable) -> IntArray:
         """Return the number of people in each cell, those with a missing cell left out."""

@@ -56,6 +56,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import check_size
+from hdpstats._base.work import Operations
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.minimiser import on_lattice
@@ -68,7 +69,15 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_EVALUATIONS
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable, joined
-from hdpstats.solvers.box import Box, LatticeMinimum, lattice_minimum, projected_steps, reached, steps_rounding
+from hdpstats.solvers.box import (
+    Box,
+    LatticeMinimum,
+    lattice_minimum,
+    lattice_work,
+    projected_steps,
+    reached,
+    steps_rounding,
+)
 
 SLACK = Fraction(1, 8)
 """``sigma``: costs a quarter of the proposals."""
@@ -134,6 +143,13 @@ class PreparedExponential(Prepared):
     def whole(self) -> bool:
         """It is no sum over partitions."""
         return True
+
+    def work(self, rows: int) -> Operations:
+        """Return what the search for the lowest point and all proposals, with their losses, take at most."""
+        D, of_people, calibration = self.person_loss.dimension, self.person_loss.work(rows), self.calibration
+        lowest = lattice_work(of_people.sums, calibration.steps)
+        proposed = TiltedNormal.work(D + 4) + Operations(steps=60.0 + 40.0 * D, passes=24.0 * rows)
+        return of_people.read + lowest + (self.query.proposals + 1.0) * (proposed + of_people.losses)
 
     def compute(self, rows: Parts[AdmittedTable]) -> ExponentialRelease:
         """Draw and release."""

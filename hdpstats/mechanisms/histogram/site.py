@@ -16,6 +16,7 @@ import numpy as np
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import IntArray
+from hdpstats._base.work import Operations, sorting
 from hdpstats.mechanisms.base import PreparedCounts, SiteFacts, check_one_row, counted, noise_of_counts
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
@@ -30,6 +31,12 @@ class PreparedHistogram(PreparedCounts):
 
     release = HistogramRelease
     query: HistogramQuery
+
+    def counting_work(self, rows: int) -> Operations:
+        """Return what the cells of so many rows take at most."""
+        cuts = [len(axis.cuts) for axis in self.query.axes]
+        looked_up = sum(sorting(rows, each + 2) for each in cuts)
+        return Operations(steps=20.0 * len(cuts) + sum(cuts), passes=6.0 * rows * len(cuts), sorts=looked_up)
 
     def counts(self, table: AdmittedTable) -> IntArray:
         """Return the number of people in each cell, those with a missing cell left out."""

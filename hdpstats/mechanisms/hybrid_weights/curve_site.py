@@ -38,6 +38,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.work import Operations
 from hdpstats.formulas import Design
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts, binary_design, check_one_row
@@ -50,9 +51,9 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import ridge_objective
-from hdpstats.solvers.accelerated import Work, farthest, minimise_within, smoothness_of, work_of
-from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.objective import UNIT, integer_bits
+from hdpstats.solvers.accelerated import Work, farthest, minimise_within, minimising_work, smoothness_of, work_of
+from hdpstats.solvers.kernels import product_work, row_products
+from hdpstats.solvers.objective import UNIT, integer_bits, linear_work
 
 UNITS = 2**20
 ACCURACY = Fraction(1, 2**20)
@@ -71,18 +72,29 @@ class PreparedCurve(Prepared):
     query: CurveQuery
     design: Design
     noise: TwoSidedGeometric
-    work: Work
+    work_of_fit: Work
 
     @property
     def whole(self) -> bool:
         """It is no sum over partitions."""
         return True
 
+    def work(self, rows: int) -> Operations:
+        """Return what the fit with all its steps and the predictions of all candidates take at most."""
+        D, K = len(self.query.scale), len(self.query.candidates)
+        fit = minimising_work(
+            linear_work(rows, D, functions=LogisticLoss.functions, by_columns=False, bounded=False), self.work_of_fit
+        )
+        predicted = product_work(rows, D, by_columns=False)
+        compared = Operations(steps=40.0, passes=20.0 * rows, functions=3.0 * rows)
+        cut = Operations(steps=60.0 + 4.0 * D, passes=30.0 * rows * D)
+        return self.noise.work(K) + self.design.work(rows) + cut + fit + (K + 1.0) * (predicted + compared)
+
     def compute(self, rows: Parts[AdmittedTable]) -> CurveRelease:
         """Draw the noise, fit, compare, add and release."""
         table = rows.gathered(joined)
         noise = self.noise.draws(len(self.query.candidates))
-        exact = curve_units(self.query, self.design, table, work=self.work)
+        exact = curve_units(self.query, self.design, table, work=self.work_of_fit)
         return CurveRelease(
             errors=tuple((unit + z) / UNITS for unit, z in zip(exact, noise, strict=True)),
             noise_sd=math.sqrt(self.noise.variance) / UNITS,
@@ -157,7 +169,7 @@ def prepare(query: CurveQuery, site_facts: SiteFacts) -> PreparedCurve:
         query=query,
         design=design,
         noise=TwoSidedGeometric(rate=rate),
-        work=fit_work(query, site_facts.records),
+        work_of_fit=fit_work(query, site_facts.records),
     )
 
 

@@ -46,7 +46,7 @@ Wang, Ji, Kim, Wang, Xiong and Jiang (2018), Selecting optimal subset to release
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import zip_longest
@@ -57,6 +57,7 @@ import numpy as np
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import check_size
+from hdpstats._base.work import Operations
 from hdpstats.formulas import Design
 from hdpstats.mechanisms.base import (
     Prepared,
@@ -84,8 +85,8 @@ from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.public import check_space, distinct, embed
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.nearest import Nearest, blocks, search_among, squared_distances
+from hdpstats.solvers.kernels import product_work, row_products
+from hdpstats.solvers.nearest import Nearest, blocks, load_search, search_among, search_work, squared_distances
 
 MOST_LOSS = 2.0**30
 """In units of ``reach``: larger losses count as this, so that integers hold them."""
@@ -99,6 +100,16 @@ class Landscape:
     space: PointSpace
     points: FloatArray
     records: int
+
+    def work(self, rows: int, sizes: Sequence[int]) -> Operations:
+        """Return what the nearest of the first so many points take at most, for so many rows."""
+        p, found = self.space.dimension, len(blocks(rows, dimension=self.space.dimension)) + 1.0
+        embedded = Operations(steps=found * (20.0 * len(self.space.columns) + 60.0), passes=(40.0 * p + 40.0) * rows)
+        return embedded + search_work(len(self.points), sizes, rows=rows, declared=self.records, dimension=p)
+
+    def load(self) -> None:
+        """Load the compiled code of the search, or compile it."""
+        load_search(len(self.points), rows=self.records, dimension=self.space.dimension)
 
     def neighbours(self, table: AdmittedTable, sizes: Sequence[int]) -> Iterator[tuple[slice, Nearest]]:
         """Yield blocks of rows with the nearest of the first so many points; rows are mapped block by block."""
@@ -154,6 +165,15 @@ class PreparedNeighbours(PreparedCounts):
     release = NeighboursRelease
     landscape: Landscape
 
+    def counting_work(self, rows: int) -> Operations:
+        """Return what the nearest points take at most."""
+        return self.landscape.work(rows, [self.cells])
+
+    @property
+    def loads(self) -> tuple[Callable[[], None], ...]:
+        """The code of the search."""
+        return (self.landscape.load,)
+
     def counts(self, table: AdmittedTable) -> IntArray:
         """Return the number of people at each point."""
         return self.landscape.counts(table)
@@ -185,6 +205,17 @@ class PreparedDistance(Prepared):
     query: DistanceQuery
     landscape: Landscape
     noise: TwoSidedGeometric
+
+    def work(self, rows: int) -> Operations:
+        """Return what the nearest points and the distances from them take at most."""
+        p, points = self.landscape.space.dimension, len(self.landscape.points)
+        distances = Operations(steps=200.0 + 20.0 * p, passes=(60.0 * p + 40.0) * rows)
+        return self.noise.work() + self.landscape.work(rows, [points]) + distances
+
+    @property
+    def loads(self) -> tuple[Callable[[], None], ...]:
+        """The code of the search."""
+        return (self.landscape.load,)
 
     def compute(self, rows: Parts[AdmittedTable]) -> DistanceRelease:
         """Draw the noise, sum, add and release."""
@@ -245,6 +276,17 @@ class PreparedSelection(PreparedChoice):
         """The penalty of each size."""
         return self.penalties
 
+    def work(self, rows: int) -> Operations:
+        """Return what the nearest points for each size, their distances and the choice take at most."""
+        K = len(self.query.sizes)
+        distances = Operations(steps=100.0 + 20.0 * K, passes=20.0 * K * rows)
+        return self.choice.work(K) + self.landscape.work(rows, self.query.sizes) + distances
+
+    @property
+    def loads(self) -> tuple[Callable[[], None], ...]:
+        """The code of the search."""
+        return (self.landscape.load,)
+
     def costs(self, table: AdmittedTable) -> IntArray:
         """Return the sum of distances for each size."""
         return distance_units(self.query, self.landscape, table)
@@ -278,6 +320,13 @@ class PreparedLossSelection(PreparedChoice):
 
     query: LossSelectionQuery
     design: Design
+
+    def work(self, rows: int) -> Operations:
+        """Return what the losses of all candidates and the choice take at most."""
+        D, K = len(self.query.candidates[0]), len(self.query.candidates)
+        of_one = product_work(rows, D, by_columns=False)
+        losses = K * (of_one + Operations(steps=20.0, passes=30.0 * rows, functions=4.0 * rows))
+        return self.choice.work(K) + self.design.work(rows) + losses + Operations(steps=60.0)
 
     def costs(self, table: AdmittedTable) -> IntArray:
         """Return the sum of excess losses of each candidate."""

@@ -55,14 +55,15 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.work import Operations
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts, check_one_row
 from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights.coding import Extent, coded_rows, extent
-from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople
+from hdpstats.mechanisms.person_loss.base import ROUNDING, LossWork, PersonLoss
+from hdpstats.mechanisms.person_loss.regression import RegressionPeople, row_work
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.noise.exact import round_down
 from hdpstats.privacy.sensitivity import (
@@ -78,7 +79,7 @@ from hdpstats.records.geometry import Rows
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.objective import UNIT, integer_bits
+from hdpstats.solvers.objective import UNIT, integer_bits, linear_work
 
 LARGEST_LEVERAGE = 1e13
 
@@ -208,6 +209,14 @@ class DensityRatioPersonLoss(PersonLoss):
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64) u`` of the sizes."""
         return (2.0 * self.dimension + 64.0) * UNIT * (math.sqrt(self.extent.leverage) * size + 2.0)
+
+    def work(self, rows: int) -> LossWork:
+        """Return what private and public rows take at most."""
+        D, every = self.dimension, rows + len(self.public.X)
+        sums = linear_work(every, D, functions=LogisticLoss.functions, in_one_loop=True, bounded=False)
+        joined = Operations(steps=40.0, passes=(12.0 * D + 20.0) * every)
+        read = self.design.whitening_work(rows) + joined
+        return row_work(read, every, sums, functions=LogisticLoss.functions)
 
     def people(self, table: AdmittedTable) -> RegressionPeople:
         """Return private rows with outcome 1 and public rows with outcome 0, each sample of total weight ``n_D``."""

@@ -5,11 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.formulas import Design
 from hdpstats.privacy.sensitivity import BallNorm, Norm, Relation
 from hdpstats.records.model import AnyModel
@@ -18,12 +20,35 @@ from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import Objective
+from hdpstats.solvers.objective import ObjectiveWork
 
 ROUNDING = 1 + Fraction(1, 2**40)
 """Inflation of a person's size: weights and rows are doubles, each within a few 2^-53 of its formula."""
 
 NUMBERS = 2**20
 """Numbers of Hessians that are held at a time, however many people there are and however many rows one brings."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LossWork:
+    """What people's losses take at most, of a number of rows.
+
+    Attributes
+    ----------
+    read : Operations
+        From an admitted table to the people.
+    sums : ObjectiveWork
+        Their objective.
+    scores, losses, stacked : Operations
+        `People.scores`, `People.losses`, `People.stacked_hessian`, each once.
+    """
+
+    read: Operations
+    sums: ObjectiveWork
+    scores: Operations
+    losses: Operations
+    stacked: Operations
 
 
 class People(ABC):
@@ -181,6 +206,10 @@ class PersonLoss(ABC):
         """Return a bound on the float error of one person's loss at coefficients of norm ``size``."""
 
     @abstractmethod
+    def work(self, rows: int) -> LossWork:
+        """Return what people take at most, in tables of so many rows."""
+
+    @abstractmethod
     def people(self, table: AdmittedTable) -> People:
         """Return the private people of an admitted table: a total map, each person by itself."""
 
@@ -255,6 +284,12 @@ def added_in_grid_steps(
     for start in range(0, people, size):
         total += np.rint(of_people(slice(start, start + size), i, j, factor)).astype(np.int64).sum(axis=0)
     return total
+
+
+def stacking_work(rows: int, D: int) -> Operations:
+    """Return what `added_in_grid_steps` takes at most: products of columns for each entry of the Hessians."""
+    numbers = 0.5 * D * (D + 1.0) * rows
+    return Operations(steps=60.0 * (numbers / NUMBERS + 2.0), passes=30.0 * numbers)
 
 
 def numbers_of(table: AdmittedTable, name: str | None, *, otherwise: float) -> FloatArray:

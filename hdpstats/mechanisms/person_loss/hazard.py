@@ -38,6 +38,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats._base.work import Operations, sorting
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.losses import LINKS, HazardLink
@@ -47,6 +48,7 @@ from hdpstats.mechanisms.person_loss.base import (
     NUMBERS,
     ROUNDING,
     DeclaredLoss,
+    LossWork,
     People,
     declared_bound,
     numbers_of,
@@ -60,8 +62,10 @@ from hdpstats.schema.partitions import Parts
 from hdpstats.schema.spells import in_strata, spells_of
 from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import CappedSpells, HazardObjective
-from hdpstats.solvers.kernels import row_products
+from hdpstats.solvers.capped import cap_sums_work, scores_work
+from hdpstats.solvers.kernels import product_work, row_products
 from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
+from hdpstats.solvers.several_predictors import spells_work
 
 
 @final
@@ -323,6 +327,36 @@ class HazardPersonLoss(DeclaredLoss):
         sizes = length * (size + slopes) + 2.0 * self.largest_offset + level + 2.0
         units = (2.0 * self.dimension + 2.0 * len(self.model.baseline) + 64.0) * UNIT
         return units * self.largest_weight * (self.total + 1.0) * self.model.causes * sizes
+
+    def work(self, rows: int) -> LossWork:
+        """Return what spells take at most: as many as rows, each in all intervals of all strata."""
+        p, q = self.model.geometry.dimension - 1, len(self.model.baseline)
+        e, causes, several = len(self.model.baseline[0]), self.model.causes, self.time_varying
+        of_spells = partial(spells_work, p=p, q=q, e=e, causes=causes, functions=self.loss.functions)
+        D = self.dimension
+        people = Operations(steps=200.0, passes=80.0 * rows, functions=10.0 * rows, sorts=5.0 * sorting(rows))
+        ended = cap_sums_work(rows, p=p, q=q, causes=causes, functions=self.loss.functions)
+        if several:
+            steps = 40.0 + 12.0 * min(self.most_rows, rows)  # the second spells of everybody, then the third ones
+            ended = 2.0 * ended + Operations(steps=steps, passes=30.0 * rows, sorts=2.0 * sorting(rows))
+        cells = float(rows) * q * causes
+        intervals = Operations(steps=60.0 * q * causes, passes=20.0 * cells)
+        chunks = 2.0 * (rows / max(1.0, NUMBERS // D**2) + 2.0)
+        of_moments = Operations(
+            steps=chunks * causes * (q * (60.0 + 8.0 * e**2) + 60.0),
+            passes=cells * (24.0 + 10.0 * e**2) + 60.0 * rows * D**2,
+            functions=self.loss.functions * cells,
+        )
+        values = intervals + Operations(functions=4.0 * self.loss.functions * cells, passes=20.0 * rows)
+        predictors = 2.0 * causes * product_work(rows, p)
+        return LossWork(
+            read=self.design.covariates.whitening_work(rows) + people + ended + Operations(passes=2.0 * rows * p),
+            sums=of_spells(rows),
+            scores=scores_work(rows, p=p, q=q, e=e, causes=causes, functions=self.loss.functions)
+            + Operations(steps=10.0 * D, passes=10.0 * rows * D),
+            losses=predictors + values,
+            stacked=predictors + of_moments + Operations(passes=2.0 * chunks * q),
+        )
 
     @property
     def in_parts(self) -> bool:

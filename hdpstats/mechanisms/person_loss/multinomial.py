@@ -16,16 +16,19 @@ import numpy as np
 
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
 from hdpstats.mechanisms.person_loss.base import (
     ROUNDING,
+    LossWork,
     People,
     RowLoss,
     added_in_grid_steps,
     declared_bound,
     numbers_of,
+    stacking_work,
 )
 from hdpstats.noise.exact import round_down, sqrt_up
 from hdpstats.privacy.sensitivity import Relation, rank_one_jacobian, uncoupled_rate
@@ -33,8 +36,8 @@ from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.objective import UNIT, integer_bits
+from hdpstats.solvers.kernels import PIECE, product_work, row_products
+from hdpstats.solvers.objective import UNIT, ObjectiveWork, integer_bits, linear_work
 from hdpstats.solvers.several_predictors import MultinomialObjective
 
 
@@ -144,6 +147,29 @@ class MultinomialPersonLoss(RowLoss):
         length = math.sqrt(self.model.geometry.leverage)
         units = (2.0 * self.model.geometry.dimension + self.model.others + 64.0) * UNIT
         return units * self.largest_weight * (2.0 * length * size + 2.0 + math.log(self.model.others + 1.0))
+
+    def work(self, rows: int) -> LossWork:
+        """Return what rows take at most: a predictor and an exponential for each other level, blocks for each pair."""
+        D, M = self.model.geometry.dimension, float(self.model.others)
+        predictors = M * product_work(rows, D)
+        chances = Operations(steps=40.0 + 4.0 * M, passes=30.0 * (M + 1.0) * rows, functions=4.0 * (M + 1.0) * rows)
+        pieces = rows // PIECE + 1.0
+        pairs = 0.5 * M * (M + 1.0)
+        block = Operations(steps=20.0, passes=(4.0 * D + 6.0) * rows + 6.0 * D**2, squares=float(rows) * D**2)
+        one = linear_work(rows, D, functions=0.0)
+        sums = ObjectiveWork(
+            dimension=self.dimension,
+            gradient=pieces * Operations(steps=60.0 + 8.0 * M) + chances + predictors + M * one.gradient,
+            hessian=predictors + chances + pairs * block,
+            error=one.error,
+        )
+        return LossWork(
+            read=self.read.whitening_work(rows) + Operations(steps=60.0, passes=20.0 * rows),
+            sums=sums,
+            scores=predictors + chances + Operations(steps=10.0 * M, passes=8.0 * rows * self.dimension),
+            losses=predictors + chances,
+            stacked=predictors + chances + 2.0 * stacking_work(rows, self.dimension),
+        )
 
     def people(self, table: AdmittedTable) -> MultinomialPeople:
         """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""

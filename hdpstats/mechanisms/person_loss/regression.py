@@ -18,16 +18,19 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.person_loss.base import (
     ROUNDING,
+    LossWork,
     People,
     RowLoss,
     added_in_grid_steps,
     declared_bound,
     numbers_of,
+    stacking_work,
 )
 from hdpstats.mechanisms.person_loss.one_pass import StoredRows, everywhere, stored_rows
 from hdpstats.mechanisms.person_loss.parted import people_in_parts
@@ -47,8 +50,8 @@ from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective
-from hdpstats.solvers.kernels import row_products
-from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
+from hdpstats.solvers.kernels import product_work, row_products
+from hdpstats.solvers.objective import UNIT, ObjectiveWork, RowBounds, integer_bits, linear_work
 
 BETWEEN_0_AND_1 = Response(column="")
 """Where an outcome in [0, 1] comes from, for who asks for constants only."""
@@ -207,6 +210,12 @@ class RegressionPersonLoss(RowLoss):
         sizes = float(self.loss.lipschitz) * (length * size + self._offset) + self.loss.magnitude
         return (2.0 * self.dimension + 64.0) * UNIT * self.largest_weight * sizes
 
+    def work(self, rows: int) -> LossWork:
+        """Return what rows take at most."""
+        logistic = isinstance(self.loss, LogisticLoss)
+        sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=logistic)
+        return row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
+
     @property
     def in_parts(self) -> bool:
         """What a row contributes is bounded beforehand, so that sums over partitions are on one grid."""
@@ -251,6 +260,19 @@ class RegressionPersonLoss(RowLoss):
             summand=float(self.loss.lipschitz) * self.largest_weight * length,
             root=math.sqrt(self.largest_weight * float(self.loss.smoothness)) * length * (1.0 + 2.0**-20),
         )
+
+
+def row_work(read: Operations, rows: int, sums: ObjectiveWork, *, functions: float) -> LossWork:
+    """Return what the losses of one linear predictor take at most; ``read``: what the whitened rows take."""
+    D, predictors = sums.dimension, product_work(rows, sums.dimension)
+    values = Operations(steps=40.0, passes=10.0 * rows, functions=3.0 * functions * rows)
+    return LossWork(
+        read=read + Operations(steps=60.0, passes=20.0 * rows),
+        sums=sums,
+        scores=predictors + values + Operations(passes=8.0 * rows * D),
+        losses=predictors + values,
+        stacked=predictors + values + stacking_work(rows, D),
+    )
 
 
 def regression_person_loss(model: RegressionModel, schema: Schema) -> RegressionPersonLoss:

@@ -72,6 +72,7 @@ def prepare(query: PublicHessianQuery, person_loss: PersonLoss, site_facts: Site
         calibration=calibration,
         records=site_facts.records,
         release=PublicHessianRelease,
+        person_loss=person_loss,
         scores=lambda table: finite_scores(query, cut(person_loss.people(table), query)),
     )
 

@@ -36,6 +36,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats._base.work import Operations
 from hdpstats.losses.families import FAMILIES, Family
 from hdpstats.mechanisms.base import Prepared, SiteFacts
 from hdpstats.mechanisms.statistics import UNITS, StatisticsQuery, StatisticsRelease, in_units
@@ -57,6 +58,11 @@ class PreparedStatistics(Prepared):
     family: Family
     noise: BoxNoise
     records: int
+
+    def work(self, rows: int) -> Operations:
+        """Return what the statistics of so many rows take at most."""
+        d = len(self.family.parameters)
+        return self.noise.work + statistics_work(rows, d) + Operations(steps=60.0 + 10.0 * d)
 
     def compute(self, rows: Parts[AdmittedTable]) -> StatisticsRelease:
         """Draw the noise, sum, add and release."""
@@ -115,6 +121,11 @@ def family_of(name: str, column: str, schema: Schema) -> Family:
             columns=(column,),
         )
     return family(lower=declared.lower, upper=declared.upper)
+
+
+def statistics_work(rows: int, d: int) -> Operations:
+    """Return what d statistics of each of so many rows, in units, take at most."""
+    return Operations(steps=60.0, passes=20.0 * (d + 1.0) * rows, functions=4.0 * d * rows)
 
 
 def sums_of_statistics(family: Family, x: FloatArray, complete: BoolArray) -> list[int]:

@@ -64,11 +64,12 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations, sorting
 from hdpstats.losses.families import Family, corrected
 from hdpstats.mechanisms.base import DistributionMethod, DistributionTask, Prepared, SiteFacts
 from hdpstats.mechanisms.statistics import UNITS, in_units
 from hdpstats.mechanisms.statistics.estimate import from_blocks, inside
-from hdpstats.mechanisms.statistics.site import family_at
+from hdpstats.mechanisms.statistics.site import family_at, statistics_work
 from hdpstats.mechanisms.subsample import SubsampleAggregate, SubsampleQuery, SubsampleRelease
 from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.knorm import BoxNoise
@@ -94,6 +95,13 @@ class PreparedSubsample(Prepared):
     def whole(self) -> bool:
         """It is no sum over partitions."""
         return True
+
+    def work(self, rows: int) -> Operations:
+        """Return what the statistics of so many rows and the estimates of the blocks take at most."""
+        d, blocks = len(self.family.parameters), self.query.blocks
+        dealt = Operations(steps=100.0, passes=(20.0 + 10.0 * d) * rows, sorts=2.0 * sorting(rows))
+        estimates = Operations(steps=200.0, passes=100.0 * (d + 1.0) * blocks, functions=60.0 * d * blocks)
+        return self.noise.work + statistics_work(rows, d) + dealt + estimates
 
     def compute(self, rows: Parts[AdmittedTable]) -> SubsampleRelease:
         """Draw the noise, estimate in blocks, project, sum, add and release."""

@@ -1,0 +1,73 @@
+"""What operations take on this machine: measured once in a process, before anybody asks, on invented numbers.
+
+Each price (`hdpstats._base.work`) is that of the loops that answers run, on arrays that are larger than a processor's
+nearer caches: of `REPEATS` times the shortest, as a longer one met other work. Prices depend on the machine alone; the
+seconds of an answer are `MARGIN` times what its operations cost, and `OVERHEAD`.
+"""
+
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from hdpstats._base.loops import one_thread
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.work import Operations, Prices, sorting
+from hdpstats.mechanisms.loading import load
+from hdpstats.noise.discrete import TwoSidedGeometric
+from hdpstats.solvers.kernels import grid_sum, row_products
+
+REPEATS: Final = 3
+"""How often each kind is measured."""
+
+MARGIN: Final = 1.5
+"""By how much an answer is taken to be longer than its operations, for what is counted roughly."""
+
+OVERHEAD: Final = 0.005
+"""Seconds of an answer besides."""
+
+
+def predicted(work: Operations, prices: Prices) -> float:
+    """Return the seconds that so many operations take at most."""
+    return OVERHEAD + MARGIN * work.seconds(prices)
+
+
+@cache
+def measured() -> Prices:
+    """Return the prices of this machine; it takes about a second, once in a process."""
+    load()
+    long, medium = _numbers(2**20), _numbers(2**17)
+    short, rows = _numbers(8), _numbers(2**18).reshape(8, -1).T
+    square, matrix, draws = _numbers(100 * 100).reshape(100, 100), _numbers(16 * 2**12).reshape(16, -1), 500
+    symmetric, noise = square + square.T, TwoSidedGeometric(rate=Fraction(1, 2**20))
+    tasks: dict[str, tuple[float, Callable[[], object]]] = {
+        "steps": (5000.0, lambda: [np.rint(short[:4] * 2.0).astype(np.int64).sum(axis=0) for _ in range(1000)]),
+        "passes": (3.0 * long.size, lambda: np.where(long < 0.5, long * long, long)),
+        "functions": (2.0 * medium.size, lambda: np.log1p(np.exp(medium))),
+        "products": (2.0 * rows.size, lambda: (row_products(rows, short), grid_sum(rows, rows[:, 0], bits=20))),
+        "squares": (matrix.size * 16.0, lambda: matrix @ matrix.T),
+        "cubes": (100.0**3, lambda: np.linalg.eigh(symmetric)),
+        "sorts": (sorting(medium.size), lambda: np.lexsort((medium, medium))),
+        "draws": (float(draws), lambda: [noise.draw() for _ in range(draws)]),
+    }
+    with one_thread():
+        return MappingProxyType({kind: _shortest(task) / count for kind, (count, task) in tasks.items()})
+
+
+def _shortest(task: Callable[[], object]) -> float:
+    task()
+    found = []
+    for _ in range(REPEATS):
+        begun = time.process_time()
+        task()
+        found.append(time.process_time() - begun)
+    return min(found)
+
+
+def _numbers(count: int) -> FloatArray:
+    """Return numbers between 0 and 1 without apparent order."""
+    return np.asarray(np.modf(np.arange(1.0, count + 1.0) * 0.6180339887498949)[0])

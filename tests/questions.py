@@ -1,0 +1,218 @@
+"""Questions of every kind that take long, to compare what they take with what they are said to take."""
+
+import warnings
+from fractions import Fraction
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats._base.errors import HdpWarning
+from hdpstats.mechanisms.count import CountQuery
+from hdpstats.mechanisms.histogram import Axis, HistogramQuery
+from hdpstats.mechanisms.hybrid_weights import CurveQuery, LossSelectionQuery
+
+LEVELS = [f"level{number}" for number in range(60)]
+WIDE = [f"x{number}" for number in range(40)]
+SCHEMA = hdp.Schema(
+    y=hdp.Binary(complete=True),
+    k=hdp.Continuous(0, 40, complete=True),
+    many=hdp.Categorical(LEVELS, complete=True),
+    g=hdp.Categorical(["a", "b", "c"], complete=True),
+    w=hdp.Weight(max=3, complete=True),
+    time=hdp.Duration(horizon=24, unit="months", complete=True),
+    start=hdp.Duration(horizon=24, unit="months", complete=True),
+    event=hdp.Binary(complete=True),
+    cause=hdp.Categorical(["none", "one", "two", "three"], complete=True),
+    **{name: hdp.Continuous(-3, 3, complete=True) for name in WIDE},
+)
+SQUARES = " + ".join(f"I(x{number}**2) + exp(x{number})" for number in range(10))
+
+
+def people(rows, seed=0):
+    """Return rows of the schema."""
+    rng = np.random.default_rng(seed)
+    stop = np.ceil(rng.exponential(12, rows)).clip(2, 24)
+    return pd.DataFrame(
+        {
+            "y": rng.integers(0, 2, rows).astype(float),
+            "k": rng.integers(0, 20, rows).astype(float),
+            "many": rng.choice(LEVELS, rows),
+            "g": rng.choice(["a", "b", "c"], rows),
+            "w": rng.uniform(0, 3, rows),
+            "time": stop,
+            "start": np.floor(stop * rng.random(rows) / 2),
+            "event": rng.integers(0, 2, rows).astype(float),
+            "cause": rng.choice(["none", "one", "two", "three"], rows),
+            **{name: rng.normal(size=rows).clip(-3, 3) for name in WIDE},
+        }
+    )
+
+
+class Asked(BaseException):
+    """Carries what a site would have been asked."""
+
+    def __init__(self, query):
+        self.query = query
+
+
+def asked(task):
+    """Return the first query that a task asks a site in this process, which answers none but for numbers of people."""
+    answer = hdp.LocalSite.answer
+
+    def refuse(self, query, **options):
+        if isinstance(query, CountQuery):
+            return answer(self, query, **options)
+        raise Asked(query)
+
+    with mock.patch.object(hdp.LocalSite, "answer", refuse), warnings.catch_warnings():
+        warnings.simplefilter("ignore", HdpWarning)  # of public rows and of outcomes, which are not looked at here
+        try:
+            task()
+        except Asked as found:
+            return found.query
+    raise AssertionError("nothing was asked")
+
+
+def site_of(rows, **terms):
+    """Return a site of so many rows, and of several rows for each person where terms name a unit."""
+    frame = people(rows)
+    if "unit" in terms:
+        frame["id"] = [f"p{number // terms['max_rows_per_unit']}" for number in range(rows)]
+    relation = {"relation": terms.pop("relation")} if "relation" in terms else {}
+    ledger = hdp.Ledger(None, dataset="d", epsilon=100, delta=1e-3, unit=terms.get("unit"), **relation)
+    return hdp.LocalSite(frame, schema=SCHEMA, ledger=ledger, **terms)
+
+
+def curve(terms, width, *, candidates=3, ridge=Fraction(1, 10)):
+    """Return a performance curve of terms that make so many columns."""
+    return CurveQuery(
+        formula=f"y ~ {terms}",
+        candidates=((0.1,) * width,) * candidates,
+        scale=(1.0,) * width,
+        radius=Fraction(8),
+        ridge=Fraction(ridge),
+        epsilon=Fraction(1, 100),
+        schema_sha256=SCHEMA.sha256,
+        public_sha256=None,
+    )
+
+
+PRODUCTS = [f"x{i}:x{j}" for i in range(40) for j in range(i)]
+
+
+def questions(rows, names=None):
+    """Yield the name, the site and the query of each question, or of the named ones, for about so many rows."""
+    for name, site, query in _questions(rows, names):
+        if names is None or name in names:
+            yield name, site, query
+
+
+def _questions(rows, names):
+    site = site_of(rows)
+    with_public = hdp.Study(private=site, public=people(1500, 1))
+    alone = hdp.Study(private=site)
+
+    def fit(make, **options):
+        return lambda: make().fit(epsilon=1.0, describe=False, **options)
+
+    mechanisms = hdp.mechanisms
+    one_round = {"mechanism": mechanisms.ClippedNewton(rounds=1)}
+    wide = " + ".join(WIDE)
+    hazard = "Surv(time, event) ~"
+    spline = "ns(x1, df=9) + bs(x2, df=11, degree=5) + poly(x3, 4)"
+    local = {
+        "logit, objective": fit(lambda: hdpf.logit("y ~ x1 + x2 + g", data=with_public)),
+        "logit, output": fit(lambda: hdpf.logit("y ~ x1 + g", data=with_public), mechanism="output"),
+        "logit without public rows": fit(lambda: hdpf.logit("y ~ x1 + x2", data=alone, row_norm=2.0)),
+        "logit of many columns": fit(
+            lambda: hdpf.logit(f"y ~ {wide}", data=alone, row_norm=2.0), mechanism="objective"
+        ),
+        "logit of levels": fit(lambda: hdpf.logit("y ~ many + x1:g", data=alone, row_norm=2.0), mechanism="objective"),
+        "logit with a Hessian": fit(
+            lambda: hdpf.logit("y ~ x1 + x2 + g + x3 + x4", data=with_public), se_share=0.2, mechanism="objective"
+        ),
+        "logit with a delta": fit(
+            lambda: hdpf.logit("y ~ x1 + x2", data=with_public), delta=1e-6, mechanism="objective"
+        ),
+        "logit of splines": fit(lambda: hdpf.logit(f"y ~ {spline}", data=with_public), **one_round),
+        "logit of functions": fit(
+            lambda: hdpf.logit(f"y ~ {SQUARES}", data=alone, row_norm=2.0), mechanism="objective"
+        ),
+        "logit, weighted": fit(lambda: hdpf.logit("y ~ x1 + g", data=with_public, weights="w")),
+        "linear": fit(lambda: hdpf.linear("k ~ x1 + g", data=with_public)),
+        "huber": fit(lambda: hdpf.mestimate("k ~ x1 + g", with_public, loss=hdp.losses.Huber(2.0))),
+        "quantile": fit(lambda: hdpf.quantile("k ~ x1 + g", data=with_public, q=0.5), mechanism="output"),
+        "poisson": fit(lambda: hdpf.poisson("k ~ x1 + g", data=with_public)),
+        "multinomial": fit(lambda: hdpf.multinomial("cause ~ x1 + g", data=with_public)),
+        "multinomial of many levels": fit(lambda: hdpf.multinomial("many ~ 1", data=with_public), **one_round),
+        "one round": fit(lambda: hdpf.logit(f"y ~ {wide}", data=with_public), **one_round),
+        "one round of many columns": fit(
+            lambda: hdpf.logit(f"y ~ {' + '.join(PRODUCTS[:110])}", data=with_public), **one_round
+        ),
+        "rounds with a delta": fit(
+            lambda: hdpf.logit("y ~ x1 + g", data=with_public), delta=1e-6, mechanism="clipped_newton"
+        ),
+        "cut rows": fit(
+            lambda: hdpf.logit("y ~ x1 + g", data=with_public), delta=1e-6, mechanism=mechanisms.PublicHessian(rounds=2)
+        ),
+        "hazard": fit(lambda: hdpf.hazard(f"{hazard} x1 + g", data=with_public, intervals=12)),
+        "hazard of many intervals": fit(
+            lambda: hdpf.hazard(f"{hazard} x1 + g", data=with_public, intervals=96), **one_round
+        ),
+        "hazard of a wide spline": fit(
+            lambda: hdpf.hazard(f"{hazard} {spline}", data=with_public, intervals=24), **one_round
+        ),
+        "hazard, cloglog": fit(lambda: hdpf.hazard(f"{hazard} x1", data=with_public, intervals=12, link="cloglog")),
+        "hazard, probit": fit(
+            lambda: hdpf.hazard(f"{hazard} x1", data=with_public, intervals=12, link="probit"), **one_round
+        ),
+        "hazard of causes": fit(
+            lambda: hdpf.hazard("Surv(time, cause) ~ x1", data=with_public, intervals=12), mechanism="objective"
+        ),
+        "hazard of strata": fit(lambda: hdpf.hazard(f"{hazard} x1 + strata(g)", data=with_public, intervals=6)),
+        "hazard with entry": fit(lambda: hdpf.hazard("Surv(start, time, event) ~ x1", data=with_public, intervals=12)),
+        "description": lambda: hdp.describe(with_public, ["x1", "k", "g", "many"], epsilon=1.0),
+        "description of groups": lambda: hdp.describe(with_public, ["x1", "k", "g"], by="many", epsilon=1.0),
+        "survival curves": lambda: hdpf.survfit("Surv(time, event) ~ many", data=with_public).fit(epsilon=1.0),
+        "hybrid weights": lambda: hdp.hybrid_weights(with_public, ["x1", "x2", "g"], epsilon=1.0),
+        "importance weights": lambda: hdp.importance_weights(with_public, "~ x1 + x2 + g", epsilon=1.0),
+        "evaluation": lambda: hdpf.logit("y ~ x1 + g", data=with_public).evaluate(
+            hdpf.logit("y ~ x1 + g", data=with_public).fit_public(), epsilon=1.0
+        ),
+    }
+    for name, task in local.items():
+        if names is None or name in names:
+            yield name, site, asked(task)
+    yield (
+        "histogram",
+        site,
+        HistogramQuery(
+            axes=(Axis(name="many", levels=60), Axis(name="x1", cuts=tuple(np.linspace(-2, 2, 60).tolist()))),
+            epsilon=Fraction(1),
+            schema_sha256=SCHEMA.sha256,
+            replicate=1,
+        ),
+    )
+    yield "curve", site, curve("x1 + x2", 3)
+    yield "curve of many columns", site, curve("many * (x0 + x1 + x2 + x3 + x4 + x5)", 420)
+    yield "curve of levels", site, curve("many + x1:g", 63, candidates=50)
+    yield (
+        "choice by loss",
+        site,
+        LossSelectionQuery(
+            formula=f"y ~ {wide}",
+            candidates=((0.1,) * 41,) * 30,
+            reach=4.0,
+            epsilon=Fraction(1),
+            schema_sha256=SCHEMA.sha256,
+            public_sha256=None,
+        ),
+    )
+    several = site_of(rows, unit="id", max_rows_per_unit=4, n_max=rows // 4, relation="add_or_remove_one")
+    study = hdp.Study(private=several, public=people(200, 1).assign(id=[f"q{n}" for n in range(200)]))
+    long = fit(lambda: hdpf.hazard("Surv(start, time, event) ~ x1 + g", data=study, intervals=12))
+    yield "hazard of several rows", several, asked(long)
+    yield "count", several, CountQuery(epsilon=Fraction(1), schema_sha256=SCHEMA.sha256)
