@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, final
+from typing import Final, Protocol, TypeVar, final
 
 import anyio.to_thread
 from anyio import CapacityLimiter

@@ -148,7 +148,7 @@ def test_opening_what_exists_creates_nothing(url, sql):
 def test_an_older_format_is_refused_by_name(url, sql, request_for):
     filled(url, request_for)
     sql("UPDATE ledger SET format = 'hdpstats-ledger-2'")
-    with pytest.raises(LedgerError, match=r"another format .'hdpstats-ledger-2', not 'hdpstats-ledger-5'"):
+    with pytest.raises(LedgerError, match=r"another format .'hdpstats-ledger-2', not 'hdpstats-ledger-6'"):
         Ledger.open_existing(url, dataset="trial")
 
 

@@ -103,7 +103,7 @@ def test_a_database_that_is_no_ledger_is_refused_untouched(path, sql):
 
 
 def test_tables_of_other_shape_are_refused(path, sql):
-    for name in ("account", "entry", "lease", "ledger"):
+    for name in ("account", "checkpoint", "entry", "lease", "ledger"):
         sql(path, f"CREATE TABLE {name} (x)")
     with pytest.raises(LedgerError, match="not those of a ledger"):
         Ledger.open_existing(path)

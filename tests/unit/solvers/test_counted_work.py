@@ -81,7 +81,7 @@ def test_loops_read_no_more_numbers_than_are_counted(monkeypatch: pytest.MonkeyP
     read: Counter[str] = Counter()
     for name, length in (("_products", 3), ("_score_sum", 2), ("_logistic_sum", 2), ("_rounded_products", 2)):
 
-        def noted(columns, *rest, loop=getattr(kernels, name), name=name, length=length):
+        def noted(columns, *rest, loop=getattr(kernels, name), name=name, length=length):  # noqa: B008
             twice = 2 if name == "_logistic_sum" else 1
             read["passes" if name == "_rounded_products" else "products"] += (
                 twice * len(columns) * len(rest[length - 1])
