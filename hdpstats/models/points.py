@@ -228,7 +228,7 @@ def _bought(
         if is_flat(H):
             return _Bought(share=share, H=H, noise_sd=sd or math.inf, variances=np.full(len(spec.terms), np.inf))
         inverse = np.linalg.inv(H)
-        sampling = (spec.meat or 1.0) * inverse
+        sampling = np.asarray((spec.meat or 1.0) * inverse, dtype=np.float64)
         points.append(PredictedCovariance(sampling=sampling, privacy=inverse @ noise.covariance(H) @ inverse))
         total, square = total + H, square + (sd or 0.0) ** 2
     T = spec.to_terms(query.model)
