@@ -176,7 +176,8 @@ print(*hdp.check(export, schema).advice, sep="\n")
 # A new answer leaves at a *slot*: three times the time that the site predicts from the query and the declared number of
 # people, on a grid of 50 ms. How long the computation took on the women's rows does not show. If an answer misses its
 # slot, the log says so; after three, with nobody else asking meanwhile, the analyst is stopped, until the custodian has
-# looked into it and says `hdpstats site resume site.yaml --analyst ann`. Here the machine may be busy with other things, so `timing` above stops nobody.
+# looked into it and says `hdpstats site resume site.yaml --analyst ann`. Here the machine may be busy with other
+# things, so `timing` above stops nobody.
 
 # %%
 log = (hospital / "site.log").open("w")
