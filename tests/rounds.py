@@ -30,5 +30,6 @@ def noisy_sums(
         records=1,
         release=release,
         scores=lambda _: found,
+        person_loss=None,  # nothing is counted here
     )
     return np.array([prepared.compute(InMemory(people, rows=1)).total for _ in range(count)])

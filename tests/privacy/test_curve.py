@@ -39,7 +39,7 @@ def units(frame, query=QUERY):
     prepared = curve.prepare(query, site_facts(len(frame)))
     return np.array(
         curve.curve_units(
-            query, prepared.design, PrivateTable.from_frame(frame, SCHEMA).admit(["y", "u"]), work=prepared.work
+            query, prepared.design, PrivateTable.from_frame(frame, SCHEMA).admit(["y", "u"]), work=prepared.work_of_fit
         )
     )
 

@@ -228,6 +228,9 @@ def test_a_mechanism_that_costs_more_than_the_query_offers_does_not_run(
     events: tuple[PrivacyEvent, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Dear(Prepared):
+        def work(self, rows: int) -> NoReturn:
+            raise RuntimeError("it was counted")
+
         def compute(self, table: AdmittedTable) -> NoReturn:
             raise RuntimeError("it ran")
 

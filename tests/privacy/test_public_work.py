@@ -98,7 +98,7 @@ def asked_about(secret: float, query: CurveQuery) -> dict[str, int]:
         spied = Spied(patch)
         prepared.compute(table)
         assert spied.asked["exact_loss_gradient"] == 0, "a curve turned to high precision"
-        spied.check(prepared.work.steps)
+        spied.check(prepared.work_of_fit.steps)
     return spied.asked
 
 

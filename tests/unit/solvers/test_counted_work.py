@@ -80,12 +80,11 @@ def test_a_search_for_a_lattice_point_makes_no_more_steps_than_are_counted(done:
 def test_loops_read_no_more_numbers_than_are_counted(monkeypatch: pytest.MonkeyPatch, rows: int, D: int) -> None:
     read: Counter[str] = Counter()
     for name, length in (("_products", 3), ("_score_sum", 2), ("_logistic_sum", 2), ("_rounded_products", 2)):
+        loop = getattr(kernels, name)
 
-        def noted(columns, *rest, loop=getattr(kernels, name), name=name, length=length):  # noqa: B008
-            twice = 2 if name == "_logistic_sum" else 1
-            read["passes" if name == "_rounded_products" else "products"] += (
-                twice * len(columns) * len(rest[length - 1])
-            )
+        def noted(columns, *rest, loop=loop, name=name, length=length):
+            kind, times = ("passes", 1) if name == "_rounded_products" else ("products", 1 + (name == "_logistic_sum"))
+            read[kind] += times * len(columns) * len(rest[length - 1])
             return loop(columns, *rest)
 
         monkeypatch.setattr(kernels, name, noted)
