@@ -22,11 +22,11 @@ import hashlib
 from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, Self, final, overload
 
 from hdpstats._base.errors import ArgumentError, CapTooSmall, LedgerError
+from hdpstats._base.remembered import remembered
 from hdpstats._base.validation import rational
 from hdpstats.ledger.analysts import OwnCharge, OwnPart, Quota, capped, disagreeing
 from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry, Opening, Verification
@@ -80,7 +80,7 @@ def _text_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _spend(epsilon: str, delta: str, mu_squared: str) -> Spend:
     """Return an amount from its texts; most charges of a ledger cost the same as others."""
     return Spend(

@@ -141,6 +141,7 @@ def test_what_is_loaded_is_what_an_answer_about_spells_runs(monkeypatch) -> None
     for terms, times in (({}, "time"), ({"unit": "id", "max_rows_per_unit": 2, "n_max": 800}, "start, time")):
         frame = rows.assign(id=np.arange(800) // 2) if terms else rows
         private = hdp.Study(private=frame, schema=schema, budget=hdp.Budget(epsilon=9), **terms)
-        hdpf.hazard(f"Surv({times}, event) ~ x", data=private, intervals=6).fit(epsilon=1, mechanism="objective")
+        model = hdpf.hazard(f"Surv({times}, event) ~ x", data=private, intervals=6)
+        model.fit(epsilon=1, mechanism="objective", se_share=0)
     assert set(seen) == set(loaded)
     assert all(types <= loaded[name] for name, types in seen.items())
