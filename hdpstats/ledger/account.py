@@ -234,7 +234,7 @@ class AccountReader(ABC):
         return self._store.read(read)
 
     def verify(self, head: str | None = None) -> Verification:
-        """Recompute every hash and every sum of the whole file, which takes about a minute for 500,000 entries.
+        """Recompute every hash and every sum of the whole file, in time proportional to its entries.
 
         Parameters
         ----------

@@ -65,7 +65,7 @@ def digest(fields: dict[str, Any]) -> str:
 
 
 def _hash_of(entry: Entry) -> str:
-    return codec.sha256(dict(zip(_FIELDS, _values(entry), strict=True)))
+    return digest(dict(zip(_FIELDS, _values(entry), strict=True)))
 
 
 def _is_intact(entry: Entry) -> bool:
