@@ -126,11 +126,13 @@ def _questions(rows, names):
     local = {
         "logit, objective": fit(lambda: hdpf.logit("y ~ x1 + x2 + g", data=with_public)),
         "logit, output": fit(lambda: hdpf.logit("y ~ x1 + g", data=with_public), mechanism="output"),
-        "logit without public rows": fit(lambda: hdpf.logit("y ~ x1 + x2", data=alone, row_norm=2.0)),
+        "logit without public rows": fit(lambda: hdpf.logit("y ~ x1 + x2", data=alone, row_norm=2.0), se_share=0),
         "logit of many columns": fit(
-            lambda: hdpf.logit(f"y ~ {wide}", data=alone, row_norm=2.0), mechanism="objective"
+            lambda: hdpf.logit(f"y ~ {wide}", data=alone, row_norm=2.0), mechanism="objective", se_share=0
         ),
-        "logit of levels": fit(lambda: hdpf.logit("y ~ many + x1:g", data=alone, row_norm=2.0), mechanism="objective"),
+        "logit of levels": fit(
+            lambda: hdpf.logit("y ~ many + x1:g", data=alone, row_norm=2.0), mechanism="objective", se_share=0
+        ),
         "logit with a Hessian": fit(
             lambda: hdpf.logit("y ~ x1 + x2 + g + x3 + x4", data=with_public), se_share=0.2, mechanism="objective"
         ),
@@ -139,7 +141,7 @@ def _questions(rows, names):
         ),
         "logit of splines": fit(lambda: hdpf.logit(f"y ~ {spline}", data=with_public), **one_round),
         "logit of functions": fit(
-            lambda: hdpf.logit(f"y ~ {SQUARES}", data=alone, row_norm=2.0), mechanism="objective"
+            lambda: hdpf.logit(f"y ~ {SQUARES}", data=alone, row_norm=2.0), mechanism="objective", se_share=0
         ),
         "logit, weighted": fit(lambda: hdpf.logit("y ~ x1 + g", data=with_public, weights="w")),
         "linear": fit(lambda: hdpf.linear("k ~ x1 + g", data=with_public)),

@@ -26,7 +26,7 @@ ANALYST = """
     remote.LONGEST_CONNECT = 600.0
     site = hdp.connect({url!r}, token={token!r}, ca={ca!r}, cert={cert!r})
     study = hdp.Study(private=site)
-    result = hdpf.logit("y ~ x + secret", data=study).fit(epsilon=1.0)
+    result = hdpf.logit("y ~ x + secret", data=study).fit(epsilon=1.0, se_share=0)
     site.dummy(50), site.account(), repr(study), result.summary().as_text(), result.to_json()
     try:
         site.answer(result.query.__class__.from_dict(result.query.to_dict() | {{"ridge": "1"}}))

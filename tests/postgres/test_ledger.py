@@ -72,12 +72,12 @@ def test_a_role_that_may_only_append_charges_and_cannot_rewrite(server, database
     sql(f"CREATE ROLE {name} LOGIN")
     with pytest.raises(LedgerError, match=r"permission denied.*administrator"):
         Ledger.open_existing(server.url(database, name), dataset="trial")
-    sql(f"GRANT SELECT ON ledger, account, entry, lease TO {name}")
+    sql(f"GRANT SELECT ON ledger, account, entry, checkpoint, lease TO {name}")
     reader = Ledger.open_existing(server.url(database, name), dataset="trial")
     assert reader.verify().entries == 11
     with pytest.raises(LedgerError, match=r"permission denied.*UPDATE on ledger and lease"):
         reader.charge(request_for(5), HALF)
-    sql(f"GRANT INSERT ON account, entry, lease TO {name}; GRANT UPDATE ON ledger, lease TO {name}")
+    sql(f"GRANT INSERT ON account, entry, checkpoint, lease TO {name}; GRANT UPDATE ON ledger, lease TO {name}")
     service = Ledger(server.url(database, name), dataset="trial", epsilon=4, delta=1e-6, unit="päťient")
     service.persist(service.charge(request_for(5), Spend(Fraction(1, 8)), analyst="ana"), "{}")
     service.grant("eve", epsilon=1)
@@ -86,6 +86,7 @@ def test_a_role_that_may_only_append_charges_and_cannot_rewrite(server, database
         "DELETE FROM entry",
         "TRUNCATE entry",
         "UPDATE account SET epsilon = '9'",
+        "UPDATE checkpoint SET state = '{}'",
     ):
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             sql(statement, name)

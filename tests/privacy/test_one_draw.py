@@ -318,7 +318,7 @@ from hdpstats.sites import attempts
 from tests.support import RECORDS, SCHEMA, people
 
 place, query = sys.argv[1], query_from_json(sys.stdin.readline())
-site = hdp.LocalSite(people(RECORDS), schema=SCHEMA, ledger=hdp.Ledger(place, dataset="trial", epsilon=3))
+site = hdp.LocalSite(people(RECORDS), schema=SCHEMA, ledger=hdp.Ledger(place, dataset="trial", epsilon=3, create=True))
 does, right, wait = sys.argv[2], PreparedPoint.compute, attempts.given_up
 def compute(self, table):
     release = right(self, table)
