@@ -186,7 +186,7 @@ class CloglogLink(HazardLink):
         return np.asarray(np.log(-np.log1p(-hazard)), dtype=np.float64)
 
     def saturated(self, u: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``c`` and ``e = psi(m) / sqrt(1 + u^2)`` with ``m = u h``, which does not overflow: ``e`` is 0 before."""
+        """Return ``c`` and ``e = psi(m) / sqrt(1 + u^2)`` with ``m = u h``, cut before it overflows."""
         c, s = HazardLink.saturated(self, u, h)
         return c, _psi(u * np.minimum(h, 1e150)) * s
 

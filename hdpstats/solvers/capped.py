@@ -20,7 +20,7 @@ from hdpstats._base.loops import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.losses import HazardLink
-from hdpstats.losses.base import FARTHEST, bounded_exp
+from hdpstats.losses.base import FARTHEST
 from hdpstats.solvers.kernels import (
     ALL,
     SPAN,
@@ -65,11 +65,12 @@ def scores_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: fl
     """
     parts, cells = rows // most + 1.0, float(rows) * q * causes
     blocks = rows // max(1, CELLS // q) + parts
-    around = 5.0 * causes * product_work(rows, p)
-    by_factors = Operations(functions=2.0 * causes * rows, products=(6.0 + e) * cells, passes=40.0 * causes * rows)
+    of_intervals = Operations(steps=100.0 * causes + 20.0, passes=(60.0 + 20.0 * e) * q * causes)
+    around = of_intervals + 2.0 * causes * (compensated_work(rows, p) + product_work(rows, p))
+    by_factors = Operations(functions=3.0 * causes * rows, products=(6.0 + e) * cells, passes=40.0 * causes * rows)
     by_cells = Operations(
-        steps=causes * (parts * (120.0 + 12.0 * e + 4.0 * q**0.0) + blocks * (120.0 + 12.0 * e)),
-        passes=(14.0 + 3.0 * e) * cells + 4.0 * causes * q * e * blocks,
+        steps=causes * (parts * (124.0 + 12.0 * e) + blocks * (180.0 + 12.0 * e)),
+        passes=(44.0 + 3.0 * e) * cells + 4.0 * causes * q * e * blocks,
         functions=functions * cells,
     )
     return around + by_factors + by_cells + Operations(passes=3.0 * causes * rows * (p + e))
@@ -189,14 +190,14 @@ class CappedSpells:
         In a rehearsal there are always factors: exponents are cut, and what is added up with them counts for nothing.
         """
         e, first = self.A.shape[1], cause * self.block
-        a = compensated_pairs(self.A, parts[:, first : first + e], np.zeros(len(self.A)))
+        a = two_sums(*compensated_pairs(self.A, parts[:, first : first + e], np.zeros(len(self.A))))
         cap, factors, middle = self.cap_baseline[cause] + self.margin, None, 0.0
         if self._has_factors:
-            ratio, missing = two_sums(a[0], -cap)
-            middle = 0.5 * (float(np.max(ratio)) + float(np.min(ratio)))
-            ratio, left = two_sums(ratio, np.full(len(cap), -middle))
-            if full_length() or float(np.max(np.abs(ratio))) <= SPAN:
-                factors = exponential((ratio, left + (missing + a[1])), SPAN), np.exp(cap)
+            ratio = two_sums(*_plus(a, -cap))
+            middle = 0.5 * (float(np.max(ratio[0])) + float(np.min(ratio[0])))
+            ratio = two_sums(*_plus(ratio, np.full(len(cap), -middle)))
+            if full_length() or float(np.max(np.abs(ratio[0]))) <= SPAN:
+                factors = exponential(ratio, SPAN), np.exp(cap)
         E, G = (None, None) if factors is None else factors
         beta = np.ascontiguousarray(parts[:, first + e : first + self.block])
         return CauseCoefficients(cause=cause, parts=beta, a=a, cap=cap, middle=middle, E=E, G=G)
@@ -212,8 +213,8 @@ class CappedSpells:
     def _predictor(self, of: CauseCoefficients, spells: slice, intervals: slice) -> Pair:
         """Return `predictor` as an unevaluated sum."""
         own, rest = self._levels(of, spells)
-        total, missing = two_sums(of.a[0][intervals], own[:, None])
-        return total, missing + (of.a[1][intervals] + rest[:, None])
+        total, left = _plus((own[:, None], rest[:, None]), of.a[0][intervals])
+        return total, left + of.a[1][intervals]
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Yield blocks of spells with all intervals: the work on a spell does not depend on its follow-up."""
@@ -415,9 +416,8 @@ class CappedSpells:
     ) -> tuple[FloatArray, FloatArray]:
         """Return ratios and caps of a block where the scale is ``e^eta``, to a few units of 2^-53."""
         log_cap, missing = two_sums(of.cap[intervals], self._cap_levels(spells, of.cause)[:, None])
-        log_ratio, lost = two_sums(eta[0], -log_cap)
-        log_ratio, left = two_sums(log_ratio, lost + (eta[1] - missing))
-        return exponential((log_ratio, left), FARTHEST / 4.0), exponential((log_cap, missing), FARTHEST)
+        log_ratio, left = _plus(eta, -log_cap)
+        return exponential((log_ratio, left - missing), FARTHEST / 4.0), exponential((log_cap, missing), FARTHEST)
 
     def add_outer(self, matrices: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
         """Add ``sum_s weights_is x^s x^s'`` of a block (b, s) to the cause's block of matrices (b, D, D)."""
@@ -459,6 +459,12 @@ class CappedSpells:
         curvature[where] = cells.event_curvature[where]
         curvature *= self.weights[spells, None]
         return np.asarray(curvature)
+
+
+def _plus(numbers: Pair, others: FloatArray) -> Pair:
+    """Return unevaluated sums plus doubles: what is rounded are sums of the lesser parts."""
+    total, missing = two_sums(numbers[0], others)
+    return total, missing + numbers[1]
 
 
 def _rank(person: IntArray) -> IntArray:

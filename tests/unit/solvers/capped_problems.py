@@ -101,8 +101,10 @@ def plain_derivatives(problem: HazardObjective, theta: np.ndarray) -> tuple[np.n
     return gradient, hessian
 
 
-def exact_gradient(problem: HazardObjective, theta: np.ndarray, *, bits: int = 250) -> list[mpmath.mpf]:
-    """Return the gradient with exact predictors and losses.
+def exact_gradient(
+    problem: HazardObjective, theta: np.ndarray, rest: np.ndarray | None = None, *, bits: int = 250
+) -> list[mpmath.mpf]:
+    """Return the gradient at ``theta + rest`` with exact predictors and losses.
 
     Where the scale is ``e^eta`` the logarithm of a cap is the exact sum of two doubles: ``gamma_s + d``, and
     ``z'delta + o`` as it is added from the first product to the last; else it is a double.
@@ -110,6 +112,8 @@ def exact_gradient(problem: HazardObjective, theta: np.ndarray, *, bits: int = 2
     spells = problem.spells
     with mpmath.workprec(bits):
         exact = [mpmath.mpf(float(value)) for value in theta]
+        if rest is not None:
+            exact = [value + float(left) for value, left in zip(exact, rest, strict=True)]
         total = [
             mpmath.mpf(float(r)) * (value - mpmath.mpf(float(c))) + mpmath.mpf(float(b))
             for r, value, c, b in zip(problem.ridge, exact, problem.centre, problem.linear, strict=True)
