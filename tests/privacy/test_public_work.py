@@ -281,7 +281,7 @@ def test_accepted_points_have_errors_no_larger_than_what_is_left_for_them(
     points, accepted = [], 0
     with pytest.MonkeyPatch.context() as patch:
         plain = type(objective).gradient
-        patch.setattr(type(objective), "gradient", lambda own, at, *rest: points.append(at) or plain(own, at, *rest))
+        patch.setattr(type(objective), "gradient", lambda own, at, rest=None: points.append(at) or plain(own, at, rest))
         points += [approach(objective, start=centre, near=work.near)[0]]
         points += [accelerate(objective, start=points[-1], work=work)]
     points = points[-9:]
