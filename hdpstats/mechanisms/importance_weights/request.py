@@ -37,10 +37,11 @@ from hdpstats.mechanisms.importance_weights.coding import (
     prior_of,
 )
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
-from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE, noise_variance, normal_sd
+from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, normal_sd
 from hdpstats.noise.distributions import NoiseDistribution, lattice
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry
+from hdpstats.records.query import LEAST_SMOOTHING
 
 REPLACE = Relation.REPLACE_ONE
 RIDGES: tuple[float, ...] = tuple(np.geomspace(0.01, 100.0, 121).tolist())
@@ -201,8 +202,8 @@ def _variance_of(person_loss: DensityRatioPersonLoss, case: _Case) -> Callable[[
     if case.kind == "output":
         level = noise_variance(person_loss, epsilon=epsilon, delta=case.delta, relation=REPLACE)
         return lambda ridge: np.full(person_loss.dimension, level / (ridge * asked.records) ** 2)
-    rest = epsilon * (1 - SMOOTHING_SHARE)
-    kept = case.delta * (1 - epsilon * SMOOTHING_SHARE)
+    rest = epsilon * (1 - LEAST_SMOOTHING)
+    kept = kept_delta(case.delta, epsilon * LEAST_SMOOTHING)
     cell = lattice(person_loss.norm, person_loss.dimension, scale=1 / rest)[1]
 
     def variance(ridge: float) -> FloatArray | None:

@@ -23,7 +23,7 @@ from hdpstats.privacy.budget import MechanismName, total
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Relation, coupled_loss
 from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel
-from hdpstats.records.query import unstack
+from hdpstats.records.query import LEAST_SMOOTHING, unstack
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.schema import Schema
 
@@ -202,7 +202,7 @@ def test_a_loss_without_coupling_is_charged_for_its_determinant_and_says_so():
     squares = replace(query, model=replace(query.model, loss="squares"))
     constants = calibrate(squares)
     person_loss = RegressionPersonLoss(model=squares.model, largest_weight=1.0, largest_offset=0.0)
-    epsilon = query.epsilon * (1 - query.hessian_share - perturbation.SMOOTHING_SHARE)
+    epsilon = query.epsilon * (1 - query.hessian_share - LEAST_SMOOTHING)
     charged = math.log1p(float(person_loss.trace / query.ridge))
     assert float(constants.noise_rate) == pytest.approx((float(epsilon) - charged) / 2.0, rel=1e-6)
     assert constants.events[0].ran is MechanismName.OBJECTIVE_DETERMINANT
