@@ -320,7 +320,7 @@ def ask_objective(
     public = spec.public
     expected = Expected(
         moments=spec.expected_moments(query, records=records),
-        missed=MISTRUST if query.hessian_share or (public is not None and public.known) else 1.0,
+        missed=MISTRUST if query.hessian_share else 1.0,
         apart=1.0 if public is None or public.fit is None else public.fit.unit,
     )
     return with_smoothing(
