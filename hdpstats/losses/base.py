@@ -34,6 +34,9 @@ class PredictorLoss(ABC):
         ``sup |l'|``: bounds one record's score by ``lipschitz * ||x||``.
     smoothness : Fraction
         ``sup l''``: bounds one record's Hessian by ``smoothness * x x'``.
+    scaled_curvature : float
+        ``sup |eta| l''``: a relative error of ``eta`` changes the score by no more than so many times it. It is finite
+        as losses are linear beyond some predictor or saturate.
     outcomes : tuple of str
         The kinds of column that ``y`` may be declared as: the constants hold for their values and for no others.
         Empty where the outcome is ``Surv(time, event)``.
@@ -79,6 +82,7 @@ class PredictorLoss(ABC):
     outcomes: tuple[str, ...]
     lipschitz: Fraction
     smoothness: Fraction
+    scaled_curvature: float
     located: bool = False
     coupled: bool = False
     robust: bool = True

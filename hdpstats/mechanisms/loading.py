@@ -24,6 +24,8 @@ from hdpstats.solvers.kernels import (
     add_caps,
     add_curvatures,
     add_scores,
+    coefficient_parts,
+    compensated,
     curvature_sum,
     grid_sum,
     logistic_sum,
@@ -68,12 +70,13 @@ def _run() -> None:
     fixed.flags.writeable = False
     whiten_columns(columns, np.zeros(1), np.zeros((1, 1)), numbers)
     row_products(columns.T, np.zeros(1))
+    compensated(columns.T, coefficient_parts(np.zeros(1)), numbers)
     grid_sum(columns.T, numbers, bits=0)
     curvature_sum(columns.T, numbers, bits=0)
     clipped(columns.T, 1.0)
     for outcome in (numbers, fixed):
         logistic_residual(numbers, outcome)
-        logistic_sum(columns.T, outcome, numbers, numbers, np.zeros(1), bits=0)
+        logistic_sum(columns.T, outcome, numbers, numbers, coefficient_parts(np.zeros(1)), bits=0)
     absent = np.zeros(SMALLEST_COMPILED, dtype=np.bool_)
     number_in_units(numbers, absent, numbers, bounds=(0.0, 1.0))
     square_in_units(numbers, absent, numbers, bounds=(0.0, 1.0), centre=0.0, far=1.0)

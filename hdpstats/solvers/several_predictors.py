@@ -12,12 +12,22 @@ from typing import ClassVar, final
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals, values
+from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals_of_pairs, spread_bound, values
 from hdpstats.solvers.capped import CappedSpells, scores_work
-from hdpstats.solvers.kernels import PIECE, added_over_pieces, added_work, grid_sum, row_products
-from hdpstats.solvers.objective import ROUGH, UNIT, ObjectiveWork, RowBounds, SumObjective, integer_bits
+from hdpstats.solvers.kernels import (
+    PIECE,
+    added_over_pieces,
+    added_work,
+    coefficient_parts,
+    compensated_pairs,
+    grid_sum,
+    predictor_error,
+    row_products,
+    score_sum,
+)
+from hdpstats.solvers.objective import ROUGH, UNIT, ObjectiveWork, RowBounds, SumObjective, integer_bits, score_bits
 
 
 def spells_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: float) -> ObjectiveWork:
@@ -54,7 +64,7 @@ class HazardObjective(SumObjective):
             square = 4.0 * (spells.total + 1.0) * float(np.max(spells.weights * length**2, initial=1e-300))
             bounds = RowBounds(summand=summand, root=math.sqrt(square), rows=len(spells.Z))
             object.__setattr__(self, "bounds", bounds)
-        object.__setattr__(self, "grid_bits", integer_bits(max(self._known.rows, len(spells.Z)), self._known.summand))
+        object.__setattr__(self, "grid_bits", score_bits(self._known.summand))
 
     @property
     def _known(self) -> RowBounds:
@@ -67,12 +77,12 @@ class HazardObjective(SumObjective):
         """The sum of the weights."""
         return float(np.sum(self.spells.weights))
 
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
-        """Return the gradient (D,) of the sum of losses on the grid."""
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:  # noqa: ARG002
+        """Return the gradient (D,) of the sum of losses on the grid; it does not see the rest of the coefficients."""
         spells = self.spells
 
-        def of_piece(part: slice) -> IntArray:
-            return grid_sum(spells.scores(theta, part), spells.weights[part], bits=self.grid_bits)
+        def of_piece(part: slice) -> ExactArray:
+            return score_sum(spells.scores(theta, part), spells.weights[part], bits=self.grid_bits)
 
         return added_over_pieces(len(spells.Z), of_piece)
 
@@ -205,6 +215,14 @@ class HazardObjective(SumObjective):
         return float((m * q + len(self.ridge) + 8) * 8.0 * (spells.total + 1.0) * spells.causes * np.sum(sizes))
 
 
+def several_error(others: int, D: int, *, sizes: FloatArray | float) -> FloatArray | float:
+    """Return what a row's multinomial score, times a unit weight and a unit row, is off at most.
+
+    ``sizes`` bound ``||x|| ||theta||``; see `MultinomialObjective.gradient_error`.
+    """
+    return 0.5 * predictor_error(D, sizes) + (spread_bound(others) + others + 24.0) * UNIT
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class MultinomialObjective(SumObjective):
@@ -218,7 +236,7 @@ class MultinomialObjective(SumObjective):
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
         summand = float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0))
-        object.__setattr__(self, "grid_bits", integer_bits(len(self.y), summand))
+        object.__setattr__(self, "grid_bits", score_bits(summand))
 
     @property
     def mass(self) -> float:
@@ -237,12 +255,16 @@ class MultinomialObjective(SumObjective):
         loss = float(self.weights @ values(self.predictor(theta), self.y))
         return float(loss + self.penalty(theta) + self.linear @ theta)
 
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (M D,) of the sum of losses on the grid."""
+        none = np.zeros(len(self.y))
+        each = np.split(coefficient_parts(theta, rest), self.others, axis=1)
 
-        def of_piece(piece: slice) -> IntArray:
-            left = self.weights[piece, None] * residuals(self._predictor(theta, piece), self.y[piece])
-            return np.concatenate([grid_sum(self.X, column, piece, bits=self.grid_bits) for column in left.T])
+        def of_piece(piece: slice) -> ExactArray:
+            pairs = [compensated_pairs(self.X, parts, none, piece) for parts in each]
+            own, rest = (np.stack(numbers).T for numbers in zip(*pairs, strict=True))
+            left = self.weights[piece, None] * residuals_of_pairs(own, rest, self.y[piece])
+            return np.concatenate([score_sum(self.X, column, piece, bits=self.grid_bits) for column in left.T])
 
         return added_over_pieces(len(self.y), of_piece)
 
@@ -262,14 +284,17 @@ class MultinomialObjective(SumObjective):
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
-        Predictors err by at most ``g ||x|| ||theta_k||``, in the L2 norm over levels by ``g ||x|| ||theta||`` (g as in
-        `LinearObjective`); the Hessian of the loss has eigenvalues of at most 1/2, so probabilities follow by half of
-        that, and err by ``(M + 16) u`` of their own; the products add ``3 u`` of a size of at most 1.5.
+        Predictors, as unevaluated sums, err by `predictor_error` of ``||x|| ||theta_k||``, in the L2 norm over levels
+        by that of ``||x|| ||theta||``; the Hessian of the loss has eigenvalues of at most 1/2, so probabilities follow
+        by half of that, and err by ``(2 B + M + 16) u`` of their own (`hdpstats.losses.multinomial`); the products add
+        ``3 u`` of a size of at most 1.5.
         """
-        g = 1.01 * (self.X.shape[1] + 2) * UNIT
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
-        size = float(np.linalg.norm(theta))
-        per_row = self.weights * norms * (0.5 * g * norms * size + (self.others + 24.0) * UNIT)
+        per_row = (
+            self.weights
+            * norms
+            * several_error(self.others, self.X.shape[1], sizes=norms * float(np.linalg.norm(theta)))
+        )
         return self.summed_error(theta, per_row, steepest=1.5 * float(np.sum(self.weights * norms)))
 
     def effect(self, direction: FloatArray) -> float:

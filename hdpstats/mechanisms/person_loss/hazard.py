@@ -64,7 +64,7 @@ from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import CappedSpells, HazardObjective
 from hdpstats.solvers.capped import cap_sums_work, scores_work
 from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
+from hdpstats.solvers.objective import UNIT, RowBounds, rounded_cells
 from hdpstats.solvers.several_predictors import spells_work
 
 
@@ -316,8 +316,9 @@ class HazardPersonLoss(DeclaredLoss):
         per_spell = largest * (self.loss.steepness * predictor + (self.loss.ulps + q + 8) * UNIT * length)
         spells = people * self.most_rows
         summand = (self.total + 1.0) * self.largest_weight * length
-        cells = 0.5 * spells * math.sqrt(D) * math.ldexp(1.0, -integer_bits(spells, summand))
-        return spells * self.largest_weight * (per_spell + 8.0 * UNIT * largest * length) + cells
+        cells = rounded_cells(spells, D, summand=summand)
+        unseen = UNIT * self.curvature(people) * size  # the second part of coefficients
+        return spells * self.largest_weight * (per_spell + 8.0 * UNIT * largest * length) + cells + unseen
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 2 q + 64) u`` of the sizes: a cell's loss is at most its cap times ``1 + |eta - log h|``."""
