@@ -103,8 +103,9 @@ class Tabulated(PredictorLoss):
 
     @property
     def scaled_curvature(self) -> float:  # type: ignore[override]
-        """``sup l'' size``."""
-        return float(self.smoothness) * self._size
+        """``sup l''`` times the largest place of the grid and, with a tilt, outcome."""
+        place = max(abs(self.start), abs(self.start + self._reach))
+        return float(self.smoothness) * (place + self.tilt * max(abs(self.lower), abs(self.upper))) * (1.0 + 2.0**-40)
 
     @property
     def ulps(self) -> float:  # type: ignore[override]

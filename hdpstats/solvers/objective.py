@@ -110,9 +110,9 @@ class ObjectiveWork:
 
     @property
     def step(self) -> Operations:
-        """What Newton's step takes, the Hessian being known."""
+        """What Newton's step and `secant` take, the Hessian being known."""
         D = self.dimension
-        return Operations(steps=60.0, passes=6.0 * D**2, cubes=float(D) ** 3)
+        return Operations(steps=80.0, passes=14.0 * D**2, cubes=float(D) ** 3)
 
     def of(self, *, gradients: float, hessians: float, errors: float, steps: float) -> Operations:
         """Return what so many of them and Newton's steps take; for every gradient there are a few short operations."""
