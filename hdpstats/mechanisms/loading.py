@@ -30,6 +30,7 @@ from hdpstats.solvers.kernels import (
     grid_sum,
     logistic_sum,
     row_products,
+    to_ratios,
 )
 
 
@@ -58,6 +59,7 @@ def _run_hazards() -> None:
     add_caps(np.ones((1, 1)), np.ones((1, 1)), place, place + 1, one.copy(), 1.0, one.copy(), place.copy())
     spells = one, one, np.ones((1, 1)), one, one, place, place + 1
     add_scores(*spells, np.zeros((2, 1)))
+    to_ratios(one.copy(), one.copy(), one, 0.0, one.copy())
     add_curvatures(*spells, np.zeros((2, 1)), place.copy())
 
 

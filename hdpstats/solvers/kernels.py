@@ -60,11 +60,20 @@ spell, and so is the cap:
 lanes of vectors, and all intervals are gone through in their order, whatever a spell's follow-up: sums of a spell
 depend on that spell alone, to the last bit (`hdpstats._base.loops`), and the time they take on none.
 
-*Extremes.* The exponents of ``E`` span at most twice `SPAN`, else there are no factors; those of ``G`` are at most
-`SPAN` in size. The exponent of ``W`` is clipped to twice `SPAN`, where ``u`` is beyond e^170 or below e^-170 in every
-interval: the score is ``h`` or 0 to all digits either way. That of ``K`` is clipped to `FARTHEST` less `SPAN`: beyond,
-``h`` is above e^360 in every interval, and there is none in which such a spell is at risk, or below e^-360, which adds
-nothing that a double would show. So no spell needs an exception.
+*Caps* are functions of one's own row, whatever the coefficients: :math:`\gamma_s + d` and :math:`z_i'\delta + o_i` are
+computed as doubles, and what they add up to exactly is the logarithm of the cap.
+
+*Exponents* of ``E`` and ``W`` may be far larger than their sum. So both are unevaluated sums of two doubles:
+compensated products, plus or minus doubles, which are added without loss (`two_sums`); what is rounded are sums of the
+lesser parts, which are below 2^-23 of the sizes of all. The rounded sum ``x`` of the two parts leaves a rest ``y`` of
+at most :math:`2^{-53} |x|`: the factor is :math:`e^x (1 + y)`, which errs by the exponential and two roundings, as
+``y^2`` is below 2^-86, however large coefficients are (`exponential`).
+
+*Extremes.* The exponents of ``E`` are at most `SPAN` in size, else there are no factors; so are those of ``G``. The
+exponent of ``W`` is cut to twice `SPAN`, where ``u`` is beyond e^170 or below e^-170 in every interval: the score is
+``h`` or 0 up to e^-170 of ``h`` either way, and that of an event 0 or 1 up to e^-170 of 1 or of ``h``. That of ``K`` is
+cut to `FARTHEST` less `SPAN`: beyond, ``h`` is above e^360 in every interval, and there is none in which such a spell
+is at risk, or below e^-360, which changes no score by more. So no spell needs an exception.
 """
 
 import math
@@ -80,7 +89,6 @@ import numpy as np
 from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled, double_of
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.losses.base import FARTHEST
 from hdpstats.losses.logistic import logistic_residual, residuals
 
 PIECE = 4096
@@ -109,6 +117,9 @@ ROOT_BITS = 18
 """Rounded roots of curvatures times rows are integers of at most so many bits."""
 
 ALL = slice(None)
+
+Pair = tuple[FloatArray, FloatArray]
+"""Numbers as unevaluated sums of two doubles."""
 
 Sums = TypeVar("Sums", IntArray, ExactArray)
 
@@ -466,28 +477,56 @@ LANES = 256
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Factors:
-    """Factors of hazards over caps and of caps, and the logarithms of both, of some spells and one cause.
+    """Factors of hazards over caps and of caps of some spells and one cause.
 
     Attributes
     ----------
-    E, G, a, cap : (q,) float64
-        ``E_s``, ``G_s``, ``A_s'alpha`` and ``gamma_s + d``.
+    E, G : (q,) float64
+        ``E_s`` and ``G_s``.
     W, K, level, caps : (b,) float64
         ``W_i``, ``K_i``, ``z_i'beta + o_i`` and ``z_i'delta + o_i``.
     """
 
     E: FloatArray
     G: FloatArray
-    a: FloatArray
-    cap: FloatArray
     W: FloatArray
     K: FloatArray
     level: FloatArray
     caps: FloatArray
 
     def at(self, places: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return predictors and logarithms of caps of each spell in one interval (b,)."""
-        return self.a[places] + self.level, np.clip(self.cap[places] + self.caps, -FARTHEST, FARTHEST)
+        """Return ratios and caps of each spell in one interval (b,), cut where nobody at risk has them."""
+        return np.minimum(self.E[places] * self.W, STEEPEST), np.minimum(self.G[places] * self.K, STEEPEST)
+
+
+def two_sums(a: FloatArray, b: FloatArray) -> Pair:
+    """Return rounded sums elementwise and what is missing, exactly (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+LARGEST_REST = 2.0**-40
+"""The rest of an exponent that is not cut is smaller."""
+
+
+def exponential(exponents: Pair, largest: float) -> FloatArray:
+    """Return ``e^(x + y)`` of unevaluated sums, those beyond a size of at most `FARTHEST` cut to it."""
+    x, y = two_sums(*exponents)
+    return np.asarray(
+        np.exp(np.clip(x, -largest, largest)) * (1.0 + np.clip(y, -LARGEST_REST, LARGEST_REST)), dtype=np.float64
+    )
+
+
+@compiled
+def to_ratios(own: FloatArray, rest: FloatArray, caps: FloatArray, middle: float, ratios: FloatArray) -> None:
+    """Set the exponents of ``W`` (b,), cut, from ``z_i'beta + o_i`` in two parts; ``rest`` becomes what they miss."""
+    for i in range(len(own)):
+        apart, missing = two_sum(own[i], -caps[i])
+        shifted, lost = two_sum(apart, middle)
+        exponent, left = two_sum(shifted, rest[i] + (missing + lost))
+        ratios[i] = min(max(exponent, -2.0 * SPAN), 2.0 * SPAN)
+        rest[i] = min(max(left, -LARGEST_REST), LARGEST_REST)
 
 
 @compiled

@@ -14,6 +14,7 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
+from hdpstats.losses import HazardLink
 from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals_of_pairs, spread_bound, values
 from hdpstats.solvers.capped import CappedSpells, scores_work
 from hdpstats.solvers.kernels import (
@@ -43,6 +44,31 @@ def spells_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: fl
         hessian=scores + cross + blocks + Operations(steps=40.0 * pieces * (1.0 + causes * (e + p))),
         error=Operations(steps=80.0, passes=(p + 30.0) * rows),
     )
+
+
+def spell_error(loss: HazardLink, block: int, *, intervals: int, sizes: FloatArray | float) -> FloatArray | float:
+    r"""Return what a spell's score is off at most, over its weight, its length and its caps and events.
+
+    Let u = 2^-53, and ``x = (A_s, z)`` be a row of ``block`` numbers with ``||A_s|| <= 1`` and the length
+    ``sqrt(1 + ||z||^2)``. ``sizes`` bounds the sum of the sizes of all that a predictor and a cap are made of.
+
+    *A score* of a cell is a function of ``eta`` with the slope ``k h`` at most, or ``k`` for an event
+    (`HazardLink.survived_smoothness`). Predictors, and with the logit and the cloglog link logarithms of ``u``, are
+    compensated: besides a last rounding of ``eta``, which `HazardLink.ulps` counts, they are off by
+    ``delta = predictor_error(block + 8)``: that of ``A_s'alpha`` and that of ``z'beta + o`` add up to that of ``block``
+    products at most, and at most five additions of lesser parts, which are below 2^-23 of the sizes, are rounded.
+    Cutting exponents changes no difference of scores by more than e^-170 (`hdpstats.solvers.kernels`). So a score is
+    off by ``k delta + ulps u``, relative to ``h`` or 1, however long coefficients are.
+
+    *Sums*: of the scores of ``intervals`` that are not 0, and of an event, times features. A product and
+    ``intervals`` additions err by ``(intervals + 1) u`` times the sum of the sizes, whatever the order; adding zeros,
+    of intervals in which the spell is not at risk, is exact. Three more products, by ``z``, by the weight and by a
+    power of two, and what is of the second order leave ``(intervals + 8) u``.
+
+    Relative to the sum of caps and events of the spell, that adds up to the number that is returned.
+    """
+    steepest = float(max(loss.survived_smoothness, loss.event_smoothness))
+    return steepest * predictor_error(block + 8, sizes) + (loss.ulps + intervals + 8.0) * UNIT
 
 
 @final
@@ -77,12 +103,12 @@ class HazardObjective(SumObjective):
         """The sum of the weights."""
         return float(np.sum(self.spells.weights))
 
-    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:  # noqa: ARG002
-        """Return the gradient (D,) of the sum of losses on the grid; it does not see the rest of the coefficients."""
-        spells = self.spells
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
+        """Return the gradient (D,) of the sum of losses on the grid."""
+        spells, coefficients = self.spells, self.spells.coefficients(theta, rest)
 
         def of_piece(part: slice) -> ExactArray:
-            return score_sum(spells.scores(theta, part), spells.weights[part], bits=self.grid_bits)
+            return score_sum(spells.scores_at(coefficients, part), spells.weights[part], bits=self.grid_bits)
 
         return added_over_pieces(len(spells.Z), of_piece)
 
@@ -103,11 +129,12 @@ class HazardObjective(SumObjective):
         covariates (e, p), and those times products of covariates (p, p).
         """
         spells, bits = self.spells, self.curvature_bits
+        coefficients = spells.coefficients(theta)
 
         def of_piece(part: slice) -> IntArray:
             parts = []
-            for cause in range(spells.causes):
-                found, intervals = spells.curvature_sums(theta, part, cause, bits=bits)
+            for of in coefficients:
+                found, intervals = spells.curvature_sums(of, part, bits=bits)
                 cross = [grid_sum(spells.Z, each, part, bits=bits) for each in found[:-1]]
                 squares = [grid_sum(spells.Z, found[-1] * z, part, bits=bits) for z in spells.Z[part].T]
                 parts += [intervals, *cross, *squares]
@@ -143,27 +170,18 @@ class HazardObjective(SumObjective):
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
-        Let u = 2^-53, g = 1.01 (D + 8) u, ``r`` the link's `ulps` and ``k`` its largest smoothness. The predictor of a
-        cell errs by at most ``g (||x|| ||theta|| + |o|)``, that of its cap by
-        ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores have slopes of at most ``k h`` in the first and ``h``
-        in the second (``k`` and 1 for an event) where the cap's scale is exponential, and an error of ``r u`` of that
-        size on top; exact gradients of other links take the same caps as floats, so that theirs add nothing. A spell's
-        caps add up to at most ``H``, so its score errs by ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``; the rest:
-        see `SumObjective.summed_error`.
+        See `spell_error` for the scores of a spell, whose caps over all intervals and causes add up to at most ``H``,
+        and which ends in one event at most; for the rest see `SumObjective.summed_error`.
         """
         spells = self.spells
-        D, q = len(theta), len(spells.A)
-        g = 1.01 * (D + 8) * UNIT
-        square = 1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z)
-        norms = np.sqrt(square)
-        size = float(np.linalg.norm(theta))
+        norms = np.sqrt(1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z))
         slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))
         level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 1.0
-        predictor = g * (norms * (size + slopes) + 2.0 * np.abs(spells.offset) + level)
-        largest = (spells.total + 1.0) * spells.causes
-        slope = spells.loss.steepness * predictor
-        per_spell = largest * spells.weights * norms * (slope + (spells.loss.ulps + q + 8) * UNIT)
-        return self.summed_error(theta, per_spell, steepest=largest * float(np.sum(spells.weights * norms)))
+        sizes = norms * (float(np.linalg.norm(theta)) + slopes) + 2.0 * np.abs(spells.offset) + level
+        longest = int(np.max(spells.last - spells.entry, initial=0))
+        lengths = (spells.total + 1.0) * spells.weights * norms
+        per_spell = lengths * spell_error(spells.loss, spells.block, intervals=longest, sizes=sizes)
+        return self.summed_error(theta, per_spell, steepest=float(np.sum(lengths)))
 
     def effect(self, direction: FloatArray) -> float:
         """Return (a bound on) the largest change of a linear predictor along a direction (D,)."""
@@ -181,9 +199,7 @@ class HazardObjective(SumObjective):
         total = [numbers.mpf(0)] * len(theta)
         for i, z in enumerate(rows):
             offset, weight = numbers.mpf(float(spells.offset[i])), numbers.mpf(float(spells.weights[i]))
-            log_caps = [
-                spells.log_caps(slice(i, i + 1), slice(0, len(A)), cause)[0].tolist() for cause in range(spells.causes)
-            ]
+            log_caps = [spells.exact_log_caps(numbers, i, cause) for cause in range(spells.causes)]
             for cause in range(spells.causes):
                 alpha = theta[cause * block : cause * block + e]
                 beta = theta[cause * block + e : (cause + 1) * block]
@@ -191,7 +207,7 @@ class HazardObjective(SumObjective):
                 slope = numbers.mpf(0)
                 for s in range(int(spells.entry[i]), int(spells.last[i])):
                     eta = sum((a * b for a, b in zip(A[s], alpha, strict=True)), level)
-                    c, event = spells.loss.exact_scores(numbers, eta, numbers.mpf(log_caps[cause][s]))
+                    c, event = spells.loss.exact_scores(numbers, eta, log_caps[cause][s])
                     ends = s + 1 == spells.last[i] and spells.cause[i] == cause + 1
                     score = weight * (-event if ends else c)
                     slope += score
