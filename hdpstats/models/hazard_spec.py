@@ -29,6 +29,7 @@ from hdpstats.public.hazard_fit import (
     public_spells,
     spells_of_rows,
 )
+from hdpstats.public.moments import Moments
 from hdpstats.public.raking import PublicVariables
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius
@@ -234,17 +235,18 @@ class HazardSpec(LossSpec):
             argument="public",
         )
 
-    def expected_hessian(self, query: PointQuery, *, records: int) -> FloatArray:
-        """Return the Hessian (D, D) to expect of private people, were they like the public ones.
+    def expected_moments(self, query: PointQuery, *, records: int) -> Moments:
+        """Return Hessian and covariance of the score of private people, were they like the public ones.
 
         Without public follow-up, were they followed up to the horizon or the event under the constant hazard by which
         half of them have it, with covariates spread evenly over the schema, or like public ones.
         """
         if self.public is not None:
-            return super().expected_hessian(query, records=records)
+            return super().expected_moments(query, records=records)
         grid, people = 2.0**-30, self.person_loss(query.model).people(self._reference_rows())
         stacked = np.asarray(grid * people.stacked_hessian(np.array(query.centre), grid=grid), dtype=np.float64)
-        return unstack(stacked, query.dimension) * (max(records, 1) / people.count)
+        H = unstack(stacked, query.dimension) * (max(records, 1) / people.count)
+        return Moments(H=H, J=H)
 
     def _reference_rows(self) -> AdmittedTable:
         """Return people under a constant hazard, one row each."""

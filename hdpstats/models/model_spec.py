@@ -25,7 +25,7 @@ from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Recommended
 from hdpstats.privacy.budget import Guarantee, guarantee
 from hdpstats.public.likelihood import is_tied
-from hdpstats.public.moments import PublicSide
+from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import QueryModel
 from hdpstats.records.query import PointQuery, Release
@@ -227,10 +227,10 @@ class LossSpec(ModelSpec):
     def reference(self, model: QueryModel) -> PublicSide:
         """Return evenly spread rows in place of public ones, for a plan."""
 
-    def expected_hessian(self, query: PointQuery, *, records: int) -> FloatArray:
-        """Return the Hessian (D, D) to expect of private people, were they like public rows, else evenly spread."""
+    def expected_moments(self, query: PointQuery, *, records: int) -> Moments:
+        """Return Hessian and covariance of the score of private people, were they like public rows, else evenly spread."""
         side = self.side(query.model) or self.reference(query.model)
-        return side.moments(np.array(query.centre), records=max(records, 1)).H
+        return side.moments(np.array(query.centre), records=max(records, 1))
 
     @abstractmethod
     def to_terms(self, model: QueryModel) -> FloatArray:

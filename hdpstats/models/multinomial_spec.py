@@ -17,7 +17,6 @@ from hdpstats.losses import multinomial
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
 from hdpstats.mechanisms.perturbation.request import MultinomialCost, Recommended, choose
-from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.models.model_spec import (
     FIXED,
     LossSpec,
@@ -33,6 +32,7 @@ from hdpstats.public.multinomial import MultinomialSide, multinomial_likelihood,
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import MultinomialModel, QueryModel
+from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
 from hdpstats.sites import Study
@@ -120,7 +120,7 @@ class MultinomialSpec(LossSpec):
         """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
         cost = MultinomialCost(
             others=self.others,
-            epsilon=float(epsilon * (1 - share - SMOOTHING_SHARE)),
+            epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),
             persons=self.study.relation.persons_changed,
             largest_weight=self.largest_weight,
         )

@@ -44,8 +44,9 @@ from hdpstats.mechanisms.perturbation import (
     OutputQuery,
 )
 from hdpstats.mechanisms.perturbation import site as perturbation
-from hdpstats.mechanisms.perturbation.request import choose_output, with_normal_noise
+from hdpstats.mechanisms.perturbation.request import MISTRUST, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
+from hdpstats.mechanisms.perturbation.smoothing import Expected, variance_of, with_smoothing
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
@@ -224,7 +225,7 @@ def _bought(
     points, total, square = [], np.zeros(()), 0.0
     for site, query in _queries(spec, _settled(mechanism, share), request, people):
         noise, sd = _planned_noise(spec, query, site)
-        H = spec.expected_hessian(query, records=site.records)
+        H = spec.expected_moments(query, records=site.records).H
         if is_flat(H):
             return _Bought(share=share, H=H, noise_sd=sd or math.inf, variances=np.full(len(spec.terms), np.inf))
         inverse = np.linalg.inv(H)
@@ -301,25 +302,37 @@ def rests_on_averages(mechanism: PointMechanism) -> bool:
 
 
 def ask_objective(
-    spec: LossSpec, mechanism: ObjectivePerturbation, request: FitRequest, *, records: int
+    spec: LossSpec, mechanism: ObjectivePerturbation, request: FitRequest, *, records: int, most: int | None = None
 ) -> ObjectiveQuery:
-    """Return the query of a fit by objective perturbation, with normal noise where delta makes that the smaller one."""
+    """Return the query of a fit by objective perturbation: kind of noise, ridge and share for smoothing settled.
+
+    Noise is normal where delta makes that the smaller one. ``records`` count; ``most`` are all people of the site, as
+    many where nothing else is said.
+    """
     query = spec.ask(
         epsilon=request.epsilon, records=records, share=mechanism.share or Fraction(0), replicate=request.replicate
     )
-    if request.delta == Fraction(0):
-        return query
     person_loss, relation = spec.person_loss(query.model), spec.study.relation
-    rate = perturbation.calibrate_objective(query, person_loss, records=records, relation=relation).noise_rate
-    pure = NoiseDistribution(norm=person_loss.norm, dimension=person_loss.dimension, rate=float(rate)).variance
-    return with_normal_noise(query, person_loss, variance=float(np.mean(pure)), delta=request.delta, relation=relation)
+    if request.delta > 0:
+        pure = variance_of(perturbation.perturbation_of(query, person_loss, relation=relation), person_loss)
+        variance = float(np.mean(pure))
+        query = with_normal_noise(query, person_loss, variance=variance, delta=request.delta, relation=relation)
+    public = spec.public
+    expected = Expected(
+        moments=spec.expected_moments(query, records=records),
+        missed=MISTRUST if query.hessian_share else 1.0,
+        apart=1.0 if public is None or public.fit is None else public.fit.unit,
+    )
+    return with_smoothing(
+        query, person_loss, expected, records=records if most is None else most, relation=relation
+    )
 
 
 def _query_of(spec: LossSpec, mechanism: PointMechanism, site: SiteRecords) -> PointQuery:
     """Return the query to a site. That samples are accepted is certain beforehand, whoever of the people counts."""
     request, records, share = site.request, site.records, Fraction(0)
     if isinstance(mechanism, ObjectivePerturbation):
-        return ask_objective(spec, mechanism, request, records=records)
+        return ask_objective(spec, mechanism, request, records=records, most=site.most)
     if isinstance(mechanism, OutputPerturbation):
         share = mechanism.share or Fraction(0)
     else:
@@ -373,7 +386,7 @@ def _planned_noise(spec: LossSpec, query: PointQuery, site: SiteRecords) -> tupl
         sampled = exponential.calibrate(query, person_loss, records=site.most)
         return Tempered(temperature=float(sampled.temperature), ridge=float(query.ridge)), None
     calibrate = perturbation.calibrate_output if isinstance(query, OutputQuery) else perturbation.calibrate_objective
-    found = calibrate(cast("Any", query), person_loss, records=site.records, relation=relation)
+    found = calibrate(cast("Any", query), person_loss, records=site.most, relation=relation)
     hessian_sd = None if found.hessian is None else found.hessian.noise_sd
     rate, sd = float(found.noise_rate), float(found.noise_sd)
     if isinstance(query, OutputQuery):

@@ -22,7 +22,6 @@ from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation.request import Recommended, RegressionCost, choose
-from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.models.model_spec import (
     FIXED,
     TIES,
@@ -43,6 +42,7 @@ from hdpstats.public.likelihood import classical_fit
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
+from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.results import ModelFacts
 from hdpstats.sites import Study
 from hdpstats.solvers import ridge_objective
@@ -248,7 +248,7 @@ class RegressionSpec(LossSpec):
             )
         cost = RegressionCost(
             loss=self.loss,
-            epsilon=float(epsilon * (1 - share - SMOOTHING_SHARE)),
+            epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),
             persons=self.study.relation.persons_changed,
             largest_weight=self.largest_weight,
         )

@@ -240,6 +240,10 @@ class TableRelease(ChargedRelease, ABC):
 _Q = TypeVar("_Q", bound="PointQuery")
 
 
+LEAST_SMOOTHING, MOST_SMOOTHING = Fraction(1, 1000), Fraction(1, 10)
+"""Bounds of the share of epsilon that covers the solver and floating point."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MinimiserQuery(ChargedQuery, ABC):
     """Release a point near the minimiser of a penalised sum of losses, whatever the losses are of.
@@ -256,16 +260,35 @@ class MinimiserQuery(ChargedQuery, ABC):
         Above 0 where the noise has no pure guarantee.
     hessian_share : Fraction
         The share of epsilon that is spent on a noisy Hessian for standard errors; with 0 there is none.
+    smoothing_share : Fraction or None
+        The share of epsilon that covers the solver and floating point where the computed minimiser is smoothed, above
+        `LEAST_SMOOTHING` and at most `MOST_SMOOTHING`; None, which JSON leaves out, is `LEAST_SMOOTHING`.
     """
 
     centre: tuple[float, ...]
     ridge: Fraction
     hessian_share: Fraction = Fraction(0)
+    smoothing_share: Annotated[Fraction | None, LEFT_OUT] = None
 
     @property
     @abstractmethod
     def dimension(self) -> int:
         """The number of coefficients."""
+
+    @property
+    def smooths(self) -> bool:
+        """Whether noise entered the objective, so that the computed minimiser is smoothed."""
+        return False
+
+    @property
+    def for_smoothing(self) -> Fraction:
+        """The share of epsilon that covers the solver and floating point."""
+        return LEAST_SMOOTHING if self.smoothing_share is None else self.smoothing_share
+
+    @property
+    def for_objective(self) -> Fraction:
+        """The share of epsilon that is left for noise in the objective."""
+        return 1 - self.hessian_share - self.for_smoothing
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
@@ -281,12 +304,26 @@ class MinimiserQuery(ChargedQuery, ABC):
             raise MechanismError("the query needs ridge > 0, 0 < epsilon <= 1e6 and a Hessian's share from 0 to 0.9")
         if not 0 <= self.delta < 1:
             raise MechanismError("the query needs a delta in [0, 1)")
+        if self.smoothing_share is not None:
+            self._check_smoothing(self.smoothing_share)
         if max(each.denominator for each in (self.epsilon, self.delta, self.hessian_share)) > 10**30:
             raise MechanismError("epsilon, delta and the Hessian's share must be fractions of at most 30 digits")
         if not Fraction(1, 10**60) <= self.ridge <= 10**60:
             raise MechanismError("the ridge must be in [1e-60, 1e60]: beyond, the solver's certificates overflow")
         if Fraction(float(self.ridge)) != self.ridge:
             raise MechanismError("the ridge must be a binary64 number, so that every site solves the same problem")
+
+    def _check_smoothing(self, share: Fraction) -> None:
+        """Refuse a share that is out of bounds, leaves nothing for the objective, or that nothing is smoothed with."""
+        if not self.smooths:
+            raise MechanismError("only objective perturbation smooths its minimiser: leave smoothing_share out")
+        if not LEAST_SMOOTHING < share <= MOST_SMOOTHING or share.denominator > 10**30:
+            raise MechanismError(
+                "smoothing_share must be above 1/1000, which is written by leaving it out, and at most 1/10, a fraction "
+                "of at most 30 digits"
+            )
+        if not self.for_objective > 0:
+            raise MechanismError("hessian_share and smoothing_share leave no epsilon for the coefficients")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -15,7 +15,7 @@ from hdpstats.audit import PerturbedObjective, perturbed_objective, worst_neighb
 from hdpstats.losses import BY_NAME
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
-from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
+from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 
@@ -89,7 +89,7 @@ def mechanism_of(query: ObjectiveQuery, **options: object) -> PerturbedObjective
 
 
 def stated(query: ObjectiveQuery) -> float:
-    return float(query.epsilon * (1 - SMOOTHING_SHARE))
+    return float(query.epsilon * (1 - LEAST_SMOOTHING))
 
 
 def worst(query: ObjectiveQuery, mechanism: PerturbedObjective, *, tries: int = 2048) -> float:

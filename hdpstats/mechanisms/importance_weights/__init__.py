@@ -131,6 +131,11 @@ class ImportanceWeightsQuery(MinimiserQuery):
         """The number of coefficients."""
         return self.model.dimension
 
+    @property
+    def smooths(self) -> bool:
+        """Whether noise enters the objective."""
+        return self.perturbs == "objective"
+
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         MinimiserQuery.__post_init__(self)

@@ -11,7 +11,8 @@ coded public rows, so that noise of covariance ``V`` in the sum makes log weight
 independent coefficients of one size in the units of the box (`hdpstats.mechanisms.importance_weights.coding`). Among
 the codings (the box, which suits many columns of zeros and ones, and public whitening, which suits few columns) and the
 kinds of noise that are proved, the one whose noise and shrinkage together make the least error of log weights is asked
-for.
+for. The share of epsilon for smoothing is that of least error at this ridge (`hdpstats.mechanisms.perturbation.
+smoothing`), which grows like the number of people by itself.
 
 References
 ----------
@@ -37,10 +38,13 @@ from hdpstats.mechanisms.importance_weights.coding import (
     prior_of,
 )
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
-from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE, noise_variance, normal_sd
+from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, normal_sd
+from hdpstats.mechanisms.perturbation.smoothing import Expected, with_smoothing
 from hdpstats.noise.distributions import NoiseDistribution, lattice
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.public.moments import Moments
 from hdpstats.records.geometry import Geometry
+from hdpstats.records.query import LEAST_SMOOTHING
 
 REPLACE = Relation.REPLACE_ONE
 RIDGES: tuple[float, ...] = tuple(np.geomspace(0.01, 100.0, 121).tolist())
@@ -191,6 +195,11 @@ def _best(case: _Case, box: ColumnBox) -> ImportanceChoice | None:
         public_sha256=asked.public_sha256,
         replicate=asked.replicate,
     )
+    if query.smooths:
+        n = max(asked.records, 1)
+        moments = Moments(H=n * S / 2.0, J=n * S / 4.0)
+        expected = Expected(moments=moments, missed=0.0, apart=0.0)
+        query = with_smoothing(query, person_loss, expected, records=n, relation=REPLACE, ridges=1)
     left = float(np.sqrt(bias / whole)) if whole > 0 else 0.0
     return ImportanceChoice(query=query, ridge=ridge, sd=sd, left=left, error=sd**2 + bias)
 
@@ -201,8 +210,8 @@ def _variance_of(person_loss: DensityRatioPersonLoss, case: _Case) -> Callable[[
     if case.kind == "output":
         level = noise_variance(person_loss, epsilon=epsilon, delta=case.delta, relation=REPLACE)
         return lambda ridge: np.full(person_loss.dimension, level / (ridge * asked.records) ** 2)
-    rest = epsilon * (1 - SMOOTHING_SHARE)
-    kept = case.delta * (1 - epsilon * SMOOTHING_SHARE)
+    rest = epsilon * (1 - LEAST_SMOOTHING)
+    kept = kept_delta(case.delta, epsilon * LEAST_SMOOTHING)
     cell = lattice(person_loss.norm, person_loss.dimension, scale=1 / rest)[1]
 
     def variance(ridge: float) -> FloatArray | None:

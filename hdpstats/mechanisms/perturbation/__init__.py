@@ -41,6 +41,11 @@ class ObjectiveQuery(PointQuery):
 
     kind: ClassVar[str] = "objective/1"
 
+    @property
+    def smooths(self) -> bool:
+        """Noise enters the objective."""
+        return True
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)

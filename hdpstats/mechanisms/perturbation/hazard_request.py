@@ -22,7 +22,6 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Recommended
-from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
@@ -30,6 +29,7 @@ from hdpstats.public.hazard import HazardSide, relative_cap
 from hdpstats.public.hazard_fit import Baseline
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap
+from hdpstats.records.query import LEAST_SMOOTHING
 
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
@@ -68,7 +68,7 @@ def choose_from_public(
     records, epsilon, relation
         How many private people there are, what is spent, who is a neighbour of whom.
     """
-    share, n = epsilon * (1 - SMOOTHING_SHARE), max(records, 1)
+    share, n = epsilon * (1 - LEAST_SMOOTHING), max(records, 1)
     best = best_loss(person_loss, side, total=total, records=records, epsilon=float(share), relation=relation)
     free = free_ridge(best, epsilon=share, share=NEARLY_FREE, relation=relation)
     noise = noise_distribution(best, epsilon=NEARLY_FREE * float(share), relation=relation).variance
@@ -99,7 +99,7 @@ def choose_flat(
     block = np.concatenate(
         [level * np.linalg.solve(baseline.mixing, baseline.constant), np.zeros(len(model.geometry.location))]
     )
-    ridge = free_ridge(person_loss, epsilon=epsilon * (1 - SMOOTHING_SHARE), share=ARBITRARY, relation=relation)
+    ridge = free_ridge(person_loss, epsilon=epsilon * (1 - LEAST_SMOOTHING), share=ARBITRARY, relation=relation)
     return Recommended(model=model, centre=np.tile(block, model.causes), ridge=ridge)
 
 

@@ -48,7 +48,7 @@ from hdpstats.losses.multinomial import steepest, trace_bound
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import score_norm
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
-from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE, noise_variance, normal_sd
+from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, normal_sd
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.moments import PublicSide, WhitenedRows
@@ -264,8 +264,8 @@ def with_normal_noise(
     ``variance`` is the mean over coordinates of the pure noise that the query asks for. The ridge is raised, if need
     be, until the determinant leaves 97 % of the noise.
     """
-    epsilon = query.epsilon * (1 - query.hessian_share - SMOOTHING_SHARE)
-    kept = delta * (1 - query.epsilon * SMOOTHING_SHARE)
+    epsilon = query.epsilon * query.for_objective
+    kept = kept_delta(delta, query.epsilon * query.for_smoothing)
     ridge = query.ridge
 
     def sd(ridge: Fraction) -> float:

@@ -22,8 +22,10 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
 2. **Solver and floats.** The rest of ``b`` within its cell is not drawn and the minimiser is not exact: the computed
    point is certified to lie within ``error`` of the exact one, *surely*, by work that is a public constant as ``error``
    is (`hdpstats.mechanisms.minimiser`).
-3. **Smoothing.** The computed point is rounded to a lattice and L2 K-norm noise of rate
-   ``epsilon_2 / (2 (error + rounding))`` is added (`smoothing_noise`).
+3. **Smoothing.** The query says which share ``s`` of epsilon is for this, from 1/1000 to 1/10 (`MinimiserQuery.
+   for_smoothing`): ``epsilon_2 = s epsilon``, and ``epsilon_1`` is what that and a Hessian's part leave. It is plain
+   public data, as epsilon is, and the proof holds for each value by itself. The computed point is rounded to a lattice
+   and L2 K-norm noise of rate ``epsilon_2 / (2 (error + rounding))`` is added (`smoothing_noise`).
    For every fixed ``b`` the distributions around the computed and
    around the exact point differ by ``exp(epsilon_2 / 2)``, once for each of the two data sets: ``epsilon_1 +
    epsilon_2``, and a delta grows to ``exp(epsilon_2 / 2) delta_1``, which is kept at what the query offers.
@@ -84,9 +86,6 @@ from hdpstats.privacy.gaussian import fixed_sign_multiplier, mu_of, objective_mu
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.query import MinimiserQuery
 
-SMOOTHING_SHARE = Fraction(1, 1000)
-"""Part of epsilon that covers the solver and floating point."""
-
 STEPS = 8
 """Lattice steps within ``total``, at most."""
 
@@ -114,10 +113,8 @@ def calibrate_objective(
     relation
         Who is a neighbour of whom.
     """
-    epsilon_smoothing = query.epsilon * SMOOTHING_SHARE
-    epsilon_objective = query.epsilon * (1 - query.hessian_share) - epsilon_smoothing
-    perturb = _normal if query.delta > 0 else _knorm
-    perturbation = perturb(query, person_loss, epsilon=epsilon_objective, relation=relation)
+    epsilon_smoothing = query.epsilon * query.for_smoothing
+    perturbation = perturbation_of(query, person_loss, relation=relation)
     effort = effort_of(query, person_loss, noise=perturbation.size, records=records)
     total = effort.radius + perturbation.cell / query.ridge
     smoothing, grid = smoothing_noise(total=total, dimension=person_loss.dimension, epsilon=epsilon_smoothing)
@@ -141,6 +138,12 @@ def calibrate_objective(
     )
 
 
+def perturbation_of(query: MinimiserQuery, person_loss: PersonLoss, *, relation: Relation) -> Perturbation:
+    """Return the noise in the objective: normal noise for a delta above 0, else noise in the norm of the loss."""
+    perturb = _normal if query.delta > 0 else _knorm
+    return perturb(query, person_loss, epsilon=query.epsilon * query.for_objective, relation=relation)
+
+
 def _knorm(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> Perturbation:
     """Return pure noise in the norm of the person's loss."""
     D, value = person_loss.dimension, relation.persons_changed * person_loss.gradient_bound
@@ -161,9 +164,9 @@ def _knorm(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction,
 
 
 def _normal(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> Perturbation:
-    """Return normal noise. With ``e`` of smoothing it keeps ``delta (1 - e)``, and ``exp(e / 2) (1 - e) <= 1``."""
+    """Return normal noise of the delta that smoothing leaves (`kept_delta`)."""
     D, value = person_loss.dimension, relation.persons_changed * person_loss.euclidean_bound
-    delta = query.delta * (1 - query.epsilon * SMOOTHING_SHARE)
+    delta = kept_delta(query.delta, query.epsilon * query.for_smoothing)
     sd = normal_sd(person_loss, ridge=query.ridge, epsilon=epsilon, delta=delta, relation=relation)
     grid = power_of_two_below(sd) * FINENESS
     return Perturbation(
@@ -175,6 +178,11 @@ def _normal(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction
         size=float(sd) * (math.sqrt(D) + 12.0),
         event=PrivacyEvent(ran=MechanismName.GAUSSIAN_OBJECTIVE, epsilon=epsilon, delta=query.delta),
     )
+
+
+def kept_delta(delta: Fraction, smoothing: Fraction) -> Fraction:
+    """Return what ``e`` of smoothing leaves of a delta: ``delta (1 - e)``, as ``exp(e / 2) (1 - e) <= 1``."""
+    return delta * (1 - smoothing)
 
 
 def normal_sd(

@@ -23,14 +23,14 @@ from hdpstats.privacy.budget import MechanismName, total
 from hdpstats.privacy.sensitivity import BallNorm, CylinderNorm, Relation, coupled_loss
 from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel
-from hdpstats.records.query import unstack
+from hdpstats.records.query import LEAST_SMOOTHING, unstack
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.schema import Schema
 
 SMALL = Fraction(1, 2**30)
 
 
-def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(0), ridge=None, radius=None):
+def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(0), ridge=None, radius=None, smoothing=None):
     geometry = from_box([-1.0] * slopes, [1.0] * slopes, intercept=intercept, row_norm=radius)
     beta = geometry.leverage / 4.0
     return ObjectiveQuery(
@@ -41,6 +41,7 @@ def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(
         schema_sha256="",
         public_sha256=None,
         hessian_share=share,
+        smoothing_share=smoothing,
     )
 
 
@@ -61,6 +62,8 @@ CASES = [
     {"radius": 0.01},
     {"radius": 100.0},
     {"ridge": 9.0, "epsilon": Fraction(2)},
+    {"smoothing": Fraction(1, 10)},
+    {"epsilon": Fraction(20), "share": Fraction(9, 10), "smoothing": Fraction(3, 50)},
 ]
 WEIGHTS = [1.0, 0.3, 4.0]
 
@@ -72,6 +75,8 @@ def test_events_add_up_to_epsilon_exactly(case, weight):
     constants = calibrate(query, weight=weight)
     assert total(constants.events).epsilon == query.epsilon
     assert total(constants.events).delta == 0
+    smoothing = case.get("smoothing", Fraction(1, 1000))
+    assert constants.events[0].epsilon == query.epsilon * (1 - query.hessian_share - smoothing)
     assert [event.ran for event in constants.events[:2]] == [MechanismName.OBJECTIVE, MechanismName.SMOOTHING]
     assert (constants.hessian is not None) == (query.hessian_share > 0) == (len(constants.events) == 3)
 
@@ -131,7 +136,7 @@ def test_the_smoothing_covers_solver_cell_and_rounding(case, records):
     cell = Fraction(math.sqrt(sum(grid**2 for grid in constants.perturbation.grids))) / (2 * query.ridge)
     apart = (constants.effort.radius + cell) / constants.grid + Fraction(math.sqrt(D))
     cost = 2 * constants.noise.rate * apart
-    charged = query.epsilon / 1000
+    charged = query.epsilon * case.get("smoothing", Fraction(1, 1000))
     assert constants.events[1].epsilon == charged
     assert charged * (1 - SMALL) <= cost <= charged * (1 + Fraction(1, 2**45))
     assert constants.noise.dimension == D
@@ -202,7 +207,7 @@ def test_a_loss_without_coupling_is_charged_for_its_determinant_and_says_so():
     squares = replace(query, model=replace(query.model, loss="squares"))
     constants = calibrate(squares)
     person_loss = RegressionPersonLoss(model=squares.model, largest_weight=1.0, largest_offset=0.0)
-    epsilon = query.epsilon * (1 - query.hessian_share - perturbation.SMOOTHING_SHARE)
+    epsilon = query.epsilon * (1 - query.hessian_share - LEAST_SMOOTHING)
     charged = math.log1p(float(person_loss.trace / query.ridge))
     assert float(constants.noise_rate) == pytest.approx((float(epsilon) - charged) / 2.0, rel=1e-6)
     assert constants.events[0].ran is MechanismName.OBJECTIVE_DETERMINANT

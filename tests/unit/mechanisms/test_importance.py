@@ -13,7 +13,7 @@ from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.mechanisms.importance_weights.coding import box_of, coded_rows, geometries_of, prior_of, public_sample
 from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
-from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
+from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.records.geometry import Geometry, from_public
 from hdpstats.schema.columns import Binary, Categorical, Continuous
 from hdpstats.schema.public import PublicTable
@@ -100,7 +100,7 @@ def predicted_sd(choice, *, ridge, epsilon=1.0, records=2000, formula="~ age + n
     model = choice.query.model
     rows = coded_rows(model.coding, sample.X)
     person_loss = DensityRatioPersonLoss(model=model, design=sample.design, public=rows, records=records)
-    left = epsilon * (1 - float(SMOOTHING_SHARE)) - np.log1p(float(person_loss.trace) / (ridge * records))
+    left = epsilon * (1 - float(LEAST_SMOOTHING)) - np.log1p(float(person_loss.trace) / (ridge * records))
     D = rows.X.shape[1]
     sides = np.array([1.0] + [high - low for low, high in zip(model.coding.lower, model.coding.upper, strict=True)])
     variance = (D + 1) * (D + 2) / 3 / left**2 * sides**2 / records**2

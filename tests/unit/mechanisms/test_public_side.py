@@ -21,7 +21,7 @@ from hdpstats.mechanisms.perturbation.request import (
     choose,
     noise_distribution,
 )
-from hdpstats.mechanisms.perturbation.site import SMOOTHING_SHARE
+from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.fit import public_rows, whitened_public
 from hdpstats.records.geometry import Source
@@ -76,7 +76,7 @@ def query_for(
     hessian_share=0,
     records=1000,
 ):
-    spent = float(epsilon * (1 - hessian_share - SMOOTHING_SHARE))
+    spent = float(epsilon * (1 - hessian_share - LEAST_SMOOTHING))
     persons = relation.persons_changed
     cost = RegressionCost(loss=LOSS, epsilon=spent, persons=persons, largest_weight=largest_weight)
     choice = choose(cost, public, model_at=model_at, box=DESIGN.box(row_norm), records=records)
@@ -186,7 +186,7 @@ def test_with_a_public_fit_the_determinant_is_free(epsilon, weight, relation):
     persons = 2 if relation is Relation.REPLACE_ONE else 1
     beta = weight * query.model.geometry.leverage / 4.0
     assert query.model.geometry.source is Source.PUBLIC_ROWS
-    assert float(query.ridge) >= persons * FREE * beta / float(epsilon * (1 - SMOOTHING_SHARE)) * (1.0 - 1e-12)
+    assert float(query.ridge) >= persons * FREE * beta / float(epsilon * (1 - LEAST_SMOOTHING)) * (1.0 - 1e-12)
     assert query.centre == tuple(public.fit.theta.tolist())
     constants = calibrate(query, weight=weight, relation=relation)
     assert constants.sensitivity.value == pytest.approx(persons * weight)
@@ -196,7 +196,7 @@ def test_with_a_public_fit_the_determinant_is_free(epsilon, weight, relation):
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
 def test_without_a_public_fit_the_ridge_is_half_of_that(epsilon):
-    share = float(epsilon * (1 - SMOOTHING_SHARE))
+    share = float(epsilon * (1 - LEAST_SMOOTHING))
     for public in (None, replace(side(), fit=None)):
         query = query_for(public, epsilon=epsilon)
         assert float(query.ridge) == pytest.approx(2.0 * CHEAP * query.model.geometry.leverage / 4.0 / share)

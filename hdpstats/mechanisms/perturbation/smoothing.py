@@ -1,0 +1,190 @@
+r"""The ridge and the share of epsilon for smoothing, chosen together: the least predicted variance from public facts.
+
+A computed minimiser is within ``6 e / lambda`` of the exact one, ``e`` being the float error of a sum over all people
+(`hdpstats.mechanisms.minimiser.effort_of`). Smoothing covers that distance with noise of a standard deviation in
+proportion to ``e / (lambda s)``, where ``s`` is its share of epsilon. The other errors fall with the number of people,
+and ``e`` grows. So with many people both are larger than what else is asked for: ``lambda`` above the first ridge
+(`hdpstats.mechanisms.perturbation.request`), and ``s`` above `hdpstats.records.query.LEAST_SMOOTHING`.
+
+Along an eigenvector of the Hessian that is expected, with eigenvalue ``h``, variance ``j`` of the score and ``v`` of
+the noise in the objective, the unshrunk estimate errs by
+
+.. math:: \frac{j + v\,(1 - s)^{-2}}{h^2} + \frac{\sigma^2(\lambda)}{s^2} \Big(1 + \frac{\lambda}{h}\Big)^2
+          + \Big(\frac{m \lambda}{\lambda + h}\, u\Big)^2 :
+
+sampling and noise in the objective, smoothing, and what unshrinking misses where ``h`` is known to a share ``m`` only
+and the private coefficients lie ``u`` from the centre. A larger ridge makes the second smaller and the third larger.
+``u`` is a large distance (`hdpstats.public.moments.PublicFit.unit`), larger than that of most public fits from private
+coefficients: what a ridge may do to the estimate stays small beside its standard error where public and private people
+differ too. Without public rows and without a noisy Hessian nothing is unshrunk, and ``m`` is 1.
+
+The mean over eigenvectors, each in units of its first term at the least share, is made least over the first ridge times
+powers of the root of two, and over `SHARES`; where smoothing is next to nothing (`NEGLIGIBLE`) the first ones do. The ridge is rounded up to 20 binary digits: machines whose floats differ
+in the last digits ask the same question. The first ridge grows with the share, so that a determinant costs the same
+part of what is left for the objective.
+"""
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Final, TypeVar, final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError
+from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.minimiser import Perturbation, effort_of
+from hdpstats.mechanisms.person_loss.base import PersonLoss
+from hdpstats.mechanisms.perturbation.site import perturbation_of, smoothing_distribution, smoothing_noise
+from hdpstats.noise.distributions import NoiseDistribution
+from hdpstats.noise.exact import round_down
+from hdpstats.privacy.sensitivity import Relation
+from hdpstats.public.moments import Moments
+from hdpstats.records.query import LEAST_SMOOTHING, MOST_SMOOTHING, MinimiserQuery
+
+SHARES: Final = (LEAST_SMOOTHING, *(Fraction(k, 1000) for k in (2, 4, 7, 12, 20, 35, 60)), MOST_SMOOTHING)
+"""Shares of epsilon for smoothing among which a query chooses."""
+
+STEPS_OF_TWO: Final = 2
+"""Candidate ridges for each factor of two."""
+
+MOST_RIDGES: Final = 80
+"""Candidate ridges: up to 2^40 times the first one, while the error falls."""
+
+NEGLIGIBLE: Final = 1e-4
+"""Where smoothing is a smaller part of the variance at the first ridge and the least share, these are taken."""
+
+MOST_OF_DELTA: Final = Fraction(1, 2)
+"""No more of a delta than this is taken by smoothing (`hdpstats.mechanisms.perturbation.site.kept_delta`)."""
+
+DIGITS: Final = 20
+"""Binary digits of a ridge."""
+
+Q = TypeVar("Q", bound=MinimiserQuery)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Expected:
+    """What is expected of private people, before anything is asked.
+
+    Attributes
+    ----------
+    moments : Moments
+        Hessian and covariance of the score (D, D).
+    missed : float
+        ``m``: the share of the curvature that unshrinking does not know; 1 where nothing is unshrunk.
+    apart : float
+        ``u``: how far private coefficients may lie from the centre.
+    """
+
+    moments: Moments
+    missed: float
+    apart: float
+
+
+def with_smoothing(
+    query: Q, person_loss: PersonLoss, expected: Expected, *, records: int, relation: Relation, ridges: int = MOST_RIDGES
+) -> Q:
+    """Return the query with the ridge, at least as large as its own, and the share for smoothing of least error.
+
+    Where floats reach no accuracy with any ridge the query is returned with its own, and refused where it is prepared.
+    So it is where the determinant leaves nothing of a smaller part of epsilon.
+
+    Parameters
+    ----------
+    query
+        A query by objective perturbation with the first ridge and no share.
+    person_loss
+        The loss of one person.
+    expected
+        What is expected of private people.
+    records
+        The public or declared number of people, of which the accuracy of the solver follows.
+    relation
+        Who is a neighbour of whom.
+    ridges
+        How many ridges are tried; with 1 it stays as it is.
+    """
+    inside = perturbation_of(query, person_loss, relation=relation)
+    h, axes = np.linalg.eigh(expected.moments.H)
+    h = np.maximum(h, 1e-9 * h[-1])
+    scores = np.einsum("ji,jk,ki->i", axes, expected.moments.J, axes)
+    noise = (axes**2).T @ variance_of(inside, person_loss)
+    whole = (scores + noise) / h**2
+    shares = shares_of(query)
+    left = np.array([float(query.for_objective / (1 - query.hessian_share - share)) for share in shares])
+    parts = np.array([float(LEAST_SMOOTHING / share) for share in shares])
+    inner = float(np.mean(noise / h**2 / whole))
+    best, least = (query.ridge if ridges == 1 else rounded_up(query.ridge), LEAST_SMOOTHING), math.inf
+    for ridge, smoothing in _candidates(query, person_loss, inside, records=records, ridges=ridges):
+        taken = float(ridge) / h
+        outer = float(np.mean(smoothing * (1.0 + taken) ** 2 / whole))
+        missed = float(np.mean((expected.missed * expected.apart * taken / (1.0 + taken)) ** 2 / whole))
+        if outer < NEGLIGIBLE and least == math.inf:
+            break
+        errors = inner * left**2 + outer * parts**2 + missed
+        place = int(np.argmin(errors))
+        if errors[place] >= least:
+            break
+        share = shares[place]
+        stretched = ridge if ridges == 1 else rounded_up(ridge * query.for_objective / (1 - query.hessian_share - share))
+        best, least = (stretched, share), float(errors[place])
+    ridge, share = best
+    if share > LEAST_SMOOTHING:
+        with suppress(MechanismError):
+            chosen = replace(query, ridge=ridge, smoothing_share=share)
+            perturbation_of(chosen, person_loss, relation=relation)
+            return chosen
+    return replace(query, ridge=ridge)
+
+
+def shares_of(query: MinimiserQuery) -> tuple[Fraction, ...]:
+    """Return the shares that a query may have: most of what the Hessian leaves, and of a delta, is not for smoothing."""
+    left = (1 - query.hessian_share) / 2
+    enough = MOST_OF_DELTA / query.epsilon if query.delta > 0 else Fraction(1)
+    return tuple(share for share in SHARES if share == LEAST_SMOOTHING or share <= min(left, enough))
+
+
+def variance_of(inside: Perturbation, person_loss: PersonLoss) -> FloatArray:
+    """Return the variances (D,) of noise in the objective."""
+    D = person_loss.dimension
+    if inside.sd > 0:
+        return np.full(D, float(inside.sd) ** 2)
+    return NoiseDistribution(norm=person_loss.norm, dimension=D, rate=float(inside.rate)).variance
+
+
+def rounded_up(ridge: Fraction) -> Fraction:
+    """Return the least number of `DIGITS` binary digits that is not smaller."""
+    return -round_down(-ridge, DIGITS)
+
+
+def smoothing_variance(
+    query: MinimiserQuery, person_loss: PersonLoss, inside: Perturbation, *, ridge: Fraction, records: int
+) -> float:
+    """Return the variance of each coordinate of the smoothing noise that the query's share gives at another ridge.
+
+    Raises
+    ------
+    MechanismError
+        If floats do not reach the accuracy.
+    """
+    effort = effort_of(replace(query, ridge=ridge), person_loss, noise=inside.size, records=records)
+    noise, grid = smoothing_noise(
+        total=effort.radius + inside.cell / ridge,
+        dimension=person_loss.dimension,
+        epsilon=query.epsilon * query.for_smoothing,
+    )
+    return float(smoothing_distribution(noise, grid).variance[0])
+
+
+def _candidates(
+    query: MinimiserQuery, person_loss: PersonLoss, inside: Perturbation, *, records: int, ridges: int
+) -> Iterator[tuple[Fraction, float]]:
+    """Yield ridges with which floats reach some accuracy, and the variance of the smoothing at the least share."""
+    for step in range(ridges):
+        ridge = query.ridge if ridges == 1 else rounded_up(query.ridge * Fraction(2.0 ** (step / STEPS_OF_TWO)))
+        with suppress(MechanismError):
+            yield ridge, smoothing_variance(query, person_loss, inside, ridge=ridge, records=records)
