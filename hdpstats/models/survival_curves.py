@@ -23,7 +23,7 @@ from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.results.description import Description
 from hdpstats.results.group_curves import public_curves
-from hdpstats.results.survival_curves import HALVES, SurvivalCurves
+from hdpstats.results.survival_curves import WITHIN, SurvivalCurves
 from hdpstats.schema.columns import Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
@@ -374,7 +374,7 @@ def survfit(
         strata=strata,
         times=checked_times(times, study.schema[design.stop]),
         weights=name,
-        recorded=choice(recorded, name="recorded", options=tuple(HALVES)),
+        recorded=choice(recorded, name="recorded", options=tuple(WITHIN)),
     )
 
 
