@@ -286,8 +286,12 @@ def log_spline(grid: TimeGrid, df: int = 4, *, knots: Sequence[float] | None = N
     shares = _knots(grid, df, knots, most=10)
     if knots is None:
         shares = shares**1.5
-    middle = (np.arange(grid.intervals) + 0.5) / grid.intervals
-    return natural_spline(np.log1p(100.0 * middle) / np.log(101.0), np.log1p(100.0 * shares) / np.log(101.0))
+    return natural_spline(log_time(grid), np.log1p(100.0 * shares) / np.log(101.0))
+
+
+def log_time(grid: TimeGrid) -> FloatArray:
+    """Return ``y`` of `log_spline`, shape (q,)."""
+    return np.asarray(np.log1p(100.0 * (np.arange(grid.intervals) + 0.5) / grid.intervals) / np.log(101.0))
 
 
 def natural_spline(t: FloatArray, knots: FloatArray) -> FloatArray:

@@ -16,7 +16,8 @@ show (`missed`). Where times are recorded in whole units and people leave or com
 **What the table cannot say** is when in an interval people left. Let ``d`` be the larger distance of an interval's
 hazard per time, or number of censorings per time, from those of its neighbours. Shapes within an interval that stay
 within ``d`` of their means move :math:`\varphi_j` by at most a quarter of the sum of both ``d`` over their means, and by
-one half at most; this times :math:`C_j` moves what is estimated by up to ``B``, summed over intervals
+one half at most; in the first interval, in which a hazard may begin far above what it is later, its ``d`` counts twice.
+This times :math:`C_j` moves what is estimated by up to ``B``, summed over intervals
 (`unknown_exposure`). Limits hold for every error of estimation of that size: the multiple of the standard error ``s``
 is the quantile of :math:`|N(B / s, 1)|` in place of that of :math:`|N(0, 1)|` (Armstrong and Kolesar). With the number of
 intervals that is taken by default this changes hardly anything; with a few it widens limits, the more people leave in
@@ -218,6 +219,7 @@ class LifeTable:
         if not self.within:
             return np.zeros(self.intervals)
         hazard = relative_change(self.events.sum(axis=1) / self.exposed, self.cuts)
+        hazard[0] *= 2.0
         parts = [self.censored] if self.entered is None else [self.censored, self.entered]
         apart = [np.minimum((hazard + relative_change(each, self.cuts)) / 4.0, 0.5) for each in parts]
         return np.asarray(sum(d * np.maximum(each, 0.0) for d, each in zip(apart, parts, strict=True)))
