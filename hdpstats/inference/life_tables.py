@@ -11,7 +11,7 @@ interval has passed misses the events of the rest of it: :math:`\varphi_j` is th
 :math:`(1 - e^{-(\Lambda - \Lambda(u))}) / (1 - e^{-\Lambda})` over those who are, :math:`\Lambda(u)` being the hazard of
 the interval up to there, and :math:`\chi_j` the same of those who begin. The actuarial estimate takes one half. Here
 hazard, censorings and beginnings change linearly within the interval, with the slope that the neighbouring intervals
-show (`missed`). Where times are recorded in whole units and people leave or come at the ends, both are 0.
+show, the less the more it may be chance and noise (`missed`; the covariance takes these parts as known). Where times are recorded in whole units and people leave or come at the ends, both are 0.
 
 **What the table cannot say** is when in an interval people left. Let ``d`` be the larger distance of an interval's
 hazard per time, or number of censorings per time, from those of its neighbours. Shapes within an interval that stay
@@ -203,12 +203,17 @@ class LifeTable:
         if not self.within:
             return np.zeros(J), np.zeros(J)
         left, came, Y = np.full(J, 0.5), np.full(J, 0.5), self._present
-        leaving = slopes_within(self.censored, self.cuts)
-        coming = None if self.entered is None else slopes_within(self.entered, self.cuts)
+        noise = self.sd**2
+        counts = np.maximum(total, 0.0) + noise
+        leaving = slopes_within(self.censored, self.cuts, np.maximum(self.censored, 0.0) + noise)
+        coming = None
+        if self.entered is not None:
+            coming = slopes_within(self.entered, self.cuts, np.maximum(self.entered, 0.0) + noise)
         for _ in range(ROUNDS):
             change = left * self.censored - (0.0 if self.entered is None else came * self.entered)
-            hazard = -np.log1p(-np.clip(total / np.maximum(Y - change, Y / 2.0), 0.0, MOST_RATE))
-            course = slopes_within(hazard, self.cuts)
+            exposed = np.maximum(Y - change, Y / 2.0)
+            hazard = -np.log1p(-np.clip(total / exposed, 0.0, MOST_RATE))
+            course = slopes_within(hazard, self.cuts, counts / exposed**2)
             left = rest_of_hazard(hazard, course, leaving)
             came = came if coming is None else rest_of_hazard(hazard, course, coming)
         return left, came
@@ -352,17 +357,21 @@ PLACES: Final = (np.arange(16) + 0.5) / 16
 """Parts of an interval over which means are taken."""
 
 
-def slopes_within(amounts: FloatArray, cuts: FloatArray) -> FloatArray:
+def slopes_within(amounts: FloatArray, cuts: FloatArray, variances: FloatArray) -> FloatArray:
     """Return how an amount per time changes within each interval (J,), over its mean there: from neighbours' means.
 
-    At most 2, where it is 0 at one end.
+    A slope ``b`` of variance ``v``, from the variances of amounts (J,), counts by :math:`b^2 / (b^2 + v)`. It is at most
+    2, where the amount is 0 at one end.
     """
-    width = np.diff(cuts)
-    if len(amounts) < 2:
-        return np.zeros(len(amounts))
+    J, width = len(amounts), np.diff(cuts)
+    if J < 2:
+        return np.zeros(J)
     rate = np.maximum(amounts, 0.0) / width
-    change = np.gradient(rate, cuts[:-1] + width / 2.0) * width
-    return np.clip(np.divide(change, rate, out=np.zeros_like(rate), where=rate > 0.0), -2.0, 2.0)
+    by_rates = np.gradient(np.eye(J), cuts[:-1] + width / 2.0, axis=0) * width[:, None]
+    change, chance = by_rates @ rate, by_rates**2 @ (variances / width**2)
+    square = change**2 + chance
+    change *= np.divide(change**2, square, out=np.zeros(J), where=square > 0.0)
+    return np.clip(np.divide(change, rate, out=np.zeros(J), where=rate > 0.0), -2.0, 2.0)
 
 
 def relative_change(amounts: FloatArray, cuts: FloatArray) -> FloatArray:

@@ -428,11 +428,16 @@ def test_what_censored_people_miss_is_the_mean_of_what_each_misses():
     assert rest_of_hazard(np.array([1e-12]), np.zeros(1), np.zeros(1))[0] == pytest.approx(0.5)
 
 
-def test_slopes_are_those_of_numbers_per_time():
-    cuts = np.array([0.0, 1.0, 3.0, 4.0])
-    np.testing.assert_allclose(slopes_within(np.array([1.0, 5.0, 4.0]), cuts), [1.0, 2.0 * 1.0 / 2.5, 1.0 / 4.0])
-    np.testing.assert_allclose(slopes_within(np.array([0.0, 6.0, -4.0]), cuts), [0.0, 0.0, 0.0], atol=1.0)
-    assert slopes_within(np.array([3.0]), cuts[:2]).tolist() == [0.0]
+def test_slopes_are_those_of_numbers_per_time_as_far_as_they_are_no_chance():
+    cuts, exact = np.array([0.0, 1.0, 3.0, 4.0]), np.zeros(3)
+    amounts = np.array([1.0, 5.0, 4.0])
+    np.testing.assert_allclose(slopes_within(amounts, cuts, exact), [1.0, 2.0 / 2.5, 1.0 / 4.0])
+    assert slopes_within(np.array([0.0, 6.0, -4.0]), cuts, exact).tolist() == [0.0, 0.0, 0.0]
+    assert slopes_within(amounts, cuts, 1e9 * np.ones(3)) == pytest.approx(0.0, abs=1e-6)
+    # between the first two the difference of numbers per time is 1.5 of variance 1 + 1/4
+    found = slopes_within(amounts, cuts, np.ones(3))[0]
+    assert found == pytest.approx(1.0 / (1.0 + 1.25 / 1.5**2))
+    assert slopes_within(np.array([3.0]), cuts[:2], exact[:1]).tolist() == [0.0]
 
 
 @pytest.mark.parametrize("off", [0.0, 0.3, 1.0, 3.9, 4.1, 50.0])
