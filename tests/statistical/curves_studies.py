@@ -369,7 +369,10 @@ def people_of_model(rng, n, shape, cuts):
 
 def one_model(seed, n, shape, epsilon, intervals):
     """Return whether the bands of predicted curves hold the true ones (rows, times), and their half-widths."""
-    rng, cuts = np.random.default_rng([2026, 8, n, list(ARMS).index(shape), intervals, seed]), np.linspace(0, 6, intervals + 1)
+    rng, cuts = (
+        np.random.default_rng([2026, 8, n, list(ARMS).index(shape), intervals, seed]),
+        np.linspace(0, 6, intervals + 1),
+    )
     people = people_of_model(rng, n + PUBLIC, shape, cuts)
     numbers = {name: hdp.Continuous(-4, 4, complete=True) for name in ("x1", "x2", "x3")}
     schema = hdp.Schema(
@@ -393,7 +396,10 @@ def modelled(n, shape, epsilon, intervals):
     work = partial(one_model, n=n, shape=shape, epsilon=epsilon, intervals=intervals)
     found = together(work, range(FITS))
     held, width = (np.array([each[part] for each in found]) for part in (0, 1))
-    rows = [at_ends_and_between(held[:, row], np.isfinite(width[:, row]), width[:, row], intervals) for row in range(len(SHOWN))]
+    rows = [
+        at_ends_and_between(held[:, row], np.isfinite(width[:, row]), width[:, row], intervals)
+        for row in range(len(SHOWN))
+    ]
     return {
         part: (
             float(np.mean([each[part][0] for each in rows])),

@@ -408,7 +408,9 @@ def test_limits_count_that_no_table_says_when_in_an_interval_people_left(shape, 
     off = np.abs(found.cumulated - SHAPES[shape](found.cuts))
     assert (off <= found.cumulated_unknown + 1e-3).all()
     band = survival(found, 1.96)
-    assert ((band.low < np.exp(-SHAPES[shape](found.cuts))) & (np.exp(-SHAPES[shape](found.cuts)) < band.high))[1:].all()
+    assert ((band.low < np.exp(-SHAPES[shape](found.cuts))) & (np.exp(-SHAPES[shape](found.cuts)) < band.high))[
+        1:
+    ].all()
 
 
 def test_exposures_follow_hazards_that_change_within_intervals():
