@@ -81,7 +81,9 @@ print((hospital / "dictionary.yaml").read_text())
 # the root, where nobody else may write (`chmod go-w`) or, as in `/tmp`, replace what is another's (the sticky bit). In
 # the folders of the settings, the ledger, the state and the head that is kept elsewhere nobody else may write at all:
 # who puts a journal beside a ledger changes what is read from it. The same holds for a folder of compiled code outside
-# the package (`NUMBA_CACHE_DIR`), since what lies there is executed. Links are followed, each with its own folders.
+# the package (`NUMBA_CACHE_DIR`), since what lies there is executed. Links are followed, each with its own folders. A
+# group that the service's process is in, and no other user, is not somebody else in a folder with the setgid bit
+# (`chmod g+s`).
 #
 # Rows, keys and passphrases must not be read by others either: they are the service's own with mode 0600, or root's,
 # who may let a group read them (`chown root:hdpstats`, `chmod 640`; 0440 as well). Only on a file system in memory that
@@ -258,17 +260,12 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 # In Kubernetes settings come from a ConfigMap, keys from a Secret. Both are mounted read-only, with links (`..data`)
 # that are followed. The keys of this example may be read by everybody in the container (0444), which is accepted since
 # they are in memory. Name keys and rows by their whole path, and say `state:` in the settings, since nothing can be
-# written beside them. An init container that runs as root makes the volume of ledger and state the service's own. Leave
-# `fsGroup` out: with it, a group may write in every volume.
+# written beside them. `fsGroup` gives volumes to a group of the service: root's folder with mode 2775, in which the
+# service writes its ledger, state and head. This is accepted while the service's process is in that group and, as far
+# as the container's list of users says, nobody else is.
 #
 # ```yaml
-# securityContext: {runAsUser: 1000, runAsGroup: 1000}
-# initContainers:
-# - name: own
-#   image: IMAGE
-#   securityContext: {runAsUser: 0}
-#   command: [sh, -c, "chown 1000:1000 /var/lib/hdpstats && chmod 700 /var/lib/hdpstats"]
-#   volumeMounts: [{name: state, mountPath: /var/lib/hdpstats}]
+# securityContext: {runAsUser: 1000, runAsGroup: 1000, fsGroup: 1000}
 # containers:
 # - name: site
 #   image: IMAGE

@@ -232,10 +232,18 @@ class Evil:
         raise RuntimeError(name)
 
 
+def objects(*cells):
+    """Return cells as they are; pandas 2 calls their methods where it is given a list."""
+    values = np.empty(len(cells), dtype=object)
+    for place, cell in enumerate(cells):
+        values[place] = cell
+    return pd.Series(values)
+
+
 @pytest.mark.parametrize(
     "cells",
     [
-        pd.Series([None, b"\xff", 10**400, [1], Evil(), np.float64("nan"), "\ud800", complex(1, 2)], dtype=object),
+        objects(None, b"\xff", 10**400, [1], Evil(), np.float64("nan"), "\ud800", complex(1, 2)),
         pd.Series([Decimal("sNaN"), Decimal("NaN"), Decimal(1), "x", None], dtype=object),
         pd.Series([], dtype=object),
         pd.Series([], dtype="float64"),
