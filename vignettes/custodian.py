@@ -121,7 +121,7 @@ print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
 # Caps are granted in the ledger when the service starts. A cap that is lowered below what its analyst has received
 # stops that analyst, and the log names him; the others go on. Where somebody granted another cap by hand since
 # (`hdpstats ledger grant`), the service does not start: the two must be made to agree. A limit of charges that was set
-# by hand stays, such as `--most-charges 0`, which stops an analyst.
+# by hand stays, such as `--most-charges 0`, which stops an analyst, also through a time of a cap that is too low.
 #
 # `heads:` names a second place, on another disk, where the service keeps the number and the hash of the ledger's last
 # entry, rewritten after every charge. A ledger that does not have that entry any more is not served, and where that
