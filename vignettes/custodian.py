@@ -115,14 +115,15 @@ print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
 # One file says everything else that the custodian decides: the rows, the dictionary, the account, and who may ask for
 # what. What is not listed is denied: Ann may fit regressions by two mechanisms, without the column `hormon`, up to
 # $\varepsilon = 2$. Her models cover whatever fits or reads one, also where a query does not look like a fit (a
-# performance curve, a choice by loss, an evaluation). A model that she may fit includes what its fit asks first, the
-# number and averages of its own people. `count` permits numbers of people and nothing else. Bob may ask for everything,
+# performance curve, a choice by loss, an evaluation). Who may fit a model may ask what fits ask first: numbers of people
+# who are complete in some columns, and averages of columns among them. Nothing ties these to one model: Ann may have
+# them of every column but `hormon`. `count` permits numbers of people and nothing else. Bob may ask for everything,
 # which has to be said, up to 1. Together they can never have more than 2.5.
 #
 # Caps are granted in the ledger when the service starts. A cap that is lowered below what its analyst has received
 # stops that analyst, and the log names him; the others go on. Where somebody granted another cap by hand since
 # (`hdpstats ledger grant`), the service does not start: the two must be made to agree. A limit of charges that was set
-# by hand stays, such as `--most-charges 0`, which stops an analyst.
+# by hand stays, such as `--most-charges 0`, which stops an analyst, also through a time of a cap that is too low.
 #
 # `heads:` names a second place, on another disk, where the service keeps the number and the hash of the ledger's last
 # entry, rewritten after every charge. A ledger that does not have that entry any more is not served, and where that
