@@ -62,7 +62,7 @@ MOST_STEPS = 200_000
 """Accelerated steps of a minimisation: reached at condition numbers of about ten millions."""
 
 HESSIAN_FINENESS = Fraction(1, 2**24)
-"""Grid of the Hessian's entries relative to the sensitivity: leaves room for 2^38 records in 64-bit integers."""
+"""Grid of the Hessian's entries relative to the sensitivity."""
 
 
 @final

@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import SiteError
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import categorical_design
@@ -74,7 +74,7 @@ class MultinomialPeople(People):
         """Return each person's weighted loss (n,)."""
         return np.asarray(self.weights * values(self._predictor(theta, slice(None)), self.y))
 
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
         """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
         D = self.X.shape[1]
 
