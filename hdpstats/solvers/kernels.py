@@ -399,12 +399,8 @@ def add_products(columns: FloatArray, start: int, parts: FloatArray, own: FloatA
     theta, leading, tail = parts[0], parts[1], parts[2]
     j, d, end = 0, len(columns), start + len(own)
     while j + 4 <= d:
-        c0, c1, c2, c3 = (
-            columns[j, start:end],
-            columns[j + 1, start:end],
-            columns[j + 2, start:end],
-            columns[j + 3, start:end],
-        )
+        c0, c1 = columns[j, start:end], columns[j + 1, start:end]
+        c2, c3 = columns[j + 2, start:end], columns[j + 3, start:end]
         t0, t1, t2, t3 = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
         a0, a1, a2, a3 = leading[j], leading[j + 1], leading[j + 2], leading[j + 3]
         b0, b1, b2, b3 = tail[j], tail[j + 1], tail[j + 2], tail[j + 3]
