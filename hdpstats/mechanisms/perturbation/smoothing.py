@@ -14,9 +14,11 @@ the noise in the objective, the unshrunk estimate errs by
 
 sampling and noise in the objective, smoothing, and what unshrinking misses where ``h`` is known to a share ``m`` only
 and the private coefficients lie ``u`` from the centre. A larger ridge makes the second smaller and the third larger.
-``u`` is a large distance (`hdpstats.public.moments.PublicFit.unit`), larger than that of most public fits from private
-coefficients: what a ridge may do to the estimate stays small beside its standard error where public and private people
-differ too. Without public rows and without a noisy Hessian nothing is unshrunk, and ``m`` is 1.
+``u`` is half of a large distance (`hdpstats.public.moments.PublicFit.unit`), more than what separates most public fits
+from private coefficients, and ``m`` is 1 unless a noisy Hessian tells the curvature: without one and without public
+rows nothing is unshrunk, and curvature of public rows may be wrong by as much, as that of gbsg's patients is for
+Rotterdam's. So what a ridge does to the estimate stays small beside its standard error where public and private people
+differ, too.
 
 The mean over eigenvectors, each in units of its first term at the least share, is made least over the first ridge times
 powers of the root of two, and over `SHARES`; where smoothing is next to nothing (`NEGLIGIBLE`) the first ones do. The ridge is rounded up to 20 binary digits: machines whose floats differ
@@ -56,6 +58,9 @@ MOST_RIDGES: Final = 80
 NEGLIGIBLE: Final = 1e-4
 """Where smoothing is a smaller part of the variance at the first ridge and the least share, these are taken."""
 
+APART: Final = 0.5
+"""``u``, in the unit of the loss's scale."""
+
 MOST_OF_DELTA: Final = Fraction(1, 2)
 """No more of a delta than this is taken by smoothing (`hdpstats.mechanisms.perturbation.site.kept_delta`)."""
 
@@ -86,7 +91,13 @@ class Expected:
 
 
 def with_smoothing(
-    query: Q, person_loss: PersonLoss, expected: Expected, *, records: int, relation: Relation, ridges: int = MOST_RIDGES
+    query: Q,
+    person_loss: PersonLoss,
+    expected: Expected,
+    *,
+    records: int,
+    relation: Relation,
+    ridges: int = MOST_RIDGES,
 ) -> Q:
     """Return the query with the ridge, at least as large as its own, and the share for smoothing of least error.
 
@@ -124,13 +135,16 @@ def with_smoothing(
         outer = float(np.mean(smoothing * (1.0 + taken) ** 2 / whole))
         missed = float(np.mean((expected.missed * expected.apart * taken / (1.0 + taken)) ** 2 / whole))
         if outer < NEGLIGIBLE and least == math.inf:
+            best = ridge, LEAST_SMOOTHING
             break
         errors = inner * left**2 + outer * parts**2 + missed
         place = int(np.argmin(errors))
         if errors[place] >= least:
             break
         share = shares[place]
-        stretched = ridge if ridges == 1 else rounded_up(ridge * query.for_objective / (1 - query.hessian_share - share))
+        stretched = (
+            ridge if ridges == 1 else rounded_up(ridge * query.for_objective / (1 - query.hessian_share - share))
+        )
         best, least = (stretched, share), float(errors[place])
     ridge, share = best
     if share > LEAST_SMOOTHING:

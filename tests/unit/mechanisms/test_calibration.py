@@ -30,7 +30,9 @@ from hdpstats.schema.schema import Schema
 SMALL = Fraction(1, 2**30)
 
 
-def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(0), ridge=None, radius=None, smoothing=None):
+def make_query(
+    *, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(0), ridge=None, radius=None, smoothing=None
+):
     geometry = from_box([-1.0] * slopes, [1.0] * slopes, intercept=intercept, row_norm=radius)
     beta = geometry.leverage / 4.0
     return ObjectiveQuery(
