@@ -159,7 +159,8 @@ woman = pd.DataFrame({"age": [53], "size": ["20-50"], "grade3": [0], "nodes": [3
 free = fits["dummies"].baseline_hazard(at=woman)
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True, layout="constrained")
-for name, title, panel in zip(["in time", "20 quarters"], ["in time, df=3", "in log time, the default"], axes, strict=True):
+titles = {"in time": "in time, df=3", "20 quarters": "in log time, the default"}
+for (name, title), panel in zip(titles.items(), axes, strict=True):
     panel.errorbar(
         (free["start"] + free["stop"]) / 2, free["hazard"], fmt="o", markersize=4, linewidth=1, color="#0072B2",
         yerr=[free["hazard"] - free["conf_low"], free["conf_high"] - free["hazard"]], label="dummies",
@@ -209,9 +210,8 @@ planned = {
     .table
     for name, options in choices.items()
 }
-pd.DataFrame(
-    {"public only": planned["20 quarters"]["public only"]} | {name: table["epsilon=1"] for name, table in planned.items()}
-).loc[covariates].round(3)
+public_only = {"public only": planned["20 quarters"]["public only"]}
+pd.DataFrame(public_only | {name: table["epsilon=1"] for name, table in planned.items()}).loc[covariates].round(3)
 
 # %% [markdown]
 # More intervals cost next to nothing; dummies and a larger cap do cost. Without `cap=` the cap of least predicted

@@ -256,12 +256,12 @@ def spline(grid: TimeGrid, df: int = 3, *, knots: Sequence[float] | None = None)
 
 
 def log_spline(grid: TimeGrid, df: int = 4, *, knots: Sequence[float] | None = None) -> FloatArray:
-    r"""Return the natural cubic spline of the logarithm of time in each interval, shape (q, e) (Royston and Parmar 2002).
+    r"""Return the natural cubic spline of the logarithm of time, shape (q, e) (Royston and Parmar 2002).
 
-    It is that of `spline` in :math:`y_s = \log(1 + 100 t_s) / \log 101`, where :math:`t_s = (s - 1/2) / q` is the middle
-    of an interval: the logarithm of time, but for the first hundredth of follow-up, so that rows stay of moderate size
-    with many intervals. A line in ``y`` is nearly the hazard of a Weibull distribution, which a spline in time follows
-    badly where it rises or falls steeply at the beginning.
+    It is that of `spline` in :math:`y_s = \log(1 + 100 t_s) / \log 101`, where :math:`t_s = (s - 1/2) / q` is the
+    middle of an interval: the logarithm of time, but for the first hundredth of follow-up, so that rows stay of
+    moderate size with many intervals. A line in ``y`` is nearly the hazard of a Weibull distribution, which a spline in
+    time follows badly where it rises or falls steeply at the beginning.
 
     Parameters
     ----------

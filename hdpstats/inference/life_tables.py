@@ -7,21 +7,22 @@ count has independent noise of variance :math:`\sigma^2`.
 **At risk.** When the interval ``j`` begins, :math:`Y_j = R + \sum_{i \ge j} (D_i + C_i - E_i)` people are at risk,
 without late beginnings made decreasing by isotonic regression, weighted by the noise's precision. Exposed are
 :math:`Y^*_j = Y_j - \varphi_j C_j + \chi_j E_j`, at least :math:`Y_j / 2`. Who is censored when the part ``u`` of the
-interval has passed misses the events of the rest of it: :math:`\varphi_j` is the mean of
-:math:`(1 - e^{-(\Lambda - \Lambda(u))}) / (1 - e^{-\Lambda})` over those who are, :math:`\Lambda(u)` being the hazard of
-the interval up to there, and :math:`\chi_j` the same of those who begin. The actuarial estimate takes one half. Here
-hazard, censorings and beginnings change linearly within the interval, with the slope that the neighbouring intervals
-show, the less the more it may be chance and noise (`missed`; the covariance takes these parts as known). Where times are recorded in whole units and people leave or come at the ends, both are 0.
+interval has passed misses the events of the rest of it: :math:`\varphi_j` is the mean of :math:`(1 - e^{-(\Lambda -
+\Lambda(u))}) / (1 - e^{-\Lambda})` over those who are, :math:`\Lambda(u)` being the hazard of the interval up to there,
+and :math:`\chi_j` the same of those who begin. The actuarial estimate takes one half. Here hazard, censorings and
+beginnings change linearly within the interval, with the slope that the neighbouring intervals show, the less the more
+it may be chance and noise (`missed`; the covariance takes these parts as known). Where times are recorded in whole
+units and people leave or come at the ends, both are 0.
 
 **What the table cannot say** is when in an interval people left. Let ``d`` be the larger distance of an interval's
 hazard per time, or number of censorings per time, from those of its neighbours. Shapes within an interval that stay
-within ``d`` of their means move :math:`\varphi_j` by at most a quarter of the sum of both ``d`` over their means, and by
-one half at most; in the first interval, in which a hazard may begin far above what it is later, its ``d`` counts twice.
-This times :math:`C_j` moves what is estimated by up to ``B``, summed over intervals
-(`unknown_exposure`). Limits hold for every error of estimation of that size: the multiple of the standard error ``s``
-is the quantile of :math:`|N(B / s, 1)|` in place of that of :math:`|N(0, 1)|` (Armstrong and Kolesar). With the number of
-intervals that is taken by default this changes hardly anything; with a few it widens limits, the more people leave in
-one interval and the more hazards change.
+within ``d`` of their means move :math:`\varphi_j` by at most a quarter of the sum of both ``d`` over their means, and
+by one half at most; in the first interval, in which a hazard may begin far above what it is later, its ``d`` counts
+twice. This times :math:`C_j` moves what is estimated by up to ``B``, summed over intervals (`unknown_exposure`). Limits
+hold for every error of estimation of that size: the multiple of the standard error ``s`` is the quantile of :math:`|N(B
+/ s, 1)|` in place of that of :math:`|N(0, 1)|` (Armstrong and Kolesar). With the number of intervals that is taken by
+default this changes hardly anything; with a few it widens limits, the more people leave in one interval and the more
+hazards change.
 
 **Survival.** :math:`h_j = D_j / Y^*_j`, where negative events are kept: to set them to 0 cell by cell biases survival.
 :math:`H_t = \sum_{j \le t} -\log(1 - h_j)` (:math:`h_j` itself where that is negative) is made increasing by isotonic
@@ -43,12 +44,12 @@ for ``F``. No draws are needed.
 **Stated** are numbers at the ends of intervals, up to the first interval in which people at risk are fewer than
 `FEWEST_AT_RISK` standard deviations of their noise.
 
-**Limits** of survival are, with ``z`` that quantile, the union of :math:`H \pm z s` and
-:math:`H \exp(\pm z s / \max(H, s))`: the first is right where noise dominates, the second one where few events do. The upper limit is at least that of the same counts
-with one more person exposed in each interval: with few people left :math:`D_j / Y^*_j` says too little of how large
-survival may be (as in Clopper and Pearson's limits). Where people at risk are fewer than `FAINT` standard deviations of
-their noise, something tends to be stated because noise added to them, which makes survival too large: the lower limit
-is at most that of counts with `TAKEN_OFF` standard deviations fewer. Limits of incidence are the union of
+**Limits** of survival are, with ``z`` that quantile, the union of :math:`H \pm z s` and :math:`H \exp(\pm z s / \max(H,
+s))`: the first is right where noise dominates, the second one where few events do. The upper limit is at least that of
+the same counts with one more person exposed in each interval: with few people left :math:`D_j / Y^*_j` says too little
+of how large survival may be (as in Clopper and Pearson's limits). Where people at risk are fewer than `FAINT` standard
+deviations of their noise, something tends to be stated because noise added to them, which makes survival too large: the
+lower limit is at most that of counts with `TAKEN_OFF` standard deviations fewer. Limits of incidence are the union of
 :math:`F \pm z s` and :math:`F \exp(\pm z s / \max(F, s))`.
 
 **Between the ends** ``a`` and ``b`` of an interval the hazard is taken as constant (`survival_at`, `incidence_at`):
@@ -360,14 +361,14 @@ PLACES: Final = (np.arange(16) + 0.5) / 16
 def slopes_within(amounts: FloatArray, cuts: FloatArray, variances: FloatArray) -> FloatArray:
     """Return how an amount per time changes within each interval (J,), over its mean there: from neighbours' means.
 
-    A slope ``b`` of variance ``v``, from the variances of amounts (J,), counts by :math:`b^2 / (b^2 + v)`. It is at most
-    2, where the amount is 0 at one end.
+    A slope ``b`` of variance ``v``, from the variances of amounts (J,), counts by :math:`b^2 / (b^2 + v)`. It is at
+    most 2, where the amount is 0 at one end.
     """
     J, width = len(amounts), np.diff(cuts)
     if J < 2:
         return np.zeros(J)
     rate = np.maximum(amounts, 0.0) / width
-    by_rates = np.gradient(np.eye(J), cuts[:-1] + width / 2.0, axis=0) * width[:, None]
+    by_rates = np.asarray(np.gradient(np.eye(J), cuts[:-1] + width / 2.0, axis=0)) * width[:, None]
     change, chance = by_rates @ rate, by_rates**2 @ (variances / width**2)
     square = change**2 + chance
     change *= np.divide(change**2, square, out=np.zeros(J), where=square > 0.0)
@@ -386,9 +387,8 @@ def larger_of_neighbours(apart: FloatArray) -> FloatArray:
 
     Arrays may have further axes before.
     """
-    return np.maximum(
-        np.concatenate([apart[..., :1], apart], axis=-1), np.concatenate([apart, apart[..., -1:]], axis=-1)
-    )
+    sides = np.concatenate([apart[..., :1], apart], axis=-1), np.concatenate([apart, apart[..., -1:]], axis=-1)
+    return np.asarray(np.maximum(*sides))
 
 
 def rest_of_hazard(hazard: FloatArray, course: FloatArray, leaving: FloatArray) -> FloatArray:

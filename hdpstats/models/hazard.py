@@ -99,8 +99,8 @@ class DiscreteHazard(Model):
     References
     ----------
     Nguyen and Hui (2017), Differentially private regression for discrete-time survival analysis. Tutz and Schmid
-    (2016), Modeling Discrete Time-to-Event Data. Royston and Parmar (2002), Flexible parametric proportional-hazards and
-    proportional-odds models for censored survival data.
+    (2016), Modeling Discrete Time-to-Event Data. Royston and Parmar (2002), Flexible parametric proportional-hazards
+    and proportional-odds models for censored survival data.
 
     Examples
     --------

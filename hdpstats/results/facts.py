@@ -26,7 +26,6 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema, check_frame
 from hdpstats.schema.spells import stratum_of
 
-
 MOST_FOLLOWED: Final = 20_000.0
 """People of a stratum for whose curves a spline in the logarithm of time needs no more than four coefficients."""
 FEW_FOLLOWED: Final = 1000.0
@@ -115,9 +114,9 @@ class HazardFacts(Record):
     def missed_courses(self, people: float) -> str | None:
         """Return in words which hazards limits of curves do not allow for, with so many people; None for none.
 
-        A baseline with a coefficient per interval follows every hazard. Four coefficients of a spline in the logarithm of
-        time miss rising, falling and bent ones by a third of the standard error of 20,000 people at most, about, and
-        each further one by a third of what is left.
+        A baseline with a coefficient per interval follows every hazard. What four coefficients of a spline in the
+        logarithm of time miss of rising, falling and bent ones is about half a standard error with 20,000 people, and
+        each further one leaves half of it.
         """
         copies = len(self.baseline) // self.grid.intervals
         size = len(self.baseline_names) // copies
@@ -127,16 +126,16 @@ class HazardFacts(Record):
         line = log_time(self.grid)
         if np.abs(A @ np.linalg.lstsq(A, line, rcond=None)[0] - line).max() > 1e-6:
             return (
-                "Limits of curves take it that the baseline follows the hazard. A spline in time misses one that is steep "
-                "at the beginning: baseline='log_spline' follows it."
+                "Limits of curves take it that the baseline follows the hazard. A spline in time misses one that is "
+                "steep at the beginning: baseline='log_spline' follows it."
             )
         enough = [MOST_FOLLOWED * 3.0 ** (more - 4) if more >= 4 else FEW_FOLLOWED for more in range(size, 11)]
         if people / copies <= enough[0]:
             return None
         needed = next((size + more for more, most in enumerate(enough) if people / copies <= most), 10)
         return (
-            f"Limits of curves take it that {size} coefficients of the baseline follow the hazard. With {people:.0f} people "
-            f"what they miss is not small beside the limits: take df={needed}."
+            f"Limits of curves take it that {size} coefficients of the baseline follow the hazard. With {people:.0f} "
+            f"people what they miss is not small beside the limits: take df={needed}."
         )
 
     def of_stratum(self, place: int) -> "HazardFacts":

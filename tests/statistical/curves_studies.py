@@ -336,7 +336,7 @@ SHOWN = pd.DataFrame(
 
 
 def hazards_of_people(X, arm, shape, cuts):
-    """Return hazards in intervals (n, q) without covariates, and with them: odds by covariates, as the link has them."""
+    """Return hazards in intervals (n, q) without covariates, and with them, which multiply odds."""
     p = np.array([-np.expm1(-np.diff(DRAWN[each](cuts))) for each in ARMS[shape]])[arm]
     odds = p / (1.0 - p) * np.exp(X @ SLOPES)[:, None]
     return p, odds / (1.0 + odds)
