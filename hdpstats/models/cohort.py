@@ -62,9 +62,15 @@ class SiteDescription:
         return people_of(numbers_of(self.query, [self.release], 0))
 
     def moments(self, spec: ModelSpec, people: tuple[float, float]) -> CohortMoments | None:
-        """Return the averages of a model's variables; None where the model has no use for them."""
+        """Return the averages of a model's variables; None where the model has no use for them.
+
+        Without public rows it has none for some of its covariates without the others.
+        """
         wanted = averaged_variables(spec)
         if wanted is None:
+            return None
+        lacking = set(wanted.variables) - {each.name for each in self.query.columns}
+        if lacking and isinstance(spec, LossSpec) and spec.public is None:
             return None
         return moments_of(
             numbers_of(self.query, [self.release], 0),

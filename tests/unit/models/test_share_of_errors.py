@@ -103,6 +103,8 @@ def test_plans_say_what_a_description_would_tell() -> None:
     assert "knows before" not in described
     assert "evenly" not in described
     assert "as described" in described
+    some = hdp.describe(data, ["x1", "x2", "y"], complete=True, quantiles=False, epsilon=2)
+    assert "evenly" in str(model.plan(1, description=some))
     assert "knows before" not in str(hdpf.multinomial("g ~ x0", data).plan(5))  # no description tells it
     assert "knows before" not in str(hdpf.logit(FOUR, study(4000, 60)).plan(1))
 
