@@ -20,19 +20,22 @@
 # This page plays both parts, on one machine: first the custodian's (a data dictionary, certificates, settings, the
 # service), then Ann's (invented rows, a fit), then the custodian's again (who received what, and the auditor's
 # file). The records are in fact public, which is why they can stand in an example.
+# Everything is written to a temporary folder, anew each time.
 
 # %%
 import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 
-hospital, ann = Path("hospital"), Path("ann")
+place = Path(tempfile.mkdtemp())  # nobody else may write there
+hospital, ann = place / "hospital", place / "ann"
 hospital.mkdir()
 ann.mkdir()
 

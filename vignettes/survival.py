@@ -75,7 +75,7 @@ schema = hdp.Schema(
     time=hdp.Duration(5, unit="years", complete=True),
     event=hdp.Binary(complete=True),  # relapse or death
 )
-ledger = hdp.Ledger("rotterdam.db", dataset="rotterdam", epsilon=3)
+ledger = hdp.Ledger("survival.db", dataset="rotterdam", epsilon=3)
 study = hdp.Study(private=rotterdam, public=gbsg, schema=schema, ledger=ledger)
 
 # %% [markdown]
