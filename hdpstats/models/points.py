@@ -278,7 +278,7 @@ def _possible(spec: LossSpec, query: PointQuery, site: SiteRecords, H: FloatArra
     if site.cohort is None:
         return H[None]
     may_be = redrawn(site.cohort, count=OPEN)
-    return np.array([spec.expected_hessian(query, records=site.records, described=each) for each in may_be])
+    return np.array([spec.expected_moments(query, records=site.records, described=each).H for each in may_be])
 
 
 UNDESCRIBED: Final = (
