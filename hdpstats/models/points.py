@@ -119,6 +119,9 @@ OPEN: Final = 12
 LIKELY: Final = 0.6
 """How likely a fit that chooses the share must be to report standard errors, averaged over `SPREADS`."""
 
+SURE: Final = 0.9
+"""The same where a description tells how private people spread, averaged over `DESCRIBED`."""
+
 MORE: Final = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0)
 """How many times the epsilon a refusal may name."""
 
@@ -215,7 +218,7 @@ class _Bought:
     @property
     def likely(self) -> bool:
         """Whether a fit that chooses the share may expect standard errors."""
-        return self.chance(DESCRIBED if self.described else SPREADS) >= LIKELY
+        return self.chance(DESCRIBED) >= SURE if self.described else self.chance(SPREADS) >= LIKELY
 
     def chance(self, spreads: Sequence[float]) -> float:
         """Return how likely the Hessian is to stand clear of its noise."""
