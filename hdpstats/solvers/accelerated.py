@@ -67,7 +67,7 @@ the gradient is affine in the length of the point, no more than ``e`` at the len
 
 as :math:`\eta \le 2^{-14}` says that :math:`e / S \le 2^{-14} \mu / 3`. Hence its length is at most ``S + r``, and the
 error there at most :math:`e + 2^{-14} \mu r / 3`: less than :math:`e + 2^{-13} \mu r`, which `Work.near` leaves for it.
-A point that is an unevaluated sum is rounded to its first part, which moves it by less than ``e / (2 mu)``, as above.
+A point that is an unevaluated sum is rounded to its first part, which moves it by less than ``e / (2 mu)``, see below.
 All of these are public constants: no error bound of the rows themselves is computed. That errors are affine in the
 length supposes that nothing overflows: predictors of whitened rows (`hdpstats.records.geometry.LARGEST`, 1e50) do not
 at points of at most `hdpstats.solvers.newton.FARTHEST` (1e100), and accelerated steps are near ``theta*``.

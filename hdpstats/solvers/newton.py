@@ -95,7 +95,7 @@ class Solution:
 
 
 Point = tuple[FloatArray, FloatArray]
-"""Coefficients (D,) as an unevaluated sum of two doubles: by one alone gradients come down to ``u L ||theta||`` only."""
+"""Coefficients (D,) as an unevaluated sum of two doubles: with one alone gradients come down to ``u L ||theta||``."""
 
 
 def moved(point: Point, change: FloatArray) -> Point:
