@@ -156,7 +156,7 @@ def with_smoothing(
 
 
 def shares_of(query: MinimiserQuery) -> tuple[Fraction, ...]:
-    """Return the shares a query may have: smoothing takes the lesser part of what the Hessian leaves, and of a delta."""
+    """Return the shares a query may have: smoothing never takes most of what the Hessian leaves, or of a delta."""
     left = (1 - query.hessian_share) / 2
     enough = MOST_OF_DELTA / query.epsilon if query.delta > 0 else Fraction(1)
     return tuple(share for share in SHARES if share == LEAST_SMOOTHING or share <= min(left, enough))
