@@ -229,7 +229,7 @@ class LossSpec(ModelSpec):
         """Return rows in place of public ones, for a plan: spread evenly over the schema, or as described."""
 
     def expected_moments(self, query: PointQuery, *, records: int, described: CohortMoments | None = None) -> Moments:
-        """Return Hessian and covariance of the score of private people, were they like public rows, else `reference`."""
+        """Return the score's moments to expect of private people, were they like public rows, else as `reference`."""
         side = self.side(query.model) or self.reference(query.model, described)
         return side.moments(np.array(query.centre), records=max(records, 1))
 

@@ -54,7 +54,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import ExactArray, FloatArray
 from hdpstats._base.validation import check_size
 from hdpstats._base.work import Operations
 from hdpstats.formulas.compiler import compile_one_sided
@@ -264,7 +264,7 @@ class RatioPeople(People):
         """Return each private person's weighted loss (n,)."""
         return self.private.losses(theta)
 
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
         """Return the exact integer sum of the private people's stacked Hessians."""
         return self.private.stacked_hessian(theta, grid=grid)
 

@@ -21,9 +21,9 @@ Rotterdam's. So what a ridge does to the estimate stays small beside its standar
 differ, too.
 
 The mean over eigenvectors, each in units of its first term at the least share, is made least over the first ridge times
-powers of the root of two, and over `SHARES`; where smoothing is next to nothing (`NEGLIGIBLE`) the first ones do. The ridge is rounded up to 20 binary digits: machines whose floats differ
-in the last digits ask the same question. The first ridge grows with the share, so that a determinant costs the same
-part of what is left for the objective.
+powers of the root of two, and over `SHARES`; where smoothing is next to nothing (`NEGLIGIBLE`) the first ones do. The
+ridge is rounded up to 20 binary digits: machines whose floats differ in the last digits ask the same question. The
+first ridge grows with the share, so that a determinant costs the same part of what is left for the objective.
 """
 
 import math
@@ -156,7 +156,7 @@ def with_smoothing(
 
 
 def shares_of(query: MinimiserQuery) -> tuple[Fraction, ...]:
-    """Return the shares that a query may have: most of what the Hessian leaves, and of a delta, is not for smoothing."""
+    """Return the shares a query may have: smoothing never takes most of what the Hessian leaves, or of a delta."""
     left = (1 - query.hessian_share) / 2
     enough = MOST_OF_DELTA / query.epsilon if query.delta > 0 else Fraction(1)
     return tuple(share for share in SHARES if share == LEAST_SMOOTHING or share <= min(left, enough))

@@ -21,11 +21,11 @@ from hdpstats.mechanisms.perturbation.request import (
     choose,
     noise_distribution,
 )
-from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.fit import public_rows, whitened_public
 from hdpstats.records.geometry import Source
 from hdpstats.records.model import RegressionModel
+from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.schema.columns import Binary, Continuous, Offset, Weight
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

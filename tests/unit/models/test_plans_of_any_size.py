@@ -107,7 +107,7 @@ def more_than_exact(spec, *, records, epsilon):
 @pytest.mark.parametrize("public", [True, False])
 @pytest.mark.parametrize("name", MODELS)
 def test_arithmetic_adds_no_more_than_two_percent(name, public):
-    """Fails where the ridge and the share are fixed, and where a sum's error grows by more than the number of people."""
+    """Fails where the ridge and the share are fixed, or a sum's error grows faster than the number of people."""
     spec = spec_of(name, public)
     found = {
         (people, sites, epsilon): more_than_exact(spec, records=people // sites, epsilon=epsilon)
@@ -149,7 +149,7 @@ What is reported is then the spread that public and private coefficients may dif
 
 
 def larger(before, after):
-    """How much larger errors are predicted: private-only ones, and those that a fit reports and has something to say of."""
+    """How much larger errors are predicted: private-only ones, and reported ones where private people say something."""
     own = [np.hypot(each.errors.sampling, each.errors.privacy) for each in (before, after)]
     found = [own[1] / own[0]]
     public = before.errors.public
@@ -191,7 +191,7 @@ def test_a_plan_names_where_a_fit_comes_to_buy_something_else():
 
 
 def test_what_is_wanted_at_a_million_is_found_at_a_small_epsilon():
-    """Fails where noise that covers the solver outweighs all others: more epsilon was recommended, and made it worse."""
+    """Fails where noise that covers the solver outweighs all else: more epsilon was recommended, and made it worse."""
     model = hdpf.logit("event" + RIGHT, hdp.Study(public=frame(), schema=SCHEMA))
     plain = model.plan([0.1, 1.0, 3.0], n=10**6).frame.pivot_table(index="term", columns="epsilon", values="std_error")
     wanted = 1.02 * float(plain[3.0]["age"])
