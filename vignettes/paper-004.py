@@ -385,7 +385,8 @@ def in_the_papers_scale(params, covariates):
 
 
 everybody = hdp.Study(public=flchain, schema=schema)
-exact = hdpf.hazard("Surv(futime, death) ~ " + " + ".join(six), everybody, intervals=200, baseline="spline").fit_public()
+of_six = "Surv(futime, death) ~ " + " + ".join(six)
+exact = hdpf.hazard(of_six, data=everybody, intervals=200, baseline="spline").fit_public()
 difference = np.abs(in_the_papers_scale(exact.params, six) - best.theta).max()
 print("the two fits of everybody agree to 1e-9:", difference < 1e-9)
 
@@ -420,7 +421,7 @@ print("from epsilon = 1.6 on nearer than Algorithms 1 and 2:", nearer)
 # %%
 extreme = (flchain[["kappa", "lambda_"]] > flchain[["kappa", "lambda_"]].quantile(0.99)).any(axis=1)
 usual = hdp.Study(public=flchain[~extreme], schema=schema)
-without = hdpf.hazard("Surv(futime, death) ~ " + " + ".join(six), usual, intervals=200, baseline="spline").fit_public()
+without = hdpf.hazard(of_six, data=usual, intervals=200, baseline="spline").fit_public()
 print(f"MRE of maximum likelihood without {extreme.sum()} people: {mre(in_the_papers_scale(without.params, six)):.2f}")
 pd.DataFrame(
     {"everybody": exact.params, "without them": without.params, "epsilon = 6.4": model.fit(6.4).params},
