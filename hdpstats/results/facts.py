@@ -129,10 +129,10 @@ class HazardFacts(Record):
                 "Limits of curves take it that the baseline follows the hazard. A spline in time misses one that is "
                 "steep at the beginning: baseline='log_spline' follows it."
             )
-        enough = [MOST_FOLLOWED * 3.0 ** (more - 4) if more >= 4 else FEW_FOLLOWED for more in range(size, 11)]
-        if people / copies <= enough[0]:
+        enough = {more: MOST_FOLLOWED * 3.0 ** (more - 4) if more >= 4 else FEW_FOLLOWED for more in range(2, 11)}
+        if size not in enough or people / copies <= enough[size]:
             return None
-        needed = next((size + more for more, most in enumerate(enough) if people / copies <= most), 10)
+        needed = next((more for more, most in enough.items() if people / copies <= most), 10)
         return (
             f"Limits of curves take it that {size} coefficients of the baseline follow the hazard. With {people:.0f} "
             f"people what they miss is not small beside the limits: take df={needed}."
