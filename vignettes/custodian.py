@@ -206,9 +206,12 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 # "under 1 s"), and the versions of the package and of the data; of a release the cost and the entry in the ledger, of
 # a refusal the reason. No line has a cell of the data, or the text of a query.
 #
-# A query may have 1 MB and public rows 16 MB (`limits: {query: ..., public: ...}`). Who asks more often than the
-# settings allow, or finds the site busy, is told after how many seconds to ask again; `hdp.connect` waits and asks
-# again by itself, up to its `timeout`, and shows a bar meanwhile. Nothing is charged for a request that was refused.
+# A query may have 1 MB and public rows 16 MB (`limits: {query: ..., public: ...}`). An analyst's public rows arrive as
+# plain arrays of numbers and positions of levels, not as Parquet or Arrow: no parser of a format meets what a client
+# sent in the process that holds private rows, and arrays are never larger than the bytes that were sent. Who asks more
+# often than the settings allow, or finds the site busy, is told after how many seconds to ask again; `hdp.connect`
+# waits and asks again by itself, up to its `timeout`, and shows a bar meanwhile. Nothing is charged for a request that
+# was refused.
 #
 # A new answer leaves at a *slot*: three times the time that the site predicts from the query and the declared number of
 # people, on a grid of 50 ms. How long the computation took on the women's rows does not show. If an answer misses its

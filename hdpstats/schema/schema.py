@@ -243,7 +243,7 @@ def check_unique(places: Mapping[str, list[int]]) -> None:
 
 
 def _copy(cells: "pd.Series[Any]") -> "pd.Series[Any]":
-    """Return a copy with rows from 0. Pandas 2 compares the cells of what ``array`` gives of objects, which may raise."""
+    """Return a copy. Pandas 2 compares the objects in what ``array`` gives, and to compare a cell may raise."""
     values = cells.to_numpy() if isinstance(cells.dtype, np.dtype) else cells.array
     return pd.Series(values, dtype=cells.dtype, copy=True)
 
