@@ -395,10 +395,7 @@ def read_rows(path: Path) -> pd.DataFrame:
 def _read_rows(path: Path) -> pd.DataFrame:
     try:
         if path.suffix.lower() == ".csv":
-            rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
-            if not isinstance(rows.index, pd.RangeIndex):  # the first row is too long, and all cells moved by one
-                raise ValueError("more cells than names")
-            return rows
+            return _read_csv(path)
         return frame_of(path)
     except ImportError:
         raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[sites]'", argument="data") from None
@@ -410,6 +407,13 @@ def _read_rows(path: Path) -> pd.DataFrame:
             "names of columns",
             argument="data",
         ) from None
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+    if not isinstance(rows.index, pd.RangeIndex):  # the first row has more cells than names: all cells moved by one
+        raise ValueError("more cells than names")
+    return rows
 
 
 def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None = None) -> str:
