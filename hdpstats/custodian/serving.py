@@ -395,21 +395,25 @@ def read_rows(path: Path) -> pd.DataFrame:
 def _read_rows(path: Path) -> pd.DataFrame:
     try:
         if path.suffix.lower() == ".csv":
-            with warnings.catch_warnings():
-                warnings.simplefilter("error", pd.errors.ParserWarning)
-                # Without index_col a first row of more cells than names would move the cells of all rows by one.
-                return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
+            return _read_csv(path)
         return frame_of(path)
     except ImportError:
         raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[sites]'", argument="data") from None
     except PermissionError:
         raise ArgumentError(f"data {path} cannot be read by the user of this process", argument="data") from None
-    except (ValueError, OSError, pd.errors.ParserWarning):
+    except (ValueError, OSError):
         raise ArgumentError(
             f"data {path} cannot be read as Parquet or CSV; a CSV file must have as many cells in each row as it has "
             "names of columns",
             argument="data",
         ) from None
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+    if not isinstance(rows.index, pd.RangeIndex):  # the first row has more cells than names: all cells moved by one
+        raise ValueError("more cells than names")
+    return rows
 
 
 def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None = None) -> str:

@@ -1,7 +1,6 @@
 """What operations take on a machine, and questions that would take too long."""
 
 import itertools
-import time
 
 import pytest
 
@@ -34,10 +33,6 @@ def test_the_shortest_of_several_times_counts_and_a_burst_of_other_work_does_not
     assert next(calls) == len(KINDS) * prices.REPEATS == len(KINDS) * 3
     monkeypatch.setattr(prices, "_seconds", lambda task: 1.0)
     assert found == measured.__wrapped__()
-
-
-def test_work_of_other_processes_is_in_no_price():
-    assert prices._seconds(lambda: time.sleep(0.2)) < 0.1
 
 
 def test_a_prediction_is_what_operations_cost_and_a_margin():
