@@ -1,8 +1,8 @@
 """Durations of R (``difftime``), which carry their own unit, in the units that a schema declares.
 
-**Public rows.** Cells are multiplied by the factor of the two units one by one, and missing ones stay missing. A duration
-in a column without a declared unit of time is refused by the column's name, as its bare numbers would mean something
-else. The same holds for times of a ``Surv`` that was made of durations: it keeps their unit, and bare numbers.
+**Public rows.** Cells are multiplied by the factor of the two units one by one, and missing ones stay missing. A
+duration in a column without a declared unit of time is refused by the column's name, as its bare numbers would mean
+something else. The same holds for times of a ``Surv`` that was made of durations: it keeps their unit.
 
 **Private rows.** They may not have durations. Where two times are subtracted, R chooses the unit by the smallest
 difference of all rows and divides by its length: one person's cell changes the unit, and with it the last digits of
@@ -84,8 +84,8 @@ def _check_private(rows: object, schema: hdp.Schema | None) -> None:
             months = "" if own in (None, unit) else f" / {LENGTHS[own]:g}"
             raise SchemaError(
                 f"column {name!r} of the private rows is made of a difftime, whose unit, and with it everybody's last "
-                "digits, R may choose by the cell of one person. Make it numbers from the two times, before anything "
-                f'else: as.numeric(difftime(end, start, units = "{unit}")){months}. To convert the difftime is too late',
+                "digits, R may choose by the cell of one person. Make it numbers from the two times instead: "
+                f'as.numeric(difftime(end, start, units = "{unit}")){months}. Converting the difftime is too late',
                 column=name,
             )
 
