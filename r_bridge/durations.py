@@ -1,7 +1,14 @@
 """Durations of R (``difftime``), which carry their own unit, in the units that a schema declares.
 
-A factor of two units is public: cells are multiplied one by one, and missing ones stay missing. A duration in a column
-without a declared unit of time is refused by the column's name, as its bare numbers would mean something else.
+**Public rows.** Cells are multiplied by the factor of the two units one by one, and missing ones stay missing. A
+duration in a column without a declared unit of time is refused by the column's name, as its bare numbers would mean
+something else. The same holds for times of a ``Surv`` that was made of durations: it keeps their unit.
+
+**Private rows.** They may not have durations. Where two times are subtracted, R chooses the unit by the smallest
+difference of all rows and divides by its length: one person's cell changes the unit, and with it the last digits of
+everybody's. What was rounded once cannot be undone, so that no factor gives the same numbers for every unit: 28 days
+become 4 weeks from one unit and a little more or less from another, which is another interval. Such columns are refused
+by their class; of the unit, which would say something about that person, nothing is said.
 """
 
 from collections.abc import Mapping
@@ -22,21 +29,31 @@ LENGTHS: Final = {
     "years": 365.25,
 }
 """The units of R and of schemas, in days."""
+OF_R: Final = ("secs", "mins", "hours", "days", "weeks")
+"""The units of R."""
 _NAMES: Final = {"minutes": "mins", "minute": "mins", "min": "mins", "seconds": "secs", "second": "secs", "sec": "secs"}
 
 
-def in_declared_units(given: Mapping[str, Any]) -> dict[str, Any]:
+def in_declared_units(given: Mapping[str, Any], *, private: str = "private") -> dict[str, Any]:
     """Return arguments whose tables have durations in the units of the schema that is among the arguments.
+
+    Parameters
+    ----------
+    given
+        The arguments by name.
+    private
+        The name of the one that has private rows, if any has.
 
     Raises
     ------
     SchemaError
-        If the schema declares no unit of time for a column of durations.
+        If private rows have a column of durations, or the schema declares no unit of time for a public one.
     ArgumentError
         If an argument that is no table is a duration: its unit would be lost.
     """
     _check_plain(given)
     schema = next(filter(None, map(_schema, given.values())), None)
+    _check_private(given.get(private), schema)
     if schema is None:
         return dict(given)
     return {name: _converted(value, schema) for name, value in given.items()}
@@ -51,6 +68,25 @@ def _check_plain(given: Mapping[str, Any]) -> None:
                 f"{name} must be plain numbers in the declared unit of time, not a difftime: "
                 f'as.numeric({name}, units = "days") gives days',
                 argument=name,
+            )
+
+
+def _check_private(rows: object, schema: hdp.Schema | None) -> None:
+    """Refuse private rows with durations that may be read: by the class of a column, whatever its unit and cells."""
+    if isinstance(rows, dict):
+        for each in rows.values():
+            _check_private(each, schema)
+        return
+    for name in _units(rows):
+        if schema is None or name in schema:
+            own = None if schema is None else _known(getattr(schema[name], "unit", None) or "")
+            unit = own if own in OF_R else "days"
+            months = "" if own in (None, unit) else f" / {LENGTHS[own]:g}"
+            raise SchemaError(
+                f"column {name!r} of the private rows is made of a difftime, whose unit, and with it everybody's last "
+                "digits, R may choose by the cell of one person. Make it numbers from the two times instead: "
+                f'as.numeric(difftime(end, start, units = "{unit}")){months}. Converting the difftime is too late',
+                column=name,
             )
 
 
@@ -80,8 +116,10 @@ def _converted(value: Any, schema: hdp.Schema) -> Any:
         return value
     factors = {name: _factor(name, unit, schema[name]) for name, unit in units.items()}
     found = value.assign(**{name: value[name] * factor for name, factor in factors.items()})
-    kept = {name: each for name, each in value.attrs["r_columns"].items() if name not in factors}
-    found.attrs = {**value.attrs, "r_columns": kept}
+    notes = {"r_columns": value.attrs.get("r_columns", {}), "r_surv": value.attrs.get("r_surv", {})}
+    kept = {name: each for name, each in notes["r_columns"].items() if name not in factors}
+    whole = {name: each for name, each in notes["r_surv"].items() if not set(_times(name, each)) & set(factors)}
+    found.attrs = {**value.attrs, "r_columns": kept, "r_surv": whole}
     return found
 
 
@@ -109,9 +147,22 @@ def _known(unit: str) -> str | None:
 
 def _units(frame: object) -> dict[str, str]:
     """Return the units of a table's columns of durations."""
-    kept = frame.attrs.get("r_columns", {}) if isinstance(frame, pd.DataFrame) else {}
-    units = {name: _unit(each) for name, each in kept.items()}
+    attrs = frame.attrs if isinstance(frame, pd.DataFrame) else {}
+    units = {name: _unit(each) for name, each in attrs.get("r_columns", {}).items()}
+    for name, survival in attrs.get("r_surv", {}).items():
+        units |= _times(name, survival)
     return {name: unit for name, unit in units.items() if unit is not None}
+
+
+def _times(name: str, survival: Any) -> dict[str, str | None]:
+    """Return the units of the columns of times of a ``Surv``, which has attributes of what it was made of."""
+    made = survival["attributes"].get("inputAttributes", {"names": [], "values": []})
+    units = {}
+    for argument, attributes in zip(made["names"] or [], made["values"], strict=True):
+        found = dict(zip(attributes["names"] or [], attributes["values"], strict=True)).get("units")
+        units[argument] = None if found is None else found["values"][0]
+    columns = [each for each in survival["columns"] if each != "status"]
+    return {f"{name}.{column}": units.get(each) for column, each in zip(columns, ("time", "time2"), strict=False)}
 
 
 def _unit(kept: Any) -> str | None:

@@ -207,7 +207,7 @@ def _run(name: Any, arguments: Any) -> Any:
     if not isinstance(given, dict):
         raise ArgumentError("arguments must all have names", argument="arguments")
     check(function, given, name=str(name[0]))
-    given = in_declared_units(given)
+    given = in_declared_units(given, private="frame" if function is studies.rows_check else "private")
     given = single_values(given, vectors=("epsilon",) if name[0] in studies.SEVERAL_EPSILONS else ())
     return function(**converted(given))
 

@@ -51,8 +51,9 @@ class Permissions(Section):
 
     Who may fit a model may also ask what a fit asks first, whether or not ``count`` is listed: the number of people
     who are complete in some columns, and averages of columns among them. Such a query says that charges lie ahead (its
-    ``ahead``), but nothing ties it to a model or to a fit that follows: whoever may fit any model may have these numbers
-    of any permitted columns, as often as the budget affords. ``count`` permits numbers of people and nothing else.
+    ``ahead``), but nothing ties it to a model or to a fit that follows: whoever may fit any model may have these
+    numbers of any permitted columns, as often as the budget affords. ``count`` permits numbers of people and nothing
+    else.
 
     In the settings they are lists, or the word ``all``. Where the mechanisms are left out, they are those that fit or
     read one of the models, and ``count``; no other one without a model. Where the models are left out, every listed

@@ -2,9 +2,10 @@
 
 import os
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, final
 
 import pandas as pd
 from sqlalchemy import Connection
@@ -12,30 +13,44 @@ from sqlalchemy import Connection
 from hdpstats.display import details, notes, page, section
 from hdpstats.ledger.analysts import Quota
 from hdpstats.ledger.bookkeeping import Transaction, verify_store
-from hdpstats.ledger.chain import Chain
+from hdpstats.ledger.chain import Chain, damaged
 from hdpstats.ledger.export import (
+    ChargeLine,
     account_html,
     account_table,
     caps_html,
     caps_table,
     charges_html,
     history_frame,
-    outlined,
     write_export,
 )
 from hdpstats.ledger.leases import read_lease
 from hdpstats.ledger.records import Account, Entry, Lease, StoredRelease, Verification, checked_analyst, named_analyst
-from hdpstats.ledger.store import Store, read_entries
+from hdpstats.ledger.store import Store, read_charge, read_charges, read_entries
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance, Floor
+from hdpstats.records import codec
 
 T = TypeVar("T")
 
 
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lines:
+    """What a history shows of charges, and the number of the entry up to which they were read."""
+
+    lines: Sequence[ChargeLine] = ()
+    read: int = 0
+
+
 class AccountReader(ABC):
-    """One account in a ledger, read: what `Ledger` has besides opening, granting and charging."""
+    """One account in a ledger, read: what `Ledger` has besides opening, granting and charging.
+
+    ``_lines`` has what histories showed before, by analyst, and "" for all of them.
+    """
 
     _store: Store
+    _lines: dict[str, _Lines]
     _chain: Chain
     _dataset: str
     _version: int
@@ -212,15 +227,38 @@ class AccountReader(ABC):
         ``epsilon`` and ``delta`` (of releases without Gaussian noise), ``mu`` (of those with), ``released`` (whether a
         release was recorded for this charge: not for one whose process ended before), ``request`` (first 12 digits of
         its identity).
+
+        Each charge that is shown was read and compared with its hash in the chain, and their number is that of the
+        chain. Other entries are not followed again (`verify` does); of the charges only what came since this object
+        showed them last is read: it takes no longer because of what others asked.
         """
         name = named_analyst(analyst)
-        return history_frame(self._entries(outlined)[1], analyst=name)
 
-    def _entries(self, kept: Callable[[Entry], Entry] = lambda entry: entry) -> tuple[Chain, list[Entry]]:
-        """Return the entries of this dataset's account, none of which is shown unless the whole file verifies.
+        def shown(found: Transaction) -> pd.DataFrame:
+            lines = self._lines[name] = self._continued(self._lines.get(name, _Lines()), found, name)
+            return history_frame(lines.lines, found.chain, analyst=name)
 
-        ``kept`` says what of each of them is kept: the file may hold much more than is to be shown.
-        """
+        return self._read(shown)
+
+    def _continued(self, known: "_Lines", found: Transaction, analyst: str) -> "_Lines":
+        """Return the lines of all charges, those that are known and what was written since."""
+        chain, first = found.chain, found.chain.names[self._dataset]
+        names, lines = [name for name, each in chain.names.items() if each == first], list(known.lines)
+        for entry in read_charges(found.connection, names, after=known.read, analyst=analyst):
+            chain.check_known(entry)
+            shared = None
+            if entry.kind == "share":
+                shared = read_charge(found.connection, codec.loads(entry.body)["request"], entry.attempt)
+                if shared is None:
+                    raise damaged(entry.seq, "what it shares is missing")
+                chain.check_known(shared)
+            lines.append(ChargeLine.of(entry, shared or entry))
+        if len(lines) != chain.charges_of(self._dataset, analyst):
+            raise damaged(len(chain.hashes), "charges before it are missing")
+        return _Lines(lines=lines, read=len(chain.hashes))
+
+    def _entries(self) -> tuple[Chain, list[Entry]]:
+        """Return the entries of this dataset's account, none of which is shown unless the whole file verifies."""
         name = self._latest().names[self._dataset]
 
         def read(connection: Connection) -> tuple[Chain, list[Entry]]:
@@ -228,7 +266,7 @@ class AccountReader(ABC):
             for entry in read_entries(connection):
                 chain.follow([entry])
                 if chain.names[entry.dataset] == name:
-                    entries.append(kept(entry))
+                    entries.append(entry)
             return chain, entries
 
         return self._store.read(read)

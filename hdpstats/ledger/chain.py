@@ -325,6 +325,13 @@ class Chain:
         name = self.names[dataset]
         return self.parts.get((name, analyst)) or OwnPart.of(self.accounts[name].id, analyst)
 
+    def charges_of(self, dataset: str, analyst: str = "") -> int:
+        """Return how many charges an account has, or were made to an analyst in it, shares included."""
+        if analyst:
+            return self.part(dataset, analyst).charges
+        first = self.names[dataset]
+        return sum(each.attempt for each in self.charges.values() if self.names[each.dataset] == first)
+
     def own_charge(self, request_id: str, analyst: str) -> OwnCharge | None:
         """Return where an analyst has a request, None where it was not charged to him."""
         return self.held.get(request_id, {}).get(analyst)

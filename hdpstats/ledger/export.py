@@ -1,11 +1,11 @@
 """A ledger as text, as a table of charges, on a page with bars of what is spent, and as a file for auditors."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, final
 
 import pandas as pd
 
@@ -45,35 +45,33 @@ def _word(query: Any, *keys: str) -> str | None:
     return "".join(letter if letter.isprintable() else " " for letter in value)[:200]
 
 
-def outlined(entry: Entry) -> Entry:
-    """Return an entry with no more of its body than a history shows: releases and queries may be long."""
-    if entry.kind == "release":
-        return replace(entry, body="{}")
-    if entry.kind != "charge":
-        return entry
-    query = codec.loads(entry.body).get("query")
-    shown = {"kind": _word(query, "kind"), "model": {"formula": _word(query, "model", "formula")}}
-    return replace(entry, body=codec.dumps({"query": shown}))
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChargeLine:
+    """What a history shows of one entry that charges something, but for what may change later.
 
+    Attributes
+    ----------
+    entry : int
+        Its number in the file.
+    request_id : str
+        The request.
+    attempt : int or None
+        Which charge of it this is; None for a share, which stands for several.
+    fields : mapping
+        The columns of `Ledger.history` that never change.
+    """
 
-def _charged(entries: Sequence[Entry], analyst: str) -> Iterator[tuple[Entry, Entry]]:
-    """Yield each entry that charges something, the total or the cap of an analyst if any, and what it charges."""
-    charges = {entry.request_id: entry for entry in entries if entry.kind == "charge"}
-    for entry in entries:
-        if entry.kind == "charge" and analyst in ("", entry.analyst):
-            yield entry, entry
-        elif entry.kind == "share" and analyst == entry.analyst:
-            yield entry, charges[codec.loads(entry.body)["request"]]
+    entry: int
+    request_id: str
+    attempt: int | None
+    fields: Mapping[str, Any]
 
-
-def history_frame(entries: Sequence[Entry], *, analyst: str = "") -> pd.DataFrame:
-    """Return one row per charge among the entries of an account; the columns are those of `Ledger.history`."""
-    released = {(entry.request_id, entry.attempt) for entry in entries if entry.kind == "release"}
-    rows = []
-    for number, (entry, charge) in enumerate(_charged(entries, analyst), start=1):
+    @classmethod
+    def of(cls, entry: Entry, charge: Entry) -> Self:
+        """Return that of an entry and of what it charges: itself, or for a share the charge that is shared."""
         query = codec.loads(charge.body).get("query")
-        row = {
-            "entry": number if analyst else entry.seq,
+        fields = {
             "at": pd.Timestamp(entry.at),
             "dataset": entry.dataset,
             "version": entry.version,
@@ -83,11 +81,25 @@ def history_frame(entries: Sequence[Entry], *, analyst: str = "") -> pd.DataFram
             "epsilon": float(rational(entry.epsilon, name="epsilon")),
             "delta": float(rational(entry.delta, name="delta")),
             "mu": math.sqrt(rational(entry.mu_squared, name="mu_squared")),
-            "released": (charge.request_id, charge.attempt) in released,
             "request": charge.request_id[:12],
         }
-        rows.append(row)
+        attempt = entry.attempt if entry.kind == "charge" else None
+        return cls(entry=entry.seq, request_id=charge.request_id, attempt=attempt, fields=fields)
+
+
+def history_frame(lines: Sequence[ChargeLine], chain: Chain, *, analyst: str = "") -> pd.DataFrame:
+    """Return one row per charge; the columns are those of `Ledger.history`. An analyst's are numbered from 1."""
+    rows = [
+        {**line.fields, "entry": number if analyst else line.entry, "released": _is_released(line, chain)}
+        for number, line in enumerate(lines, start=1)
+    ]
     return pd.DataFrame(rows, columns=list(_TYPES)).astype(_TYPES)
+
+
+def _is_released(line: ChargeLine, chain: Chain) -> bool:
+    """Whether a release was recorded for a charge, which is the last one of its request then."""
+    last = chain.charges[line.request_id].attempt
+    return line.request_id in chain.released and line.attempt in (None, last)
 
 
 def set_aside(balance: Balance) -> str:

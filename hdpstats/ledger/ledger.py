@@ -147,7 +147,7 @@ class Ledger(AccountReader):
         same = None if same_people_as is None else checked_dataset(same_people_as, name="same_people_as")
         self._dataset = account.dataset
         self._version = integer(version, name="version", lower=1, upper=LARGEST_VERSION)
-        self._store = Store(path_or_url, create=may_create)
+        self._store, self._lines = Store(path_or_url, create=may_create), {}
         self._chain = self._store.read(read_chain)
         if self._dataset not in self._chain.names:
             if not may_create:
@@ -196,7 +196,7 @@ class Ledger(AccountReader):
         """
         self = cls.__new__(cls)
         self._version = integer(version, name="version", lower=1, upper=LARGEST_VERSION)
-        self._store = Store(path_or_url, create=False)
+        self._store, self._lines = Store(path_or_url, create=False), {}
         self._chain = self._store.read(read_chain)
         names = list(self._chain.names)
         held = ", ".join(map(repr, names)) or "none"

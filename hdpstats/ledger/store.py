@@ -18,7 +18,7 @@ import sqlite3
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, TypeVar, final, get_type_hints
@@ -152,6 +152,22 @@ def _definitions(dialect: Dialect) -> list[str]:
 def read_entries(connection: Connection, *, first: int = 1) -> Iterator[Entry]:
     """Yield the stored entries in order, beginning with number ``first``."""
     return (Entry(**row) for row in connection.execute(_LATER, {"first": first}).mappings())
+
+
+def read_charges(connection: Connection, datasets: Iterable[str], *, after: int, analyst: str = "") -> Iterator[Entry]:
+    """Yield the charges of datasets after an entry, in order; with an analyst his own, and what was shared with him."""
+    kinds = (
+        ENTRY.c.kind.in_(("charge", "share")) & (ENTRY.c.analyst == analyst) if analyst else ENTRY.c.kind == "charge"
+    )
+    found = select(ENTRY).where(ENTRY.c.seq > after, ENTRY.c.dataset.in_(list(datasets)), kinds).order_by(ENTRY.c.seq)
+    return (Entry(**row) for row in connection.execute(found).mappings())
+
+
+def read_charge(connection: Connection, request_id: str, attempt: int) -> Entry | None:
+    """Return one charge of a request, None where there is none."""
+    same = (ENTRY.c.kind == "charge", ENTRY.c.request_id == request_id, ENTRY.c.attempt == attempt)
+    row = connection.execute(select(ENTRY).where(*same)).mappings().one_or_none()
+    return None if row is None else Entry(**row)
 
 
 def read_checkpoints(connection: Connection) -> Iterator[tuple[Entry, str]]:
