@@ -278,6 +278,11 @@ def reference_rows(needs: Sequence[str], schema: Schema) -> AdmittedTable:
         from scipy.stats import qmc
 
         points = qmc.Sobol(len(needs), scramble=False).random(ROWS)
+    return rows_at(points, needs, schema)
+
+
+def rows_at(points: FloatArray, needs: Sequence[str], schema: Schema) -> AdmittedTable:
+    """Return the rows of columns of a schema at points (n, columns) of the unit cube, which stand for its bounds."""
     numeric: dict[str, FloatArray] = {}
     codes = {}
     for name, u in zip(needs, points.T, strict=True):
@@ -288,7 +293,7 @@ def reference_rows(needs: Sequence[str], schema: Schema) -> AdmittedTable:
             numeric[name] = (u >= 0.5).astype(float)
         elif isinstance(column, NumericColumn):
             numeric[name] = column.lower + u * (column.upper - column.lower)
-    return AdmittedTable(numeric=numeric, codes=codes, rows=ROWS)
+    return AdmittedTable(numeric=numeric, codes=codes, rows=len(points))
 
 
 PIECE = 128

@@ -44,7 +44,7 @@ from hdpstats.mechanisms.perturbation import (
     OutputQuery,
 )
 from hdpstats.mechanisms.perturbation import site as perturbation
-from hdpstats.mechanisms.perturbation.request import MISTRUST, choose_output, with_normal_noise
+from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.mechanisms.perturbation.smoothing import Expected, variance_of, with_smoothing
 from hdpstats.models.model_spec import LossSpec
@@ -58,7 +58,7 @@ from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
-from hdpstats.results import Result
+from hdpstats.results import Result, RowWeights
 from hdpstats.sites.asking import ask
 
 PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
@@ -302,15 +302,25 @@ def rests_on_averages(mechanism: PointMechanism) -> bool:
 
 
 def ask_objective(
-    spec: LossSpec, mechanism: ObjectivePerturbation, request: FitRequest, *, records: int, most: int | None = None
+    spec: LossSpec,
+    mechanism: ObjectivePerturbation,
+    request: FitRequest,
+    *,
+    records: int,
+    most: int | None = None,
+    among: Sequence[Asked] = (),
 ) -> ObjectiveQuery:
     """Return the query of a fit by objective perturbation: kind of noise, ridge and share for smoothing settled.
 
     Noise is normal where delta makes that the smaller one. ``records`` count; ``most`` are all people of the site, as
-    many where nothing else is said.
+    many where nothing else is said; ``among`` are all sites that are asked, none for this one alone.
     """
     query = spec.ask(
-        epsilon=request.epsilon, records=records, share=mechanism.share or Fraction(0), replicate=request.replicate
+        epsilon=request.epsilon,
+        records=records,
+        share=mechanism.share or Fraction(0),
+        replicate=request.replicate,
+        sites=among,
     )
     person_loss, relation = spec.person_loss(query.model), spec.study.relation
     if request.delta > 0:
@@ -323,21 +333,21 @@ def ask_objective(
         missed=MISTRUST if query.hessian_share or (public is not None and public.known) else 1.0,
         apart=1.0 if public is None or public.fit is None else public.fit.unit,
     )
-    return with_smoothing(
-        query, person_loss, expected, records=records if most is None else most, relation=relation
-    )
+    return with_smoothing(query, person_loss, expected, records=records if most is None else most, relation=relation)
 
 
 def _query_of(spec: LossSpec, mechanism: PointMechanism, site: SiteRecords) -> PointQuery:
     """Return the query to a site. That samples are accepted is certain beforehand, whoever of the people counts."""
     request, records, share = site.request, site.records, Fraction(0)
     if isinstance(mechanism, ObjectivePerturbation):
-        return ask_objective(spec, mechanism, request, records=records, most=site.most)
+        return ask_objective(spec, mechanism, request, records=records, most=site.most, among=site.among)
     if isinstance(mechanism, OutputPerturbation):
         share = mechanism.share or Fraction(0)
     else:
         records = site.most
-    query = spec.ask(epsilon=request.epsilon, records=records, share=share, replicate=request.replicate)
+    query = spec.ask(
+        epsilon=request.epsilon, records=records, share=share, replicate=request.replicate, sites=site.among
+    )
     person_loss, side = spec.person_loss(query.model), spec.side(query.model)
     if isinstance(mechanism, ExponentialMechanism):
         return choose_exponential(query, person_loss, side, records=records, delta=request.delta)
@@ -362,6 +372,8 @@ def predict_points(
         if known is not None and hessian_sd is None and spec.public is not None and side.invented is None:
             planned.append(PlannedPoint(noise=noise, ridge=float(query.ridge), information=known))
     private = planned_covariance(planned, side.fit) if len(planned) == len(points) else averaged(points)
+    weights = spec.allowance(query.model)
+    private = private.allowing(None if weights is None else weights.covariance)
     errors = predicted_errors(private, side.fit, T=spec.to_terms(query.model))
     return Prediction(
         mechanism=settled, errors=errors, reported=expected.reported, refusal=expected.refusal, sites=sites
@@ -400,7 +412,9 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
     parts = [_part(spec, point) for point in points.given.values()]
     first = parts[0].query
     T = spec.to_terms(first.model)
-    found = estimates(parts, T=T, terms=spec.terms, meat=spec.meat)
+    weights = spec.allowance(first.model)
+    allowance = None if weights is None else weights.covariance
+    found = estimates(parts, T=T, terms=spec.terms, meat=spec.meat, allowance=allowance)
     public = parts[0].public
     if isinstance(public, WhitenedPublic) and has_steps(public):
         covered = len(parts) == 1 and is_plain(public)
@@ -412,6 +426,9 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
         public=None if public is None else public.seen,
         model=first.model,
     )
+    if weights is not None and not np.isnan(found.private_only.privacy).all():
+        sd = np.sqrt(np.diag(T @ weights.covariance @ T.T))
+        facts = replace(facts, row_weights=RowWeights(share=weights.share, allowance=tuple(sd.tolist())))
     return private_result(spec, request, points, facts=facts, found=found)
 
 

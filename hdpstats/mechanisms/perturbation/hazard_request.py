@@ -13,6 +13,7 @@ hazard under which half of the people have the event by the horizon.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -21,7 +22,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Recommended
+from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Asked, Recommended
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
@@ -46,16 +47,16 @@ ARBITRARY = 0.85
 """The same where there is no public fit to pull to."""
 
 
-def choose_from_public(
+def choose_loss(
     person_loss: HazardPersonLoss,
     side: HazardSide,
+    sites: Sequence[Asked],
     *,
     total: float | None,
-    records: int,
-    epsilon: Fraction,
+    share: Fraction,
     relation: Relation,
-) -> Recommended:
-    """Return what is recommended for one fit that spends ``epsilon`` on objective and smoothing.
+) -> HazardPersonLoss:
+    """Return the loss of one person, in the geometry and under the cap that all sites have.
 
     Parameters
     ----------
@@ -63,18 +64,31 @@ def choose_from_public(
         One person's loss, in any geometry and under any cap.
     side
         The public people.
+    sites
+        What each site is asked.
     total
         A declared ``H``; None leaves it to the search.
-    records, epsilon, relation
-        How many private people there are, what is spent, who is a neighbour of whom.
+    share
+        The share of each epsilon that is for something else.
+    relation
+        Who is a neighbour of whom.
     """
+    largest = max(sites, key=lambda each: each.records * each.epsilon)
+    epsilon = float(largest.epsilon * (1 - share) * (1 - LEAST_SMOOTHING))
+    return best_loss(person_loss, side, total=total, records=largest.records, epsilon=epsilon, relation=relation)
+
+
+def choose_ridge(
+    person_loss: HazardPersonLoss, side: HazardSide, *, records: int, epsilon: Fraction, relation: Relation
+) -> Recommended:
+    """Return what is recommended to one site that spends ``epsilon`` on objective and smoothing."""
     share, n = epsilon * (1 - LEAST_SMOOTHING), max(records, 1)
-    best = best_loss(person_loss, side, total=total, records=records, epsilon=float(share), relation=relation)
-    free = free_ridge(best, epsilon=share, share=NEARLY_FREE, relation=relation)
-    noise = noise_distribution(best, epsilon=NEARLY_FREE * float(share), relation=relation).variance
-    level = float(np.mean(np.diag(side.at(best.model.geometry, best.model.cap).moments(side.centre, records=n).H)))
+    free = free_ridge(person_loss, epsilon=share, share=NEARLY_FREE, relation=relation)
+    noise = noise_distribution(person_loss, epsilon=NEARLY_FREE * float(share), relation=relation).variance
+    model = person_loss.model
+    level = float(np.mean(np.diag(side.at(model.geometry, model.cap).moments(side.centre, records=n).H)))
     pull = PULL * (1.0 + float(np.mean(noise)) / level) * float(np.mean(np.diag(side.fit.information)))
-    return Recommended(model=best.model, centre=side.centre, ridge=max(free, pull))
+    return Recommended(centre=side.centre, ridge=max(free, pull))
 
 
 def flat_cap(link: str, *, total: float | None, intervals: int, causes: int, covariates: int) -> HazardCap:
@@ -100,7 +114,7 @@ def choose_flat(
         [level * np.linalg.solve(baseline.mixing, baseline.constant), np.zeros(len(model.geometry.location))]
     )
     ridge = free_ridge(person_loss, epsilon=epsilon * (1 - LEAST_SMOOTHING), share=ARBITRARY, relation=relation)
-    return Recommended(model=model, centre=np.tile(block, model.causes), ridge=ridge)
+    return Recommended(centre=np.tile(block, model.causes), ridge=ridge)
 
 
 def capped(person_loss: HazardPersonLoss, geometry: Geometry, cap: HazardCap) -> HazardPersonLoss:

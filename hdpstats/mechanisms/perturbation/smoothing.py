@@ -85,9 +85,7 @@ class Expected:
     apart: float
 
 
-def with_smoothing(
-    query: Q, person_loss: PersonLoss, expected: Expected, *, records: int, relation: Relation
-) -> Q:
+def with_smoothing(query: Q, person_loss: PersonLoss, expected: Expected, *, records: int, relation: Relation) -> Q:
     """Return the query with the ridge, at least as large as its own, and the share for smoothing of least error.
 
     Where floats reach no accuracy with any ridge the query is returned with its own, and refused where it is prepared.
