@@ -16,7 +16,13 @@ from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.design import Design, reference_rows
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.perturbation.hazard_request import choose_flat, choose_loss, choose_ridge, flat_cap
+from hdpstats.mechanisms.perturbation.hazard_request import (
+    allowance,
+    choose_flat,
+    choose_loss,
+    choose_ridge,
+    flat_cap,
+)
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
@@ -32,7 +38,7 @@ from hdpstats.public.hazard_fit import (
 )
 from hdpstats.public.moments import Moments
 from hdpstats.public.raking import PublicVariables
-from hdpstats.public.row_weights import Allowance
+from hdpstats.public.row_weights import Allowance, Elsewhere
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid
@@ -142,6 +148,14 @@ class HazardSpec(LossSpec):
             causes=len(self.causes),
             starts=self.grid.starts,
             variables=self._variables(table, rows),
+            elsewhere=self._elsewhere,
+        )
+
+    def _elsewhere(self, geometry: Geometry) -> Elsewhere:
+        """Return people whom public ones do not show."""
+        design = self.asked.covariates
+        return Elsewhere.of(
+            design, [name for name in design.needs if name != self.asked.event], self.study.schema, geometry
         )
 
     def _variables(self, table: PublicTable, rows: PublicSpells) -> PublicVariables | None:
@@ -186,6 +200,7 @@ class HazardSpec(LossSpec):
             intervals=self.grid.intervals,
             causes=len(self.causes),
             covariates=len(geometry.location),
+            weighs=self.study.unit is None,
         )
         copies = len(self.features) // self.grid.intervals
         cap = replace(cap, baseline=tuple(row * copies for row in cap.baseline))
@@ -199,9 +214,9 @@ class HazardSpec(LossSpec):
             return choose_flat(person_loss, self._flat_baseline, epsilon=spent, relation=relation)
         return choose_ridge(person_loss, side, records=records, epsilon=spent, relation=relation)
 
-    def allowance(self, model: QueryModel) -> Allowance | None:  # noqa: ARG002
+    def allowance(self, model: QueryModel) -> Allowance | None:
         """Return what weights and caps of people may do to an estimate."""
-        return None
+        return None if self.public is None else allowance(self.person_loss(model), self.public)
 
     @property
     def _flat_baseline(self) -> Baseline:
@@ -365,6 +380,11 @@ def cap_sentence(model: HazardModel) -> str:
     if model.cap.is_flat:
         return f"one person's hazards count up to {total} in sum, the same cap in every interval"
     factor = float(np.exp(model.cap.margin))
+    if model.cap.weighs:
+        return (
+            f"an interval's loss saturates at {factor:.2g} times the public fit's hazard; people whose caps add up to "
+            f"more than {total} count less"
+        )
     return (
         f"an interval's loss saturates at {factor:.2g} times the public fit's hazard; follow-up ends before a person's "
         f"caps add up to more than {total}"

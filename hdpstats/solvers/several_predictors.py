@@ -50,8 +50,8 @@ class HazardObjective(SumObjective):
         spells = self.spells
         if self.bounds is None:
             length = np.maximum(np.max(np.abs(spells.Z), axis=1, initial=0.0), 1.0)
-            summand = (spells.total + 1.0) * float(np.max(spells.weights * length, initial=0.0))
-            square = 4.0 * (spells.total + 1.0) * float(np.max(spells.weights * length**2, initial=1e-300))
+            summand = (spells.total + 1.0) * float(np.max(spells.most * length, initial=0.0))
+            square = 4.0 * (spells.total + 1.0) * float(np.max(spells.most * length**2, initial=1e-300))
             bounds = RowBounds(summand=summand, root=math.sqrt(square), rows=len(spells.Z))
             object.__setattr__(self, "bounds", bounds)
         object.__setattr__(self, "grid_bits", integer_bits(max(self._known.rows, len(spells.Z)), self._known.summand))
@@ -138,8 +138,8 @@ class HazardObjective(SumObjective):
         ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores have slopes of at most ``k h`` in the first and ``h``
         in the second (``k`` and 1 for an event) where the cap's scale is exponential, and an error of ``r u`` of that
         size on top; exact gradients of other links take the same caps as floats, so that theirs add nothing. A spell's
-        caps add up to at most ``H``, so its score errs by ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``; the rest:
-        see `SumObjective.summed_error`.
+        caps, times what `CappedSpells.weighed` left of its weight, add up to at most ``H``, so its score errs by
+        ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``; the rest: see `SumObjective.summed_error`.
         """
         spells = self.spells
         D, q = len(theta), len(spells.A)
@@ -152,8 +152,8 @@ class HazardObjective(SumObjective):
         predictor = g * (norms * (size + slopes) + 2.0 * np.abs(spells.offset) + level)
         largest = (spells.total + 1.0) * spells.causes
         slope = spells.loss.steepness * predictor
-        per_spell = largest * spells.weights * norms * (slope + (spells.loss.ulps + q + 8) * UNIT)
-        return self.summed_error(theta, per_spell, steepest=largest * float(np.sum(spells.weights * norms)))
+        per_spell = largest * spells.most * norms * (slope + (spells.loss.ulps + q + 8) * UNIT)
+        return self.summed_error(theta, per_spell, steepest=largest * float(np.sum(spells.most * norms)))
 
     def effect(self, direction: FloatArray) -> float:
         """Return (a bound on) the largest change of a linear predictor along a direction (D,)."""
@@ -201,7 +201,7 @@ class HazardObjective(SumObjective):
         norms = np.sqrt(1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z))
         level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 800.0
         slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))
-        sizes = spells.weights * norms * (norms * (size + slopes) + np.abs(spells.offset) + level)
+        sizes = spells.most * norms * (norms * (size + slopes) + np.abs(spells.offset) + level)
         return float((m * q + len(self.ridge) + 8) * 8.0 * (spells.total + 1.0) * spells.causes * np.sum(sizes))
 
 
