@@ -36,7 +36,7 @@ from typing import Final, final
 
 import numpy as np
 
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.design import Design, rows_at
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights, whiten
 from hdpstats.schema.schema import Schema
@@ -99,10 +99,10 @@ class Moved:
 
 def moved(H: FloatArray, N: FloatArray, *, shares: FloatArray) -> Moved:
     """Return what weights do, from the information that is left and that is moved (k, D, D)."""
-    return Moved(shares=shares, matrices=np.linalg.solve(H + N, N))
+    return Moved(shares=shares, matrices=np.asarray(np.linalg.solve(H + N, N), dtype=np.float64))
 
 
-def kept(H: FloatArray, full: FloatArray, slopes: FloatArray) -> FloatArray:
+def kept(H: FloatArray, full: FloatArray, slopes: IntArray) -> FloatArray:
     """Return ``c`` (k,): the information (k, D, D) on slopes that weights leave over that without weights (D, D)."""
     whole = float(np.sum(np.diag(full)[slopes]))
     if not whole > 0.0:

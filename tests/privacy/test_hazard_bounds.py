@@ -170,7 +170,7 @@ def test_the_search_finds_follow_up_that_goes_on_beyond_the_total(monkeypatch: p
 
 
 def test_the_search_finds_people_who_are_not_weighed_down(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CappedSpells, "weighed", lambda spells, *, intervals: spells)  # noqa: ARG005
+    monkeypatch.setattr(CappedSpells, "weighed", lambda spells, *, intervals: spells)
     at = Regime(radius=3.0, total=2.0, intervals=6, level=4.0, weighs=True)
     assert worst(at).loss > 2.0 * at.stated
 
