@@ -8,6 +8,8 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+ExactArray = npt.NDArray[np.object_]
+"""Integers of Python, which have no largest one."""
 
 LEFT_OUT: Final = "left out where None"
 """Marks a field whose key is left out of JSON where it is None, and only then (`hdpstats.records.codec`)."""

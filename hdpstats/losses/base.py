@@ -34,6 +34,9 @@ class PredictorLoss(ABC):
         ``sup |l'|``: bounds one record's score by ``lipschitz * ||x||``.
     smoothness : Fraction
         ``sup l''``: bounds one record's Hessian by ``smoothness * x x'``.
+    scaled_curvature : float
+        ``sup |eta| l''``: a relative error of ``eta`` changes the score by no more than so many times it. It is finite
+        as losses are linear beyond some predictor or saturate.
     outcomes : tuple of str
         The kinds of column that ``y`` may be declared as: the constants hold for their values and for no others.
         Empty where the outcome is ``Surv(time, event)``.
@@ -79,6 +82,7 @@ class PredictorLoss(ABC):
     outcomes: tuple[str, ...]
     lipschitz: Fraction
     smoothness: Fraction
+    scaled_curvature: float
     located: bool = False
     coupled: bool = False
     robust: bool = True
@@ -294,7 +298,8 @@ class HazardLink(ABC):
     functions : float
         For how many exponentials a score, a curvature and a cap take the time at most, together.
     ulps : float
-        Bound on the error of computed scores (relative to ``h`` and 1), in units of 2^-53, for exact arguments.
+        Bound on the error of computed scores (relative to ``h`` and 1), in units of 2^-53, where ``u`` and ``h`` are
+        computed as `hdpstats.losses.hazard_links` says, or predictors are rounded to doubles.
     smallest_cap : float
         Caps below it are raised to it.
     multiplicative : bool
@@ -365,13 +370,17 @@ class HazardLink(ABC):
         return 1.0
 
     def scores(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return ``c = h u / sqrt(1 + u^2)`` and ``e = 1 / sqrt(1 + u^2)`` elementwise, where the scale is the odds."""
-        return saturate(self.log_scale(self.near(eta)) - log_cap, log_cap)
+        """Return ``c = h u / sqrt(1 + u^2)`` and ``e = c / o`` elementwise."""
+        return self.saturated(bounded_exp(self.log_scale(self.near(eta)) - log_cap), np.exp(log_cap))
+
+    def saturated(self, u: FloatArray, h: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``c`` and ``e = 1 / sqrt(1 + u^2)`` from ratios and caps, where the scale is the odds."""
+        s = 1.0 / np.sqrt(1.0 + u * u)
+        return h * (u * s), s
 
     def cells(self, eta: FloatArray, log_cap: FloatArray) -> CappedTerms:
         """Return scores and curvatures elementwise."""
-        near = self.near(eta)
-        (c, e), slope = saturate(self.log_scale(near) - log_cap, log_cap), self.elasticity(near)
+        (c, e), slope = self.scores(eta, log_cap), self.elasticity(self.near(eta))
         return CappedTerms(
             survived=c,
             event=e,
@@ -398,8 +407,6 @@ class HazardLink(ABC):
         return np.clip(self.log_scale(eta) + margin, lowest, FARTHEST)
 
 
-def saturate(log_ratio: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return ``h u / sqrt(1 + u^2)`` and ``1 / sqrt(1 + u^2)`` from ``log u`` and ``log h``."""
-    u = np.exp(np.clip(log_ratio, -FARTHEST / 4.0, FARTHEST / 4.0))
-    s = 1.0 / np.sqrt(1.0 + u * u)
-    return np.exp(log_cap) * (u * s), s
+def bounded_exp(log_ratio: FloatArray) -> FloatArray:
+    """Return ``e^x``, ``x`` cut to a quarter of `FARTHEST` in size: squares do not overflow."""
+    return np.asarray(np.exp(np.clip(log_ratio, -FARTHEST / 4.0, FARTHEST / 4.0)))

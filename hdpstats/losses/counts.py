@@ -44,6 +44,7 @@ class PoissonLoss(PredictorLoss):
     .. math:: \ell'(\eta; y) = \min(e^\eta, M) - y, \qquad \ell'' = e^\eta\, 1\{e^\eta \le M\}.
 
     Constants, for counts in [0, Y]: the score lies in [-Y, M], so ``|l'| <= max(Y, M)``; ``l'' <= M``.
+    ``|eta| e^eta`` is at most 1/e below 0, and rises up to the cap: ``|eta| l'' <= max(1/e, M log M)``.
 
     *Target*: with ``M`` at least as large as every true mean the Poisson likelihood's. The default ``M = Y`` always is:
     a count that never exceeds ``Y`` has no mean above it.
@@ -70,6 +71,11 @@ class PoissonLoss(PredictorLoss):
             raise MechanismError(f"a Poisson model needs a cap in [1e-6, 1e9] and counts up to 1e9, not {self.cap:g}")
         object.__setattr__(self, "lipschitz", max(Fraction(self.upper), Fraction(self.cap)))
         object.__setattr__(self, "smoothness", Fraction(self.cap))
+
+    @property
+    def scaled_curvature(self) -> float:  # type: ignore[override]
+        """``max(1/e, M log M)``."""
+        return max(0.368, self.cap * math.log(self.cap))
 
     @classmethod
     def made(cls, parameters: tuple[float, ...], table: Table, *, lower: float, upper: float) -> Self:
@@ -196,7 +202,9 @@ class ExponentialTimes(PredictorLoss):
               \ell'' = t\,h\,u s\,s^2 + d\,s\,(1 - s^2).
 
     Constants: ``us`` and ``s`` lie in [0, 1], so ``-1 <= l' <= h``; both terms of ``l''`` are a number times
-    ``x (1 - x^2) < .385`` for an ``x`` in [0, 1], hence ``0 <= l'' <= .385 (h + 1)``.
+    ``x (1 - x^2) < .385`` for an ``x`` in [0, 1], hence ``0 <= l'' <= .385 (h + 1)``. As ``eta = log u + log h``
+    and that number is ``v (1 + v^2)^(-3/2)`` for ``v = u`` or ``1/u``, ``|log v|`` times which is below .319 (for
+    ``v <= 1`` it is largest at .279, for ``v > 1`` below .125), ``|eta| l'' <= (h + 1)(.319 + .385 |log h|)``.
 
     *Target*: ``d - t e^eta`` is a martingale at the true rate, whenever follow-up ends for reasons of its own, and so
     has mean 0 whatever it is multiplied by that depends on ``eta`` alone: the loss is Fisher-consistent at every rate.
@@ -224,6 +232,11 @@ class ExponentialTimes(PredictorLoss):
         h = Fraction(self.h)
         object.__setattr__(self, "lipschitz", max(Fraction(1), h))
         object.__setattr__(self, "smoothness", STEEPEST * (h + 1))
+
+    @property
+    def scaled_curvature(self) -> float:  # type: ignore[override]
+        """``(h + 1)(.319 + .385 |log h|)``."""
+        return (self.h + 1.0) * (0.319 + 0.385 * abs(math.log(self.h)))
 
     @property
     def magnitude(self) -> float:  # type: ignore[override]

@@ -89,7 +89,7 @@ class BoundedSquares(Located):
     .. math:: \ell'(\eta; y) = \min\{\max(\eta, a), b\} - y, \qquad \ell'' = 1\{a \le \eta \le b\}.
 
     Constants: prediction and outcome both lie in [a, b], so ``|l'| <= b - a``, attained at opposite ends;
-    ``l'' <= 1``.
+    ``l'' <= 1``, and 0 outside of [a, b]: ``|eta| l'' <= max(|a|, |b|)``.
 
     *Target*: at a predictor within [a, b] the expected score is ``eta`` less the mean of the outcome, which lies in
     [a, b] itself: least squares, consistent wherever the true means are linear. Beyond the range the loss goes on
@@ -111,6 +111,11 @@ class BoundedSquares(Located):
     def __post_init__(self) -> None:
         """Take the constants from the range."""
         object.__setattr__(self, "lipschitz", Fraction(self.upper) - Fraction(self.lower))
+
+    @property
+    def scaled_curvature(self) -> float:  # type: ignore[override]
+        """``max(|a|, |b|)``."""
+        return self.farthest
 
     @property
     def meat(self) -> float:  # type: ignore[override]
@@ -169,7 +174,8 @@ class HuberLoss(Located):
 
     .. math:: \ell'(\eta; y) = \min\{\max(\eta - y, -c), c\}, \qquad \ell'' = 1\{|\eta - y| \le c\}.
 
-    Constants: ``|l'| <= c`` and ``l'' <= 1`` (Huber 1964). *Target*: the mean where the errors are symmetric about it;
+    Constants: ``|l'| <= c`` and ``l'' <= 1`` (Huber 1964); where ``l''`` is not 0 the predictor is within ``c`` of an
+    outcome, so ``|eta| l'' <= max |y| + c``. *Target*: the mean where the errors are symmetric about it;
     else between mean and median. The less of an outcome counts, the less noise: ``c`` need not be near the range.
     """
 
@@ -189,6 +195,11 @@ class HuberLoss(Located):
         if not 1e-9 <= self.c <= 1e9:
             raise MechanismError(f"Huber's c must be in [1e-9, 1e9] of the outcome's range, not {self.c:g}")
         object.__setattr__(self, "lipschitz", Fraction(self.c))
+
+    @property
+    def scaled_curvature(self) -> float:  # type: ignore[override]
+        """``max |y| + c``."""
+        return self.farthest + self.c
 
     def value(self, eta: FloatArray, y: FloatArray) -> FloatArray:
         """Return half the square up to ``c``, and its tangent beyond."""
@@ -256,7 +267,8 @@ class SmoothedQuantile(Located):
     .. math:: \ell'(\eta; y) = \min\Big\{\max\Big(\tfrac12 + \frac{\eta - y}{2h}, 0\Big), 1\Big\} - q, \qquad
               \ell'' = \frac{1\{|\eta - y| \le h\}}{2 h}.
 
-    Constants: ``-q <= l' <= 1 - q``, so ``|l'| <= max(q, 1 - q)``; ``l'' <= 1 / (2h)``.
+    Constants: ``-q <= l' <= 1 - q``, so ``|l'| <= max(q, 1 - q)``; ``l'' <= 1 / (2h)``; where ``l''`` is not 0 the
+    predictor is within ``h`` of an outcome, so ``|eta| l'' <= (max |y| + h) / (2h)``.
 
     *Target*: the expected score is ``P(y + h U <= eta) - q`` with ``U`` uniform on [-1, 1]: the quantile of the outcome
     with a little noise of its own. With conditional density ``f`` it lies ``h^2 f'(xi) / (6 f(xi))`` below the quantile
@@ -290,6 +302,11 @@ class SmoothedQuantile(Located):
         q = Fraction(self.q)
         object.__setattr__(self, "lipschitz", max(q, 1 - q))
         object.__setattr__(self, "smoothness", 1 / (2 * Fraction(self.h)))
+
+    @property
+    def scaled_curvature(self) -> float:  # type: ignore[override]
+        """``(max |y| + h) / (2h)``."""
+        return (self.farthest + self.h) / (2.0 * self.h)
 
     @property
     def magnitude(self) -> float:  # type: ignore[override]

@@ -99,6 +99,7 @@ class LogisticLoss(PredictorLoss):
 
     Constants. ``|p - y| <= 1`` and ``p (1 - p) <= 1/4``. *Coupled*: for ``y = 1`` the score is ``-(1 - p)``, always
     negative, and for ``y = 0`` it is ``p``, always positive; in both cases ``l'' = |l'| (1 - |l'|)``.
+    ``|eta| p (1 - p)`` is largest where ``eta tanh(eta / 2) = 1``, at 1.5434: ``(eta^2 - 1) / (4 eta) < .2239``.
 
     References
     ----------
@@ -119,6 +120,7 @@ class LogisticLoss(PredictorLoss):
     link = "logit"
     lipschitz = Fraction(1)
     smoothness = Fraction(1, 4)
+    scaled_curvature = 0.2239
     coupled = True
     robust = False
     modelled = True

@@ -11,7 +11,8 @@ Constants, all of them computed from the table by the site itself, in exact arit
 * a row that nowhere falls interpolates to a score that nowhere falls, and so do mixtures of two rows: the loss is
   convex, with a Lipschitz score; a table with a falling row is refused;
 * interpolated numbers lie between the nodes: ``|l'| <= max |node|``;
-* slopes are mixtures of the slopes between nodes: ``l'' <= max (node' - node) / step``.
+* slopes are mixtures of the slopes between nodes: ``l'' <= max (node' - node) / step``, and 0 beyond the grid, where
+  ``|eta|`` exceeds the largest place and, with a tilt, the largest outcome.
 
 So nobody needs to trust what the table was said to be: a wrong declaration changes what is estimated, never what is
 guaranteed.
@@ -99,6 +100,12 @@ class Tabulated(PredictorLoss):
         return max(abs(self.lower), abs(self.upper)) + abs(self.start) + self._reach
 
     functions = 24.0
+
+    @property
+    def scaled_curvature(self) -> float:  # type: ignore[override]
+        """``sup l''`` times the largest place of the grid and, with a tilt, outcome."""
+        place = max(abs(self.start), abs(self.start + self._reach))
+        return float(self.smoothness) * (place + self.tilt * max(abs(self.lower), abs(self.upper))) * (1.0 + 2.0**-40)
 
     @property
     def ulps(self) -> float:  # type: ignore[override]

@@ -24,10 +24,13 @@ from hdpstats.solvers.kernels import (
     add_caps,
     add_curvatures,
     add_scores,
+    coefficient_parts,
+    compensated,
     curvature_sum,
     grid_sum,
     logistic_sum,
     row_products,
+    to_ratios,
 )
 
 
@@ -56,6 +59,7 @@ def _run_hazards() -> None:
     add_caps(np.ones((1, 1)), np.ones((1, 1)), place, place + 1, one.copy(), 1.0, one.copy(), place.copy())
     spells = one, one, np.ones((1, 1)), one, one, place, place + 1
     add_scores(*spells, np.zeros((2, 1)))
+    to_ratios(one.copy(), one.copy(), one, 0.0, one.copy())
     add_curvatures(*spells, np.zeros((2, 1)), place.copy())
 
 
@@ -68,12 +72,13 @@ def _run() -> None:
     fixed.flags.writeable = False
     whiten_columns(columns, np.zeros(1), np.zeros((1, 1)), numbers)
     row_products(columns.T, np.zeros(1))
+    compensated(columns.T, coefficient_parts(np.zeros(1)), numbers)
     grid_sum(columns.T, numbers, bits=0)
     curvature_sum(columns.T, numbers, bits=0)
     clipped(columns.T, 1.0)
     for outcome in (numbers, fixed):
         logistic_residual(numbers, outcome)
-        logistic_sum(columns.T, outcome, numbers, numbers, np.zeros(1), bits=0)
+        logistic_sum(columns.T, outcome, numbers, numbers, coefficient_parts(np.zeros(1)), bits=0)
     absent = np.zeros(SMALLEST_COMPILED, dtype=np.bool_)
     number_in_units(numbers, absent, numbers, bounds=(0.0, 1.0))
     square_in_units(numbers, absent, numbers, bounds=(0.0, 1.0), centre=0.0, far=1.0)

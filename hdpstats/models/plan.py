@@ -3,8 +3,14 @@
 **The inverse.** `smallest_epsilons` finds the smallest epsilon at which a fit would report standard errors that are
 wanted. Predicted standard errors fall as epsilon grows, so that the smallest of `CANDIDATES` is found by bisection.
 Nothing is spent. Where even the largest does not do, what is missing is records, not epsilon.
+
+**Switches.** Parts of an epsilon buy more than coefficients: the number of people, averages of their covariates, a
+noisy Hessian. Which of them a fit buys follows from public facts, epsilon among them. While it buys the same, errors
+fall as epsilon or the number of people grows, but for a few percent: the share for smoothing is one of a grid, as that
+for a Hessian is. Where it comes to buy something else they may step, in either direction; `Plan.switches` names where.
 """
 
+import itertools
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -181,6 +187,8 @@ class Plan:
         say it.
     shares : mapping of float to str
         Which parts of an epsilon would be for what a fit must know of the private people, in words.
+    bought : mapping of float to tuple of str
+        What an epsilon would buy beside coefficients, and the mechanism that releases them.
     wanted : tuple of Wanted
         Where the plan was asked for standard errors: what is wanted, and the smallest epsilon that reaches it.
 
@@ -203,6 +211,7 @@ class Plan:
     assumption: str
     floor: float = 0.0
     shares: Mapping[float, str] = field(default_factory=dict)
+    bought: Mapping[float, tuple[str, ...]] = field(default_factory=dict)
     wanted: tuple[Wanted, ...] = ()
 
     @classmethod
@@ -241,6 +250,13 @@ class Plan:
             assumption=spec.assumption + (COUNTED if counted and spec.study.schema.leaves_out(spec.needs) else ""),
             wanted=wanted,
             shares={float(request.epsilon): _shares(request, found) for request, found in predictions},
+            bought={
+                float(request.epsilon): (
+                    f"coefficients by mechanism {NAMES[type(found.mechanism)]}",
+                    *(what for _, what in _parts(request, found)),
+                )
+                for request, found in predictions
+            },
             floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
         )
 
@@ -273,6 +289,21 @@ class Plan:
             for value in sorted(set(epsilons.tolist()))
         }
 
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """Between which of the plan's epsilons a fit comes to buy something else, in words: errors may step there."""
+        ordered = sorted(self.bought)
+        return tuple(
+            f"between epsilon = {low:.3g} and {high:.3g} a fit comes to buy something else, and errors may step: "
+            + "; ".join(
+                f"{', '.join(what for what in self.bought[one] if what not in self.bought[other])} {words}"
+                for one, other, words in ((high, low, "from there on"), (low, high, "up to there"))
+                if set(self.bought[one]) - set(self.bought[other])
+            )
+            for low, high in itertools.pairwise(ordered)
+            if set(self.bought[low]) != set(self.bought[high])
+        )
+
     def _raised(self, epsilon: float) -> str:
         """Say that a fit is charged more than it is asked to cost."""
         return f"; it is charged {self.floor:g}, the least that the account charges" if epsilon < self.floor else ""
@@ -292,6 +323,7 @@ class Plan:
         lines += [shown.to_string(), ""]
         lines += [str(each) for each in self.wanted]
         lines += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
+        lines += self.switches
         return "\n".join([*lines, self.assumption])
 
     def __repr__(self) -> str:
@@ -305,6 +337,7 @@ class Plan:
             rows = [[term, "" if wanted == "nan" else wanted, *line] for term, wanted, *line in rows]
         said = [str(each) for each in self.wanted]
         said += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
+        said += self.switches
         verdicts = (element("li", words) for words in said)
         hidden = [f"{self.title}."] if self.declared else []
         words = (f"<ul>{''.join(verdicts)}</ul>", notes([*hidden, self.assumption]))
@@ -329,8 +362,8 @@ def _share(found: Prediction) -> float:
     return float(found.mechanism.share or 0) if isinstance(found.mechanism, WithHessianShare) else 0.0
 
 
-def _shares(request: FitRequest, found: Prediction) -> str:
-    """Say which parts of an epsilon are for what a fit must know of the private people; the largest among sites."""
+def _parts(request: FitRequest, found: Prediction) -> list[tuple[float, str]]:
+    """Return the parts of an epsilon for what a fit must know of the private people; the largest among sites."""
     whole = {name: request.at(name).epsilon for name in found.sites}
     count = max((site.for_count / whole[name] for name, site in found.sites.items()), default=Fraction(0))
     averages = max((site.for_averages / whole[name] for name, site in found.sites.items()), default=Fraction(0))
@@ -340,7 +373,12 @@ def _shares(request: FitRequest, found: Prediction) -> str:
         (float(averages), "averages of their covariates"),
         (float(left) * _share(found), "the noisy Hessian that standard errors need"),
     ]
-    words = [f"{share:.1%} for {what}" for share, what in parts if share]
+    return [(share, what) for share, what in parts if share]
+
+
+def _shares(request: FitRequest, found: Prediction) -> str:
+    """Say which parts of an epsilon are for what a fit must know of the private people."""
+    words = [f"{share:.1%} for {what}" for share, what in _parts(request, found)]
     spent = f"; of epsilon, {' and '.join(words)}" if words else ""
     if found.refusal is not None:
         return f"{spent}; a fit would be refused, as its standard errors would be NaN: {found.refusal}"

@@ -330,7 +330,7 @@ def ask_objective(
     public = spec.public
     expected = Expected(
         moments=spec.expected_moments(query, records=records),
-        missed=MISTRUST if query.hessian_share or (public is not None and public.known) else 1.0,
+        missed=MISTRUST if query.hessian_share else 1.0,
         apart=1.0 if public is None or public.fit is None else public.fit.unit,
     )
     return with_smoothing(query, person_loss, expected, records=records if most is None else most, relation=relation)

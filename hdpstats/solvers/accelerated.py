@@ -73,9 +73,11 @@ at points of at most `hdpstats.solvers.newton.FARTHEST` (1e100), and accelerated
 
 **Rounding of the steps.** The method keeps ``d = z - y`` and ``y``, with :math:`w = z^+ - y = (1 - q) d - g / (q L)`,
 :math:`d^+ = \frac{1 - q}{1 + q} (w + g / L)` and :math:`y^+ = y + w - d^+`. All but ``y`` are short near ``theta*``,
-and ``y`` is kept as an unevaluated sum of two doubles, the second of which the gradient does not see. With unit
-roundoff ``u`` that is as a gradient that is off by ``u L S``, which is counted in ``e``, and by less than
-:math:`80 u L \sqrt{B / \mu}`, counted in ``eta``. The result is rounded once: ``u S`` is below half of ``e / mu``.
+and ``y`` is kept as an unevaluated sum of two doubles, at which the gradient is computed. With unit roundoff ``u`` that
+is as a gradient that is off by ``4 u^2 L S``, which is counted in ``e``, and by less than
+:math:`80 u L \sqrt{B / \mu}`, counted in ``eta``. The result is rounded once: that moves it by ``u S``, and as ``e`` is
+made to be at least ``4 u mu S``, by less than half of ``e / mu``. Where the gradient at both parts of ``y`` ends the
+method, the first part is returned, which is as near: the gradient must be shorter than `Work.near` by ``e / 2``.
 
 References
 ----------
@@ -182,7 +184,7 @@ def work_of(
         At least ``6 e / mu``, which is the default.
     """
     L = smoothness_of(ridge=ridge, curvature=curvature)
-    e = (error + UNIT * L * size) * UP
+    e = (error + 4.0 * UNIT * (ridge + UNIT * L) * size) * UP
     if not (e > 0.0 and max(e, L, size, excess) < math.inf):
         return None
     radius = LEAST_ERRORS * e / ridge * UP if radius is None else radius
@@ -235,8 +237,8 @@ def accelerate(objective: Objective, *, start: FloatArray, work: Work) -> FloatA
     d = back * (short * objective.gradient(start))
     y, rest = _sum(start, -d)
     for _ in range(work.steps):
-        gradient = objective.gradient(y)
-        if found is None and float(np.linalg.norm(gradient)) <= work.near:
+        gradient = objective.gradient(y, rest)
+        if found is None and float(np.linalg.norm(gradient)) <= work.near - 0.5 * work.error:
             found = y
             if not full_length():
                 break

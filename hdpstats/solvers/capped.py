@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+from mpmath import MPContext, mpf
 
 from hdpstats._base.loops import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
@@ -25,11 +26,18 @@ from hdpstats.solvers.kernels import (
     SPAN,
     STEEPEST,
     Factors,
+    Pair,
     add_caps,
     add_curvatures,
     add_scores,
+    coefficient_parts,
+    compensated_pairs,
+    compensated_work,
+    exponential,
     product_work,
     row_products,
+    to_ratios,
+    two_sums,
 )
 
 LEAST_SHARE = 2.0**-40
@@ -60,17 +68,48 @@ def scores_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: fl
     """
     parts, cells = rows // most + 1.0, float(rows) * q * causes
     blocks = rows // max(1, CELLS // q) + parts
-    around = 5.0 * causes * product_work(rows, p)
-    by_factors = Operations(functions=2.0 * causes * rows, products=(6.0 + e) * cells, passes=40.0 * causes * rows)
+    of_intervals = Operations(steps=100.0 * causes + 20.0, passes=(60.0 + 20.0 * e) * q * causes)
+    around = of_intervals + 2.0 * causes * (compensated_work(rows, p) + product_work(rows, p))
+    by_factors = Operations(functions=3.0 * causes * rows, products=(6.0 + e) * cells, passes=40.0 * causes * rows)
     by_cells = Operations(
-        steps=causes * (parts * (120.0 + 12.0 * e + 4.0 * q**0.0) + blocks * (120.0 + 12.0 * e)),
-        passes=(14.0 + 3.0 * e) * cells + 4.0 * causes * q * e * blocks,
+        steps=causes * (parts * (124.0 + 12.0 * e) + blocks * (180.0 + 12.0 * e)),
+        passes=(44.0 + 3.0 * e) * cells + 4.0 * causes * q * e * blocks,
         functions=functions * cells,
     )
     return around + by_factors + by_cells + Operations(passes=3.0 * causes * rows * (p + e))
 
 
-Cells = Callable[["CappedSpells", FloatArray, slice, slice, int], FloatArray]
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class CauseCoefficients:
+    """The coefficients of a cause (0-based), and what they are for all spells alike.
+
+    Attributes
+    ----------
+    cause : int
+        The cause.
+    parts : (3, p) float64
+        ``beta`` as compensated products need it.
+    a : pair of (q,) float64
+        ``A_s'alpha``, an unevaluated sum.
+    cap : (q,) float64
+        ``gamma_s + d``.
+    middle : float
+        ``r``, near the middle of the exponents ``A_s'alpha - gamma_s - d``.
+    E, G : (q,) float64 or None
+        The factors of ratios and caps; None where coefficients or caps are too far apart for them.
+    """
+
+    cause: int
+    parts: FloatArray
+    a: Pair
+    cap: FloatArray
+    middle: float
+    E: FloatArray | None
+    G: FloatArray | None
+
+
+Cells = Callable[["CappedSpells", CauseCoefficients, slice, slice], FloatArray]
 
 
 @final
@@ -132,15 +171,62 @@ class CappedSpells:
 
     def log_caps(self, spells: slice, intervals: slice, cause: int) -> FloatArray:
         """Return ``log h`` of a block of spells and intervals for a cause (0-based), each of its own spell alone."""
-        level = row_products(self.Z, self.cap_slopes[cause], spells) + self.offset[spells]
+        level = self._cap_levels(spells, cause)
         return self.loss.caps(self.cap_baseline[cause, intervals] + level[:, None], self.margin)
 
+    def exact_log_caps(self, numbers: MPContext, spell: int, cause: int) -> list[mpf]:
+        """Return ``log h`` of a spell in each interval for a cause (0-based), as gradients have it.
+
+        Where the scale is ``e^eta`` it is the exact sum of two doubles (`hdpstats.solvers.kernels`), else the double of
+        `log_caps`.
+        """
+        own = slice(spell, spell + 1)
+        if not self.loss.multiplicative:
+            return [numbers.mpf(value) for value in self.log_caps(own, slice(0, len(self.A)), cause)[0].tolist()]
+        level = numbers.mpf(float(self._cap_levels(own, cause)[0]))
+        return [level + numbers.mpf(value) for value in (self.cap_baseline[cause] + self.margin).tolist()]
+
     def predictor(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
-        """Return ``eta`` of a block of spells and intervals for a cause (0-based)."""
+        """Return ``eta`` of a block of spells and intervals for a cause (0-based), compensated."""
+        total, rest = self._predictor(self.coefficients(theta)[cause], spells, intervals)
+        return np.asarray(total + rest)
+
+    def coefficients(self, theta: FloatArray, rest: FloatArray | None = None) -> list[CauseCoefficients]:
+        """Return the coefficients ``theta + rest`` of every cause, ``|rest| <= 2^-53 |theta|``, as sums need them."""
+        parts = coefficient_parts(theta, rest)
+        return [self._coefficients(parts, cause) for cause in range(self.causes)]
+
+    def _coefficients(self, parts: FloatArray, cause: int) -> CauseCoefficients:
+        """Return the coefficients of a cause.
+
+        In a rehearsal there are always factors: exponents are cut, and what is added up with them counts for nothing.
+        """
         e, first = self.A.shape[1], cause * self.block
-        alpha, beta = theta[first : first + e], theta[first + e : first + self.block]
-        level = row_products(self.Z, beta, spells) + self.offset[spells]
-        return np.asarray(row_products(self.A, alpha, intervals) + level[:, None])
+        a = two_sums(*compensated_pairs(self.A, parts[:, first : first + e], np.zeros(len(self.A))))
+        cap, factors, middle = self.cap_baseline[cause] + self.margin, None, 0.0
+        if self._has_factors:
+            ratio = two_sums(*_plus(a, -cap))
+            middle = 0.5 * (float(np.max(ratio[0])) + float(np.min(ratio[0])))
+            ratio = two_sums(*_plus(ratio, np.full(len(cap), -middle)))
+            if full_length() or float(np.max(np.abs(ratio[0]))) <= SPAN:
+                factors = exponential(ratio, SPAN), np.exp(cap)
+        E, G = (None, None) if factors is None else factors
+        beta = np.ascontiguousarray(parts[:, first + e : first + self.block])
+        return CauseCoefficients(cause=cause, parts=beta, a=a, cap=cap, middle=middle, E=E, G=G)
+
+    def _levels(self, of: CauseCoefficients, spells: slice) -> Pair:
+        """Return ``z_i'beta + o_i`` of some spells, an unevaluated sum."""
+        return compensated_pairs(self.Z, of.parts, self.offset, spells)
+
+    def _cap_levels(self, spells: slice, cause: int) -> FloatArray:
+        """Return ``z_i'delta + o_i`` of some spells, the double that caps are made of."""
+        return row_products(self.Z, self.cap_slopes[cause], spells) + self.offset[spells]
+
+    def _predictor(self, of: CauseCoefficients, spells: slice, intervals: slice) -> Pair:
+        """Return `predictor` as an unevaluated sum."""
+        own, rest = self._levels(of, spells)
+        total, left = _plus((own[:, None], rest[:, None]), of.a[0][intervals])
+        return total, left + of.a[1][intervals]
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
         """Yield blocks of spells with all intervals: the work on a spell does not depend on its follow-up."""
@@ -208,7 +294,7 @@ class CappedSpells:
         """Return each spell's sum of caps (m,), and how many of its intervals fit under ``total`` after ``before``."""
         sums, fits = np.zeros(len(before)), np.zeros(len(before), dtype=np.int64)
         if self._has_factors:
-            level = np.stack([row_products(self.Z, slopes) for slopes in self.cap_slopes]) + self.offset
+            level = np.stack([self._cap_levels(ALL, cause) for cause in range(self.causes)])
             K = np.exp(np.clip(level, SPAN - FARTHEST, FARTHEST - SPAN))
             add_caps(np.exp(self.cap_baseline + self.margin), K, self.entry, self.last, before, self.total, sums, fits)
             if not full_length():
@@ -235,55 +321,52 @@ class CappedSpells:
 
     def scores(self, theta: FloatArray, part: slice = ALL) -> FloatArray:
         """Return the gradient of the unweighted loss of some spells (m, causes (e + p)), kept column by column."""
-        return self._totals(part, lambda cause: self._score_sums(theta, part, cause)).T
+        return self.scores_at(self.coefficients(theta), part)
 
-    def _totals(self, part: slice, sums: Callable[[int], FloatArray]) -> FloatArray:
-        """Return what some spells contribute to each coefficient (causes (e + p), b), from sums over their intervals.
-
-        ``sums`` returns those of a cause times each feature, and without a feature (e + 1, b).
-        """
+    def scores_at(self, coefficients: list[CauseCoefficients], part: slice = ALL) -> FloatArray:
+        """Return `scores`."""
         e, Z = self.A.shape[1], self.Z[part].T
         out = np.empty((self.causes * self.block, Z.shape[1]))
-        for cause in range(self.causes):
-            found, first = sums(cause), cause * self.block
+        for of in coefficients:
+            found, first = self._score_sums(of, part), of.cause * self.block
             out[first : first + e] = found[:e]
             np.multiply(found[e], Z, out=out[first + e : first + self.block])
-        return out
+        return out.T
 
-    def _score_sums(self, theta: FloatArray, part: slice, cause: int) -> FloatArray:
+    def _score_sums(self, of: CauseCoefficients, part: slice) -> FloatArray:
         """Return the sums over intervals of a cause's scores times each feature, and of the scores (e + 1, b)."""
-        factors = self.factors(theta, part, cause)
+        factors = self._factors(of, part)
         if factors is not None:
-            found = self._score_sums_of(factors, part, cause)
+            found = self._score_sums_of(factors, part, of.cause)
             if not full_length():
                 return found
-        return self._plain_sums(theta, part, cause, CappedSpells.score)
+        return self._plain_sums(of, part, CappedSpells._score)
 
     def _score_sums_of(self, factors: Factors, part: slice, cause: int) -> FloatArray:
         """Return `_score_sums` from factors."""
         found = np.empty((self.A.shape[1] + 1, len(factors.W)))
         places, event = self._ends(part, cause)
         add_scores(factors.E, factors.G, self.A, factors.W, factors.K, self.entry[part], self.last[part] - event, found)
-        self._add_events(found, places, np.where(event, -self.loss.scores(*factors.at(places))[1], 0.0))
+        self._add_events(found, places, np.where(event, -self.loss.saturated(*factors.at(places))[1], 0.0))
         return found
 
-    def curvature_sums(self, theta: FloatArray, part: slice, cause: int, *, bits: int) -> tuple[FloatArray, IntArray]:
+    def curvature_sums(self, of: CauseCoefficients, part: slice, *, bits: int) -> tuple[FloatArray, IntArray]:
         """Return the sums of weighted curvatures as `_score_sums`, and those of each interval in units of 2^-bits."""
-        factors = self.factors(theta, part, cause)
+        factors = self._factors(of, part)
         if factors is not None:
-            found = self._curvature_sums_of(factors, part, cause, bits=bits)
+            found = self._curvature_sums_of(factors, of, part, bits=bits)
             if not full_length():
                 return found
         intervals = np.zeros(len(self.A), dtype=np.int64)
-        return self._plain_sums(theta, part, cause, CappedSpells.curvature, intervals, bits=bits), intervals
+        return self._plain_sums(of, part, CappedSpells._curvature, intervals, bits=bits), intervals
 
     def _curvature_sums_of(
-        self, factors: Factors, part: slice, cause: int, *, bits: int
+        self, factors: Factors, of: CauseCoefficients, part: slice, *, bits: int
     ) -> tuple[FloatArray, IntArray]:
         """Return `curvature_sums` from factors."""
         found, scale = np.empty((self.A.shape[1] + 1, len(factors.W))), math.ldexp(1.0, bits)
         intervals = np.zeros(len(self.A), dtype=np.int64)
-        places, event = self._ends(part, cause)
+        places, event = self._ends(part, of.cause)
         scaled = factors.K * (self.weights[part] * scale)
         add_curvatures(
             factors.E,
@@ -297,7 +380,9 @@ class CappedSpells:
             intervals,
         )
         found /= scale
-        curvature = np.where(event, self.loss.cells(*factors.at(places)).event_curvature * self.weights[part], 0.0)
+        log_caps = np.clip(of.cap[places] + factors.caps, -FARTHEST, FARTHEST)
+        cells = self.loss.cells((of.a[0] + of.a[1])[places] + factors.level, log_caps)
+        curvature = np.where(event, cells.event_curvature * self.weights[part], 0.0)
         self._add_events(found, places, curvature)
         np.add.at(intervals, places, np.rint(curvature * scale).astype(np.int64))
         return found, intervals
@@ -314,14 +399,14 @@ class CappedSpells:
         found[-1] += terms
 
     def _plain_sums(
-        self, theta: FloatArray, part: slice, cause: int, cells: Cells, intervals: IntArray | None = None, bits: int = 0
+        self, of: CauseCoefficients, part: slice, cells: Cells, intervals: IntArray | None = None, bits: int = 0
     ) -> FloatArray:
         """Return the sums over intervals of cells (b, q), times each feature and alone, in numpy."""
         start, stop, _ = part.indices(len(self.Z))
         found, size = np.empty((self.A.shape[1] + 1, stop - start)), max(1, CELLS // len(self.A))
         for first in range(start, stop, size):
             spells = slice(first, min(first + size, stop))
-            terms = cells(self, theta, spells, slice(0, len(self.A)), cause)
+            terms = cells(self, of, spells, slice(0, len(self.A)))
             for j, feature in enumerate(self.A.T):
                 found[j, first - start : spells.stop - start] = (terms * feature).sum(axis=1)
             found[-1, first - start : spells.stop - start] = terms.sum(axis=1)
@@ -330,38 +415,45 @@ class CappedSpells:
         return found
 
     def factors(self, theta: FloatArray, part: slice, cause: int) -> Factors | None:
-        """Return the factors of a cause's hazards and caps; None where coefficients or caps are too far apart for them.
+        """Return the factors of a cause's hazards and caps; None where coefficients or caps are too far apart."""
+        return self._factors(self.coefficients(theta)[cause], part)
 
-        In a rehearsal coefficients never are: theirs are cut, and what is added up with them counts for nothing.
-        """
-        e, first = self.A.shape[1], cause * self.block
-        a, beta = row_products(self.A, theta[first : first + e]), theta[first + e : first + self.block]
-        cap = self.cap_baseline[cause] + self.margin
-        ratio = a - cap
-        middle = 0.5 * (float(np.max(ratio)) + float(np.min(ratio)))
-        if not (self._has_factors and (full_length() or float(np.max(np.abs(ratio - middle))) <= SPAN)):
+    def _factors(self, of: CauseCoefficients, part: slice) -> Factors | None:
+        """Return the factors of some spells."""
+        if of.E is None or of.G is None:
             return None
-        apart = row_products(self.Z, beta - self.cap_slopes[cause], part) + middle
-        caps = row_products(self.Z, self.cap_slopes[cause], part) + self.offset[part]
+        own, rest = self._levels(of, part)
+        caps = self._cap_levels(part, of.cause)
+        ratios, level = np.empty_like(own), own + rest
+        to_ratios(own, rest, caps, of.middle, ratios)
         return Factors(
-            E=np.exp(np.clip(ratio - middle, -SPAN, SPAN)),
-            G=np.exp(cap),
-            W=np.exp(np.clip(apart, -2.0 * SPAN, 2.0 * SPAN)),
+            E=of.E,
+            G=of.G,
+            W=np.exp(ratios) * (1.0 + rest),
             K=np.exp(np.clip(caps, SPAN - FARTHEST, FARTHEST - SPAN)),
-            a=a,
-            cap=cap,
-            level=row_products(self.Z, beta, part) + self.offset[part],
+            level=level,
             caps=caps,
         )
 
-    def score(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
-        """Return the unweighted scores of a block of spells and intervals for a cause (0-based)."""
-        eta = self.predictor(theta, spells, intervals, cause)
-        c, event = self.loss.scores(eta, self.log_caps(spells, intervals, cause))
+    def _score(self, of: CauseCoefficients, spells: slice, intervals: slice) -> FloatArray:
+        """Return the unweighted scores of a block of spells and intervals."""
+        total, rest = self._predictor(of, spells, intervals)
+        if self.loss.multiplicative:
+            c, event = self.loss.saturated(*self._ratios(of, (total, rest), spells, intervals))
+        else:
+            c, event = self.loss.scores(total + rest, self.log_caps(spells, intervals, of.cause))
         score = c * self.at_risk(spells, intervals)
-        where = self.events(spells, intervals, cause)
+        where = self.events(spells, intervals, of.cause)
         score[where] = -event[where]
         return np.asarray(score)
+
+    def _ratios(
+        self, of: CauseCoefficients, eta: Pair, spells: slice, intervals: slice
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return ratios and caps of a block where the scale is ``e^eta``, to a few units of 2^-53."""
+        log_cap, missing = two_sums(of.cap[intervals], self._cap_levels(spells, of.cause)[:, None])
+        log_ratio, left = _plus(eta, -log_cap)
+        return exponential((log_ratio, left - missing), FARTHEST / 4.0), exponential((log_cap, missing), FARTHEST)
 
     def add_outer(self, matrices: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
         """Add ``sum_s weights_is x^s x^s'`` of a block (b, s) to the cause's block of matrices (b, D, D)."""
@@ -393,13 +485,23 @@ class CappedSpells:
 
     def curvature(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
         """Return the weighted curvature of a block of spells and intervals for a cause (0-based)."""
-        eta = self.predictor(theta, spells, intervals, cause)
-        cells = self.loss.cells(eta, self.log_caps(spells, intervals, cause))
+        return self._curvature(self.coefficients(theta)[cause], spells, intervals)
+
+    def _curvature(self, of: CauseCoefficients, spells: slice, intervals: slice) -> FloatArray:
+        """Return `curvature`."""
+        total, rest = self._predictor(of, spells, intervals)
+        cells = self.loss.cells(total + rest, self.log_caps(spells, intervals, of.cause))
         curvature = cells.survived_curvature * self.at_risk(spells, intervals)
-        where = self.events(spells, intervals, cause)
+        where = self.events(spells, intervals, of.cause)
         curvature[where] = cells.event_curvature[where]
         curvature *= self.weights[spells, None]
         return np.asarray(curvature)
+
+
+def _plus(numbers: Pair, others: FloatArray) -> Pair:
+    """Return unevaluated sums plus doubles: what is rounded are sums of the lesser parts."""
+    total, missing = two_sums(numbers[0], others)
+    return total, missing + numbers[1]
 
 
 def _rank(person: IntArray) -> IntArray:

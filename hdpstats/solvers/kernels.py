@@ -7,10 +7,40 @@ to the last bit (`hdpstats._base.loops`). What is added over rows is integers, e
 order of rows, on where pieces begin, or on how many threads share them. Other rows are gone through by numpy, few of
 them before compiled code is loaded; all versions agree bit for bit, and which one runs is a matter of time only.
 
-**Scores.** Each ``r_i x_ij`` is rounded to a multiple of 2^-bits. That these integers are below 2^51 and their sums
-below 2^62 is for the caller to see to (`hdpstats.solvers.objective.integer_bits`).
+**Predictors** :math:`\eta_i = o_i + \sum_j x_{ij} (t_j + s_j)` of the gradients that certify a point are compensated
+(`compensated`). Coefficients are unevaluated sums of two doubles with :math:`|s_j| \le u |t_j|`, u = 2^-53. Let ``h``
+and ``a`` be the first 26 bits of ``x`` and ``t``, and ``b`` the rounded ``(t - a) + s``. The products ``h a`` are exact
+and are added without loss (Knuth's sum of two numbers gives the rounded sum and what is missing); everything else is
+added in a second sum, which is smaller by a factor of 2^24:
 
-**Logistic scores** (`logistic_sum`) are those of `row_products`, `logistic_residual` and `grid_sum`, one after the
+.. math:: x (t + s) = h a + h (t - a + s) + (x - h)(t + s), \qquad
+          \text{second sum:} \; \sum_j \big\{r_j + (h_j b_j + (x_j - h_j) t_j)\big\},
+
+``r_j`` being what the j-th sum misses. The predictor is the rounded sum of both.
+
+*Its error.* Let :math:`T = |o| + \sum_j |x_j t_j|`. As :math:`|x - h| < 2^{-25} |x|`, :math:`|t - a| < 2^{-25} |t|`,
+the j-th summand of the second sum in braces, without ``r_j``, errs by at most :math:`3.01 \cdot 2^{-24} u |x_j t_j|`:
+a unit of 2^-25 u each for ``b``, for ``(x - h) s``, which is left out, and for the two products, and two for their sum.
+As :math:`|r_j| \le 1.01 u T`, the 2 D additions of the second sum err by at most
+:math:`1.02 (D + 1) u (2^{-24} + D u) T`. Together that is below
+
+.. math:: \delta = 1.05\,(D + 4)\,2^{-77}\,T \qquad (D \le 2^{20}),
+
+and the last rounding adds ``u`` times the size of the result: the computed number is
+:math:`\eta (1 + \tau) + \delta'` with :math:`|\tau| \le u`, :math:`|\delta'| \le (1 + u) \delta`.
+
+*Underflow*. A product below 2^-1022 errs by up to 2^-1075. Where ``x`` or ``t`` is below 2^-1022, ``x - h`` or
+``t - a`` may be no smaller than itself, but is below 2^-1047, so that the bound above fails by ``u 2^-1045`` times the
+other factor. For numbers of at most 2^400 all of this is below 2^-690, so that 2^-600 is added to ``T``
+(`predictor_error`).
+
+No operation is fused, and none needs to be: bits and time are the same with and without fused multiply-add.
+
+**Scores.** Each ``r_i x_ij`` is rounded to a multiple of 2^-bits. These integers are at most 2^50
+(`hdpstats.solvers.objective.score_bits`), however many rows there are: a 64-bit integer adds those of `SUMMED` rows,
+and Python's integers, which have no largest one, add these sums (`exact_total`).
+
+**Logistic scores** (`logistic_sum`) are those of `compensated`, `logistic_residual` and `grid_sum`, one after the
 other for `BLOCK` rows at a time, so that rows are read from memory once and in long runs.
 
 **Curvatures.** :math:`\sum_i c_i x_i x_i'` is needed for the steps of Newton's method only, which any positive definite
@@ -30,27 +60,35 @@ spell, and so is the cap:
 lanes of vectors, and all intervals are gone through in their order, whatever a spell's follow-up: sums of a spell
 depend on that spell alone, to the last bit (`hdpstats._base.loops`), and the time they take on none.
 
-*Extremes.* The exponents of ``E`` span at most twice `SPAN`, else there are no factors; those of ``G`` are at most
-`SPAN` in size. The exponent of ``W`` is clipped to twice `SPAN`, where ``u`` is beyond e^170 or below e^-170 in every
-interval: the score is ``h`` or 0 to all digits either way. That of ``K`` is clipped to `FARTHEST` less `SPAN`: beyond,
-``h`` is above e^360 in every interval, and there is none in which such a spell is at risk, or below e^-360, which adds
-nothing that a double would show. So no spell needs an exception.
+*Caps* are functions of one's own row, whatever the coefficients: :math:`\gamma_s + d` and :math:`z_i'\delta + o_i` are
+computed as doubles, and what they add up to exactly is the logarithm of the cap.
+
+*Exponents* of ``E`` and ``W`` may be far larger than their sum. So both are unevaluated sums of two doubles:
+compensated products, plus or minus doubles, which are added without loss (`two_sums`); what is rounded are sums of the
+lesser parts, which are below 2^-23 of the sizes of all. The rounded sum ``x`` of the two parts leaves a rest ``y`` of
+at most :math:`2^{-53} |x|`: the factor is :math:`e^x (1 + y)`, which errs by the exponential and two roundings, as
+``y^2`` is below 2^-86, however large coefficients are (`exponential`).
+
+*Extremes.* The exponents of ``E`` are at most `SPAN` in size, else there are no factors; so are those of ``G``. The
+exponent of ``W`` is cut to twice `SPAN`, where ``u`` is beyond e^170 or below e^-170 in every interval: the score is
+``h`` or 0 up to e^-170 of ``h`` either way, and that of an event 0 or 1 up to e^-170 of 1 or of ``h``. That of ``K`` is
+cut to `FARTHEST` less `SPAN`: beyond, ``h`` is above e^360 in every interval, and there is none in which such a spell
+is at risk, or below e^-360, which changes no score by more. So no spell needs an exception.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import final
+from typing import TypeVar, final
 
 import numba
 import numpy as np
 
-from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled, double_of
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.losses.base import FARTHEST
 from hdpstats.losses.logistic import logistic_residual, residuals
 
 PIECE = 4096
@@ -63,6 +101,15 @@ BLOCK = 1024
 """Rows of a piece whose scores are computed at a time: so many that memory is read in long runs, few enough for cache.
 """
 
+SUMMED = 4096
+"""Rows whose integers, of at most 2^50 each, are added up in 64 bits: no fewer than a piece, a multiple of blocks."""
+
+HEAD = -(1 << 27)
+"""The mask that leaves of a double its first 26 bits."""
+
+TINY = 2.0**-600
+"""Stands for underflow in the error of a predictor."""
+
 STRIDED = 4.0
 """For how many numbers that stand together one takes the time that stands far from the next one."""
 
@@ -71,11 +118,16 @@ ROOT_BITS = 18
 
 ALL = slice(None)
 
+Pair = tuple[FloatArray, FloatArray]
+"""Numbers as unevaluated sums of two doubles."""
+
+Sums = TypeVar("Sums", IntArray, ExactArray)
+
 SMALLEST_THREAD = 1 << 16
 """Rows from which another thread takes part, as many as numba is set to."""
 
 
-def added_over_pieces(rows: int, of_piece: Callable[[slice], IntArray], *, at_once: int = 1) -> IntArray:
+def added_over_pieces(rows: int, of_piece: Callable[[slice], Sums], *, at_once: int = 1) -> Sums:
     """Return the sum of integers over all pieces of rows; as it is exact, any number of threads may share the pieces.
 
     Threads inherit the context of the caller: how numpy treats overflow, and whether work is rehearsed.
@@ -84,16 +136,86 @@ def added_over_pieces(rows: int, of_piece: Callable[[slice], IntArray], *, at_on
     pieces = [slice(start, min(start + size, rows)) for start in range(0, max(rows, 1), size)]
     most = rows // SMALLEST_THREAD
     threads = min(numba.get_num_threads(), most, len(pieces)) if most >= 2 else 1  # asking numba starts its threads
-    if threads < 2:
-        return np.asarray(np.sum([of_piece(piece) for piece in pieces], axis=0, dtype=np.int64))
 
-    def added(share: int) -> IntArray:
-        return np.asarray(np.sum([of_piece(piece) for piece in pieces[share::threads]], axis=0, dtype=np.int64))
+    def added(parts: Sequence[Sums]) -> Sums:
+        return np.asarray(np.sum(parts, axis=0))
+
+    if threads < 2:
+        return added([of_piece(piece) for piece in pieces])
+
+    def of_share(share: int) -> Sums:
+        return added([of_piece(piece) for piece in pieces[share::threads]])
 
     contexts = [copy_context() for _ in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(lambda context, share: context.run(added, share), contexts, range(threads)))
-    return np.asarray(np.sum(parts, axis=0, dtype=np.int64))
+        return added(list(pool.map(lambda context, share: context.run(of_share, share), contexts, range(threads))))
+
+
+def exact_total(sums: IntArray) -> ExactArray:
+    """Return the sum (D,) of sums (k, D) over at most `SUMMED` rows each, in integers that nothing overflows."""
+    total: ExactArray = sums.astype(object).sum(axis=0)
+    return total
+
+
+def predictor_error(D: int, sizes: FloatArray | float) -> FloatArray | float:
+    """Return what a compensated predictor is off besides its last rounding, for ``|o| + sum |x_j t_j|``: ``delta``.
+
+    The sizes may be ``|o| + ||x|| ||t||``, all up to relative errors of ``D u``.
+    """
+    return 1.06 * (D + 4.0) * 2.0**-77 * (sizes + TINY)
+
+
+def heads(numbers: FloatArray) -> FloatArray:
+    """Return the first 26 bits of numbers."""
+    return np.asarray((np.ascontiguousarray(numbers, dtype=np.float64).view(np.int64) & HEAD).view(np.float64))
+
+
+def coefficient_parts(theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:
+    """Return coefficients as compensated products need them (3, D): ``t``, its head ``a``, and ``b = (t - a) + s``."""
+    theta = np.asarray(theta, dtype=np.float64)
+    leading = heads(theta)
+    left = theta - leading
+    return np.stack([theta, leading, left if rest is None else left + rest])
+
+
+def compensated(X: FloatArray, parts: FloatArray, offset: FloatArray, rows: slice = ALL) -> FloatArray:
+    """Return ``X (theta + rest) + offset`` of some rows of all arrays, each row's number from that row alone.
+
+    ``parts`` are those of `coefficient_parts`.
+    """
+    own, rest = compensated_pairs(X, parts, offset, rows)
+    return np.asarray(own + rest)
+
+
+def compensated_pairs(
+    X: FloatArray, parts: FloatArray, offset: FloatArray, rows: slice = ALL
+) -> tuple[FloatArray, FloatArray]:
+    """Return `compensated` as an unevaluated sum of two numbers."""
+    start, end, _ = rows.indices(len(X))
+    if by_column(X):
+        columns = X.T
+    elif end - start >= SMALLEST_COMPILED:
+        columns, start, end = _plain(X[rows].T), 0, end - start
+    else:
+        return _pairs(X[rows], parts, offset[rows])
+    own, rest = np.array(offset[rows], dtype=np.float64), np.zeros(end - start)
+    for first in range(0, len(own), BLOCK):
+        last = min(first + BLOCK, len(own))
+        add_products(columns, start + first, parts, own[first:last], rest[first:last])
+    return own, rest
+
+
+def _pairs(X: FloatArray, parts: FloatArray, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return what `add_products` computes, by numpy: the same operations in the same order."""
+    theta, leading, tail = parts
+    h = heads(X)
+    products = h * leading
+    sums = np.add.accumulate(np.column_stack([offset, products]), axis=1)
+    before, after = sums[:, :-1], sums[:, 1:]
+    part = after - before
+    missing = (before - (after - part)) + (products - part)
+    rest = np.add.accumulate(missing + (h * tail + (X - h) * theta), axis=1)[:, -1] + 0.0
+    return np.ascontiguousarray(sums[:, -1]), np.asarray(rest)
 
 
 def row_products(X: FloatArray, theta: FloatArray, rows: slice = ALL) -> FloatArray:
@@ -129,19 +251,32 @@ def logistic_sum(
     y: FloatArray,
     weights: FloatArray,
     offset: FloatArray,
-    theta: FloatArray,
+    parts: FloatArray,
     rows: slice = ALL,
     *,
     bits: int,
-) -> IntArray:
-    """Return `grid_sum` of the weighted logistic residuals at the coefficients ``theta`` of some rows of all arrays."""
-    columns = y[rows], weights[rows], offset[rows]
+) -> ExactArray:
+    """Return the exact sum (D,) of weighted logistic scores of some rows of all arrays, in multiples of 2^-bits.
+
+    ``parts`` are those of `coefficient_parts`.
+    """
     if by_column(X):
-        total, scale = np.zeros(X.shape[1], dtype=np.int64), math.ldexp(1.0, bits)
-        _logistic_sum(X.T, rows.indices(len(X))[0], *map(_plain, (*columns, theta)), scale, total)
-        return total
-    outcome, weight, known = columns
-    return grid_sum(X, weight * logistic_residual(row_products(X, theta, rows) + known, outcome), rows, bits=bits)
+        columns, scale = (y[rows], weights[rows], offset[rows]), math.ldexp(1.0, bits)
+        total = np.zeros((len(columns[0]) // SUMMED + 1, X.shape[1]), dtype=np.int64)
+        _logistic_sum(X.T, rows.indices(len(X))[0], *map(_plain, (*columns, parts)), scale, total)
+        return exact_total(total)
+    residual = weights[rows] * logistic_residual(compensated(X, parts, offset, rows), y[rows])
+    return score_sum(X, residual, rows, bits=bits)
+
+
+def score_sum(X: FloatArray, residual: FloatArray, rows: slice = ALL, *, bits: int) -> ExactArray:
+    """Return `grid_sum` of any number of rows whose integers are at most 2^50, in integers that nothing overflows."""
+    start, end, step = rows.indices(len(X))
+    sums = [
+        grid_sum(X, residual[k - start : k - start + SUMMED], slice(k, min(k + SUMMED, end), step), bits=bits)
+        for k in range(start, max(end, start + 1), SUMMED)
+    ]
+    return exact_total(np.stack(sums))
 
 
 def curvature_sum(X: FloatArray, curvature: FloatArray, rows: slice = ALL, *, bits: int) -> IntArray:
@@ -174,6 +309,18 @@ def product_work(rows: int, D: int, *, by_columns: bool = True) -> Operations:
     return Operations(steps=4.0 * D + 10.0, passes=(2.0 if by_columns else STRIDED) * rows * D)
 
 
+COMPENSATED = 3.0
+"""For how many products with an addition a compensated one takes the time at most."""
+
+
+def compensated_work(rows: int, D: int, *, by_columns: bool = True) -> Operations:
+    """Return what `compensated` of all rows takes at most."""
+    if by_columns and rows >= SMALLEST_COMPILED:
+        steps = 30.0 + 8.0 * (rows / BLOCK + rows / PIECE)
+        return Operations(steps=steps, products=COMPENSATED * rows * D, passes=4.0 * rows)
+    return Operations(steps=60.0 * (rows // PIECE + 1.0), passes=(20.0 if by_columns else 20.0 + STRIDED) * rows * D)
+
+
 def added_work(
     rows: int, D: int, *, functions: float, by_columns: bool = True, in_one_loop: bool = False
 ) -> Operations:
@@ -185,12 +332,13 @@ def added_work(
     pieces = rows // PIECE + 1.0
     if by_columns and rows >= SMALLEST_COMPILED:
         residuals, copies = (1.0, 2.0) if in_one_loop else (functions, 8.0)
-        return Operations(
-            steps=60.0 * pieces, functions=residuals * rows, products=3.0 * rows * D, passes=copies * rows
+        around = Operations(
+            steps=60.0 * pieces, functions=residuals * rows, products=2.0 * rows * D, passes=copies * rows
         )
-    steps, summands = (60.0 + 4.0 * D) * pieces, (5.0 if by_columns else STRIDED) * rows * D
-    around = Operations(steps=steps, functions=functions * rows, passes=8.0 * rows + summands)
-    return around + product_work(rows, D, by_columns=by_columns)
+    else:
+        steps, summands = (60.0 + 4.0 * D) * pieces, (5.0 if by_columns else STRIDED) * rows * D
+        around = Operations(steps=steps, functions=functions * rows, passes=8.0 * rows + summands)
+    return around + Operations(passes=D * pieces) + compensated_work(rows, D, by_columns=by_columns)
 
 
 def curvature_work(rows: int, D: int, *, functions: float, by_columns: bool = True, exact: bool = True) -> Operations:
@@ -231,38 +379,73 @@ def _score_sum(columns: FloatArray, start: int, scaled: FloatArray, total: IntAr
 
 
 @compiled
+def two_sum(a: float, b: float) -> tuple[float, float]:
+    """Return the rounded sum and what is missing, exactly (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@compiled
+def add_product(
+    own: float, rest: float, x: float, coefficient: float, leading: float, tail: float
+) -> tuple[float, float]:
+    """Return the two sums of a predictor with one product more."""
+    h = double_of(bits_of(x) & HEAD)
+    total, missing = two_sum(own, h * leading)
+    return total, rest + (missing + (h * tail + (x - h) * coefficient))
+
+
+@compiled
+def add_products(columns: FloatArray, start: int, parts: FloatArray, own: FloatArray, rest: FloatArray) -> None:
+    """Add the products of rows from ``start`` on with coefficients (3, D) to the two sums of their predictors."""
+    theta, leading, tail = parts[0], parts[1], parts[2]
+    j, d, end = 0, len(columns), start + len(own)
+    while j + 4 <= d:
+        c0, c1, c2, c3 = (
+            columns[j, start:end],
+            columns[j + 1, start:end],
+            columns[j + 2, start:end],
+            columns[j + 3, start:end],
+        )
+        t0, t1, t2, t3 = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
+        a0, a1, a2, a3 = leading[j], leading[j + 1], leading[j + 2], leading[j + 3]
+        b0, b1, b2, b3 = tail[j], tail[j + 1], tail[j + 2], tail[j + 3]
+        for i in range(len(own)):
+            total, left = add_product(own[i], rest[i], c0[i], t0, a0, b0)
+            total, left = add_product(total, left, c1[i], t1, a1, b1)
+            total, left = add_product(total, left, c2[i], t2, a2, b2)
+            own[i], rest[i] = add_product(total, left, c3[i], t3, a3, b3)
+        j += 4
+    while j < d:
+        c0, t0, a0, b0 = columns[j, start:end], theta[j], leading[j], tail[j]
+        for i in range(len(own)):
+            own[i], rest[i] = add_product(own[i], rest[i], c0[i], t0, a0, b0)
+        j += 1
+
+
+@compiled
 def _logistic_sum(
     columns: FloatArray,
     start: int,
     y: FloatArray,
     weights: FloatArray,
     offset: FloatArray,
-    theta: FloatArray,
+    parts: FloatArray,
     scale: float,
     total: IntArray,
 ) -> None:
-    d, numbers, scores = len(columns), np.empty(BLOCK), np.empty(BLOCK)
+    d, numbers, lesser, scores = len(columns), np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(0, len(y), BLOCK):
-        last = min(first + BLOCK, len(y))
-        own, low, high = numbers[: last - first], start + first, start + last
-        for i in range(len(own)):
-            own[i] = 0.0
-        j = 0
-        while j + 4 <= d:
-            t0, t1, t2, t3 = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
-            c0, c1 = columns[j, low:high], columns[j + 1, low:high]
-            c2, c3 = columns[j + 2, low:high], columns[j + 3, low:high]
-            for i in range(len(own)):
-                own[i] = (((own[i] + c0[i] * t0) + c1[i] * t1) + c2[i] * t2) + c3[i] * t3
-            j += 4
-        while j < d:
-            t0, c0 = theta[j], columns[j, low:high]
-            for i in range(len(own)):
-                own[i] += c0[i] * t0
-            j += 1
+        last, sums = min(first + BLOCK, len(y)), total[first // SUMMED]
+        own, rest, low, high = numbers[: last - first], lesser[: last - first], start + first, start + last
         known, weight = offset[first:last], weights[first:last]
         for i in range(len(own)):
-            own[i] += known[i]
+            own[i] = known[i]
+            rest[i] = 0.0
+        add_products(columns, low, parts, own, rest)
+        for i in range(len(own)):
+            own[i] += rest[i]
         residuals(own, y[first:last], scores[: len(own)])  # another array: in place the loop has no vectors
         for i in range(len(own)):
             own[i] = (weight[i] * scores[i]) * scale
@@ -270,7 +453,7 @@ def _logistic_sum(
             column, added = columns[j, low:high], np.int64(0)
             for i in range(len(own)):
                 added += bits_of(column[i] * own[i] + ROUNDER) - ROUNDER_BITS
-            total[j] += added
+            sums[j] += added
 
 
 @compiled
@@ -294,28 +477,56 @@ LANES = 256
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class Factors:
-    """Factors of hazards over caps and of caps, and the logarithms of both, of some spells and one cause.
+    """Factors of hazards over caps and of caps of some spells and one cause.
 
     Attributes
     ----------
-    E, G, a, cap : (q,) float64
-        ``E_s``, ``G_s``, ``A_s'alpha`` and ``gamma_s + d``.
+    E, G : (q,) float64
+        ``E_s`` and ``G_s``.
     W, K, level, caps : (b,) float64
         ``W_i``, ``K_i``, ``z_i'beta + o_i`` and ``z_i'delta + o_i``.
     """
 
     E: FloatArray
     G: FloatArray
-    a: FloatArray
-    cap: FloatArray
     W: FloatArray
     K: FloatArray
     level: FloatArray
     caps: FloatArray
 
     def at(self, places: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return predictors and logarithms of caps of each spell in one interval (b,)."""
-        return self.a[places] + self.level, np.clip(self.cap[places] + self.caps, -FARTHEST, FARTHEST)
+        """Return ratios and caps of each spell in one interval (b,), cut where nobody at risk has them."""
+        return np.minimum(self.E[places] * self.W, STEEPEST), np.minimum(self.G[places] * self.K, STEEPEST)
+
+
+def two_sums(a: FloatArray, b: FloatArray) -> Pair:
+    """Return rounded sums elementwise and what is missing, exactly (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+LARGEST_REST = 2.0**-40
+"""The rest of an exponent that is not cut is smaller."""
+
+
+def exponential(exponents: Pair, largest: float) -> FloatArray:
+    """Return ``e^(x + y)`` of unevaluated sums, those beyond a size of at most `FARTHEST` cut to it."""
+    x, y = two_sums(*exponents)
+    return np.asarray(
+        np.exp(np.clip(x, -largest, largest)) * (1.0 + np.clip(y, -LARGEST_REST, LARGEST_REST)), dtype=np.float64
+    )
+
+
+@compiled
+def to_ratios(own: FloatArray, rest: FloatArray, caps: FloatArray, middle: float, ratios: FloatArray) -> None:
+    """Set the exponents of ``W`` (b,), cut, from ``z_i'beta + o_i`` in two parts; ``rest`` becomes what they miss."""
+    for i in range(len(own)):
+        apart, missing = two_sum(own[i], -caps[i])
+        shifted, lost = two_sum(apart, middle)
+        exponent, left = two_sum(shifted, rest[i] + (missing + lost))
+        ratios[i] = min(max(exponent, -2.0 * SPAN), 2.0 * SPAN)
+        rest[i] = min(max(left, -LARGEST_REST), LARGEST_REST)
 
 
 @compiled

@@ -11,6 +11,7 @@ not suffice goes on with a method whose number of steps is public (`hdpstats.sol
 gradient, which is certified, and a matrix, which need not be. The matrix of the first steps may be a rough one
 (`Objective.rough_hessian`), and one near the minimiser serves until steps shrink too slowly: the gradient falls by a
 factor of the order of the distance at which it was computed, several times, for a fraction of the work of new Hessians.
+What each step tells of the curvature along it is added to the matrix (`secant`): a step or two fewer at the end.
 
 No step of it is trusted: a point counts where its computed gradient is no longer than ``near``, which certifies it
 whatever led to it (`hdpstats.solvers.accelerated.Work`). Where a step does not shorten the gradient the method ends,
@@ -205,6 +206,18 @@ def newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
     return step
 
 
+def secant(matrix: FloatArray, step: FloatArray, change: FloatArray) -> FloatArray:
+    """Return the positive definite matrix near one (D, D) that maps a step to the change of the gradient (BFGS).
+
+    It is the matrix itself where the gradient does not rise along the step.
+    """
+    mapped = matrix @ step
+    along, rises = float(step @ mapped), float(step @ change)
+    if not (along > 0.0 and rises > 0.0):
+        return matrix
+    return np.asarray(matrix - np.outer(mapped, mapped) / along + np.outer(change, change) / rises)
+
+
 CHORD = WorkBudget(hessians=6, gradients=24)
 """What is done at most: the first two Hessians are rough."""
 
@@ -241,6 +254,7 @@ def approach(objective: Objective, *, start: FloatArray, near: float) -> tuple[F
         if not left <= FAILED * size:
             break
         slow = hessians < 2 or left > SLOW * size
+        matrix = secant(matrix, candidate - theta, moved - gradient)
         theta, gradient, size = candidate, moved, left
     if full_length():
         _do_the_rest(objective, theta, gradient, hessians=hessians, gradients=gradients)

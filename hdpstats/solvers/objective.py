@@ -2,10 +2,10 @@ r"""Strongly convex objectives that are minimised with a certificate: what they 
 
 .. math:: F(\theta) = \sum_i \ell_i(\theta) + \tfrac12 (\theta - c)'\Lambda(\theta - c) + b'\theta.
 
-The gradient of the sum is accumulated in integers: every summand is rounded to a grid so fine that 2^62 holds any
-total, and integer sums are exact. The computed gradient therefore does not depend on the order of the rows,
-and its distance from the true gradient has the bound of `Objective.gradient_error`, which holds for every
-``theta``.
+The gradient of the sum is accumulated in integers: every summand is rounded to a multiple of 2^-50 of the largest that
+there may be, however many there are, and integer sums are exact. The computed gradient therefore does not depend on the
+order of the rows, and its distance from the true gradient has the bound of `Objective.gradient_error`, which holds for
+every ``theta``. Where a method keeps its points as unevaluated sums of two doubles the gradient is that at the sum.
 
 `LinearObjective` is a weighted sum of losses of one linear predictor, :math:`w_i\,\ell(x_i'\theta + o_i;\, y_i)`;
 those of several predictors, and of the spells of hazards, are in `hdpstats.solvers.several_predictors`.
@@ -19,19 +19,22 @@ from typing import ClassVar, final
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.losses import LogisticLoss, PredictorLoss
 from hdpstats.solvers.kernels import (
     PIECES_AT_ONCE,
     added_over_pieces,
     added_work,
+    coefficient_parts,
+    compensated,
     curvature_sum,
     curvature_work,
-    grid_sum,
     logistic_sum,
+    predictor_error,
     root_bits,
     row_products,
+    score_sum,
 )
 
 UNIT = 2.0**-53
@@ -41,10 +44,27 @@ ROUGH = 1 << 16
 """Rows of a rough Hessian."""
 
 
+LEAST_SUMMAND = 2.0**-100
+"""Summands of scores that are never larger are rounded as if they were."""
+
+
+def score_bits(summand: float) -> int:
+    """Return the ``k`` such that numbers of at most ``summand`` are at most 2^50 multiples of 2^-k.
+
+    The rounded ones add up exactly whatever their number is (`hdpstats.solvers.kernels.exact_total`).
+    """
+    return 50 - math.ceil(math.log2(max(summand, LEAST_SUMMAND)))
+
+
+def rounded_cells(rows: int, D: int, *, summand: float) -> float:
+    """Return a bound on the length (D,) of what rounding to multiples of 2^-`score_bits` does to a sum over rows."""
+    return 0.5 * rows * math.sqrt(D) * math.ldexp(1.0, -score_bits(summand))
+
+
 def integer_bits(rows: int, summand: float) -> int:
     """Return ``k`` such that ``rows`` numbers of at most ``summand``, as multiples of 2^-k, add up below 2^62.
 
-    Each of them is at most 2^50 such multiples.
+    Each of them is at most 2^50 such multiples. For sums in 64 bits, of which no error need be small.
     """
     return 61 - math.ceil(math.log2(max(2048, rows) * max(summand, 1.0)))
 
@@ -61,7 +81,8 @@ class RowBounds:
     root : float
         The largest size of a coordinate of a row times the root of its weighted curvature.
     rows : int
-        The number of rows in all, where the rows at hand are some of them: sums over parts on one grid can be added.
+        The number of rows in all, where the rows at hand are some of them: sums of curvatures over parts on one grid
+        can be added.
     """
 
     summand: float
@@ -89,9 +110,9 @@ class ObjectiveWork:
 
     @property
     def step(self) -> Operations:
-        """What Newton's step takes, the Hessian being known."""
+        """What Newton's step and `secant` take, the Hessian being known."""
         D = self.dimension
-        return Operations(steps=60.0, passes=6.0 * D**2, cubes=float(D) ** 3)
+        return Operations(steps=80.0, passes=14.0 * D**2, cubes=float(D) ** 3)
 
     def of(self, *, gradients: float, hessians: float, errors: float, steps: float) -> Operations:
         """Return what so many of them and Newton's steps take; for every gradient there are a few short operations."""
@@ -168,13 +189,17 @@ class Objective(SmoothObjective):
 
     linear: FloatArray
 
+    @abstractmethod
+    def gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:
+        """Return the gradient (D,) at ``theta + rest``, an unevaluated sum with ``|rest| <= 2^-53 |theta|``."""
+
     def rough_hessian(self, theta: FloatArray) -> FloatArray:
         """Return a matrix near the Hessian (D, D) in less time, where there is one: good for a first step."""
         return self.hessian(theta)
 
     @abstractmethod
     def gradient_error(self, theta: FloatArray) -> float:
-        """Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``."""
+        """Return a bound on the distance between `gradient` and the true gradient at ``theta``, or with any rest."""
 
     @abstractmethod
     def effect(self, direction: FloatArray) -> float:
@@ -199,13 +224,17 @@ class SumObjective(Objective):
     grid_bits: int = field(init=False)
 
     @abstractmethod
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (D,) of the sum of losses in units of 2^-grid_bits, each summand rounded to it."""
 
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation."""
-        total = np.ldexp(self.loss_gradient(theta).astype(np.float64), -self.grid_bits)
-        return np.asarray(total + self.ridge * (theta - self.centre) + self.linear)
+    def gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:
+        """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation.
+
+        The sum becomes the nearest double.
+        """
+        total = np.ldexp(self.loss_gradient(theta, rest).astype(np.float64), -self.grid_bits)
+        step = theta - self.centre
+        return np.asarray(total + self.ridge * (step if rest is None else step + rest) + self.linear)
 
     def penalty(self, theta: FloatArray) -> float:
         """Return the value of the ridge."""
@@ -222,6 +251,15 @@ class SumObjective(Objective):
         sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
         sizes += float(np.linalg.norm(self.linear)) + steepest
         return (float(np.sum(per_row)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+
+
+def row_error(loss: PredictorLoss, D: int, *, sizes: FloatArray | float) -> FloatArray | float:
+    """Return what a row's score, times a unit weight and a unit row, is off at most (`LinearObjective.gradient_error`).
+
+    ``sizes`` bound ``||x|| ||theta|| + |o|``.
+    """
+    units = loss.scaled_curvature + (loss.ulps + 3.0) * float(loss.lipschitz)
+    return float(loss.smoothness) * predictor_error(D, sizes) + units * UNIT * (1.0 + 2.0**-20)
 
 
 @final
@@ -246,10 +284,9 @@ class LinearObjective(SumObjective):
         if self.bounds is None:
             largest = np.max(np.abs(self.X), axis=1, initial=0.0)
             summand = float(self.loss.lipschitz) * float(np.max(largest * self.weights, initial=0.0))
-            rows = len(self.y)
         else:
-            summand, rows = self.bounds.summand, max(self.bounds.rows, len(self.y))
-        object.__setattr__(self, "grid_bits", integer_bits(rows, summand))
+            summand = self.bounds.summand
+        object.__setattr__(self, "grid_bits", score_bits(summand))
 
     @property
     def mass(self) -> float:
@@ -265,16 +302,16 @@ class LinearObjective(SumObjective):
         loss = float(self.weights @ self.loss.value(self.predictor(theta), self.y))
         return float(loss + self.penalty(theta) + self.linear @ theta)
 
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
-        rows = self.X, self.y, self.weights, self.offset
+        rows, parts = (self.X, self.y, self.weights, self.offset), coefficient_parts(theta, rest)
 
-        def of_logistic(piece: slice) -> IntArray:
-            return logistic_sum(*rows, theta, piece, bits=self.grid_bits)
+        def of_logistic(piece: slice) -> ExactArray:
+            return logistic_sum(*rows, parts, piece, bits=self.grid_bits)
 
-        def of_piece(piece: slice) -> IntArray:
-            score = self.loss.score(row_products(self.X, theta, piece) + self.offset[piece], self.y[piece])
-            return grid_sum(self.X, self.weights[piece] * score, piece, bits=self.grid_bits)
+        def of_piece(piece: slice) -> ExactArray:
+            score = self.loss.score(compensated(self.X, parts, self.offset, piece), self.y[piece])
+            return score_sum(self.X, self.weights[piece] * score, piece, bits=self.grid_bits)
 
         if isinstance(self.loss, LogisticLoss):
             return added_over_pieces(len(self.y), of_logistic, at_once=PIECES_AT_ONCE)
@@ -327,20 +364,19 @@ class LinearObjective(SumObjective):
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
-        Let u = 2^-53, g = 1.01 (D + 2) u (above Higham's gamma_{D+2}), m = sup |l'|, k = sup l''. The linear predictor
-        has error at most g (||x|| ||theta|| + |o|) in any order of summation (Higham 2002, section 3.1); the score adds
-        ``ulps`` u m (`PredictorLoss.score`), the two products 3 u m. So a row contributes at most
-        ``w ||x|| (k g (||x|| ||theta|| + |o|) + (ulps + 3) u m)``; for the rest see `SumObjective.summed_error`.
+        Let u = 2^-53, m = sup |l'|, k = sup l'', c = sup |eta| l''. The computed linear predictor is
+        ``eta (1 + tau) + delta'`` with ``|tau| <= u`` and ``delta'`` bounded by `predictor_error` of
+        ``||x|| ||theta|| + |o|``. From ``eta`` to ``eta (1 + tau)`` the score changes by an integral of ``l''`` over a
+        range of length ``u |eta|``, in which ``|eta|`` is at most ``1 + 2 u`` times each number: by at most
+        ``(1 + 2 u) u c``, whatever ``eta`` is. By ``delta'`` it changes by ``k delta'``. Its own error is ``ulps`` u m
+        (`PredictorLoss.score`), that of two products 3 u m. So a row contributes at most `row_error`,
+        ``w ||x|| (k delta' + (c + (ulps + 3) m) u)``; for the rest see `SumObjective.summed_error`.
         """
-        D = self.X.shape[1]
-        m, k = float(self.loss.lipschitz), float(self.loss.smoothness)
-        g = 1.01 * (D + 2) * UNIT
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
-        size = float(np.linalg.norm(theta))
-        per_row = (
-            self.weights * norms * (k * g * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * UNIT * m)
-        )
-        return self.summed_error(theta, per_row, steepest=m * float(np.sum(self.weights * norms)))
+        sizes = norms * float(np.linalg.norm(theta)) + np.abs(self.offset)
+        per_row = self.weights * norms * row_error(self.loss, self.X.shape[1], sizes=sizes)
+        steepest = float(self.loss.lipschitz) * float(np.sum(self.weights * norms))
+        return self.summed_error(theta, per_row, steepest=steepest)
 
     def effect(self, direction: FloatArray) -> float:
         """Return the largest change of a linear predictor along a direction (D,)."""

@@ -12,12 +12,23 @@ from typing import ClassVar, final
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals, values
+from hdpstats.losses import HazardLink
+from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals_of_pairs, spread_bound, values
 from hdpstats.solvers.capped import CappedSpells, scores_work
-from hdpstats.solvers.kernels import PIECE, added_over_pieces, added_work, grid_sum, row_products
-from hdpstats.solvers.objective import ROUGH, UNIT, ObjectiveWork, RowBounds, SumObjective, integer_bits
+from hdpstats.solvers.kernels import (
+    PIECE,
+    added_over_pieces,
+    added_work,
+    coefficient_parts,
+    compensated_pairs,
+    grid_sum,
+    predictor_error,
+    row_products,
+    score_sum,
+)
+from hdpstats.solvers.objective import ROUGH, UNIT, ObjectiveWork, RowBounds, SumObjective, integer_bits, score_bits
 
 
 def spells_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: float) -> ObjectiveWork:
@@ -33,6 +44,31 @@ def spells_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: fl
         hessian=scores + cross + blocks + Operations(steps=40.0 * pieces * (1.0 + causes * (e + p))),
         error=Operations(steps=80.0, passes=(p + 30.0) * rows),
     )
+
+
+def spell_error(loss: HazardLink, block: int, *, intervals: int, sizes: FloatArray | float) -> FloatArray | float:
+    r"""Return what a spell's score is off at most, over its weight, its length and its caps and events.
+
+    Let u = 2^-53, and ``x = (A_s, z)`` be a row of ``block`` numbers with ``||A_s|| <= 1`` and the length
+    ``sqrt(1 + ||z||^2)``. ``sizes`` bounds the sum of the sizes of all that a predictor and a cap are made of.
+
+    *A score* of a cell is a function of ``eta`` with the slope ``k h`` at most, or ``k`` for an event
+    (`HazardLink.survived_smoothness`). Predictors, and with the logit and the cloglog link logarithms of ``u``, are
+    compensated: besides a last rounding of ``eta``, which `HazardLink.ulps` counts, they are off by
+    ``delta = predictor_error(block + 8)``: that of ``A_s'alpha`` and that of ``z'beta + o`` add up to that of ``block``
+    products at most, and at most five additions of lesser parts, which are below 2^-23 of the sizes, are rounded.
+    Cutting exponents changes no difference of scores by more than e^-170 (`hdpstats.solvers.kernels`). So a score is
+    off by ``k delta + ulps u``, relative to ``h`` or 1, however long coefficients are.
+
+    *Sums*: of the scores of ``intervals`` that are not 0, and of an event, times features. A product and
+    ``intervals`` additions err by ``(intervals + 1) u`` times the sum of the sizes, whatever the order; adding zeros,
+    of intervals in which the spell is not at risk, is exact. Three more products, by ``z``, by the weight and by a
+    power of two, and what is of the second order leave ``(intervals + 8) u``.
+
+    Relative to the sum of caps and events of the spell, that adds up to the number that is returned.
+    """
+    steepest = float(max(loss.survived_smoothness, loss.event_smoothness))
+    return steepest * predictor_error(block + 8, sizes) + (loss.ulps + intervals + 8.0) * UNIT
 
 
 @final
@@ -54,7 +90,7 @@ class HazardObjective(SumObjective):
             square = 4.0 * (spells.total + 1.0) * float(np.max(spells.most * length**2, initial=1e-300))
             bounds = RowBounds(summand=summand, root=math.sqrt(square), rows=len(spells.Z))
             object.__setattr__(self, "bounds", bounds)
-        object.__setattr__(self, "grid_bits", integer_bits(max(self._known.rows, len(spells.Z)), self._known.summand))
+        object.__setattr__(self, "grid_bits", score_bits(self._known.summand))
 
     @property
     def _known(self) -> RowBounds:
@@ -67,12 +103,12 @@ class HazardObjective(SumObjective):
         """The sum of the weights."""
         return float(np.sum(self.spells.weights))
 
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
-        spells = self.spells
+        spells, coefficients = self.spells, self.spells.coefficients(theta, rest)
 
-        def of_piece(part: slice) -> IntArray:
-            return grid_sum(spells.scores(theta, part), spells.weights[part], bits=self.grid_bits)
+        def of_piece(part: slice) -> ExactArray:
+            return score_sum(spells.scores_at(coefficients, part), spells.weights[part], bits=self.grid_bits)
 
         return added_over_pieces(len(spells.Z), of_piece)
 
@@ -93,11 +129,12 @@ class HazardObjective(SumObjective):
         covariates (e, p), and those times products of covariates (p, p).
         """
         spells, bits = self.spells, self.curvature_bits
+        coefficients = spells.coefficients(theta)
 
         def of_piece(part: slice) -> IntArray:
             parts = []
-            for cause in range(spells.causes):
-                found, intervals = spells.curvature_sums(theta, part, cause, bits=bits)
+            for of in coefficients:
+                found, intervals = spells.curvature_sums(of, part, bits=bits)
                 cross = [grid_sum(spells.Z, each, part, bits=bits) for each in found[:-1]]
                 squares = [grid_sum(spells.Z, found[-1] * z, part, bits=bits) for z in spells.Z[part].T]
                 parts += [intervals, *cross, *squares]
@@ -133,27 +170,18 @@ class HazardObjective(SumObjective):
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
-        Let u = 2^-53, g = 1.01 (D + 8) u, ``r`` the link's `ulps` and ``k`` its largest smoothness. The predictor of a
-        cell errs by at most ``g (||x|| ||theta|| + |o|)``, that of its cap by
-        ``g (||z|| ||delta|| + |gamma| + |o| + |d| + 1)``. Scores have slopes of at most ``k h`` in the first and ``h``
-        in the second (``k`` and 1 for an event) where the cap's scale is exponential, and an error of ``r u`` of that
-        size on top; exact gradients of other links take the same caps as floats, so that theirs add nothing. A spell's
-        caps, times what `CappedSpells.weighed` left of its weight, add up to at most ``H``, so its score errs by
-        ``(H + 1) ||x|| ((k + 1) (...) + (r + q + 8) u)``; the rest: see `SumObjective.summed_error`.
+        See `spell_error` for the scores of a spell, whose caps over all intervals and causes, times what
+        `CappedSpells.weighed` left of its weight, add up to at most ``H``, and which ends in one event at most; for the rest see `SumObjective.summed_error`.
         """
         spells = self.spells
-        D, q = len(theta), len(spells.A)
-        g = 1.01 * (D + 8) * UNIT
-        square = 1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z)
-        norms = np.sqrt(square)
-        size = float(np.linalg.norm(theta))
+        norms = np.sqrt(1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z))
         slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))
         level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 1.0
-        predictor = g * (norms * (size + slopes) + 2.0 * np.abs(spells.offset) + level)
-        largest = (spells.total + 1.0) * spells.causes
-        slope = spells.loss.steepness * predictor
-        per_spell = largest * spells.most * norms * (slope + (spells.loss.ulps + q + 8) * UNIT)
-        return self.summed_error(theta, per_spell, steepest=largest * float(np.sum(spells.most * norms)))
+        sizes = norms * (float(np.linalg.norm(theta)) + slopes) + 2.0 * np.abs(spells.offset) + level
+        longest = int(np.max(spells.last - spells.entry, initial=0))
+        lengths = (spells.total + 1.0) * spells.most * norms
+        per_spell = lengths * spell_error(spells.loss, spells.block, intervals=longest, sizes=sizes)
+        return self.summed_error(theta, per_spell, steepest=float(np.sum(lengths)))
 
     def effect(self, direction: FloatArray) -> float:
         """Return (a bound on) the largest change of a linear predictor along a direction (D,)."""
@@ -171,9 +199,7 @@ class HazardObjective(SumObjective):
         total = [numbers.mpf(0)] * len(theta)
         for i, z in enumerate(rows):
             offset, weight = numbers.mpf(float(spells.offset[i])), numbers.mpf(float(spells.weights[i]))
-            log_caps = [
-                spells.log_caps(slice(i, i + 1), slice(0, len(A)), cause)[0].tolist() for cause in range(spells.causes)
-            ]
+            log_caps = [spells.exact_log_caps(numbers, i, cause) for cause in range(spells.causes)]
             for cause in range(spells.causes):
                 alpha = theta[cause * block : cause * block + e]
                 beta = theta[cause * block + e : (cause + 1) * block]
@@ -181,7 +207,7 @@ class HazardObjective(SumObjective):
                 slope = numbers.mpf(0)
                 for s in range(int(spells.entry[i]), int(spells.last[i])):
                     eta = sum((a * b for a, b in zip(A[s], alpha, strict=True)), level)
-                    c, event = spells.loss.exact_scores(numbers, eta, numbers.mpf(log_caps[cause][s]))
+                    c, event = spells.loss.exact_scores(numbers, eta, log_caps[cause][s])
                     ends = s + 1 == spells.last[i] and spells.cause[i] == cause + 1
                     score = weight * (-event if ends else c)
                     slope += score
@@ -205,6 +231,14 @@ class HazardObjective(SumObjective):
         return float((m * q + len(self.ridge) + 8) * 8.0 * (spells.total + 1.0) * spells.causes * np.sum(sizes))
 
 
+def several_error(others: int, D: int, *, sizes: FloatArray | float) -> FloatArray | float:
+    """Return what a row's multinomial score, times a unit weight and a unit row, is off at most.
+
+    ``sizes`` bound ``||x|| ||theta||``; see `MultinomialObjective.gradient_error`.
+    """
+    return 0.5 * predictor_error(D, sizes) + (spread_bound(others) + others + 24.0) * UNIT
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class MultinomialObjective(SumObjective):
@@ -218,7 +252,7 @@ class MultinomialObjective(SumObjective):
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
         summand = float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0))
-        object.__setattr__(self, "grid_bits", integer_bits(len(self.y), summand))
+        object.__setattr__(self, "grid_bits", score_bits(summand))
 
     @property
     def mass(self) -> float:
@@ -237,12 +271,16 @@ class MultinomialObjective(SumObjective):
         loss = float(self.weights @ values(self.predictor(theta), self.y))
         return float(loss + self.penalty(theta) + self.linear @ theta)
 
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (M D,) of the sum of losses on the grid."""
+        none = np.zeros(len(self.y))
+        each = np.split(coefficient_parts(theta, rest), self.others, axis=1)
 
-        def of_piece(piece: slice) -> IntArray:
-            left = self.weights[piece, None] * residuals(self._predictor(theta, piece), self.y[piece])
-            return np.concatenate([grid_sum(self.X, column, piece, bits=self.grid_bits) for column in left.T])
+        def of_piece(piece: slice) -> ExactArray:
+            pairs = [compensated_pairs(self.X, parts, none, piece) for parts in each]
+            own, rest = (np.stack(numbers).T for numbers in zip(*pairs, strict=True))
+            left = self.weights[piece, None] * residuals_of_pairs(own, rest, self.y[piece])
+            return np.concatenate([score_sum(self.X, column, piece, bits=self.grid_bits) for column in left.T])
 
         return added_over_pieces(len(self.y), of_piece)
 
@@ -262,14 +300,17 @@ class MultinomialObjective(SumObjective):
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
-        Predictors err by at most ``g ||x|| ||theta_k||``, in the L2 norm over levels by ``g ||x|| ||theta||`` (g as in
-        `LinearObjective`); the Hessian of the loss has eigenvalues of at most 1/2, so probabilities follow by half of
-        that, and err by ``(M + 16) u`` of their own; the products add ``3 u`` of a size of at most 1.5.
+        Predictors, as unevaluated sums, err by `predictor_error` of ``||x|| ||theta_k||``, in the L2 norm over levels
+        by that of ``||x|| ||theta||``; the Hessian of the loss has eigenvalues of at most 1/2, so probabilities follow
+        by half of that, and err by ``(2 B + M + 16) u`` of their own (`hdpstats.losses.multinomial`); the products add
+        ``3 u`` of a size of at most 1.5.
         """
-        g = 1.01 * (self.X.shape[1] + 2) * UNIT
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
-        size = float(np.linalg.norm(theta))
-        per_row = self.weights * norms * (0.5 * g * norms * size + (self.others + 24.0) * UNIT)
+        per_row = (
+            self.weights
+            * norms
+            * several_error(self.others, self.X.shape[1], sizes=norms * float(np.linalg.norm(theta)))
+        )
         return self.summed_error(theta, per_row, steepest=1.5 * float(np.sum(self.weights * norms)))
 
     def effect(self, direction: FloatArray) -> float:

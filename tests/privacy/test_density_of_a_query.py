@@ -9,7 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.audit import PerturbedObjective, perturbed_objective
+from hdpstats.audit import PerturbedObjective, perturbed_objective, worst_neighbours
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
@@ -114,6 +114,13 @@ def test_releases_follow_the_density_and_not_that_of_broken_mechanisms() -> None
     ):
         assert miss(distribution(broken), right) <= chance.ALARM
         assert not fits(distribution(broken), released)
+
+
+def test_neighbours_cost_what_the_share_for_smoothing_leaves() -> None:
+    query = replace(query_of("y ~ x", 0), smoothing_share=Fraction(1, 10))
+    left = 0.9 * float(query.epsilon)
+    found = worst_neighbours(perturbed_objective(query), tries=1024, polish=8, rounds=60).loss
+    assert 0.95 * left < found <= left * (1.0 + 1e-9)
 
 
 def test_a_query_for_normal_noise_has_another_density() -> None:

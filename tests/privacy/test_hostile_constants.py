@@ -191,7 +191,13 @@ def test_ten_thousand_caps_that_rounding_swallows_stay_within_the_bound() -> Non
         assert longest <= mpmath.mpf(person_loss.gradient_bound.numerator) / person_loss.gradient_bound.denominator
 
 
-def point(kind: type[ObjectiveQuery] | type[OutputQuery], *, epsilon: Fraction, delta: Fraction) -> Any:
+def point(
+    kind: type[ObjectiveQuery] | type[OutputQuery],
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    smoothing_share: Fraction | None = None,
+) -> Any:
     model = RegressionModel(formula="y ~ x", loss="logistic", geometry=GEOMETRY)
     return kind(
         model=model,
@@ -201,6 +207,7 @@ def point(kind: type[ObjectiveQuery] | type[OutputQuery], *, epsilon: Fraction, 
         delta=delta,
         schema_sha256=SCHEMA.sha256,
         public_sha256=None,
+        smoothing_share=smoothing_share,
     )
 
 
@@ -216,11 +223,13 @@ def test_output_noise_covers_the_solver_on_both_sides(delta: Fraction) -> None:
         perturbation.calibrate_output(query, person_loss, records=10**18, relation=Relation.REPLACE_ONE)
 
 
-@pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(40), Fraction(900)])
+@pytest.mark.parametrize(
+    ("epsilon", "share"), [(1, None), (40, None), (900, None), (1, Fraction(1, 10)), (9, Fraction(1, 10))]
+)
 @pytest.mark.parametrize("relation", Relation)
-def test_smoothing_s_factor_on_delta_is_charged(epsilon: Fraction, relation: Relation) -> None:
+def test_smoothing_s_factor_on_delta_is_charged(epsilon: int, share: Fraction | None, relation: Relation) -> None:
     # Around an exact minimiser that keeps delta, smoothing by e on both sides keeps exp(e / 2) delta.
-    query = point(ObjectiveQuery, epsilon=epsilon, delta=Fraction(1, 10**6))
+    query = point(ObjectiveQuery, epsilon=Fraction(epsilon), delta=Fraction(1, 10**6), smoothing_share=share)
     person_loss = regression_person_loss(query.model, SCHEMA)
     constants = perturbation.calibrate_objective(query, person_loss, records=100, relation=relation)
     event, smoothing = constants.events

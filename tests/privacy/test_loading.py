@@ -123,7 +123,7 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
 
 def test_what_is_loaded_is_what_an_answer_about_spells_runs(monkeypatch) -> None:
     seen: dict[str, set[tuple[object, ...]]] = {}
-    for name in ("add_caps", "add_scores", "add_curvatures"):
+    for name in ("add_caps", "add_scores", "add_curvatures", "to_ratios"):
         loop = getattr(kernels, name)
 
         def spy(*given: object, name: str = name, loop=loop) -> object:

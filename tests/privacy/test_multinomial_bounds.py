@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.losses import multinomial
+from hdpstats.losses.multinomial import residuals_of_pairs
 from hdpstats.mechanisms.person_loss import multinomial as mechanism
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
@@ -20,7 +21,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, whiten
 from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise
-from hdpstats.solvers.kernels import PIECE
+from hdpstats.solvers.kernels import PIECE, coefficient_parts, compensated_pairs
 from hdpstats.solvers.newton import certify
 from hdpstats.solvers.several_predictors import MultinomialObjective
 
@@ -320,7 +321,10 @@ def test_sums_do_not_depend_on_how_rows_are_kept_or_where_they_stand(n: int) -> 
     moved = replace(by_rows, X=np.asfortranarray(X[order]), y=y[order], weights=weights[order])
     theta = rng.standard_normal(6)
     scores = MultinomialPeople(others=2, X=kept, y=y, weights=weights).scores(theta)
-    exact = np.rint(np.ldexp(scores, by_rows.grid_bits)).astype(np.int64).sum(axis=0)
+    pairs = [compensated_pairs(X, coefficient_parts(part), np.zeros(n)) for part in (theta[:3], theta[3:])]
+    left = weights[:, None] * residuals_of_pairs(*(np.stack(each).T for each in zip(*pairs, strict=True)), y)
+    summands = np.concatenate([X.T * column for column in np.ldexp(left, by_rows.grid_bits).T])
+    exact = [sum(int(value) for value in row) for row in np.rint(summands)]
     alone = MultinomialPeople(others=2, X=X[-1:], y=y[-1:], weights=weights[-1:]).scores(theta)
     np.testing.assert_array_equal(scores[-1:], alone)
     for each in (by_rows, replace(by_rows, X=kept), moved):

@@ -20,6 +20,7 @@ from hdpstats.records.model import RegressionModel
 from hdpstats.schema import coerce
 from hdpstats.schema.stored import Declared, columns_of
 from hdpstats.schema.table import PrivateTable
+from hdpstats.solvers.kernels import coefficient_parts, compensated_pairs
 
 SCHEMA = hdp.Schema(
     y=hdp.Binary(),
@@ -186,13 +187,13 @@ def test_sizes_of_rows_are_sums_in_the_order_of_columns(d: int) -> None:
     rng = np.random.default_rng(d)
     z, theta = rng.normal(size=(d, TILE)), rng.normal(size=d)
     z[0, :3] = 1e60, -1e60, 1.0
-    square, eta = rng.random(TILE), rng.normal(size=TILE)
-    kept, squares, predictors = np.clip(z, -LARGEST, LARGEST), square.copy(), eta.copy()
-    for column, coefficient in zip(kept, theta, strict=True):
+    square, eta, rest = rng.random(TILE), rng.normal(size=TILE), np.zeros(TILE)
+    kept, squares, parts = np.clip(z, -LARGEST, LARGEST), square.copy(), coefficient_parts(theta, theta * 2.0**-54)
+    for column in kept:
         squares += column * column
-        predictors += column * coefficient
-    add_sizes(z, theta, square, eta)
-    for found, expected in ((z, kept), (square, squares), (eta, predictors)):
+    sums = compensated_pairs(kept.T, parts, eta)
+    add_sizes(z, parts, square, eta, rest)
+    for found, expected in ((z, kept), (square, squares), (eta, sums[0]), (rest, sums[1])):
         assert found.tobytes() == expected.tobytes()
 
 

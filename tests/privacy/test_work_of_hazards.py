@@ -37,7 +37,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Count]:
     """Count the cells that the logit link's losses are computed in."""
     seen = Count()
     with monkeypatch.context() as patch:
-        for name in ("cells", "scores", "caps"):
+        for name in ("saturated", "caps"):
             plain: Callable[..., object] = getattr(LogitLink, name)
 
             def spy(own: LogitLink, eta: np.ndarray, *rest: object, plain: Callable[..., object] = plain) -> object:
@@ -139,10 +139,10 @@ def test_no_table_of_as_many_people_takes_more_than_a_rehearsal(
     prepared = prepare(query, site_facts)
     with rehearsing(), counted(monkeypatch) as rehearsed:
         prepared.compute(costly_table(query, site_facts, rows=PEOPLE * most_rows).admit(prepared.needs))
-    # Caps of all cells of all spells, twice where people have several; caps and losses of every cell. All that by
-    # factors, and cell by cell; by factors, losses of the last cells apart.
+    # Caps of all cells of all spells, twice where people have several; losses of every cell. All that by factors, and
+    # cell by cell; by factors, losses of the last cells apart.
     spells = PEOPLE * min(most_rows, Q)
-    by_cells = (2 if most_rows > 1 else 1) * spells * Q + 2 * spells * Q
+    by_cells = (2 if most_rows > 1 else 1) * spells * Q + spells * Q
     by_factors = (2 if most_rows > 1 else 1) * spells * Q + spells * Q + spells
     assert rehearsed.cells == by_cells + by_factors
     whole = rows(0, most_rows=most_rows).assign(start=0.0, stop=float(Q), event=0.0, x1=0.0, x2=0.0)

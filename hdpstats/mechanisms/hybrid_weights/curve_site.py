@@ -53,7 +53,7 @@ from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import ridge_objective
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, minimising_work, smoothness_of, work_of
 from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.objective import UNIT, integer_bits, linear_work
+from hdpstats.solvers.objective import UNIT, linear_work, rounded_cells, row_error
 
 UNITS = 2**20
 ACCURACY = Fraction(1, 2**20)
@@ -138,9 +138,8 @@ def fit_work(query: CurveQuery, records: int) -> Work:
     R = float(query.radius * ROUNDING)
     curvature, excess = n * R * R / 4.0, 1.01 * n * math.log(2.0)
     size = farthest(ridge=ridge, excess=excess)
-    per_row = R * (0.25 * 1.01 * (D + 2) * UNIT * R * size + (LogisticLoss().ulps + 11.0) * UNIT)
-    cells = 0.5 * n * math.sqrt(D) * math.ldexp(1.0, -integer_bits(n, R))
-    error = 1.01 * (n * per_row + cells + 8.0 * UNIT * ridge * size)
+    per_row = R * (float(row_error(LogisticLoss(), D, sizes=R * size)) + 8.0 * UNIT)
+    error = 1.01 * (n * per_row + rounded_cells(n, D, summand=R) + 8.0 * UNIT * ridge * size)
     work = work_of(ridge=ridge, curvature=curvature, error=error, size=size, excess=excess, radius=float(SOLVED))
     if work is None or work.steps > MOST_STEPS:
         raise too_much(smoothness_of(ridge=ridge, curvature=curvature) / ridge, None if work is None else work.steps)

@@ -11,7 +11,8 @@ coded public rows, so that noise of covariance ``V`` in the sum makes log weight
 independent coefficients of one size in the units of the box (`hdpstats.mechanisms.importance_weights.coding`). Among
 the codings (the box, which suits many columns of zeros and ones, and public whitening, which suits few columns) and the
 kinds of noise that are proved, the one whose noise and shrinkage together make the least error of log weights is asked
-for.
+for. The share of epsilon for smoothing is that of least error at this ridge (`hdpstats.mechanisms.perturbation.
+smoothing`), which grows like the number of people by itself.
 
 References
 ----------
@@ -38,8 +39,10 @@ from hdpstats.mechanisms.importance_weights.coding import (
 )
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, normal_sd
+from hdpstats.mechanisms.perturbation.smoothing import Expected, with_smoothing
 from hdpstats.noise.distributions import NoiseDistribution, lattice
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.public.moments import Moments
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.query import LEAST_SMOOTHING
 
@@ -192,6 +195,11 @@ def _best(case: _Case, box: ColumnBox) -> ImportanceChoice | None:
         public_sha256=asked.public_sha256,
         replicate=asked.replicate,
     )
+    if query.smooths:
+        n = max(asked.records, 1)
+        moments = Moments(H=n * S / 2.0, J=n * S / 4.0)
+        expected = Expected(moments=moments, missed=0.0, apart=0.0)
+        query = with_smoothing(query, person_loss, expected, records=n, relation=REPLACE, ridges=1)
     left = float(np.sqrt(bias / whole)) if whole > 0 else 0.0
     return ImportanceChoice(query=query, ridge=ridge, sd=sd, left=left, error=sd**2 + bias)
 

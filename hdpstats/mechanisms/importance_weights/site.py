@@ -79,7 +79,7 @@ from hdpstats.records.geometry import Rows
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.objective import UNIT, integer_bits, linear_work
+from hdpstats.solvers.objective import UNIT, linear_work, rounded_cells, row_error
 
 LARGEST_LEVERAGE = 1e13
 
@@ -188,10 +188,10 @@ class DensityRatioPersonLoss(PersonLoss):
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `LinearObjective.gradient_error` is for private and public rows."""
-        leverage, rows = self.extent.leverage, people + len(self.public.X)
-        length, heaviest = math.sqrt(leverage), max(1.0, people / max(1, len(self.public.X)))
-        per_weight = 0.25 * 1.01 * (self.dimension + 2) * UNIT * leverage * size + 11.0 * UNIT * length
-        cells = 0.5 * rows * math.sqrt(self.dimension) * math.ldexp(1.0, -integer_bits(rows, heaviest * length))
+        rows, length = people + len(self.public.X), math.sqrt(self.extent.leverage)
+        heaviest = max(1.0, people / max(1, len(self.public.X)))
+        per_weight = length * float(row_error(LogisticLoss(), self.dimension, sizes=length * size))
+        cells = rounded_cells(rows, self.dimension, summand=heaviest * length)
         return 2.0 * people * (per_weight + 8.0 * UNIT * length) + cells
 
     def curvature(self, people: int) -> float:

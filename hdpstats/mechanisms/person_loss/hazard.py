@@ -68,8 +68,8 @@ from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import CappedSpells, HazardObjective
 from hdpstats.solvers.capped import cap_sums_work, scores_work
 from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
-from hdpstats.solvers.several_predictors import spells_work
+from hdpstats.solvers.objective import UNIT, RowBounds, rounded_cells
+from hdpstats.solvers.several_predictors import spell_error, spells_work
 
 
 @final
@@ -309,20 +309,19 @@ class HazardPersonLoss(DeclaredLoss):
         return self.largest_weight * (self.total + 1.0) * (2.0 + abs(self.model.cap.margin) + apart + raised)
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return what `HazardObjective.gradient_error` is for bounded rows."""
-        q, D = len(self.model.baseline), self.dimension
-        leverage = self.model.geometry.leverage
-        length = math.sqrt(leverage)
+        """Return what `HazardObjective.gradient_error` is for bounded rows.
+
+        What scores are off is in proportion to caps and events, which over all spells of a person add up to ``H + 1``
+        at most; every spell is rounded to the grid by itself.
+        """
+        length = math.sqrt(self.model.geometry.leverage)
         slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
         level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin) + 1.0
-        g = 1.01 * (D + 8) * UNIT
-        predictor = g * (leverage * (size + slopes) + length * (2.0 * self.largest_offset + level))
-        largest = (self.total + 1.0) * self.model.causes
-        per_spell = largest * (self.loss.steepness * predictor + (self.loss.ulps + q + 8) * UNIT * length)
-        spells = people * self.most_rows
-        summand = (self.total + 1.0) * self.largest_weight * length
-        cells = 0.5 * spells * math.sqrt(D) * math.ldexp(1.0, -integer_bits(spells, summand))
-        return spells * self.largest_weight * (per_spell + 8.0 * UNIT * largest * length) + cells
+        sizes = length * (size + slopes) + 2.0 * self.largest_offset + level
+        error = spell_error(self.loss, self.model.block, intervals=self.model.grid.intervals, sizes=sizes)
+        largest = (self.total + 1.0) * self.largest_weight * length
+        cells = rounded_cells(people * self.most_rows, self.dimension, summand=largest)
+        return people * largest * (float(error) + 8.0 * UNIT) + cells
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 2 q + 64) u`` of the sizes: a cell's loss is at most its cap times ``1 + |eta - log h|``."""

@@ -37,8 +37,8 @@ from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import PIECE, product_work, row_products
-from hdpstats.solvers.objective import UNIT, ObjectiveWork, integer_bits, linear_work
-from hdpstats.solvers.several_predictors import MultinomialObjective
+from hdpstats.solvers.objective import UNIT, ObjectiveWork, linear_work, rounded_cells
+from hdpstats.solvers.several_predictors import MultinomialObjective, several_error
 
 
 @final
@@ -135,12 +135,11 @@ class MultinomialPersonLoss(RowLoss):
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `MultinomialObjective.gradient_error` is for bounded rows."""
-        leverage, M = self.model.geometry.leverage, self.model.others
-        length, D = math.sqrt(leverage), self.model.geometry.dimension
-        per_row = 0.505 * (D + 2) * UNIT * leverage * size + (M + 24.0) * UNIT * length
+        leverage, M, D = self.model.geometry.leverage, self.model.others, self.model.geometry.dimension
+        length = math.sqrt(leverage)
         summand = self.largest_weight * length
-        cells = 0.5 * people * math.sqrt(D * M) * math.ldexp(1.0, -integer_bits(people, summand))
-        return people * self.largest_weight * per_row + cells + 12.0 * UNIT * summand * people
+        per_row = summand * float(several_error(M, D, sizes=length * size))
+        return people * (per_row + 12.0 * UNIT * summand) + rounded_cells(people, self.dimension, summand=summand)
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64 + M) u`` of the sizes, twice: of the sum and of the own predictor."""

@@ -15,13 +15,14 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at, prefetch, products
-from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, ExactArray, FloatArray, IntArray
 from hdpstats.formulas.design import Design, plain_column
 from hdpstats.losses.logistic import residuals
 from hdpstats.records.geometry import LARGEST, Geometry, Source
 from hdpstats.schema.column import NumericColumn
 from hdpstats.schema.stored import addresses_of, filled, is_none, plain, within
 from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers.kernels import SUMMED, add_product, coefficient_parts, exact_total
 
 TILE = 256
 """Rows that are handled at a time."""
@@ -104,16 +105,16 @@ class StoredRows:
     geometry: Geometry
     bits: int
 
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
         m, A = self.geometry.arrays()
-        total = np.zeros(len(theta), dtype=np.int64)
+        total = np.zeros((len(self.y) // SUMMED + 1, len(theta)), dtype=np.int64)
         sizes = np.array([self.geometry.radius, self.geometry.leverage, np.ldexp(1.0, self.bits)])
         add_scores(
             self.addresses, self.maps.limits, self.maps.flags, m, A, sizes, int(self.geometry.intercept),
-            *map(plain, (self.y, self.weights, self.offset)), self.lacking, np.asarray(theta, np.float64), total,
+            *map(plain, (self.y, self.weights, self.offset)), self.lacking, coefficient_parts(theta, rest), total,
         )  # fmt: skip
-        return total
+        return exact_total(total)
 
 
 def stored_rows(
@@ -172,17 +173,17 @@ def add_scores(
     weights: FloatArray,
     offset: FloatArray,
     lacking: BoolArray,
-    theta: FloatArray,
+    parts: FloatArray,
     total: IntArray,
 ) -> None:
-    """Add the rounded scores of all rows to ``total`` (D,)."""
+    """Add the rounded scores of `SUMMED` rows after the other to the rows of ``total`` (k, D)."""
     d, known = len(addresses), float(first)
     radius, leverage, scale = sizes
     centred, z, ones = np.zeros((d, TILE)), np.empty((d, TILE)), np.ones(TILE)
-    counted, square, eta, own = np.empty(TILE), np.empty(TILE), np.empty(TILE), np.empty(TILE)
-    at_zero = 0.0 + theta[0] if first else 0.0
+    counted, square, own = np.empty(TILE), np.empty(TILE), np.empty(TILE)
+    eta, rest = np.empty(TILE), np.empty(TILE)
     for start in range(0, len(y), TILE):
-        rows = min(TILE, len(y) - start)
+        rows, sums = min(TILE, len(y) - start), total[start // SUMMED]
         of_weights, of_offset = start % len(weights), start % len(offset)
         for i in range(rows):
             counted[i] = 0.0 if lacking[start + i] else weights[of_weights + i]
@@ -194,20 +195,19 @@ def add_scores(
             centre(address, limits[j], flags[j, 0], flags[j, 1], m[j], centred[j, :rows], counted[:rows])
         if d > 0:
             products(A, centred, z)
+        begin(offset[of_offset : of_offset + rows], parts[:, :first], eta, rest)
+        add_sizes(z, parts[:, first:], square[:rows], eta[:rows], rest[:rows])
         for i in range(rows):
-            eta[i] = at_zero
-        add_sizes(z, theta[first:], square[:rows], eta[:rows])
-        for i in range(rows):
-            eta[i] += offset[of_offset + i]
+            eta[i] += rest[i]
         residuals(eta[:rows], y[start : start + rows], own[:rows])
         for i in range(rows):
             positive = max(square[i], 1e-200)
             weight = min(1.0, min(radius / np.sqrt(positive), leverage / (known + positive)))
             own[i] = ((weight * counted[i]) * own[i]) * scale
         if first:
-            total[0] += rounded_sum(ones[:rows], own[:rows])
+            sums[0] += rounded_sum(ones[:rows], own[:rows])
         for k in range(d):
-            total[first + k] += rounded_sum(z[k, :rows], own[:rows])
+            sums[first + k] += rounded_sum(z[k, :rows], own[:rows])
 
 
 @compiled
@@ -217,25 +217,37 @@ def cut(number: float) -> float:
 
 
 @compiled
-def add_sizes(z: FloatArray, theta: FloatArray, square: FloatArray, eta: FloatArray) -> None:
+def begin(offset: FloatArray, intercept: FloatArray, eta: FloatArray, rest: FloatArray) -> None:
+    """Begin the two sums of predictors with offsets, and with the intercept where there is one: (3, 0) or (3, 1)."""
+    for i in range(len(offset)):
+        eta[i], rest[i] = offset[i], 0.0
+    for j in range(intercept.shape[1]):
+        for i in range(len(offset)):
+            eta[i], rest[i] = add_product(eta[i], rest[i], 1.0, intercept[0, j], intercept[1, j], intercept[2, j])
+
+
+@compiled
+def add_sizes(z: FloatArray, parts: FloatArray, square: FloatArray, eta: FloatArray, rest: FloatArray) -> None:
     """Cut columns; add their squares and products with coefficients, one column after the other, to those of rows."""
+    theta, leading, tail = parts[0], parts[1], parts[2]
     k = 0
-    while k + 4 <= len(z):
-        c0, c1, c2, c3 = z[k], z[k + 1], z[k + 2], z[k + 3]
-        t0, t1, t2, t3 = theta[k], theta[k + 1], theta[k + 2], theta[k + 3]
+    while k + 2 <= len(z):
+        c0, c1, t0, t1 = z[k], z[k + 1], theta[k], theta[k + 1]
+        a0, a1, b0, b1 = leading[k], leading[k + 1], tail[k], tail[k + 1]
         for i in range(len(eta)):
-            v0, v1, v2, v3 = cut(c0[i]), cut(c1[i]), cut(c2[i]), cut(c3[i])
-            c0[i], c1[i], c2[i], c3[i] = v0, v1, v2, v3
-            square[i] = (((square[i] + v0 * v0) + v1 * v1) + v2 * v2) + v3 * v3
-            eta[i] = (((eta[i] + v0 * t0) + v1 * t1) + v2 * t2) + v3 * t3
-        k += 4
+            v0, v1 = cut(c0[i]), cut(c1[i])
+            c0[i], c1[i] = v0, v1
+            square[i] = (square[i] + v0 * v0) + v1 * v1
+            total, left = add_product(eta[i], rest[i], v0, t0, a0, b0)
+            eta[i], rest[i] = add_product(total, left, v1, t1, a1, b1)
+        k += 2
     while k < len(z):
-        c0, t0 = z[k], theta[k]
+        c0, t0, a0, b0 = z[k], theta[k], leading[k], tail[k]
         for i in range(len(eta)):
             v0 = cut(c0[i])
             c0[i] = v0
             square[i] += v0 * v0
-            eta[i] += v0 * t0
+            eta[i], rest[i] = add_product(eta[i], rest[i], v0, t0, a0, b0)
         k += 1
 
 

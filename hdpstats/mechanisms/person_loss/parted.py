@@ -19,10 +19,10 @@ from typing import Any, Protocol, TypeVar, final
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.schema.partitions import Parts
-from hdpstats.solvers.objective import UNIT, LinearObjective, RowBounds, SumObjective, integer_bits
+from hdpstats.solvers.objective import UNIT, LinearObjective, RowBounds, SumObjective, score_bits
 from hdpstats.solvers.several_predictors import HazardObjective
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class BoundedPeople(Protocol):
 class ReadOnce(Protocol):
     """Rows of a partition that give gradients as their `BoundedObjective` does, in one pass over stored cells."""
 
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (D,) of the sum of losses on the grid of all rows."""
 
 
@@ -100,17 +100,17 @@ class PartedObjective(SumObjective):
 
     def __post_init__(self) -> None:
         """Choose the grid of all rows, which the objective of each partition chooses too."""
-        object.__setattr__(self, "grid_bits", integer_bits(self.bounds.rows, self.bounds.summand))
+        object.__setattr__(self, "grid_bits", score_bits(self.bounds.summand))
 
     @property
     def mass(self) -> float:
         """The sum of the weights."""
         return float(self.parts.total(attrgetter("mass")))
 
-    def loss_gradient(self, theta: FloatArray) -> IntArray:
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
         rows: Parts[Any] = self.parts if self.read_once is None else self.read_once
-        return rows.total(methodcaller("loss_gradient", theta))
+        return rows.total(methodcaller("loss_gradient", theta, rest))
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""

@@ -51,7 +51,15 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective
 from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.objective import UNIT, ObjectiveWork, RowBounds, integer_bits, linear_work
+from hdpstats.solvers.objective import (
+    UNIT,
+    ObjectiveWork,
+    RowBounds,
+    linear_work,
+    rounded_cells,
+    row_error,
+    score_bits,
+)
 
 BETWEEN_0_AND_1 = Response(column="")
 """Where an outcome in [0, 1] comes from, for who asks for constants only."""
@@ -196,13 +204,11 @@ class RegressionPersonLoss(RowLoss):
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `LinearObjective.gradient_error` is for bounded rows."""
-        leverage = self.model.geometry.leverage
-        length, D = math.sqrt(leverage), self.dimension
-        m, k, g = float(self.loss.lipschitz), float(self.loss.smoothness), 1.01 * (D + 2) * UNIT
-        per_row = k * g * (leverage * size + length * self._offset) + (self.loss.ulps + 3.0) * UNIT * m * length
-        summand = m * self.largest_weight * length
-        cells = 0.5 * people * math.sqrt(D) * math.ldexp(1.0, -integer_bits(people, summand))
-        return people * self.largest_weight * per_row + cells + 8.0 * UNIT * summand * people
+        length = math.sqrt(self.model.geometry.leverage)
+        summand = float(self.loss.lipschitz) * self.largest_weight * length
+        per_row = row_error(self.loss, self.dimension, sizes=length * size + self._offset)
+        each = self.largest_weight * length * per_row + 8.0 * UNIT * summand
+        return people * float(each) + rounded_cells(people, self.dimension, summand=summand)
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64) u`` of the sizes: predictors err by ``2 (D + 2) u`` of their terms, losses by a few u."""
@@ -237,7 +243,7 @@ class RegressionPersonLoss(RowLoss):
             y=self.response.of(table),
             weights=everywhere(1.0) if weights is None else table.numeric[weights],
             offset=(everywhere(0.0) if offset is None else table.numeric[offset]) / self.response.stretch,
-            bits=integer_bits(max(bounds.rows, table.rows), bounds.summand),
+            bits=score_bits(bounds.summand),
         )
 
     def people(self, table: AdmittedTable) -> RegressionPeople:

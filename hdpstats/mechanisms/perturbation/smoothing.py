@@ -85,10 +85,19 @@ class Expected:
     apart: float
 
 
-def with_smoothing(query: Q, person_loss: PersonLoss, expected: Expected, *, records: int, relation: Relation) -> Q:
+def with_smoothing(
+    query: Q,
+    person_loss: PersonLoss,
+    expected: Expected,
+    *,
+    records: int,
+    relation: Relation,
+    ridges: int = MOST_RIDGES,
+) -> Q:
     """Return the query with the ridge, at least as large as its own, and the share for smoothing of least error.
 
     Where floats reach no accuracy with any ridge the query is returned with its own, and refused where it is prepared.
+    So it is where the determinant leaves nothing of a smaller part of epsilon.
 
     Parameters
     ----------
@@ -102,6 +111,8 @@ def with_smoothing(query: Q, person_loss: PersonLoss, expected: Expected, *, rec
         The public or declared number of people, of which the accuracy of the solver follows.
     relation
         Who is a neighbour of whom.
+    ridges
+        How many ridges are tried; with 1 it stays as it is.
     """
     inside = perturbation_of(query, person_loss, relation=relation)
     h, axes = np.linalg.eigh(expected.moments.H)
@@ -113,8 +124,8 @@ def with_smoothing(query: Q, person_loss: PersonLoss, expected: Expected, *, rec
     left = np.array([float(query.for_objective / (1 - query.hessian_share - share)) for share in shares])
     parts = np.array([float(LEAST_SMOOTHING / share) for share in shares])
     inner = float(np.mean(noise / h**2 / whole))
-    best, least = (rounded_up(query.ridge), LEAST_SMOOTHING), math.inf
-    for ridge, smoothing in _candidates(query, person_loss, inside, records=records):
+    best, least = (query.ridge if ridges == 1 else rounded_up(query.ridge), LEAST_SMOOTHING), math.inf
+    for ridge, smoothing in _candidates(query, person_loss, inside, records=records, ridges=ridges):
         taken = float(ridge) / h
         outer = float(np.mean(smoothing * (1.0 + taken) ** 2 / whole))
         missed = float(np.mean((expected.missed * expected.apart * taken / (1.0 + taken)) ** 2 / whole))
@@ -125,10 +136,17 @@ def with_smoothing(query: Q, person_loss: PersonLoss, expected: Expected, *, rec
         if errors[place] >= least:
             break
         share = shares[place]
-        stretched = ridge * query.for_objective / (1 - query.hessian_share - share)
-        best, least = (rounded_up(stretched), share), float(errors[place])
+        stretched = (
+            ridge if ridges == 1 else rounded_up(ridge * query.for_objective / (1 - query.hessian_share - share))
+        )
+        best, least = (stretched, share), float(errors[place])
     ridge, share = best
-    return replace(query, ridge=ridge, smoothing_share=None if share == LEAST_SMOOTHING else share)
+    if share > LEAST_SMOOTHING:
+        with suppress(MechanismError):
+            chosen = replace(query, ridge=ridge, smoothing_share=share)
+            perturbation_of(chosen, person_loss, relation=relation)
+            return chosen
+    return replace(query, ridge=ridge)
 
 
 def shares_of(query: MinimiserQuery) -> tuple[Fraction, ...]:
@@ -171,10 +189,10 @@ def smoothing_variance(
 
 
 def _candidates(
-    query: MinimiserQuery, person_loss: PersonLoss, inside: Perturbation, *, records: int
+    query: MinimiserQuery, person_loss: PersonLoss, inside: Perturbation, *, records: int, ridges: int
 ) -> Iterator[tuple[Fraction, float]]:
     """Yield ridges with which floats reach some accuracy, and the variance of the smoothing at the least share."""
-    for step in range(MOST_RIDGES):
-        ridge = rounded_up(query.ridge * Fraction(2.0 ** (step / STEPS_OF_TWO)))
+    for step in range(ridges):
+        ridge = query.ridge if ridges == 1 else rounded_up(query.ridge * Fraction(2.0 ** (step / STEPS_OF_TWO)))
         with suppress(MechanismError):
             yield ridge, smoothing_variance(query, person_loss, inside, ridge=ridge, records=records)

@@ -92,6 +92,21 @@ def test_no_curvature_exceeds_the_constant(loss: PredictorLoss, eta: np.ndarray,
 
 
 @everywhere
+def test_no_relative_change_of_a_predictor_changes_a_score_by_more_than_the_constant(
+    loss: PredictorLoss, eta: np.ndarray, y: np.ndarray
+) -> None:
+    """By secants of the score between ``eta`` and ``eta (1 + t)``, kinks included, and by curvatures."""
+    dense, t = np.concatenate([eta, 0.01 * eta, np.linspace(-3.0, 3.0, 2001)]), 2.0**-20
+    rises = np.abs(loss.score(dense[:, None] * (1.0 + t), y) - loss.score(dense[:, None], y)) / t
+    curved = np.abs(dense[:, None]) * loss.curvature(dense[:, None], y[None, :])
+    constant = loss.scaled_curvature
+    assert np.max(rises) <= constant * (1.0 + 2.0 * t) + 4.0 * loss.ulps * UNIT * float(loss.lipschitz) / t
+    assert np.max(curved) <= constant * (1.0 + 1e-12)
+    sharpness = 0.5 if isinstance(loss, ExponentialTimes | Tabulated) else 0.98
+    assert np.max(curved) >= sharpness * constant
+
+
+@everywhere
 def test_values_scores_and_curvatures_are_derivatives_of_each_other(
     loss: PredictorLoss, eta: np.ndarray, y: np.ndarray
 ) -> None:

@@ -30,7 +30,9 @@ from hdpstats.schema.schema import Schema
 SMALL = Fraction(1, 2**30)
 
 
-def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(0), ridge=None, radius=None):
+def make_query(
+    *, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(0), ridge=None, radius=None, smoothing=None
+):
     geometry = from_box([-1.0] * slopes, [1.0] * slopes, intercept=intercept, row_norm=radius)
     beta = geometry.leverage / 4.0
     return ObjectiveQuery(
@@ -41,6 +43,7 @@ def make_query(*, slopes=3, intercept=True, epsilon=Fraction(1), share=Fraction(
         schema_sha256="",
         public_sha256=None,
         hessian_share=share,
+        smoothing_share=smoothing,
     )
 
 
@@ -61,6 +64,8 @@ CASES = [
     {"radius": 0.01},
     {"radius": 100.0},
     {"ridge": 9.0, "epsilon": Fraction(2)},
+    {"smoothing": Fraction(1, 10)},
+    {"epsilon": Fraction(20), "share": Fraction(9, 10), "smoothing": Fraction(3, 50)},
 ]
 WEIGHTS = [1.0, 0.3, 4.0]
 
@@ -72,6 +77,8 @@ def test_events_add_up_to_epsilon_exactly(case, weight):
     constants = calibrate(query, weight=weight)
     assert total(constants.events).epsilon == query.epsilon
     assert total(constants.events).delta == 0
+    smoothing = case.get("smoothing", Fraction(1, 1000))
+    assert constants.events[0].epsilon == query.epsilon * (1 - query.hessian_share - smoothing)
     assert [event.ran for event in constants.events[:2]] == [MechanismName.OBJECTIVE, MechanismName.SMOOTHING]
     assert (constants.hessian is not None) == (query.hessian_share > 0) == (len(constants.events) == 3)
 
@@ -131,7 +138,7 @@ def test_the_smoothing_covers_solver_cell_and_rounding(case, records):
     cell = Fraction(math.sqrt(sum(grid**2 for grid in constants.perturbation.grids))) / (2 * query.ridge)
     apart = (constants.effort.radius + cell) / constants.grid + Fraction(math.sqrt(D))
     cost = 2 * constants.noise.rate * apart
-    charged = query.epsilon / 1000
+    charged = query.epsilon * case.get("smoothing", Fraction(1, 1000))
     assert constants.events[1].epsilon == charged
     assert charged * (1 - SMALL) <= cost <= charged * (1 + Fraction(1, 2**45))
     assert constants.noise.dimension == D

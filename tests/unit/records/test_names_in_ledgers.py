@@ -69,6 +69,9 @@ QUERIES = {
     "objective": ObjectiveQuery(model=REGRESSION, centre=(0.1, 5e-324), **MINIMISED),
     "objective, a table": ObjectiveQuery(model=TABLED, centre=(0.1, 5e-324), **MINIMISED),
     "objective, hazard": ObjectiveQuery(model=HAZARD, centre=(0.1, -1e-300, 7.7), **MINIMISED),
+    "objective, a share for smoothing": ObjectiveQuery(
+        model=REGRESSION, centre=(0.1, 5e-324), smoothing_share=Fraction(1, 50), **MINIMISED
+    ),
     "output, multinomial": OutputQuery(
         model=MULTINOMIAL, centre=(0.1, -1e-300, 7.7), **MINIMISED, delta=Fraction(1, 10**6)
     ),
@@ -108,6 +111,14 @@ QUERIES = {
         perturbs="objective",
         centre=(0.0, 0.1, 0.2),
         ridge=Fraction(30),
+        **ASKED,
+    ),
+    "importance, a share for smoothing": ImportanceWeightsQuery(
+        model=DensityRatioModel(formula="~ hormon + age", columns=("hormon", "age"), coding=geometry()),
+        perturbs="objective",
+        centre=(0.0, 0.1, 0.2),
+        ridge=Fraction(30),
+        smoothing_share=Fraction(1, 10),
         **ASKED,
     ),
     "count": CountQuery(**ASKED),
@@ -220,11 +231,13 @@ PINNED = {
     "query: objective": "388ba66856946128",
     "query: objective, a table": "514a2476d8f4c826",
     "query: objective, hazard": "62eef5b05c1541ef",
+    "query: objective, a share for smoothing": "3db100fc8edbace1",
     "query: output, multinomial": "5a6e4648b2bb8e29",
     "query: sampling": "bfb64fb4ec1402d4",
     "query: gradient": "21e02781123904eb",
     "query: importance": "d958c2a8e9e3810a",
     "query: importance, a geometry": "db28fe91fe895742",
+    "query: importance, a share for smoothing": "0fcdcc89354433b3",
     "query: count": "2347184ff3b6edb8",
     "query: count ahead": "49cda58c47673492",
     "query: evaluation": "fac107d1f2fb8071",

@@ -101,11 +101,19 @@ def plain_derivatives(problem: HazardObjective, theta: np.ndarray) -> tuple[np.n
     return gradient, hessian
 
 
-def exact_gradient(problem: HazardObjective, theta: np.ndarray, *, bits: int = 250) -> list[mpmath.mpf]:
-    """Return the gradient with exact caps, predictors and losses of the logit and the cloglog link."""
+def exact_gradient(
+    problem: HazardObjective, theta: np.ndarray, rest: np.ndarray | None = None, *, bits: int = 250
+) -> list[mpmath.mpf]:
+    """Return the gradient at ``theta + rest`` with exact predictors and losses.
+
+    Where the scale is ``e^eta`` the logarithm of a cap is the exact sum of two doubles: ``gamma_s + d``, and
+    ``z'delta + o`` as it is added from the first product to the last; else it is a double.
+    """
     spells = problem.spells
     with mpmath.workprec(bits):
         exact = [mpmath.mpf(float(value)) for value in theta]
+        if rest is not None:
+            exact = [value + float(left) for value, left in zip(exact, rest, strict=True)]
         total = [
             mpmath.mpf(float(r)) * (value - mpmath.mpf(float(c))) + mpmath.mpf(float(b))
             for r, value, c, b in zip(problem.ridge, exact, problem.centre, problem.linear, strict=True)
@@ -114,9 +122,12 @@ def exact_gradient(problem: HazardObjective, theta: np.ndarray, *, bits: int = 2
             row = [mpmath.mpf(float(value)) for value in row_of(spells, i, s, k)]
             offset = mpmath.mpf(float(spells.offset[i]))
             eta = sum((a * b for a, b in zip(row, exact, strict=True)), offset)
-            level = mpmath.mpf(float(spells.cap_baseline[k, s])) + offset + mpmath.mpf(spells.margin)
-            slopes = zip(spells.Z[i].tolist(), spells.cap_slopes[k].tolist(), strict=True)
-            level += sum((mpmath.mpf(a) * mpmath.mpf(b) for a, b in slopes), mpmath.mpf(0))
+            if spells.loss.multiplicative:
+                slopes = zip(spells.Z[i].tolist(), spells.cap_slopes[k].tolist(), strict=True)
+                own = sum(a * b for a, b in slopes) + float(spells.offset[i])
+                level = mpmath.mpf(float(spells.cap_baseline[k, s]) + spells.margin) + mpmath.mpf(own)
+            else:
+                level = mpmath.mpf(float(spells.log_caps(slice(i, i + 1), slice(s, s + 1), k)[0, 0]))
             c, e = spells.loss.exact_scores(mpmath.mp, eta, level)
             score = mpmath.mpf(float(spells.weights[i])) * (-e if event else c)
             total = [t + score * a for t, a in zip(total, row, strict=True)]

@@ -43,8 +43,9 @@ class Kinked(Objective):
             low, high = np.where(rising, low, middle), np.where(rising, middle, high)
         return 0.5 * (low + high)
 
-    def gradient(self, theta: np.ndarray) -> np.ndarray:
+    def gradient(self, theta: np.ndarray, rest: np.ndarray | None = None) -> np.ndarray:
         self.asked += 1
+        theta = theta if rest is None else theta + rest
         true, away = self.true_gradient(theta), theta - self.minimiser
         wrong = {
             "along": true,
@@ -197,9 +198,9 @@ def work_done(task, work: Work) -> tuple[int, int, int]:
     def counted(kind: str):
         plain = getattr(LinearObjective, kind)
 
-        def count(self: LinearObjective, theta: np.ndarray) -> object:
+        def count(self: LinearObjective, *given: np.ndarray) -> object:
             asked[kind] += 1
-            return plain(self, theta)
+            return plain(self, *given)
 
         return count
 

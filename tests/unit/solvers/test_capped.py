@@ -273,7 +273,7 @@ class TestCompiledSums:
         spells, theta = problem.spells, np.random.default_rng(0).standard_normal(len(problem.ridge))
         assert spells.loss.multiplicative
         compiled = spells.scores(theta), problem.hessian(theta), problem.gradient(theta)
-        monkeypatch.setattr(type(spells.loss), "multiplicative", False)
+        monkeypatch.setattr(CappedSpells, "_has_factors", False)
         plain = spells.scores(theta), problem.hessian(theta), problem.gradient(theta)
         for one, two in zip(compiled, plain, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-9, atol=1e-11)
@@ -288,7 +288,7 @@ class TestCompiledSums:
         assert np.all(np.isfinite(scores))
         np.testing.assert_array_equal(scores[7], alone[0])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(type(spells.loss), "multiplicative", False)
+            patch.setattr(CappedSpells, "_has_factors", False)
             np.testing.assert_allclose(scores, spells.scores(theta), rtol=1e-9, atol=1e-11)
 
     @pytest.mark.parametrize("link", ["logit", "cloglog", "probit"])
@@ -368,7 +368,7 @@ class TestWhichSums:
         with rehearsing():
             rehearsed = all_work()
             assert set(ran) == set(self.LOOPS)
-            monkeypatch.setattr(type(spells.loss), "multiplicative", False)
+            monkeypatch.setattr(CappedSpells, "_has_factors", False)
             ran.clear()
             plain = all_work()
         assert ran == []

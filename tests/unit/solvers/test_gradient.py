@@ -12,7 +12,7 @@ from hdpstats.losses import LogisticLoss
 from hdpstats.solvers import LinearObjective
 from hdpstats.solvers import objective as module
 from hdpstats.solvers.kernels import PIECE
-from hdpstats.solvers.objective import integer_bits
+from hdpstats.solvers.objective import integer_bits, score_bits
 from tests.unit.solvers.problems import exact_gradient, make, problems
 
 PROBLEMS = problems()
@@ -113,6 +113,13 @@ def test_integers_cannot_overflow(rows: int, summand: float) -> None:
     assert max(rows, 2048) * max(mpmath.mpf(summand), 1) * mpmath.mpf(2) ** (bits + 2) > mpmath.mpf(2) ** 61
 
 
+@pytest.mark.parametrize("summand", [0.0, 1e-300, 2.0**-100, 1e-5, 1.0, 1.5, 2.0**20, 1e15, 1e200])
+def test_a_score_keeps_fifty_bits(summand: float) -> None:
+    bits = score_bits(summand)
+    largest = mpmath.mpf(max(summand, 2.0**-100)) * mpmath.mpf(2) ** bits
+    assert mpmath.mpf(2) ** 49 < largest <= mpmath.mpf(2) ** 50
+
+
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e9, 1e15, 1e30])
 def test_the_largest_summands_add_up(size: float) -> None:
     # Every row contributes its bound: all scores are 1, all signs agree.
@@ -122,8 +129,10 @@ def test_the_largest_summands_add_up(size: float) -> None:
     assert total == pytest.approx(5.0 * size * n, rel=1e-12)
 
 
-def test_too_fine_a_grid_would_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "integer_bits", lambda rows, summand: integer_bits(rows, summand) + 4)
+@pytest.mark.parametrize("finer", [2, 13])
+def test_too_fine_a_grid_would_overflow(monkeypatch: pytest.MonkeyPatch, finer: int) -> None:
+    """52 bits for 50: sums of `SUMMED` rows overflow. 63 bits: so does a single score."""
+    monkeypatch.setattr(module, "score_bits", lambda summand: score_bits(summand) + finer)
     n = 16 * PIECE
     objective = make(np.ones((n, 1)), np.zeros(n), weights=np.ones(n), offset=np.full(n, 800.0))
     assert float(objective.gradient(np.zeros(1))[0]) != pytest.approx(n, rel=0.5)

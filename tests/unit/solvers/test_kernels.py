@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import final
 
 import numba
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 from hdpstats.losses import BY_NAME, LogisticLoss
 from hdpstats.losses.logistic import logistic_residual
+from hdpstats.mechanisms.person_loss.parted import PartedObjective
+from hdpstats.schema.partitions import InMemory
 from hdpstats.sites.site import MOST_PEOPLE
 from hdpstats.solvers import LinearObjective, kernels
 from hdpstats.solvers.objective import ROUGH, RowBounds
@@ -27,6 +30,10 @@ def test_rows_and_columns_agree_bit_for_bit(problem):
     X, residual, theta = problem
     kept = np.asfortranarray(X)
     np.testing.assert_array_equal(kernels.row_products(X, theta), kernels.row_products(kept, theta))
+    parts = kernels.coefficient_parts(theta, theta * 2.0**-55)
+    pairs = [kernels.compensated_pairs(each, parts, residual) for each in (X, kept)]
+    for found in zip(*pairs, strict=True):
+        np.testing.assert_array_equal(*found)
     for bits in (0, 30):
         whole = kernels.grid_sum(X, residual, bits=bits)
         np.testing.assert_array_equal(whole, kernels.grid_sum(kept, residual, bits=bits))
@@ -49,12 +56,13 @@ def test_logistic_scores_in_one_pass_are_those_of_three(n: int, D: int) -> None:
     X = rng.standard_normal((n, D)) * 10.0 ** rng.uniform(-8, 2, size=(n, D))
     X[: 4 * D] = np.resize([0.0, -0.0, 1e50, -1e50], (4 * D, D))
     y, offset, theta = rng.integers(0, 2, n).astype(float), rng.standard_normal(n), rng.standard_normal(D)
+    parts = kernels.coefficient_parts(theta, theta * rng.uniform(-(2.0**-53), 2.0**-53, D))
     weights = rng.uniform(0, 1, n) / np.maximum(1.0, np.abs(X).max(axis=1))
     for rows in (slice(None), slice(5, n - 200), slice(3, 4), slice(7, 7)):
-        three = kernels.logistic_sum(X, y, weights, offset, theta, rows, bits=40)
-        one = kernels.logistic_sum(np.asfortranarray(X), y, weights, offset, theta, rows, bits=40)
+        three = kernels.logistic_sum(X, y, weights, offset, parts, rows, bits=40)
+        one = kernels.logistic_sum(np.asfortranarray(X), y, weights, offset, parts, rows, bits=40)
         np.testing.assert_array_equal(one, three)
-        residual = weights * logistic_residual(kernels.row_products(X, theta) + offset, y)
+        residual = weights * logistic_residual(kernels.compensated(X, parts, offset), y)
         assert one.tolist() == [sum(int(v) for v in np.rint((c * (residual * 2.0**40))[rows])) for c in X.T]
 
 
@@ -91,12 +99,13 @@ def objective_of(n: int, D: int, *, loss: str = "logistic", kept: str = "F", row
 
 
 THETA = np.array([0.3, -1.0, 2.0, 0.1])
+REST = THETA * np.array([0.9, 0.4, -1.0, 0.7]) * 2.0**-53
 
 
-def sums(objective: LinearObjective) -> tuple[bytes, bytes]:
+def sums(objective: LinearObjective) -> tuple[list[int], list[list[int]]]:
     """Return what steps and certificates of a minimisation are made of."""
     whole = objective.loss_hessian(THETA, rows=len(objective.y))
-    return objective.loss_gradient(THETA).tobytes(), whole.tobytes()
+    return objective.loss_gradient(THETA, REST).tolist(), whole.tolist()
 
 
 @pytest.fixture
@@ -123,8 +132,8 @@ def test_no_order_no_border_no_thread_and_no_cut_changes_a_bit(loss: str, monkey
             columns = {name: getattr(objective, name)[rows] for name in ("y", "weights", "offset")}
             bounds = RowBounds(summand=1.0, root=1.0, rows=n)
             part = replace(objective, X=np.asfortranarray(objective.X[rows]), bounds=bounds, **columns)
-            parts.append((part.loss_gradient(THETA), part.loss_hessian(THETA, rows=len(rows))))
-        assert tuple(sum(part).tobytes() for part in zip(*parts, strict=True)) == right
+            parts.append((part.loss_gradient(THETA, REST), part.loss_hessian(THETA, rows=len(rows))))
+        assert tuple(sum(part).tolist() for part in zip(*parts, strict=True)) == right
     most = numba.config.NUMBA_NUM_THREADS
     for piece, shared, count in ((1, n, 1), (64, 1, most), (1000, 1, most), (4096, 1, most), (4096, 1, 1)):
         if piece > 1:
@@ -187,10 +196,46 @@ def test_sums_over_the_largest_tables_do_not_overflow(rows: int) -> None:
     """Eight rows have the largest curvature that rows can have; that of all rows would be so many times as large."""
     bounds = RowBounds(summand=1.0, root=0.5 * (1.0 - 2.0**-30), rows=rows)
     few = replace(objective_of(8, 3), X=np.ones((8, 3)), weights=np.ones(8), offset=np.zeros(8), bounds=bounds)
-    curvature, score = int(few.loss_hessian(np.zeros(3), rows=8)[0, 0]), int(few.loss_gradient(np.full(3, 1e9))[0])
+    curvature = int(few.loss_hessian(np.zeros(3), rows=8)[0, 0])
     assert curvature >= 8 * 2**30
     assert curvature * max(rows, 8) // 8 <= 2**62
-    assert abs(score) * max(rows, 8) // 8 <= 2**62
+
+
+@final
+class Repeated(InMemory):
+    """So many partitions, all of them the same one."""
+
+    times = 2**36
+
+    def total(self, count):
+        return count(self._made) * self.times
+
+
+def test_scores_of_more_people_than_there_are_keep_fifty_bits_and_add_up() -> None:
+    """All scores of 2^40 rows are 1: sums of 2^90, whose last bits are there, and doubles of them."""
+    part = replace(objective_of(16, 3), X=np.ones((16, 3)), weights=np.ones(16), y=np.zeros(16))
+    every = PartedObjective(
+        parts=Repeated(part, rows=2**40),
+        bounds=RowBounds(summand=1.0, root=1.0, rows=2**40),
+        ridge=part.ridge,
+        centre=part.centre,
+        linear=np.zeros(3),
+    )
+    theta = np.full(3, 1e9)
+    assert every.grid_bits == part.grid_bits == 50
+    assert every.loss_gradient(theta).tolist() == [2**90] * 3
+    np.testing.assert_array_equal(every.gradient(theta), 2.0**40 + part.ridge * theta)
+
+
+def test_sums_in_64_bits_hold_the_largest_scores_of_their_rows() -> None:
+    assert kernels.SUMMED * (2**50 + 2**12) < 2**63
+    assert kernels.PIECE <= kernels.SUMMED
+    assert kernels.SUMMED % kernels.BLOCK == 0
+    n = 3 * kernels.SUMMED + 5
+    whole = replace(objective_of(n, 3), X=np.ones((n, 3), order="F"), weights=np.ones(n), y=np.zeros(n))
+    assert whole.loss_gradient(np.full(3, 1e9)).tolist() == [n * 2**50] * 3
+    numbers = np.full(n, 2.0**50)
+    assert kernels.score_sum(np.ones((n, 1)), numbers, bits=0).tolist() == [n * 2**50]
 
 
 class TestLogisticResidual:
