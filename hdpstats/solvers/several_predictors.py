@@ -171,7 +171,8 @@ class HazardObjective(SumObjective):
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
         See `spell_error` for the scores of a spell, whose caps over all intervals and causes, times what
-        `CappedSpells.weighed` left of its weight, add up to at most ``H``, and which ends in one event at most; for the rest see `SumObjective.summed_error`.
+        `CappedSpells.weighed` left of its weight, add up to at most ``H``, and which ends in one event at most; for the
+        rest see `SumObjective.summed_error`.
         """
         spells = self.spells
         norms = np.sqrt(1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z))

@@ -8,7 +8,8 @@ within a person follow-up ends there: `hdpstats.mechanisms.person_loss.hazard`.)
 noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
 public fit. (A sum of variances would depend on the coordinates: it is that of the baseline where follow-up hardly
 reaches, which no choice here can improve.) All sites of a study have one geometry and one set of caps, from pinned
-grids that go on to where nobody is weighed down: noise grows with ``H`` and ``R``, and falls with the number of people and epsilon.
+grids that go on to where nobody is weighed down: noise grows with ``H`` and ``R``, and falls with the number of people
+and epsilon.
 
 *Allowance.* That of `hdpstats.public.row_weights` for weights of people: Mallows weights times what the cap leaves. A
 relative cap takes the same share of information from everybody where hazards are those of the public fit, and so does
