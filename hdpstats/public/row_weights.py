@@ -22,8 +22,9 @@ loss's scale (`hdpstats.public.moments.PublicFit.unit`). So the allowance is a n
 
 .. math:: (\tau u)^2 M M',
 
-common to all sites of a study. Weights are chosen by the predicted mean squared error, this covariance included: it
-falls to zero as the number of people and epsilon grow, and so does what weights take away.
+common to all sites of a study. Weights are chosen by the predicted mean squared error, this covariance included, and of
+those that are nearly as good (`SPARE`) the ones that do least: what weights take away vanishes as the number of people
+and epsilon grow.
 
 **People whom public rows do not show** may be anywhere within the schema's bounds. They count as :data:`ELSEWHERE` of
 all people, spread evenly over the bounds, with the mean curvature; those farther than :data:`FAR` standard deviations
@@ -54,6 +55,12 @@ ELSEWHERE: Final = 1e-3
 
 FAR: Final = 5.0
 """Beyond so many public standard deviations, averaged over columns, they count by the inverse square of distance."""
+
+SPARE: Final = 1.04
+"""Of weights whose mean squared error is at most this much of the least the ones of the smallest allowance are taken.
+
+They cost 2 % of a standard error at most, and people whom public rows do not show may be more than was allowed for.
+"""
 
 STEPS_OF_TWO: Final = 4
 """Radii that are tried for each factor of two."""

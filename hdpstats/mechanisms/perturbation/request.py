@@ -8,8 +8,8 @@ of the whitened coefficients against those of the ordinary fit, which counts peo
 
 .. math:: \operatorname{tr} H^{-1} (J + B) H^{-1} + (\tau u)^2 \operatorname{tr} M M'
 
-with the covariance ``B`` of the noise, and the allowance for what weights may do (`hdpstats.public.row_weights`). It is
-one of the powers of a root of two from about a third of the median length of a public row to where no row within the
+with the covariance ``B`` of the noise, and the allowance for what weights may do (`hdpstats.public.row_weights`), of
+which the smallest is taken among radii that are nearly as good. It is one of the powers of a root of two from about a third of the median length of a public row to where no row within the
 schema's bounds is weighted down. The first term is of the order of the radius over the number of people and epsilon; so
 the radius grows with these, and the second vanishes. *All sites of a study have one radius*, else they would estimate
 different coefficients: the first term is that of the average of their estimates by inverse variance.
@@ -62,7 +62,7 @@ from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, no
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.moments import PublicSide, WhitenedRows
-from hdpstats.public.row_weights import at_radii
+from hdpstats.public.row_weights import SPARE, at_radii
 from hdpstats.records.geometry import Geometry, at_radius
 
 FREE = 4.0 * (1.0 + 2.0**-10)
@@ -206,8 +206,10 @@ def best_geometry(public: WhitenedRows, sites: Sequence[Asked], cost_at: Callabl
         spread = n * at.J + noise[:, :, None] * np.eye(noise.shape[1])
         precision += times * n**2 * (at.H @ np.linalg.solve(spread, at.H))
     variances = np.trace(np.linalg.inv(precision), axis1=1, axis2=2)
-    errors = variances + public.moved_at(candidates, at.H).squares(public.unit)
-    return candidates[int(np.argmin(errors))]
+    allowances = public.moved_at(candidates, at.H).squares(public.unit)
+    errors = variances + allowances
+    near = errors <= SPARE * np.min(errors)
+    return candidates[int(np.argmin(np.where(near, allowances, np.inf)))]
 
 
 def _candidates(public: WhitenedRows) -> list[Geometry]:
