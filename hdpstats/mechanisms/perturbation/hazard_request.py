@@ -6,10 +6,10 @@ whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` o
 within a person follow-up ends there: `hdpstats.mechanisms.person_loss.hazard`.) Radius ``R``, total ``H`` and margin
 ``d`` minimise the determinant of the coefficients' predicted covariance against the ordinary fit: of sampling, of the
 noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
-public fit; of those that are nearly as good the ones with the smallest allowance are taken. (A sum of variances would depend on the coordinates: it is that of the baseline where follow-up hardly
-reaches, which no choice here can improve.) All sites of a study have one geometry and one set of caps, from pinned
-grids that go on to where nobody is weighed down: noise grows with ``H`` and ``R``, and falls with the number of people
-and epsilon.
+public fit; of those that are nearly as good the ones with the smallest allowance are taken. (A sum of variances would
+depend on the coordinates: it is that of the baseline where follow-up hardly reaches, which no choice here can improve.)
+All sites of a study have one geometry and one set of caps, from pinned grids that go on to where nobody is weighed
+down: noise grows with ``H`` and ``R``, and falls with the number of people and epsilon.
 
 *Allowance.* That of `hdpstats.public.row_weights` for weights of people: Mallows weights times what the cap leaves. A
 relative cap takes the same share of information from everybody where hazards are those of the public fit, and so does
