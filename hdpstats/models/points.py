@@ -76,7 +76,8 @@ class Prediction:
     """What a fit by a mechanism would report, and whether it would report standard errors at all.
 
     ``refusal`` says why a fit is refused that would report none though they are wanted; ``sites`` is what is known of
-    each site's people before.
+    each site's people before; ``bare`` are errors without the allowance for weights of people, where another mechanism
+    is an alternative that has none, whatever it should allow for.
     """
 
     mechanism: MechanismOptions
@@ -84,6 +85,12 @@ class Prediction:
     reported: bool
     refusal: str | None = None
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
+    bare: PredictedErrors | None = None
+
+    @property
+    def against_public(self) -> float:
+        """`PredictedErrors.against_public` by which mechanisms are compared: of ``bare`` errors where they are known."""
+        return (self.errors if self.bare is None else self.bare).against_public
 
 
 SHARES: Final = tuple(Fraction(k, 20) for k in (1, 2, 3, 4, 6, 8, 10, 12, 14))
@@ -372,11 +379,16 @@ def predict_points(
         if known is not None and hessian_sd is None and spec.public is not None and side.invented is None:
             planned.append(PlannedPoint(noise=noise, ridge=float(query.ridge), information=known))
     private = planned_covariance(planned, side.fit) if len(planned) == len(points) else averaged(points)
-    weights = spec.allowance(query.model)
-    private = private.allowing(None if weights is None else weights.covariance)
-    errors = predicted_errors(private, side.fit, T=spec.to_terms(query.model))
+    weights, T = spec.allowance(query.model), spec.to_terms(query.model)
+    whole = private.allowing(None if weights is None else weights.covariance)
+    compared = weights is not None and request.delta > 0
     return Prediction(
-        mechanism=settled, errors=errors, reported=expected.reported, refusal=expected.refusal, sites=sites
+        mechanism=settled,
+        errors=predicted_errors(whole, side.fit, T=T),
+        reported=expected.reported,
+        refusal=expected.refusal,
+        sites=sites,
+        bare=predicted_errors(private, side.fit, T=T) if compared else None,
     )
 
 
