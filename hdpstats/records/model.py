@@ -221,7 +221,7 @@ class HazardCap:
 
     def __post_init__(self) -> None:
         """Refuse numbers beyond which caps are not exact to their last digits, and a rule that is none."""
-        if self.weighs not in (None, True):
+        if not (self.weighs is None or self.weighs is True):
             raise MechanismError("weighs of a hazard cap must be true, or left out where follow-up ends")
         numbers = [value for row in (*self.baseline, *self.slopes) for value in row]
         if not (1.0 <= self.total <= 1e4 and -20.0 <= self.margin <= 20.0):

@@ -30,7 +30,6 @@ hazard under which half of the people have the event by the horizon.
 """
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -42,7 +41,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Asked, Recommended
+from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Asked, Recommended, kinds
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
@@ -147,7 +146,7 @@ class _Tried:
         """Return the log determinants (k,) of the predicted covariances, pooled with the public fit."""
         D = self.H.shape[1]
         identity, precision = np.eye(D), np.zeros_like(self.H)
-        for site, times in Counter(sites).items():
+        for site, times in kinds(sites).items():
             n, epsilon = max(site.records, 1), NEARLY_FREE * float(site.epsilon * (1 - share) * (1 - LEAST_SMOOTHING))
             noise = np.array(
                 [noise_distribution(each, epsilon=epsilon, relation=relation).variance for each in self.losses]
@@ -173,7 +172,7 @@ def _of_losses(losses: list[HazardPersonLoss], side: HazardSide, whole: HazardCa
     H, J = full.triangles(side.centre)
     none = np.ones((1, side.people)) / side.people
     at_full = averaged((H, J), records=1.0, row_weights=none, levelled=side.levelled).H[0]
-    weights = _weights(losses, full.spells, side.rows.person)
+    weights = _weights(losses, full.spells, side.rows.person, people=side.people)
     first = averaged((H, J), records=1.0, row_weights=weights / side.people, levelled=side.levelled)
     second = averaged((J, J), records=1.0, row_weights=weights**2 / side.people, levelled=side.levelled)
     means = kept(first.H, at_full, side.covariates)
@@ -191,10 +190,10 @@ def _of_losses(losses: list[HazardPersonLoss], side: HazardSide, whole: HazardCa
     )
 
 
-def _weights(losses: list[HazardPersonLoss], spells: CappedSpells, person: IntArray) -> FloatArray:
+def _weights(losses: list[HazardPersonLoss], spells: CappedSpells, person: IntArray, *, people: int) -> FloatArray:
     """Return what geometry and cap of losses leave of each person's weight (k, people), one spell each."""
     square = np.sum(spells.Z**2, axis=1)
-    found = np.empty((len(losses), len(square)))
+    found = np.ones((len(losses), people))
     sums = spells.sums_to_horizon(intervals=losses[0].model.grid.intervals)
     for row, each in zip(found, losses, strict=True):
         left = np.minimum(1.0, each.total / np.maximum(sums, 1e-300))
@@ -220,7 +219,7 @@ def _moved_elsewhere(
         offset=np.zeros(len(X)),
         whole=None,
     )
-    found = side.elsewhere.moved(_weights(losses, there, np.arange(len(X))), means)[:, 1:, 1:]
+    found = side.elsewhere.moved(_weights(losses, there, np.arange(len(X)), people=len(X)), means)[:, 1:, 1:]
     out = np.zeros((len(losses), *level.shape))
     for part in side.levelled:
         out[:, part, part] = float(np.mean(np.diag(level)[own])) * found

@@ -178,6 +178,21 @@ class Asked:
     epsilon: Fraction
 
 
+MOST_KINDS = 12
+"""So many kinds of sites are told apart where one model is chosen for all."""
+
+
+def kinds(sites: Sequence[Asked]) -> Counter[Asked]:
+    """Return how many sites there are of each kind; of many, numbers of people are rounded to about a tenth."""
+    found = Counter(sites)
+    if len(found) <= MOST_KINDS:
+        return found
+    return Counter(
+        Asked(records=round(2.0 ** (round(4.0 * math.log2(max(each.records, 1))) / 4.0)), epsilon=each.epsilon)
+        for each in sites
+    )
+
+
 def recommended(cost: LossCost, public: WhitenedRows | None, geometry: Geometry, *, records: int) -> Recommended:
     """Return what is recommended to a site in a geometry; ``public`` are the rows in it, None without public rows."""
     if public is None:
@@ -201,7 +216,7 @@ def best_geometry(public: WhitenedRows, sites: Sequence[Asked], cost_at: Callabl
     candidates = _candidates(public)
     at = public.at_radii(candidates, records=1)
     precision = np.zeros_like(at.H)
-    for site, times in Counter(sites).items():
+    for site, times in kinds(sites).items():
         cost, n = cost_at(site.epsilon), max(site.records, 1)
         noise = np.array([cost.noise(each).variance for each in candidates])
         spread = n * at.J + noise[:, :, None] * np.eye(noise.shape[1])
