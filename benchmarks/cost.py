@@ -1,4 +1,4 @@
-"""How the time of private computations grows with people, covariates, intervals, epsilon and sites.
+"""How the time of private computations grows with people, covariates, intervals, epsilon and sites; and their errors.
 
 From the project's root: ``python -m benchmarks.cost``. Each size is measured in a process of its own with one thread,
 one after the other. The tables and the figure are written to ``benchmarks/results/cost.md`` and ``cost.png``.
@@ -20,8 +20,10 @@ from benchmarks.logistic import OWN_PYTHON, ROOT, machine
 from benchmarks.pages import keep
 
 RESULTS = ROOT / "benchmarks" / "results" / "cost.md"
-WORKER = "benchmarks.workers.cost"
+WORKER, ERRORS = "benchmarks.workers.cost", "benchmarks.workers.errors"
 LARGEST = 10_000_000
+SIZES = [10**k for k in range(3, 9)]
+"""Numbers of people for which errors are predicted; nothing is fitted."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,6 +86,33 @@ def table(panel: Panel, found: dict[str, dict[float, dict[str, Any]]]) -> list[s
     return [f"| {' | '.join(cells)} |" for cells in rows]
 
 
+def predicted_errors() -> dict[str, dict[int, float]]:
+    """Return standard errors over those without noise, by computation and number of people, from plans."""
+    given = (Size().p, Size().intervals, Size().epsilon, SIZES)
+    found: dict[str, dict[str, float]] = run(OWN_PYTHON, "-m", ERRORS, *(json.dumps(each) for each in given))
+    return {name: {int(n): ratio for n, ratio in each.items()} for name, each in found.items()}
+
+
+def error_table(planned: dict[str, dict[int, float]], fits: dict[str, dict[float, dict[str, Any]]]) -> list[str]:
+    """Return the table of errors: plans, and the fits whose time was measured."""
+    measured = {f"{name}, fitted": each for name, each in fits.items() if name in (DESCRIBED, HAZARD)}
+    rows = [["private people", *planned, *measured], ["---"] * (1 + len(planned) + len(measured))]
+    for n in SIZES:
+        cells = [f"{each[n]:.3f}" for each in planned.values()]
+        cells += ["" if n not in each else f"{each[n]['noisier']:.3f}" for each in measured.values()]
+        rows.append([f"{n:,g}", *cells])
+    return [f"| {' | '.join(cells)} |" for cells in rows]
+
+
+def drawn_errors(axes: Axes, planned: dict[str, dict[int, float]]) -> None:
+    """Draw what noise adds to standard errors against the number of people."""
+    for k, (name, each) in enumerate(planned.items()):
+        axes.plot(list(each), [ratio - 1.0 for ratio in each.values()], color=f"C{k}", marker="osD^vx"[k], label=name)
+    axes.set(xscale="log", yscale="log", xlabel="private people", ylabel="SE / SE without noise - 1")
+    axes.grid(visible=True, alpha=0.3)
+    axes.legend(frameon=False, fontsize="small")
+
+
 def drawn(axes: Axes, panel: Panel, found: dict[str, dict[float, dict[str, Any]]]) -> None:
     """Draw the seconds of each computation against what grows."""
     style = {name: (f"C{k}", "osD^v"[k]) for k, name in enumerate(FITS | OTHERS)} | {PEER: ("black", "x")}
@@ -100,14 +129,14 @@ def drawn(axes: Axes, panel: Panel, found: dict[str, dict[float, dict[str, Any]]
     axes.grid(visible=True, alpha=0.3)
 
 
-def write_figure(found: list[dict[str, dict[float, dict[str, Any]]]]) -> None:
-    """Write a panel for each size that grows."""
+def write_figure(found: list[dict[str, dict[float, dict[str, Any]]]], planned: dict[str, dict[int, float]]) -> None:
+    """Write a panel for each size that grows, and one of errors."""
     mpl.use("agg")
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), layout="constrained")
     for place, panel, own in zip(axes.flat, PANELS, found, strict=False):
         drawn(place, panel, own)
-    axes.flat[-1].set_axis_off()
-    axes.flat[-1].legend(*axes.flat[0].get_legend_handles_labels(), loc="center", frameon=False)
+    drawn_errors(axes.flat[-1], planned)
+    figure.legend(*axes.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=6, frameon=False)
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(RESULTS.with_suffix(".png"), dpi=120)
 
@@ -116,7 +145,8 @@ def report(repeats: int, largest: int) -> str:
     """Measure, write the figure and return the page that is printed and written."""
     load = os.getloadavg()[0]
     found = [measured(panel, repeats=repeats, largest=largest) for panel in PANELS]
-    write_figure(found)
+    planned = predicted_errors()
+    write_figure(found, planned)
     versions = found[0][LOGIT][PANELS[0].values[0]]["versions"]
     lines = [
         "# What computations cost as they grow",
@@ -128,6 +158,16 @@ def report(repeats: int, largest: int) -> str:
         f"*{PEER}*: scikit-learn without a penalty, on an array.",
         "",
         "![CPU seconds against each size](cost.png)",
+    ]
+    lines += [
+        "",
+        "## Errors against private people",
+        "",
+        "Standard errors (of fits: private-only) over those without noise; medians over coefficients, or over the",
+        "numbers of a description or a curve; the last panel of the figure. From `plan`, which spends and fits",
+        "nothing; *fitted* is what the fits above report.",
+        "",
+        *error_table(planned, found[0]),
     ]
     for panel, own in zip(PANELS, found, strict=True):
         lines += ["", f"## {panel.label.capitalize()}", "", *table(panel, own)]

@@ -55,6 +55,14 @@ def computation(
     return lambda k: hdp.describe(data, [f"x{j}" for j in range(p)], epsilon=epsilon, replicate=k)
 
 
+def noisier(found: object) -> float | None:
+    """Return the median of private-only standard errors of a fit over those of sampling alone; None of others."""
+    if not isinstance(found, hdp.Result):
+        return None
+    sampling, privacy = (np.diag(each) for each in (found.private_only.sampling, found.private_only.privacy))
+    return float(np.median(np.sqrt(1.0 + privacy / sampling)))
+
+
 def seconds(call: Callable[[int], object], repeats: int) -> float:
     """Return the median of CPU seconds after a first call, which loads compiled code."""
     found = []
@@ -72,7 +80,7 @@ def main() -> None:
     repeats = 1 if n * p > CELLS else repeats
     data = study(kind, n, p, sites)
     call = computation(kind, data, p=p, intervals=size["intervals"], epsilon=size["epsilon"], describe=size["describe"])
-    record = {"seconds": seconds(call, repeats), "peer": None}
+    record = {"seconds": seconds(call, repeats), "peer": None, "noisier": noisier(call(1))}
     if kind == "logit" and sites == 1:
         frame: pd.DataFrame = people("logit", n, p, 1)
         X, y = frame.iloc[:, :p].to_numpy(), frame["y"].to_numpy()

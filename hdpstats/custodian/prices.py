@@ -19,7 +19,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations, Prices, sorting
 from hdpstats.mechanisms.loading import load
 from hdpstats.noise.discrete import TwoSidedGeometric
-from hdpstats.solvers.kernels import grid_sum, row_products
+from hdpstats.solvers.kernels import COMPENSATED, coefficient_parts, compensated, grid_sum
 
 REPEATS: Final = 3
 """How often each kind is measured."""
@@ -43,12 +43,16 @@ def measured() -> Prices:
     long, medium = _numbers(2**20), _numbers(2**17)
     short, rows = _numbers(8), _numbers(2**18).reshape(8, -1).T
     square, matrix, draws = _numbers(100 * 100).reshape(100, 100), _numbers(16 * 2**12).reshape(16, -1), 500
+    parts = coefficient_parts(short)
     symmetric, noise = square + square.T, TwoSidedGeometric(rate=Fraction(1, 2**20))
     tasks: dict[str, tuple[float, Callable[[], object]]] = {
         "steps": (5000.0, lambda: [np.rint(short[:4] * 2.0).astype(np.int64).sum(axis=0) for _ in range(1000)]),
         "passes": (3.0 * long.size, lambda: np.where(long < 0.5, long * long, long)),
         "functions": (2.0 * medium.size, lambda: np.log1p(np.exp(medium))),
-        "products": (2.0 * rows.size, lambda: (row_products(rows, short), grid_sum(rows, rows[:, 0], bits=20))),
+        "products": (
+            (COMPENSATED + 1.0) * rows.size,
+            lambda: (compensated(rows, parts, rows[:, 0]), grid_sum(rows, rows[:, 0], bits=20)),
+        ),
         "squares": (matrix.size * 16.0, lambda: matrix @ matrix.T),
         "cubes": (100.0**3, lambda: np.linalg.eigh(symmetric)),
         "sorts": (sorting(medium.size), lambda: np.lexsort((medium, medium))),

@@ -396,11 +396,6 @@ class HazardLink(ABC):
     def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
         """Return ``c`` and ``e`` in the numbers of a context."""
 
-    @property
-    def steepness(self) -> float:
-        """How steeply scores (over ``h``, or 1) can change with the predictors of hazard and cap together."""
-        return max(float(self.survived_smoothness), float(self.event_smoothness)) + 1.0
-
     def caps(self, eta: FloatArray, margin: float) -> FloatArray:
         """Return ``log h = d + log g(eta)``, kept in the range for which constants and floats are proved."""
         lowest = np.log(self.smallest_cap) if self.smallest_cap > 0.0 else -FARTHEST

@@ -34,6 +34,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import final
 
 import numpy as np
@@ -61,7 +62,7 @@ MOST_STEPS = 200_000
 """Accelerated steps of a minimisation: reached at condition numbers of about ten millions."""
 
 HESSIAN_FINENESS = Fraction(1, 2**24)
-"""Grid of the Hessian's entries relative to the sensitivity: leaves room for 2^38 records in 64-bit integers."""
+"""Grid of the Hessian's entries relative to the sensitivity."""
 
 
 @final
@@ -115,8 +116,11 @@ def effort_of(query: MinimiserQuery, person_loss: PersonLoss, *, noise: float, r
 
     the first by strong convexity, ``G`` bounding a person's gradient, the second as the minimum of the ridge plus the
     noise is ``-W^2 / 2 lambda``. That bounds the length of the minimiser, hence the float error ``e`` of gradients
-    near it (`PersonLoss.rounding`; ridge, noise and the rounding of steps on top). The accuracy is ``6 e / lambda``: a
-    public choice, which sets the size of the smoothing noise and of nothing else.
+    near it (`PersonLoss.rounding`; ridge, noise and the rounding of steps on top). With ``n`` it grows no faster than
+    ``n``: a score keeps 50 bits, and the length of the minimiser enters with a factor of order ``2^-77 D`` only, as
+    predictors are compensated (`hdpstats.solvers.kernels`) and steps keep coefficients in two doubles. The accuracy is
+    ``6 e / lambda``: a public choice, which sets the size of the smoothing noise and of nothing else. Where that takes
+    more than `MOST_STEPS` a larger ``e`` is taken.
 
     Raises
     ------
@@ -130,9 +134,12 @@ def effort_of(query: MinimiserQuery, person_loss: PersonLoss, *, noise: float, r
     excess = 1.01 * (by_loss if by_loss < by_slope else by_slope)
     size, curvature = centre + farthest(ridge=ridge, excess=excess), person_loss.curvature(records)
     error = 1.01 * (person_loss.rounding(size, people=records) + 8.0 * UNIT * (ridge * (size + centre) + noise))
-    work = work_of(ridge=ridge, curvature=curvature, error=error, size=size, excess=excess)
-    if work is None or work.steps > MOST_STEPS:
-        raise too_much(smoothness_of(ridge=ridge, curvature=curvature) / ridge, None if work is None else work.steps)
+    within = partial(work_of, ridge=ridge, curvature=curvature, error=error, size=size, excess=excess)
+    work = within(most=MOST_STEPS)
+    if work is None:
+        unbounded = within()
+        steps = None if unbounded is None else unbounded.steps
+        raise too_much(smoothness_of(ridge=ridge, curvature=curvature) / ridge, steps)
     return Effort(work=work, count=person_loss.counted(records), noise=noise)
 
 

@@ -263,7 +263,7 @@ class HazardSpec(LossSpec):
         )
 
     def expected_moments(self, query: PointQuery, *, records: int) -> Moments:
-        """Return Hessian and covariance of the score of private people, were they like the public ones.
+        """Return the moments of the score to expect of private people, were they like the public ones.
 
         Without public follow-up, were they followed up to the horizon or the event under the constant hazard by which
         half of them have it, with covariates spread evenly over the schema, or like public ones.

@@ -250,7 +250,7 @@ class LossSpec(ModelSpec):
         """Return evenly spread rows in place of public ones, for a plan."""
 
     def expected_moments(self, query: PointQuery, *, records: int) -> Moments:
-        """Return Hessian and covariance of the score of private people, were they like public rows, else evenly spread."""
+        """Return the score's moments to expect of private people, were they like public rows, else evenly spread."""
         side = self.side(query.model) or self.reference(query.model)
         return side.moments(np.array(query.centre), records=max(records, 1))
 

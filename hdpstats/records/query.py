@@ -319,8 +319,8 @@ class MinimiserQuery(ChargedQuery, ABC):
             raise MechanismError("only objective perturbation smooths its minimiser: leave smoothing_share out")
         if not LEAST_SMOOTHING < share <= MOST_SMOOTHING or share.denominator > 10**30:
             raise MechanismError(
-                "smoothing_share must be above 1/1000, which is written by leaving it out, and at most 1/10, a fraction "
-                "of at most 30 digits"
+                "smoothing_share must be above 1/1000, which is written by leaving it out, and at most 1/10: a "
+                "fraction of at most 30 digits"
             )
         if not self.for_objective > 0:
             raise MechanismError("hessian_share and smoothing_share leave no epsilon for the coefficients")

@@ -164,7 +164,14 @@ def smoothness_of(*, ridge: float, curvature: float) -> float:
 
 
 def work_of(
-    *, ridge: float, curvature: float, error: float, size: float, excess: float, radius: float | None = None
+    *,
+    ridge: float,
+    curvature: float,
+    error: float,
+    size: float,
+    excess: float,
+    radius: float | None = None,
+    most: int | None = None,
 ) -> Work | None:
     """Return the work that leads within a radius of the minimiser, or None where doubles cannot.
 
@@ -182,19 +189,25 @@ def work_of(
         ``E``.
     radius
         At least ``6 e / mu``, which is the default.
+    most
+        How many steps there may be where the radius is the default one: ``e``, a bound, and with it the radius are
+        raised so far.
     """
     L = smoothness_of(ridge=ridge, curvature=curvature)
     e = (error + 4.0 * UNIT * (ridge + UNIT * L) * size) * UP
     if not (e > 0.0 and max(e, L, size, excess) < math.inf):
         return None
-    radius = LEAST_ERRORS * e / ridge * UP if radius is None else radius
-    times = radius * ridge / e
-    eta = 3.0 * e / (ridge * size) + 80.0 * UNIT * L / ridge
-    if not (times >= LEAST_ERRORS and eta <= 2.0**-14):
-        return None
+    times = LEAST_ERRORS * UP if radius is None else radius * ridge / e
     q, m = math.sqrt(ridge / L), min(times, MOST_ERRORS)
     left = (times - 0.5) ** 2 - (18.0 + m) / (1.5 - 1.0 / m - MARGIN)
     rate = q * (2.0 - q - 1.0 / m - MARGIN)
+    if radius is None:
+        if most is not None:
+            e = max(e, math.sqrt(8.0 / 3.0 * excess * ridge / left) * math.exp(-0.5 * most * rate / UP) * UP)
+        radius = times * e / ridge
+    eta = 3.0 * e / (ridge * size) + 80.0 * UNIT * L / ridge
+    if not (times >= LEAST_ERRORS and eta <= 2.0**-14):
+        return None
     first = 8.0 / 3.0 * (excess * ridge / e) / e
     steps = max(1, math.ceil(math.log(max(first / left, 1.0)) / rate * UP))
     return Work(ridge=ridge, smoothness=L, error=e, excess=excess, radius=radius, steps=steps)

@@ -199,9 +199,7 @@ def compensated_pairs(
     else:
         return _pairs(X[rows], parts, offset[rows])
     own, rest = np.array(offset[rows], dtype=np.float64), np.zeros(end - start)
-    for first in range(0, len(own), BLOCK):
-        last = min(first + BLOCK, len(own))
-        add_products(columns, start + first, parts, own[first:last], rest[first:last])
+    _compensated(columns, start, parts, own, rest)
     return own, rest
 
 
@@ -309,15 +307,14 @@ def product_work(rows: int, D: int, *, by_columns: bool = True) -> Operations:
     return Operations(steps=4.0 * D + 10.0, passes=(2.0 if by_columns else STRIDED) * rows * D)
 
 
-COMPENSATED = 3.0
+COMPENSATED = 2.0
 """For how many products with an addition a compensated one takes the time at most."""
 
 
 def compensated_work(rows: int, D: int, *, by_columns: bool = True) -> Operations:
     """Return what `compensated` of all rows takes at most."""
     if by_columns and rows >= SMALLEST_COMPILED:
-        steps = 30.0 + 8.0 * (rows / BLOCK + rows / PIECE)
-        return Operations(steps=steps, products=COMPENSATED * rows * D, passes=4.0 * rows)
+        return Operations(steps=20.0, products=COMPENSATED * rows * D, passes=2.0 * rows)
     return Operations(steps=60.0 * (rows // PIECE + 1.0), passes=(20.0 if by_columns else 20.0 + STRIDED) * rows * D)
 
 
@@ -333,7 +330,7 @@ def added_work(
     if by_columns and rows >= SMALLEST_COMPILED:
         residuals, copies = (1.0, 2.0) if in_one_loop else (functions, 8.0)
         around = Operations(
-            steps=60.0 * pieces, functions=residuals * rows, products=2.0 * rows * D, passes=copies * rows
+            steps=60.0 * pieces, functions=residuals * rows, products=float(rows) * D, passes=copies * rows
         )
     else:
         steps, summands = (60.0 + 4.0 * D) * pieces, (5.0 if by_columns else STRIDED) * rows * D
@@ -402,12 +399,8 @@ def add_products(columns: FloatArray, start: int, parts: FloatArray, own: FloatA
     theta, leading, tail = parts[0], parts[1], parts[2]
     j, d, end = 0, len(columns), start + len(own)
     while j + 4 <= d:
-        c0, c1, c2, c3 = (
-            columns[j, start:end],
-            columns[j + 1, start:end],
-            columns[j + 2, start:end],
-            columns[j + 3, start:end],
-        )
+        c0, c1 = columns[j, start:end], columns[j + 1, start:end]
+        c2, c3 = columns[j + 2, start:end], columns[j + 3, start:end]
         t0, t1, t2, t3 = theta[j], theta[j + 1], theta[j + 2], theta[j + 3]
         a0, a1, a2, a3 = leading[j], leading[j + 1], leading[j + 2], leading[j + 3]
         b0, b1, b2, b3 = tail[j], tail[j + 1], tail[j + 2], tail[j + 3]
@@ -422,6 +415,13 @@ def add_products(columns: FloatArray, start: int, parts: FloatArray, own: FloatA
         for i in range(len(own)):
             own[i], rest[i] = add_product(own[i], rest[i], c0[i], t0, a0, b0)
         j += 1
+
+
+@compiled
+def _compensated(columns: FloatArray, start: int, parts: FloatArray, own: FloatArray, rest: FloatArray) -> None:
+    for first in range(0, len(own), BLOCK):
+        last = min(first + BLOCK, len(own))
+        add_products(columns, start + first, parts, own[first:last], rest[first:last])
 
 
 @compiled

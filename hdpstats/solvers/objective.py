@@ -406,6 +406,57 @@ class LinearObjective(SumObjective):
         return float((n + D + 8) * np.sum(self.weights * norms * sizes))
 
 
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TwoSampleObjective(SumObjective):
+    """The sum of losses of two samples, each on the grid of its own: the rows of one may weigh far more.
+
+    ``samples`` have neither ridge nor perturbation.
+    """
+
+    samples: tuple[LinearObjective, LinearObjective]
+
+    def __post_init__(self) -> None:
+        """Take the finer one of two grids: what is rounded to the other is on it."""
+        object.__setattr__(self, "grid_bits", max(each.grid_bits for each in self.samples))
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights."""
+        return sum(each.mass for each in self.samples)
+
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
+        """Return the gradient (D,) of the sum of losses on the finer grid."""
+        one, two = (each.loss_gradient(theta, rest) * 2 ** (self.grid_bits - each.grid_bits) for each in self.samples)
+        return np.asarray(one + two)
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D), ridge included."""
+        one, two = (each.hessian(theta) for each in self.samples)
+        return np.asarray(one + two + np.diag(self.ridge))
+
+    def gradient_error(self, theta: FloatArray) -> float:
+        """Return a bound on the distance between `gradient` and the true gradient: the sum of those of the samples.
+
+        Those have no ridge and no perturbation, whose part of `SumObjective.summed_error` is added here.
+        """
+        own = self.summed_error(theta, np.zeros(0), steepest=0.0)
+        return sum((each.gradient_error(theta) for each in self.samples), own) * (1.0 + 2.0**-20)
+
+    def effect(self, direction: FloatArray) -> float:
+        """Return the largest change of a linear predictor along a direction (D,)."""
+        return max(each.effect(direction) for each in self.samples)
+
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context."""
+        one, two = (each.exact_loss_gradient(numbers, theta) for each in self.samples)
+        return [a + b for a, b in zip(one, two, strict=True)]
+
+    def exact_sizes(self, size: float) -> float:
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, with the sum of the two."""
+        return 2.0 * sum(each.exact_sizes(size) for each in self.samples)
+
+
 def ridge_objective(
     loss: PredictorLoss,
     X: FloatArray,

@@ -32,6 +32,7 @@ from hdpstats.solvers import HazardObjective, LinearObjective, Solution, acceler
 from hdpstats.solvers.accelerated import Work, accelerate, minimise_within
 from hdpstats.solvers.newton import SMALL, approach, certify, refine
 from hdpstats.solvers.several_predictors import MultinomialObjective
+from tests.privacy import test_importance_density as ratio
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 
 OBJECTIVES = (LinearObjective, MultinomialObjective, HazardObjective)
@@ -180,6 +181,14 @@ def hazard(link: str, n: int, seed: int, **options: object) -> tuple[PersonLoss,
     return regime.person_loss, regime.person_loss.people(table_of(regime, people))
 
 
+def density_ratio(n: int, seed: int) -> tuple[PersonLoss, People]:
+    person_loss = ratio.person_loss_of(ratio.asked(ratio.WHITE), records=n)
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame({"u": rng.choice([-1.0, -1e-9, 0.3, 1.0], n), "v": rng.choice([0.0, 1e-300, 1.0], n)})
+    table = PrivateTable.from_frame(frame.assign(g="a"), ratio.SCHEMA).admit(person_loss.needs)
+    return person_loss, person_loss.people(table)
+
+
 CASES = {
     **{name: (lambda n, seed, name=name: regression(name, n, seed)) for name in PARAMETERS},
     "multinomial": multinomial,
@@ -187,6 +196,7 @@ CASES = {
         f"hazard, {link}": (lambda n, seed, link=link: hazard(link, n, seed)) for link in ("logit", "cloglog", "probit")
     },
     "hazard, two causes": lambda n, seed: hazard("logit", n, seed, causes=2),
+    "density ratio": density_ratio,
 }
 
 
@@ -233,6 +243,17 @@ def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) ->
     assert float(np.mean(rises[:-1])) <= effort.work.excess
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_errors_of_gradients_do_not_grow_with_the_length_of_coefficients(name: str) -> None:
+    """Lengths of as many people as there are: what a sum's error has of them is of the second order."""
+    person_loss = CASES[name](4, 1)[0]
+    for people in (10**5, 10**7):
+        near = person_loss.rounding(1.0, people=people)
+        assert person_loss.rounding(math.sqrt(people), people=people) <= 1.01 * near
+        # per person no more than some hundred roundings of the longest gradient that there may be
+        assert near / people <= 600.0 * 2.0**-53 * 3.0 * person_loss.slope(1)
+
+
 @pytest.mark.parametrize("name", ["logistic", "squares"])
 def test_the_curvature_of_the_work_is_attained(name: str) -> None:
     """Everybody at one far place with the largest weight: a smoothness that is any less would not be one."""
@@ -260,7 +281,7 @@ def test_accepted_points_have_errors_no_larger_than_what_is_left_for_them(
     points, accepted = [], 0
     with pytest.MonkeyPatch.context() as patch:
         plain = type(objective).gradient
-        patch.setattr(type(objective), "gradient", lambda own, at: points.append(at) or plain(own, at))
+        patch.setattr(type(objective), "gradient", lambda own, at, rest=None: points.append(at) or plain(own, at, rest))
         points += [approach(objective, start=centre, near=work.near)[0]]
         points += [accelerate(objective, start=points[-1], work=work)]
     points = points[-9:]

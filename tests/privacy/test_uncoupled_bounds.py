@@ -15,9 +15,9 @@ from hdpstats.audit import PerturbedObjective, perturbed_objective, worst_neighb
 from hdpstats.losses import BY_NAME
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
-from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
+from hdpstats.records.query import LEAST_SMOOTHING
 
 SCHEMA = hdp.Schema(
     y=hdp.Continuous(0, 10, complete=True),

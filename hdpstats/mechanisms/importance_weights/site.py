@@ -54,7 +54,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import ExactArray, FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
@@ -62,7 +62,7 @@ from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, SiteFacts, check_one_row
 from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights.coding import Extent, coded_rows, extent
-from hdpstats.mechanisms.person_loss.base import ROUNDING, LossWork, PersonLoss
+from hdpstats.mechanisms.person_loss.base import ROUNDING, LossWork, People, PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPeople, row_work
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.noise.exact import round_down
@@ -79,7 +79,7 @@ from hdpstats.records.geometry import Rows
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.objective import UNIT, linear_work, rounded_cells, row_error
+from hdpstats.solvers.objective import UNIT, TwoSampleObjective, linear_work, rounded_cells, row_error
 
 LARGEST_LEVERAGE = 1e13
 
@@ -187,12 +187,12 @@ class DensityRatioPersonLoss(PersonLoss):
         return 2.0 * (math.log(2.0) + math.sqrt(self.extent.leverage) * float(np.linalg.norm(centre)))
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return what `LinearObjective.gradient_error` is for private and public rows."""
-        rows, length = people + len(self.public.X), math.sqrt(self.extent.leverage)
-        heaviest = max(1.0, people / max(1, len(self.public.X)))
-        per_weight = length * float(row_error(LogisticLoss(), self.dimension, sizes=length * size))
-        cells = rounded_cells(rows, self.dimension, summand=heaviest * length)
-        return 2.0 * people * (per_weight + 8.0 * UNIT * length) + cells
+        """Return what `TwoSampleObjective.gradient_error` is for private rows and public ones of the same weight."""
+        length, public = math.sqrt(self.extent.leverage), max(1, len(self.public.X))
+        per_weight = length * (float(row_error(LogisticLoss(), self.dimension, sizes=length * size)) + 8.0 * UNIT)
+        cells = rounded_cells(people, self.dimension, summand=length)
+        cells += rounded_cells(public, self.dimension, summand=people / public * length)
+        return 2.0 * people * per_weight + cells
 
     def curvature(self, people: int) -> float:
         """Return twice that of the private rows: public ones have the same total weight."""
@@ -218,17 +218,53 @@ class DensityRatioPersonLoss(PersonLoss):
         read = self.design.whitening_work(rows) + joined
         return row_work(read, every, sums, functions=LogisticLoss.functions)
 
-    def people(self, table: AdmittedTable) -> RegressionPeople:
+    def people(self, table: AdmittedTable) -> "RatioPeople":
         """Return private rows with outcome 1 and public rows with outcome 0, each sample of total weight ``n_D``."""
         private = coded(self.model, self.design, table)
         share = self.records / max(1, len(self.public.X))
-        return RegressionPeople(
-            loss=LogisticLoss(),
-            X=np.concatenate([private.X.T, self.public.X.T], axis=1).T,
-            y=np.repeat([1.0, 0.0], [len(private.X), len(self.public.X)]),
-            weights=np.concatenate([private.weights * table.complete, share * self.public.weights]),
-            offset=np.zeros(len(private.X) + len(self.public.X)),
+        return RatioPeople(
+            private=_sample(private, private.weights * table.complete, outcome=1.0),
+            public=_sample(self.public, share * self.public.weights, outcome=0.0),
         )
+
+
+def _sample(rows: Rows, weights: FloatArray, *, outcome: float) -> RegressionPeople:
+    """Return rows as people with the same outcome, kept column by column."""
+    n = len(rows.X)
+    X = np.ascontiguousarray(rows.X.T).T
+    return RegressionPeople(loss=LogisticLoss(), X=X, y=np.full(n, outcome), weights=weights, offset=np.zeros(n))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class RatioPeople(People):
+    """Private people, and the public rows that come along in their objective."""
+
+    private: RegressionPeople
+    public: RegressionPeople
+
+    @property
+    def count(self) -> int:
+        """The number of private and public rows."""
+        return self.private.count + self.public.count
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> TwoSampleObjective:
+        """Return the penalised, perturbed sum of losses of both samples."""
+        zeros = np.zeros(len(ridge))
+        one, two = (each.objective(ridge=zeros, centre=zeros, linear=zeros) for each in (self.private, self.public))
+        return TwoSampleObjective(samples=(one, two), ridge=ridge, centre=centre, linear=linear)
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each private person's weighted loss (n, D)."""
+        return self.private.scores(theta)
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each private person's weighted loss (n,)."""
+        return self.private.losses(theta)
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
+        """Return the exact integer sum of the private people's stacked Hessians."""
+        return self.private.stacked_hessian(theta, grid=grid)
 
 
 def prepare(query: ImportanceWeightsQuery, site_facts: SiteFacts) -> Prepared:

@@ -10,7 +10,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas import Design
 from hdpstats.privacy.sensitivity import BallNorm, Norm, Relation
@@ -75,7 +75,7 @@ class People(ABC):
         """
 
     @abstractmethod
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
         """Return the sum of the people's Hessians, stacked, each rounded to multiples of ``grid`` before it is added.
 
         The upper triangle, off-diagonal entries multiplied by the square root of two (D (D + 1) / 2,).
@@ -272,7 +272,7 @@ def added_in_grid_steps(
     *,
     grid: float,
     of_people: Callable[[slice, IntArray, IntArray, FloatArray], FloatArray],
-) -> IntArray:
+) -> ExactArray:
     """Return the exact integer sum of stacked Hessians, each person's rounded to multiples of ``grid`` first.
 
     ``of_people`` returns those of a slice of people in grid steps, for the places ``i``, ``j`` of the upper triangle
@@ -280,9 +280,10 @@ def added_in_grid_steps(
     """
     i, j = np.triu_indices(dimension)
     factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
-    total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // len(i))
+    total, size = np.zeros(len(i), dtype=object), max(1, NUMBERS // len(i))
     for start in range(0, people, size):
-        total += np.rint(of_people(slice(start, start + size), i, j, factor)).astype(np.int64).sum(axis=0)
+        steps = np.rint(of_people(slice(start, start + size), i, j, factor)).astype(np.int64)
+        total += steps.sum(axis=0).astype(object)  # of at most 2^20 numbers, each below 2^26
     return total
 
 

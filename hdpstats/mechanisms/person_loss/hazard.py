@@ -41,7 +41,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats._base.typing import BoolArray, ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations, sorting
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.design import whitened_rows
@@ -139,14 +139,14 @@ class HazardPeople(People):
         np.add.at(out, self.person, whole.weights * of_spells)
         return out
 
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
         """Return the stacked sum of the people's Hessians, each rounded to multiples of ``grid`` before it is added.
 
         What is rounded depends on the own person alone, to the last bit: see `scores`.
         """
         (i, j), D = np.triu_indices(len(theta)), len(theta)
         factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
-        total, size = np.zeros(len(i), dtype=np.int64), max(1, NUMBERS // D**2)
+        total, size = np.zeros(len(i), dtype=object), max(1, NUMBERS // D**2)
         for first in range(0, self.number, size):
             start, stop = np.searchsorted(self.person, [first, first + size]).tolist()
             matrices = np.zeros((min(size, self.number - first), D, D))
@@ -154,7 +154,7 @@ class HazardPeople(People):
                 part = slice(begin, min(begin + size, stop))
                 some = replace(self, spells=self.spells.take(part), person=self.person[part])
                 np.add.at(matrices, some.person - first, some._hessians(theta))
-            total += np.rint(matrices[:, i, j] * factor).astype(np.int64).sum(axis=0)
+            total += np.rint(matrices[:, i, j] * factor).astype(np.int64).sum(axis=0).astype(object)
         return total
 
     def _hessians(self, theta: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import SiteError
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import categorical_design
@@ -74,7 +74,7 @@ class MultinomialPeople(People):
         """Return each person's weighted loss (n,)."""
         return np.asarray(self.weights * values(self._predictor(theta, slice(None)), self.y))
 
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
         """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
         D = self.X.shape[1]
 
@@ -151,7 +151,7 @@ class MultinomialPersonLoss(RowLoss):
         """Return what rows take at most: a predictor and an exponential for each other level, blocks for each pair."""
         D, M = self.model.geometry.dimension, float(self.model.others)
         predictors = M * product_work(rows, D)
-        chances = Operations(steps=40.0 + 4.0 * M, passes=30.0 * (M + 1.0) * rows, functions=4.0 * (M + 1.0) * rows)
+        chances = Operations(steps=40.0 + 4.0 * M, passes=60.0 * (M + 1.0) * rows, functions=4.0 * (M + 1.0) * rows)
         pieces = rows // PIECE + 1.0
         pairs = 0.5 * M * (M + 1.0)
         block = Operations(steps=20.0, passes=(4.0 * D + 6.0) * rows + 6.0 * D**2, squares=float(rows) * D**2)

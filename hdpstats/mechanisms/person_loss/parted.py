@@ -1,11 +1,11 @@
 """Private people in partitions: sums of their losses, gradients and Hessians, added exactly.
 
 What `People` in memory give is given here of people who are read again at each pass. A person's
-part of a gradient or of a Hessian is rounded to a grid that public bounds and the number of all rows fix
-(`hdpstats.solvers.objective.RowBounds`), and integers are added: gradients and Hessians are those of all rows in one
-table, to the last bit, and so is the point that a minimisation reaches by them. Only for numbers that steer a search
-where the first one fails (`mass`, the bound of `gradient_error`) partitions may matter in a last digit; the certified
-accuracy holds for any of them.
+part of a gradient is rounded to a grid that public bounds fix, its part of a Hessian to one that the number of all rows
+fixes with them (`hdpstats.solvers.objective.RowBounds`), and integers are added: gradients and Hessians are those of
+all rows in one table, to the last bit, and so is the point that a minimisation reaches by them. Only for numbers that
+steer a search where the first one fails (`mass`, the bound of `gradient_error`) partitions may matter in a last digit;
+the certified accuracy holds for any of them.
 
 Neither the ridge nor the perturbation leaves this process: a worker is sent coefficients, and returns integers.
 """
@@ -78,7 +78,7 @@ class PartedPeople(People):
         """Return each person's weighted loss (people,)."""
         return np.concatenate([people.losses(theta) for people in self.parts.here()])
 
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
         """Return the exact sum of the people's stacked Hessians, each rounded to multiples of ``grid``."""
         return self.parts.total(methodcaller("stacked_hessian", theta, grid=grid))
 

@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
@@ -105,7 +105,7 @@ class RegressionPeople(People):
         """Return each person's weighted loss (n,)."""
         return np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
 
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> IntArray:
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
         """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``.
 
         Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.

@@ -14,14 +14,16 @@ the noise in the objective, the unshrunk estimate errs by
 
 sampling and noise in the objective, smoothing, and what unshrinking misses where ``h`` is known to a share ``m`` only
 and the private coefficients lie ``u`` from the centre. A larger ridge makes the second smaller and the third larger.
-``u`` is a large distance (`hdpstats.public.moments.PublicFit.unit`), larger than that of most public fits from private
-coefficients: what a ridge may do to the estimate stays small beside its standard error where public and private people
-differ too. Without public rows and without a noisy Hessian nothing is unshrunk, and ``m`` is 1.
+``u`` is half of a large distance (`hdpstats.public.moments.PublicFit.unit`), more than what separates most public fits
+from private coefficients, and ``m`` is 1 unless a noisy Hessian tells the curvature: without one and without public
+rows nothing is unshrunk, and curvature of public rows may be wrong by as much, as that of gbsg's patients is for
+Rotterdam's. So what a ridge does to the estimate stays small beside its standard error where public and private people
+differ, too.
 
 The mean over eigenvectors, each in units of its first term at the least share, is made least over the first ridge times
-powers of the root of two, and over `SHARES`; where smoothing is next to nothing (`NEGLIGIBLE`) the first ones do. The ridge is rounded up to 20 binary digits: machines whose floats differ
-in the last digits ask the same question. The first ridge grows with the share, so that a determinant costs the same
-part of what is left for the objective.
+powers of the root of two, and over `SHARES`; where smoothing is next to nothing (`NEGLIGIBLE`) the first ones do. The
+ridge is rounded up to 20 binary digits: machines whose floats differ in the last digits ask the same question. The
+first ridge grows with the share, so that a determinant costs the same part of what is left for the objective.
 """
 
 import math
@@ -55,6 +57,9 @@ MOST_RIDGES: Final = 80
 
 NEGLIGIBLE: Final = 1e-4
 """Where smoothing is a smaller part of the variance at the first ridge and the least share, these are taken."""
+
+APART: Final = 0.5
+"""``u``, in the unit of the loss's scale."""
 
 MOST_OF_DELTA: Final = Fraction(1, 2)
 """No more of a delta than this is taken by smoothing (`hdpstats.mechanisms.perturbation.site.kept_delta`)."""
@@ -130,6 +135,7 @@ def with_smoothing(
         outer = float(np.mean(smoothing * (1.0 + taken) ** 2 / whole))
         missed = float(np.mean((expected.missed * expected.apart * taken / (1.0 + taken)) ** 2 / whole))
         if outer < NEGLIGIBLE and least == math.inf:
+            best = ridge, LEAST_SMOOTHING
             break
         errors = inner * left**2 + outer * parts**2 + missed
         place = int(np.argmin(errors))
@@ -150,7 +156,7 @@ def with_smoothing(
 
 
 def shares_of(query: MinimiserQuery) -> tuple[Fraction, ...]:
-    """Return the shares that a query may have: most of what the Hessian leaves, and of a delta, is not for smoothing."""
+    """Return the shares a query may have: smoothing never takes most of what the Hessian leaves, or of a delta."""
     left = (1 - query.hessian_share) / 2
     enough = MOST_OF_DELTA / query.epsilon if query.delta > 0 else Fraction(1)
     return tuple(share for share in SHARES if share == LEAST_SMOOTHING or share <= min(left, enough))

@@ -65,7 +65,7 @@ CASES = [
     {"radius": 100.0},
     {"ridge": 9.0, "epsilon": Fraction(2)},
     {"smoothing": Fraction(1, 10)},
-    {"epsilon": Fraction(20), "share": Fraction(9, 10), "smoothing": Fraction(3, 50)},
+    {"epsilon": Fraction(20), "share": Fraction(9, 10), "smoothing": Fraction(3, 50), "ridge": 500.0},
 ]
 WEIGHTS = [1.0, 0.3, 4.0]
 

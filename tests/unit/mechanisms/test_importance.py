@@ -13,8 +13,8 @@ from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.mechanisms.importance_weights.coding import box_of, coded_rows, geometries_of, prior_of, public_sample
 from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
-from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.records.geometry import Geometry, from_public
+from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.schema.columns import Binary, Categorical, Continuous
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

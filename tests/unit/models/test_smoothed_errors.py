@@ -69,8 +69,8 @@ def test_at_an_ordinary_number_of_people_smoothing_is_not_to_be_seen(model):
     assert np.all(np.diag(noise.after.covariance(H)) < 1e-4 * np.diag(noise.inside.covariance(H)))
 
 
-def test_with_a_million_people_and_no_public_rows_smoothing_is_larger_than_sampling_and_is_counted():
-    """By exact formula, from the constants of the fit. Errors that leave it out are some times too small."""
+def test_with_a_million_people_and_no_public_rows_smoothing_is_far_below_sampling_and_is_counted():
+    """By exact formula, from the constants of the fit."""
     spec = logit(study(100, public=0))._spec
     query = ask_objective(spec, hdp.mechanisms.ObjectivePerturbation(), asked(1.0), records=LARGE)
     person_loss = spec.person_loss(query.model)
@@ -85,7 +85,7 @@ def test_with_a_million_people_and_no_public_rows_smoothing_is_larger_than_sampl
     told = noise_of(query, release, person_loss)
     inside = InObjective(distribution=told.inside.distribution).covariance(H)
     assert np.all(np.diag(told.covariance(H)) >= np.diag(exact + inside))
-    assert np.all(np.diag(exact) > np.diag(H))  # whose inverse is the covariance that sampling gives
+    assert np.all(np.diag(exact) < 1e-3 * np.diag(H))  # whose inverse is the covariance that sampling gives
 
 
 def release_of(constants, *, dimension):

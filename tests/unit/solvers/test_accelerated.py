@@ -225,3 +225,48 @@ def test_a_rehearsal_does_all_work_whatever_the_rows_are(name: str) -> None:
     ((gradients, hessians),) = full
     assert hessians == SMALL.hessians
     assert work.steps <= gradients <= work.steps + SMALL.gradients + 4
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_gradients_see_both_parts_of_a_point(seen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coefficients of 10^9 and a curvature of 10^5 ridges: without the second part gradients are off by ``u L S``."""
+    rng = np.random.default_rng(11)
+    X, theta = np.asfortranarray(rng.normal(size=(40, 2))), np.array([1e9, -0.7e9])
+    task = LinearObjective(
+        loss=LOSSES["squares"],
+        X=X,
+        y=np.zeros(40),
+        weights=np.full(40, 1e5),
+        offset=-X @ theta,
+        ridge=np.full(2, 20.0),
+        centre=theta,
+        linear=np.full(2, 100.0),
+    )
+    size, curvature = 1.01 * float(np.linalg.norm(theta)), 1e5 * float(np.linalg.norm(X, 2)) ** 2
+    error, excess = (
+        task.gradient_error(np.array([size, 0.0])),
+        1e5 * float(np.sum((X @ theta + task.offset) ** 2)) + 600.0,
+    )
+    work = work_of(ridge=20.0, curvature=curvature, error=error, size=size, excess=excess)
+    assert work is not None
+    if not seen:
+        plain = LinearObjective.gradient
+        monkeypatch.setattr(LinearObjective, "gradient", lambda own, at, rest=None: plain(own, at))
+    monkeypatch.setattr(Work, "near", -1.0)
+    found = accelerate(task, start=theta, work=work)
+    truth = refine(task, start=theta, radius=Fraction(1, 10**15)).theta
+    off = sum((Fraction(a) - b) ** 2 for a, b in zip(found.tolist(), truth, strict=True))
+    assert (math.sqrt(off) <= work.radius) == seen
+
+
+def test_a_larger_error_is_taken_where_steps_are_limited() -> None:
+    given = {"ridge": 1.0, "curvature": 1e6, "error": 1e-9, "size": 1e3, "excess": 1e6}
+    free = work_of(**given)
+    assert free is not None
+    assert work_of(**given, most=free.steps) == free
+    few = work_of(**given, most=free.steps // 2)
+    assert few is not None
+    assert few.steps <= free.steps // 2 <= few.steps + 2
+    assert few.error > 10.0 * free.error
+    assert few.radius == pytest.approx(6.0 * few.error, rel=1e-5)
+    assert work_of(**given, most=1) is None

@@ -1,13 +1,14 @@
 """No minimisation does more than is counted: gradients, Hessians, bounds of errors, and the numbers that loops read."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hdpstats._base.loops import rehearsing
 from hdpstats._base.work import Operations
-from hdpstats.losses import LogisticLoss
+from hdpstats.losses import HuberLoss, LogisticLoss
 from hdpstats.solvers import box as lattice
 from hdpstats.solvers import kernels, newton, ridge_objective
 from hdpstats.solvers.accelerated import minimise_within, minimising_work, work_of
@@ -79,11 +80,17 @@ def test_a_search_for_a_lattice_point_makes_no_more_steps_than_are_counted(done:
 @pytest.mark.parametrize(("rows", "D"), [(600, 3), (5000, 40), (9000, 1)])
 def test_loops_read_no_more_numbers_than_are_counted(monkeypatch: pytest.MonkeyPatch, rows: int, D: int) -> None:
     read: Counter[str] = Counter()
-    for name, length in (("_products", 3), ("_score_sum", 2), ("_logistic_sum", 2), ("_rounded_products", 2)):
+    compensated = kernels.COMPENSATED
+    for name, length, kind, times in (
+        ("_products", 3, "products", 1),
+        ("_score_sum", 2, "products", 1),
+        ("_compensated", 3, "products", compensated),
+        ("_logistic_sum", 2, "products", 1 + compensated),
+        ("_rounded_products", 2, "passes", 1),
+    ):
         loop = getattr(kernels, name)
 
-        def noted(columns, *rest, loop=loop, name=name, length=length):
-            kind, times = ("passes", 1) if name == "_rounded_products" else ("products", 1 + (name == "_logistic_sum"))
+        def noted(columns, *rest, loop=loop, kind=kind, times=times, length=length):
             read[kind] += times * len(columns) * len(rest[length - 1])
             return loop(columns, *rest)
 
@@ -101,7 +108,13 @@ def test_loops_read_no_more_numbers_than_are_counted(monkeypatch: pytest.MonkeyP
         linear=np.zeros(D),
     )
     said = linear_work(rows, D, functions=3.0, in_one_loop=True)
-    for one, work in ((whole.gradient, said.gradient), (whole.hessian, said.hessian)):
+    other = replace(whole, loss=HuberLoss(lower=0.0, upper=1.0, c=0.1))
+    of_other = linear_work(rows, D, functions=4.0)
+    for one, work in (
+        (whole.gradient, said.gradient),
+        (whole.hessian, said.hessian),
+        (other.gradient, of_other.gradient),
+    ):
         read.clear()
         one(np.zeros(D))
         assert 0 < read["products"] <= work.products
