@@ -89,7 +89,7 @@ class Prediction:
 
     @property
     def against_public(self) -> float:
-        """`PredictedErrors.against_public` by which mechanisms are compared: of ``bare`` errors where they are known."""
+        """`PredictedErrors.against_public` by which mechanisms are compared: of ``bare`` errors if known."""
         return (self.errors if self.bare is None else self.bare).against_public
 
 
