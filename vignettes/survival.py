@@ -184,10 +184,11 @@ heading = figure.suptitle("GBSG alone: 53 years, tumour of 20-50 mm, 3 nodes, no
 # on this model (Nguyen and Hui 2017) it does, and with many intervals nothing but noise remains.
 #
 # But however finely time is cut, a woman has one thing to say: when she relapsed. So here the loss of an interval
-# saturates where the hazard is well above the one expected, and her follow-up ends before the hazards at which it
-# saturates add up to more than a limit, the **cap**. Neither biases a correct model. The saturating loss has the true
-# coefficients as its target whatever the cap, and the end of follow-up is decided by her covariates alone: it is
-# censoring that says nothing about her relapse.
+# saturates where the hazard is well above the one expected, and where the hazards at which it saturates add up to more
+# than a limit, the **cap**, up to the end of the study, she counts less. Neither biases a correct model: the saturating
+# loss has the true coefficients as its target whatever the cap, and her weight is decided by her covariates alone. What
+# both may do to a model that is not exactly true is in the errors, and vanishes with many women
+# ([how](explanation/row-weights.md)).
 #
 # "Expected" means by the public fit. The cap is part of the question, known to everybody, and printed in the summary.
 # Had it been tuned on the private records, it would itself tell something about them, outside of what epsilon counts.

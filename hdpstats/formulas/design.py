@@ -280,6 +280,16 @@ def reference_rows(needs: Sequence[str], schema: Schema, described: CohortMoment
         from scipy.stats import qmc
 
         points = qmc.Sobol(len(needs), scramble=False).random(ROWS)
+    return rows_at(points, needs, schema, described)
+
+
+def rows_at(
+    points: FloatArray, needs: Sequence[str], schema: Schema, described: CohortMoments | None = None
+) -> AdmittedTable:
+    """Return the rows of columns of a schema at points (n, columns) of the unit cube, which stand for its bounds.
+
+    Columns that are described take the quantiles of a distribution with the described averages at these levels.
+    """
     averages: dict[str, list[CohortMoment]] = {}
     for each in () if described is None else described.moments:
         if each.what is not MomentKind.AT_RISK:
@@ -295,7 +305,7 @@ def reference_rows(needs: Sequence[str], schema: Schema, described: CohortMoment
             numeric[name] = (u >= _shares(averages.get(name, []), 2)[0]).astype(float)
         elif isinstance(column, NumericColumn):
             numeric[name] = column.lower + _spread(u, averages.get(name, []), column) * (column.upper - column.lower)
-    return AdmittedTable(numeric=numeric, codes=codes, rows=ROWS)
+    return AdmittedTable(numeric=numeric, codes=codes, rows=len(points))
 
 
 def _shares(described: Sequence[CohortMoment], levels: int) -> FloatArray:

@@ -136,7 +136,8 @@ class Combined:
     """Point estimates in whitened coordinates, and what they were computed with.
 
     ``at``, ``unshrunk``, ``variances`` and ``shares`` (``W_j``) are of each site; ``private`` is ``u``; ``pooled`` is
-    that of ``pooling``, or ``u`` without a public fit; ``places`` are where curvature is drawn, as often at each.
+    that of ``pooling``, or ``u`` without a public fit; ``places`` are where curvature is drawn, as often at each;
+    ``allowance`` (D, D) is the covariance of an error that all sites share.
     """
 
     at: tuple[Moments, ...]
@@ -147,12 +148,13 @@ class Combined:
     pooled: FloatArray
     places: tuple[FloatArray, ...]
     pooling: Pooling | None
+    allowance: FloatArray
 
     @property
     def covariance(self) -> FloatArray:
         """The covariance (D, D) of ``u``."""
         pairs = zip(self.shares, self.variances, strict=True)
-        return np.asarray(sum(share @ each @ share.T for share, each in pairs))
+        return np.asarray(self.allowance + sum(share @ each @ share.T for share, each in pairs))
 
 
 def shares(covariances: Sequence[FloatArray] | FloatArray) -> FloatArray:
@@ -184,23 +186,27 @@ def weighted(shares: Sequence[FloatArray] | FloatArray, values: Sequence[FloatAr
     return np.asarray(sum(value @ share.T for share, value in zip(shares, values, strict=True)))
 
 
-def combine_points(sites: Sequence[InformedPoint], fit: PublicFit | None) -> Combined:
+def combine_points(
+    sites: Sequence[InformedPoint], fit: PublicFit | None, *, allowance: FloatArray | None = None
+) -> Combined:
     """Unshrink, combine and pool, three times where there is a public fit, each time with new moments.
 
-    Moments of a location's loss are the means of those at the public fit and at the released points.
+    Moments of a location's loss are the means of those at the public fit and at the released points. ``allowance``
+    (D, D) is the covariance of an error that all sites share (`hdpstats.public.row_weights`): none averages out.
     """
     point = _start(sites)
+    common = np.zeros((len(point), len(point))) if allowance is None else allowance
     if fit is None:
-        return _unbiased(sites, _at(sites, [point]), point)
+        return _unbiased(sites, _at(sites, [point], common), point)
     if any(each.information.located for each in sites):
         places = (fit.theta, point)
-        found = _at(sites, places)
+        found = _at(sites, places, common)
         pooling = pool(found.private, found.covariance, fit)
         return replace(found, pooled=pooling.point, pooling=pooling, places=places)
     for _ in range(STEPS - 1):
-        found = _at(sites, [point])
+        found = _at(sites, [point], common)
         point = pooled_point(found.private, found.covariance, fit)
-    found = _unbiased(sites, _at(sites, [point]), point)
+    found = _unbiased(sites, _at(sites, [point], common), point)
     pooling = pool(found.private, found.covariance, fit)
     return replace(found, pooled=pooling.point, pooling=pooling, places=(pooling.point,))
 
@@ -212,7 +218,7 @@ def _start(sites: Sequence[InformedPoint]) -> FloatArray:
     return weighted(shares(variances), [each.part.theta for each in sites])
 
 
-def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray]) -> Combined:
+def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance: FloatArray) -> Combined:
     """Return the estimates with the mean of moments at some points (D,), not pooled."""
     at = tuple(_mean([each.information.at(place) for place in places]) for each in sites)
     unshrunk = tuple(each.part.unshrunk(moments.H) for each, moments in zip(sites, at, strict=True))
@@ -220,7 +226,15 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray]) -> Combine
     W = shares(variances)
     u = weighted(W, unshrunk)
     return Combined(
-        at=at, unshrunk=unshrunk, variances=variances, shares=W, private=u, pooled=u, places=(u,), pooling=None
+        at=at,
+        unshrunk=unshrunk,
+        variances=variances,
+        shares=W,
+        private=u,
+        pooled=u,
+        places=(u,),
+        pooling=None,
+        allowance=allowance,
     )
 
 

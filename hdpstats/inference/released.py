@@ -87,7 +87,12 @@ FLAT = 1e-12
 
 
 def estimates(
-    parts: Sequence[ReleasedPoint], *, T: FloatArray, terms: tuple[str, ...], meat: float | None = 1.0
+    parts: Sequence[ReleasedPoint],
+    *,
+    T: FloatArray,
+    terms: tuple[str, ...],
+    meat: float | None = 1.0,
+    allowance: FloatArray | None = None,
 ) -> Estimates:
     """Return the estimates of a fit at one site or at several, one part each.
 
@@ -106,20 +111,27 @@ def estimates(
         Names of the coefficients.
     meat
         Bound on the score's covariance over the Hessian; None where there is none.
+    allowance
+        The covariance (D, D) of what weights of people may do to the estimates of all sites alike; None without one.
     """
     for raked in (True, False) if any(part.cohort is not None for part in parts) else (True,):
         read = _read(parts, meat=meat, raked=raked)
         if read is None:
             break
         try:
-            return _combined(parts, read, T=T, terms=terms)
+            return _combined(parts, read, T=T, terms=terms, allowance=allowance)
         except np.linalg.LinAlgError:  # flat between the public fit and what was released
             continue
     return _as_released(parts, T=T, terms=terms, meat=meat)
 
 
 def _combined(
-    parts: Sequence[ReleasedPoint], read: Sequence["_Read"], *, T: FloatArray, terms: tuple[str, ...]
+    parts: Sequence[ReleasedPoint],
+    read: Sequence["_Read"],
+    *,
+    T: FloatArray,
+    terms: tuple[str, ...],
+    allowance: FloatArray | None,
 ) -> Estimates:
     """Return the estimates with what is known of each site's curvature."""
     public, notes = parts[0].public, [each.note for each in read]
@@ -130,6 +142,7 @@ def _combined(
         terms=terms,
         notes=notes,
         note=_together_note(notes, alike=assumed(public)),
+        allowance=allowance,
     )
     return found if public is None else found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
 

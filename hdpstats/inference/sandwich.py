@@ -14,7 +14,10 @@ The distribution of the errors is drawn, not assumed normal: ``b`` from the exac
 normal, ``H`` and ``J`` from what is known of them (`hdpstats.inference.released`; they are estimates too). Several
 sites' errors are drawn jointly. Scores and noises are each site's own and average out. The weighting of the public rows
 that all curvatures rest on and the pull :math:`\theta_0 - c` are the same at all sites; so what unshrinking misses is
-missed everywhere alike, and would not average out over a thousand sites. Everything here is post-processing of released
+missed everywhere alike, and would not average out over a thousand sites. So is what weights of people may do to an
+estimate (`hdpstats.public.row_weights`): a normal error that is added to the average, counts where it is pooled with
+the public fit, and is a part of the covariance due to privacy, as without privacy nobody would be weighted. Tests of
+heterogeneity leave it out: all sites err by the same. Everything here is post-processing of released
 and public numbers. Coverage is measured in ``vignettes/validation``.
 
 **Before anything is spent** the same covariances are known in closed form at public coefficients, for what a fit would
@@ -35,7 +38,7 @@ not known either: with people invented for one (`hdpstats.public.people`) plans 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -77,23 +80,26 @@ def combine(
     terms: tuple[str, ...],
     note: str | None = None,
     notes: Sequence[str | None] = (),
+    allowance: FloatArray | None = None,
 ) -> Estimates:
     """Return the private-only estimate and, where there is a public fit, the penalised and the pooled one.
 
-    ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name; ``notes`` are of each site's estimate.
+    ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name; ``notes`` are of each site's estimate;
+    ``allowance`` (D, D) is the covariance of an error that all sites share.
     """
-    found = combine_points(sites, fit)
+    found = combine_points(sites, fit, allowance=allowance)
     own, apart = _errors(sites, found)
+    common = _common(sites, allowance, count=len(apart))
     error = _Errors(
         sampling=weighted(found.shares, [each.sampling for each in own]),
-        privacy=weighted(found.shares, [each.privacy for each in own]),
+        privacy=weighted(found.shares, [each.privacy for each in own]) + common,
     )
     private = _estimate("private only", terms, found.private, T, error, note)
     alone = (
         [private]
         if len(sites) == 1
         else [
-            _estimate("private only", terms, theta, T, each, words)
+            _estimate("private only", terms, theta, T, replace(each, privacy=each.privacy + common), words)
             for theta, each, words in zip(found.unshrunk, own, notes, strict=True)
         ]
     )
@@ -115,6 +121,14 @@ def combine(
         else heterogeneity(np.array(found.unshrunk), found.variances, np.array([each.whole for each in own]), T=T),
         disagreement=agree,
     )
+
+
+def _common(sites: Sequence[InformedPoint], allowance: FloatArray | None, *, count: int) -> FloatArray:
+    """Return draws (count, D) of the error that all sites share; no random number is drawn where there is none."""
+    if allowance is None or not allowance.any():
+        return np.zeros((count, len(sites[0].part.theta)))
+    rng = draws.generator(*(each.part.release.sha256 for each in sites), "weights of people")
+    return draws.normal(rng, allowance, count)
 
 
 def penalised(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estimate:
@@ -233,6 +247,10 @@ class PredictedCovariance:
     def covariance(self) -> FloatArray:
         """Their sum."""
         return self.sampling + self.privacy
+
+    def allowing(self, allowance: FloatArray | None) -> "PredictedCovariance":
+        """Return it with the covariance (D, D) of an error that all sites share, as a part of privacy."""
+        return self if allowance is None else replace(self, privacy=self.privacy + allowance)
 
 
 @final

@@ -78,7 +78,7 @@ class DiscreteHazard(Model):
     cap
         The largest cumulated hazard (in fact, sum of caps) that one person can contribute to a private fit, at
         least 1; chosen from public rows by predicted error, 4 without them. The loss is consistent whatever
-        the cap; a smaller one means less noise and less of long follow-up.
+        the cap; a smaller one means less noise, and less weight of people whose hazards add up to more.
     weights, offset
         Columns declared as `Weight` and `Offset`.
     row_norm

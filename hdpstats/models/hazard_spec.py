@@ -1,6 +1,7 @@
 """A hazard model on a study: intervals, baseline and caps from public facts, the query that a fit asks."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -15,8 +16,14 @@ from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.design import Design, reference_rows
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.perturbation.hazard_request import choose_flat, choose_from_public, flat_cap
-from hdpstats.mechanisms.perturbation.request import Recommended
+from hdpstats.mechanisms.perturbation.hazard_request import (
+    allowance,
+    choose_flat,
+    choose_loss,
+    choose_ridge,
+    flat_cap,
+)
+from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.fit import FEWEST_ROWS
 from hdpstats.public.hazard import HazardSide, hazard_side
@@ -31,6 +38,7 @@ from hdpstats.public.hazard_fit import (
 )
 from hdpstats.public.moments import Moments
 from hdpstats.public.raking import PublicVariables
+from hdpstats.public.row_weights import Allowance, Elsewhere
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius
@@ -141,6 +149,14 @@ class HazardSpec(LossSpec):
             causes=len(self.causes),
             starts=self.grid.starts,
             variables=self._variables(table, rows),
+            elsewhere=self._elsewhere,
+        )
+
+    def _elsewhere(self, geometry: Geometry) -> Elsewhere:
+        """Return people whom public ones do not show."""
+        design = self.asked.covariates
+        return Elsewhere.of(
+            design, [name for name in design.needs if name != self.asked.event], self.study.schema, geometry
         )
 
     def _variables(self, table: PublicTable, rows: PublicSpells) -> PublicVariables | None:
@@ -171,14 +187,13 @@ class HazardSpec(LossSpec):
             offset=self.offset,
         )
 
-    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
-        side, spent, relation = self.public, epsilon * (1 - share), self.study.relation
+    def choose_model(self, sites: Sequence[Asked], *, share: Fraction) -> HazardModel:
+        """Return what all sites are asked about; see `LossSpec.choose_model`."""
+        side = self.public
         if side is not None:
             person_loss = self.person_loss(self.model_at(side.baseline, side.geometry, side.cap))
-            return choose_from_public(
-                person_loss, side, total=self.total, records=records, epsilon=spent, relation=relation
-            )
+            relation = self.study.relation
+            return choose_loss(person_loss, side, sites, total=self.total, share=share, relation=relation).model
         geometry = self._whitened or self.asked.covariates.box(self.row_norm)
         cap = flat_cap(
             self.link,
@@ -186,11 +201,23 @@ class HazardSpec(LossSpec):
             intervals=self.grid.intervals,
             causes=len(self.causes),
             covariates=len(geometry.location),
+            weighs=self.study.unit is None,
         )
         copies = len(self.features) // self.grid.intervals
         cap = replace(cap, baseline=tuple(row * copies for row in cap.baseline))
-        person_loss = self.person_loss(self.model_at(self._flat_baseline, geometry, cap))
-        return choose_flat(person_loss, self._flat_baseline, epsilon=spent, relation=relation)
+        return self.model_at(self._flat_baseline, geometry, cap)
+
+    def choose_ridge(self, model: QueryModel, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
+        """Return centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
+        side, spent, relation = self.public, epsilon * (1 - share), self.study.relation
+        person_loss = self.person_loss(model)
+        if side is None:
+            return choose_flat(person_loss, self._flat_baseline, epsilon=spent, relation=relation)
+        return choose_ridge(person_loss, side, records=records, epsilon=spent, relation=relation)
+
+    def allowance(self, model: QueryModel) -> Allowance | None:
+        """Return what weights and caps of people may do to an estimate."""
+        return None if self.public is None else allowance(self.person_loss(model), self.public)
 
     @property
     def _flat_baseline(self) -> Baseline:
@@ -354,6 +381,11 @@ def cap_sentence(model: HazardModel) -> str:
     if model.cap.is_flat:
         return f"one person's hazards count up to {total} in sum, the same cap in every interval"
     factor = float(np.exp(model.cap.margin))
+    if model.cap.weighs:
+        return (
+            f"an interval's loss saturates at {factor:.2g} times the public fit's hazard; people whose caps add up to "
+            f"more than {total} count less"
+        )
     return (
         f"an interval's loss saturates at {factor:.2g} times the public fit's hazard; follow-up ends before a person's "
         f"caps add up to more than {total}"

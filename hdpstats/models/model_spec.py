@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Self, TypeVar
 
 import numpy as np
@@ -22,13 +23,14 @@ from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
-from hdpstats.mechanisms.perturbation.request import Recommended
+from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.privacy.budget import Guarantee, guarantee
 from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.public.row_weights import Allowance
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.model import QueryModel
+from hdpstats.records.model import AnyModel, QueryModel
 from hdpstats.records.query import PointQuery, Release
 from hdpstats.records.several import charged_events
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
@@ -194,14 +196,29 @@ class LossSpec(ModelSpec):
         return None if table is None or self.public is None else table.sha256
 
     @abstractmethod
-    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
+    def choose_model(self, sites: Sequence[Asked], *, share: Fraction) -> AnyModel:
+        """Return what all sites of a study are asked about: one geometry, and one set of caps.
 
-    def ask(self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int) -> ObjectiveQuery:
-        """Return the query of one fit by objective perturbation."""
-        choice = self._chosen(epsilon=epsilon, share=share, records=records)
+        ``share`` of each epsilon is spent on a noisy Hessian.
+        """
+
+    @abstractmethod
+    def choose_ridge(self, model: QueryModel, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
+        """Return centre and ridge of a fit by objective perturbation to one site."""
+
+    @abstractmethod
+    def allowance(self, model: QueryModel) -> Allowance | None:
+        """Return what weights and caps of people may do to an estimate; None where nothing is known of it."""
+
+    def ask(
+        self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int, sites: Sequence[Asked] = ()
+    ) -> ObjectiveQuery:
+        """Return the query of one fit by objective perturbation to a site; ``sites`` are all of the study, or it."""
+        among = tuple(sorted(sites or (Asked(records=records, epsilon=epsilon),), key=attrgetter("records", "epsilon")))
+        model = self._chosen(among, share=share)
+        choice = self._pulled(model, epsilon=epsilon, share=share, records=records)
         return ObjectiveQuery(
-            model=choice.model,
+            model=model,
             centre=tuple(choice.centre.tolist()),
             ridge=Fraction(choice.ridge),
             epsilon=epsilon,
@@ -212,9 +229,14 @@ class LossSpec(ModelSpec):
         )
 
     @cached_property
-    def _chosen(self) -> Callable[..., Recommended]:
-        """`choose`, which keeps some answers: a plan, the check before a charge and the fit ask for the same."""
-        return lru_cache(maxsize=KEPT)(self.choose)
+    def _chosen(self) -> Callable[..., AnyModel]:
+        """`choose_model`, which keeps some answers: a plan, the check before a charge and the fit ask for the same."""
+        return lru_cache(maxsize=KEPT)(self.choose_model)
+
+    @cached_property
+    def _pulled(self) -> Callable[..., Recommended]:
+        """`choose_ridge`, which keeps some answers."""
+        return lru_cache(maxsize=KEPT)(self.choose_ridge)
 
     @abstractmethod
     def person_loss(self, model: QueryModel) -> PersonLoss:

@@ -1,8 +1,9 @@
 """A multinomial logistic regression on a study."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Self, final
 
 import numpy as np
@@ -16,7 +17,13 @@ from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
-from hdpstats.mechanisms.perturbation.request import MultinomialCost, Recommended, choose
+from hdpstats.mechanisms.perturbation.request import (
+    Asked,
+    MultinomialCost,
+    Recommended,
+    best_geometry,
+    recommended,
+)
 from hdpstats.models.model_spec import (
     FIXED,
     LossSpec,
@@ -29,6 +36,7 @@ from hdpstats.models.model_spec import (
     of_model,
 )
 from hdpstats.public.multinomial import MultinomialSide, multinomial_likelihood, multinomial_side
+from hdpstats.public.row_weights import Allowance
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
@@ -117,17 +125,29 @@ class MultinomialSpec(LossSpec):
             formula=self.asked.design.canonical, others=self.others, geometry=geometry, weights=self.weights
         )
 
-    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
-        cost = MultinomialCost(
+    def _cost(self, epsilon: Fraction, *, share: Fraction) -> MultinomialCost:
+        """Return what noise and what ridge a site's epsilon asks for."""
+        return MultinomialCost(
             others=self.others,
             epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),
             persons=self.study.relation.persons_changed,
             largest_weight=self.largest_weight,
         )
-        return choose(
-            cost, self.public, model_at=self.model_at, box=self.asked.design.box(self.row_norm), records=records
-        )
+
+    def choose_model(self, sites: Sequence[Asked], *, share: Fraction) -> MultinomialModel:
+        """Return what all sites are asked about; see `LossSpec.choose_model`."""
+        if self.public is None:
+            return self.model_at(self.asked.design.box(self.row_norm))
+        return self.model_at(best_geometry(self.public, sites, partial(self._cost, share=share)))
+
+    def choose_ridge(self, model: QueryModel, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
+        """Return centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
+        return recommended(self._cost(epsilon, share=share), self.side(model), model.geometry, records=records)
+
+    def allowance(self, model: QueryModel) -> Allowance | None:
+        """Return what weights of rows may do to an estimate."""
+        side = self.side(model)
+        return None if side is None else side.allowance
 
     def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""

@@ -44,7 +44,7 @@ from hdpstats.mechanisms.perturbation import (
     OutputQuery,
 )
 from hdpstats.mechanisms.perturbation import site as perturbation
-from hdpstats.mechanisms.perturbation.request import MISTRUST, choose_output, with_normal_noise
+from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.mechanisms.perturbation.smoothing import APART, Expected, variance_of, with_smoothing
 from hdpstats.models.cohort import averaged_variables
@@ -59,7 +59,7 @@ from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
-from hdpstats.results import Result
+from hdpstats.results import Result, RowWeights
 from hdpstats.sites.asking import ask
 
 PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
@@ -78,7 +78,8 @@ class Prediction:
 
     ``described`` says whether errors are predicted for people as they are described.
     ``refusal`` says why a fit is refused that would report none though they are wanted, ``risk`` what may give NaN
-    yet; ``sites`` is what is known of each site's people before.
+    yet; ``sites`` is what is known of each site's people before; ``bare`` are errors without the allowance for weights
+    of people, where another mechanism is an alternative that has none, whatever it should allow for.
     """
 
     mechanism: MechanismOptions
@@ -88,6 +89,12 @@ class Prediction:
     refusal: str | None = None
     risk: str = ""
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
+    bare: PredictedErrors | None = None
+
+    @property
+    def against_public(self) -> float:
+        """`PredictedErrors.against_public` by which mechanisms are compared: of ``bare`` errors if known."""
+        return (self.errors if self.bare is None else self.bare).against_public
 
 
 SHARES: Final = tuple(Fraction(k, 20) for k in (1, 2, 3, 4, 6, 8, 10, 12, 14))
@@ -360,15 +367,25 @@ def rests_on_averages(mechanism: PointMechanism) -> bool:
 
 
 def ask_objective(
-    spec: LossSpec, mechanism: ObjectivePerturbation, request: FitRequest, *, records: int, most: int | None = None
+    spec: LossSpec,
+    mechanism: ObjectivePerturbation,
+    request: FitRequest,
+    *,
+    records: int,
+    most: int | None = None,
+    among: Sequence[Asked] = (),
 ) -> ObjectiveQuery:
     """Return the query of a fit by objective perturbation: kind of noise, ridge and share for smoothing settled.
 
     Noise is normal where delta makes that the smaller one. ``records`` count; ``most`` are all people of the site, as
-    many where nothing else is said.
+    many where nothing else is said; ``among`` are all sites that are asked, none for this one alone.
     """
     query = spec.ask(
-        epsilon=request.epsilon, records=records, share=mechanism.share or Fraction(0), replicate=request.replicate
+        epsilon=request.epsilon,
+        records=records,
+        share=mechanism.share or Fraction(0),
+        replicate=request.replicate,
+        sites=among,
     )
     person_loss, relation = spec.person_loss(query.model), spec.study.relation
     if request.delta > 0:
@@ -388,12 +405,14 @@ def _query_of(spec: LossSpec, mechanism: PointMechanism, site: SiteRecords) -> P
     """Return the query to a site. That samples are accepted is certain beforehand, whoever of the people counts."""
     request, records, share = site.request, site.records, Fraction(0)
     if isinstance(mechanism, ObjectivePerturbation):
-        return ask_objective(spec, mechanism, request, records=records, most=site.most)
+        return ask_objective(spec, mechanism, request, records=records, most=site.most, among=site.among)
     if isinstance(mechanism, OutputPerturbation):
         share = mechanism.share or Fraction(0)
     else:
         records = site.most
-    query = spec.ask(epsilon=request.epsilon, records=records, share=share, replicate=request.replicate)
+    query = spec.ask(
+        epsilon=request.epsilon, records=records, share=share, replicate=request.replicate, sites=site.among
+    )
     person_loss, side = spec.person_loss(query.model), spec.side(query.model)
     if isinstance(mechanism, ExponentialMechanism):
         return choose_exponential(query, person_loss, side, records=records, delta=request.delta)
@@ -419,15 +438,18 @@ def predict_points(
         if known is not None and hessian_sd is None and spec.public is not None and side.invented is None:
             planned.append(PlannedPoint(noise=noise, ridge=float(query.ridge), information=known))
     private = planned_covariance(planned, side.fit) if len(planned) == len(points) else averaged(points)
-    errors = predicted_errors(private, side.fit, T=spec.to_terms(query.model))
+    weights, T = spec.allowance(query.model), spec.to_terms(query.model)
+    whole = private.allowing(None if weights is None else weights.covariance)
+    compared = weights is not None and request.delta > 0
     return Prediction(
         mechanism=settled,
-        errors=errors,
+        errors=predicted_errors(whole, side.fit, T=T),
         reported=expected.reported,
         described=described,
         refusal=expected.refusal,
         risk=expected.risk,
         sites=sites,
+        bare=predicted_errors(private, side.fit, T=T) if compared else None,
     )
 
 
@@ -463,7 +485,9 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
     parts = [_part(spec, point) for point in points.given.values()]
     first = parts[0].query
     T = spec.to_terms(first.model)
-    found = estimates(parts, T=T, terms=spec.terms, meat=spec.meat)
+    weights = spec.allowance(first.model)
+    allowance = None if weights is None else weights.covariance
+    found = estimates(parts, T=T, terms=spec.terms, meat=spec.meat, allowance=allowance)
     public = parts[0].public
     if isinstance(public, WhitenedPublic) and has_steps(public):
         covered = len(parts) == 1 and is_plain(public)
@@ -475,6 +499,9 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
         public=None if public is None else public.seen,
         model=first.model,
     )
+    if weights is not None and not np.isnan(found.private_only.privacy).all():
+        sd = np.sqrt(np.diag(T @ weights.covariance @ T.T))
+        facts = replace(facts, row_weights=RowWeights(share=weights.share, allowance=tuple(sd.tolist())))
     return private_result(spec, request, points, facts=facts, found=found)
 
 

@@ -4,7 +4,7 @@ Numbers of a loss that were left out come from public facts. Arguments are check
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -23,7 +23,7 @@ from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
-from hdpstats.mechanisms.perturbation.request import Recommended, RegressionCost, choose
+from hdpstats.mechanisms.perturbation.request import Asked, Recommended, RegressionCost, best_geometry, recommended
 from hdpstats.models.model_spec import (
     FIXED,
     TIES,
@@ -41,6 +41,7 @@ from hdpstats.models.model_spec import (
 )
 from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.public.likelihood import classical_fit
+from hdpstats.public.row_weights import Allowance, Elsewhere
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
@@ -241,23 +242,35 @@ class RegressionSpec(LossSpec):
             table=self.chosen.table,
         )
 
-    def choose(self, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return model, centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
+    def _cost(self, epsilon: Fraction, *, share: Fraction) -> RegressionCost:
+        """Return what noise and what ridge a site's epsilon asks for."""
+        return RegressionCost(
+            loss=self.loss,
+            epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),
+            persons=self.study.relation.persons_changed,
+            largest_weight=self.largest_weight,
+        )
+
+    def choose_model(self, sites: Sequence[Asked], *, share: Fraction) -> RegressionModel:
+        """Return what all sites are asked about; see `LossSpec.choose_model`."""
         if share and self.meat is None:
             raise MechanismError(
                 f"se_share is spent on a Hessian, which does not give standard errors of the {self.loss.name} loss; "
                 "leave it out: they come from public rows with the outcome",
                 available=("objective", "output", "exponential"),
             )
-        cost = RegressionCost(
-            loss=self.loss,
-            epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),
-            persons=self.study.relation.persons_changed,
-            largest_weight=self.largest_weight,
-        )
-        return choose(
-            cost, self.public, model_at=self.model_at, box=self.asked.design.box(self.row_norm), records=records
-        )
+        if self.public is None:
+            return self.model_at(self.asked.design.box(self.row_norm))
+        return self.model_at(best_geometry(self.public, sites, partial(self._cost, share=share)))
+
+    def choose_ridge(self, model: QueryModel, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
+        """Return centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
+        return recommended(self._cost(epsilon, share=share), self.side(model), model.geometry, records=records)
+
+    def allowance(self, model: QueryModel) -> Allowance | None:
+        """Return what weights of rows may do to an estimate."""
+        side = self.side(model)
+        return None if side is None else side.allowance
 
     def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""
@@ -387,4 +400,5 @@ def _public(
         return None
     outcome = [name for name in (chosen.response.stop, chosen.response.column) if name is not None]
     whole = rows.completed(design, study.schema, outcome=outcome)
-    return whitened_public(whole, design, chosen.loss, bread=chosen.bread)
+    side = whitened_public(whole, design, chosen.loss, bread=chosen.bread)
+    return replace(side, elsewhere=Elsewhere.of(design, design.needs, study.schema, side.geometry))

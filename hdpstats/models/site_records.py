@@ -13,6 +13,7 @@ from typing import final
 
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.perturbation.request import Asked
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.cohort import OwnDescription, SiteDescription, described_sites, own_description
 from hdpstats.models.model_spec import ModelSpec
@@ -63,6 +64,8 @@ class SiteRecords:
         The description that the fit rests on.
     cohort : CohortMoments or None
         What that tells of the variables of the model, where the fit has use for it.
+    among : tuple of Asked
+        What is known of this and of the other sites that are asked for the same fit.
     """
 
     records: int
@@ -74,6 +77,7 @@ class SiteRecords:
     count: CountRelease | None = None
     description: SiteDescription | None = None
     cohort: CohortMoments | None = None
+    among: tuple[Asked, ...] = ()
 
     @property
     def charged(self) -> tuple[Release, ...]:
@@ -124,7 +128,13 @@ def planned_records(
                 cohort = own.expected(counted.for_averages, records=counted.most, people=of)
                 counted = replace(counted, cohort=cohort)
         found[name] = counted
-    return found
+    return _together(found)
+
+
+def _together(sites: Mapping[str, SiteRecords]) -> dict[str, SiteRecords]:
+    """Return sites that know of each other: what is asked of all of them follows from all."""
+    among = tuple(Asked(records=each.records, epsilon=each.request.epsilon) for each in sites.values())
+    return {name: replace(each, among=among) for name, each in sites.items()}
 
 
 def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:
@@ -191,11 +201,13 @@ def record_counts(
     described = ask(study, describing, round=0, besides=others) if describing else Answered(releases={}, missing=())
     left = {name: site for name, site in known.items() if name in describing and name not in described.releases}
     return RecordCounts(
-        sites={
-            name: _with_averages(spec, site, describing.get(name), described.releases.get(name))
-            for name, site in known.items()
-            if name not in left
-        },
+        sites=_together(
+            {
+                name: _with_averages(spec, site, describing.get(name), described.releases.get(name))
+                for name, site in known.items()
+                if name not in left
+            }
+        ),
         missing=(*counted.missing, *described.missing),
         left=left,
     )

@@ -27,6 +27,20 @@ the bilinear interpolation of its corners on ``[0, H] x [0, 1]``:
 ``m L {C (1 - (C/H)^2) + e (1 - e^2)}``, over causes and time-varying rows alike. In general it is at most
 ``m L (k_c H + k_e)``.
 
+**Weighing down.** A person whose caps :math:`h_s` from entry to the horizon add up to ``T`` counts by
+:math:`\omega = \min(1, H/T)`. The intervals at risk are among these, so that :math:`\tilde C = \sum c_s \le T`; with
+:math:`C = \omega \tilde C \le \omega T \le H` and :math:`e' = \omega e \le 1` the gradient is
+:math:`\omega (\sum c_s x^s - e x^t)` and has the bound ``m N(C, e')`` as above, and so have several causes, whose caps
+are in ``T``. The trace is at most ``m L`` times
+
+.. math:: \omega \tilde C \{1 - (\tilde C/T)^2\} + \omega e (1 - e^2) \le C \{1 - (C/H)^2\} + e' (1 - e'^2):
+
+where :math:`\omega T = H`, :math:`\tilde C/T = C/H`; where :math:`\omega = 1`, :math:`T \le H`; and
+:math:`e \ge e'`. So :math:`(C, e')` lies in the same rectangle and ``F`` below is a bound for it. Without a coupling
+the trace is at most :math:`m L \omega (k_c T + k_e) \le m L (k_c H + k_e)`. Determinants of flat caps
+(`flat_determinant`) are for :math:`\omega = 1` and only fall with it. All of this holds for any weight that is at most
+``H`` over the caps at risk; that it does not depend on follow-up is for the estimate's sake.
+
 **Coupled loss.** Objective perturbation with noise density ``exp(-rho ||b||)`` and ridge ``lambda`` has, when the
 person is added or removed, a log density ratio of at most (proof in ``explanation/objective-perturbation``; the
 determinant is at most the exponential of the trace)

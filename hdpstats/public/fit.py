@@ -167,6 +167,25 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         parts = (weight, curvature / self.people), (weight**2, square / self.people)
         return averaged_squares(self.X, *parts, records=records, levelled=self._levelled)
 
+    def with_weights(self, weights: FloatArray) -> FloatArray:
+        """Return Hessians of one person under other Mallows weights; see `WhitenedRows.with_weights`."""
+        curvature = self._typical(self.centre)[0] / self.people
+        half = len(weights) // 2
+        parts = [(self.weights * each, curvature) for each in (weights[:half], weights[half:])]
+        found = averaged_squares(self.X, *parts, records=1.0, levelled=self._levelled)
+        return np.concatenate([found.H, found.J])
+
+    @property
+    def unit(self) -> float:
+        """That of the public fit; without outcomes 1 for a likelihood, else half a residual standard deviation."""
+        if self.fit is not None:
+            return self.fit.unit
+        if not self.loss.robust:
+            return 1.0
+        curvature, square = self._typical(self.centre)
+        level = max(float(np.mean(curvature)), 1e-12)
+        return 0.5 * float(np.sqrt(max(float(np.mean(square)), 1e-12))) / level
+
     @property
     def _levelled(self) -> tuple[slice, ...]:
         return (slice(int(self.geometry.intercept), None),)

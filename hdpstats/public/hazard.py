@@ -9,7 +9,7 @@ by the ratio of the two probabilities of having survived up to it, under ``theta
 different causes have covariance ``-c_k c_l`` in one interval, a product of two hazards, which is left out.)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
@@ -31,6 +31,7 @@ from hdpstats.public.moments import (
 from hdpstats.public.people import WhitenedPeople, unknown_directions, whitened_people
 from hdpstats.public.raked_hazard import ALMOST, Reached, raked_hazard
 from hdpstats.public.raking import PublicVariables, RakedPeople
+from hdpstats.public.row_weights import Elsewhere
 from hdpstats.public.survival_outcomes import followed_as_public
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
@@ -54,7 +55,8 @@ class HazardSide(RakeableSide):
     baseline, geometry, cap
         What a query takes from here.
     spells : CappedSpells
-        The spells in that geometry, ended by the cap; their weights are case weights times Mallows weights.
+        The spells in that geometry, weighed or ended by the cap; their weights are case weights times Mallows weights,
+        times what the cap leaves of them.
     rows : PublicSpells
         The spells as they were, before any cap.
     fit : PublicFit
@@ -63,6 +65,8 @@ class HazardSide(RakeableSide):
         Where intervals begin.
     variables : PublicVariables or None
         The people by variables, where each has one spell from time 0.
+    elsewhere : Elsewhere or None
+        People whom the public ones do not show.
     """
 
     baseline: Baseline
@@ -73,6 +77,7 @@ class HazardSide(RakeableSide):
     fit: PublicFit
     starts: FloatArray
     variables: PublicVariables | None = None
+    elsewhere: Elsewhere | None = None
 
     @property
     def dimension(self) -> int:
@@ -118,6 +123,11 @@ class HazardSide(RakeableSide):
         return np.arange(self.dimension).reshape(spells.causes, -1)[:, spells.block - spells.Z.shape[1] :]
 
     @property
+    def levelled(self) -> tuple[slice, ...]:
+        """The same, cause by cause."""
+        return tuple(slice(own[0], own[-1] + 1) for own in self._slopes if len(own))
+
+    @property
     def undetermined(self) -> bool:
         """Whether people do not vary along some direction of the whitened covariates."""
         return unknown_directions(self.spells.Z) is not None
@@ -134,12 +144,12 @@ class HazardSide(RakeableSide):
 
     def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
-        levelled = tuple(slice(own[0], own[-1] + 1) for own in self._slopes if len(own))
+        levelled = self.levelled
         if row_weights is None:
             H, J = self._sums_at_fit if np.array_equal(theta, self.fit.theta) else self._sums(theta)
             found = averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
         else:
-            found = averaged(self._triangles(theta), records=records, row_weights=row_weights, levelled=levelled)
+            found = averaged(self.triangles(theta), records=records, row_weights=row_weights, levelled=levelled)
         return replace(found, H=found.H + WEAK * np.eye(self.dimension))
 
     def whitened(self, people: RakedPeople) -> WhitenedPeople:
@@ -149,7 +159,12 @@ class HazardSide(RakeableSide):
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
         """Return ``H`` and ``J`` of ``records`` raked public people: see `hdpstats.public.raked_hazard`."""
         found = raked_hazard(
-            self.spells, theta, case_weights=self.case_weights, people=people, reached=self._reached(people.raked)
+            self.spells,
+            theta,
+            case_weights=self.case_weights,
+            people=people,
+            reached=self._reached(people.raked),
+            weighs=bool(self.cap.weighs),
         )
         return Moments(H=records * found.H + WEAK * np.eye(self.dimension), J=records * found.J)
 
@@ -161,7 +176,7 @@ class HazardSide(RakeableSide):
         followed = followed_as_public(entry=rows.entry, last=rows.exit, event=rows.cause, intervals=self.cells)
         return Reached(uncensored=np.cumsum(followed[:, ::-1], axis=1)[:, ::-1].mean(axis=0)[None])
 
-    def _triangles(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def triangles(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the stacked expected Hessian and score covariance of each person (people, D (D + 1) / 2)."""
         spells, D = self.spells, len(theta)
         i, j = np.triu_indices(D)
@@ -243,7 +258,16 @@ class HazardSide(RakeableSide):
             margin=cap.margin,
             total=cap.total,
         )
-        return replace(self, geometry=geometry, cap=cap, spells=whole.ended(self.rows.person, several=self._several))
+        if cap.weighs:
+            spells = whole.weighed(intervals=len(self.starts))
+        else:
+            spells = whole.ended(self.rows.person, several=self._several)
+        return replace(self, geometry=geometry, cap=cap, spells=spells)
+
+    @property
+    def weighable(self) -> bool:
+        """Whether each person has one spell, so that people can be weighed by their caps up to the horizon."""
+        return not self._several
 
     @property
     def _several(self) -> bool:
@@ -274,6 +298,7 @@ def hazard_side(
     causes: int,
     starts: FloatArray,
     variables: PublicVariables | None = None,
+    elsewhere: Callable[[Geometry], Elsewhere] | None = None,
 ) -> HazardSide:
     """Return the public people in their own whitening (radius 1, hardly capped), with the public fit."""
     geometry = design.covariates.whitening(rows.X)
@@ -307,12 +332,13 @@ def hazard_side(
         fit=fit,
         starts=starts,
         variables=variables,
+        elsewhere=None if elsewhere is None else elsewhere(geometry),
     )
     return side.at(geometry, relative_cap(side, total=UNCAPPED_TOTAL, margin=UNCAPPED_MARGIN))
 
 
-def relative_cap(side: HazardSide, *, total: float, margin: float) -> HazardCap:
-    """Return the cap ``margin`` above the public fit."""
+def relative_cap(side: HazardSide, *, total: float, margin: float, weighs: bool = False) -> HazardCap:
+    """Return the cap ``margin`` above the public fit; ``weighs`` as `HazardCap.weighs`."""
     e, block = side.spells.A.shape[1], side.spells.block
     parts = [side.fit.theta[k * block : (k + 1) * block] for k in range(side.spells.causes)]
     return HazardCap(
@@ -320,6 +346,7 @@ def relative_cap(side: HazardSide, *, total: float, margin: float) -> HazardCap:
         margin=margin,
         baseline=tuple(tuple((side.spells.A @ part[:e]).tolist()) for part in parts),
         slopes=tuple(tuple(part[e:].tolist()) for part in parts),
+        weighs=True if weighs else None,
     )
 
 

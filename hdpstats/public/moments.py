@@ -16,6 +16,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.people import WhitenedPeople, unknown_directions, weighted_squares
 from hdpstats.public.raking import PublicVariables, RakedPeople
+from hdpstats.public.row_weights import Allowance, Elsewhere, Moved, kept, mallows, moved
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
 
@@ -229,7 +230,7 @@ def each_column(directions: FloatArray) -> tuple[FloatArray, ...]:
 class WhitenedRows(PublicSide, ABC):
     """Public rows ``X`` (n, D), one for each person, whitened; Mallows and case weights (n,), and the public fit.
 
-    ``groups`` (n,) says which of them are invented.
+    ``groups`` (n,) says which of them are invented; ``elsewhere`` are people whom they do not show.
     """
 
     geometry: Geometry
@@ -238,6 +239,7 @@ class WhitenedRows(PublicSide, ABC):
     weights: FloatArray
     fit: PublicFit | None
     groups: IntArray | None = None
+    elsewhere: Elsewhere | None = None
 
     @property
     def people(self) -> int:
@@ -284,6 +286,40 @@ class WhitenedRows(PublicSide, ABC):
         """Return the moments (k, D, D) at the centre in geometries of other radii."""
         found = [self.at_radius(each.radius).moments(self.centre, records=records) for each in geometries]
         return Moments(H=np.array([each.H for each in found]), J=np.array([each.J for each in found]))
+
+    def with_weights(self, weights: FloatArray) -> FloatArray:
+        """Return Hessians (k, D, D) of one person at the centre under other Mallows weights (k, n)."""
+        return np.array([replace(self, mallows=each).moments(self.centre, records=1).H for each in weights])
+
+    @property
+    def lengths(self) -> FloatArray:
+        """The squared lengths of rows, without the intercept (n,)."""
+        return np.asarray(np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1))
+
+    @property
+    def unit(self) -> float:
+        """A large change along a whitened direction: `PublicFit.unit`, or what the loss says without outcomes."""
+        return 1.0 if self.fit is None else self.fit.unit
+
+    def moved_at(self, geometries: Sequence[Geometry], H: FloatArray) -> Moved:
+        """Return what weights of other radii do (`hdpstats.public.row_weights`); ``H`` (k, D, D) are one person's."""
+        weights, own = mallows(self.lengths, geometries), np.arange(self.dimension)
+        full = self.with_weights(np.ones((1, self.people)))[0]
+        width = self.geometry.dimension
+        slopes = own[own % width >= int(self.geometry.intercept)] if self.geometry.location else own
+        means = kept(H, full, slopes)
+        N = self.with_weights(0.5 * np.abs(weights - means[:, None]))
+        if self.elsewhere is not None:
+            square = np.sum(self.elsewhere.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
+            found = self.elsewhere.moved(mallows(square, geometries), means)
+            N = N + float(np.mean(np.diag(full)[slopes])) * np.kron(np.eye(self.dimension // width), found)
+        return moved(H, N, shares=1.0 - means)
+
+    @property
+    def allowance(self) -> Allowance:
+        """What weights of the geometry may do to an estimate."""
+        geometries = [self.geometry]
+        return self.moved_at(geometries, self.at_radii(geometries, records=1).H).allowance(self.unit)
 
 
 def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:

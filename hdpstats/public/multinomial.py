@@ -24,6 +24,7 @@ from hdpstats.public.moments import (
     spread_where_unknown,
 )
 from hdpstats.public.people import completed
+from hdpstats.public.row_weights import Elsewhere
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
@@ -116,6 +117,7 @@ def multinomial_side(
         weights=case,
         fit=fit,
         groups=groups,
+        elsewhere=Elsewhere.of(design, covariates, schema, geometry),
     )
 
 

@@ -8,7 +8,8 @@ censoring with probability
 .. math:: G_s = r_s \Big/ \sum_i w_i S_{s-1}(x_i),
 
 made monotone: censoring is taken not to depend on covariates given the model. Person ``i`` is at risk in ``s`` with
-probability :math:`G_s S_{s-1}(x_i)`, as far as the cap does not end follow-up before; ``H`` and ``J`` are the sums over
+probability :math:`G_s S_{s-1}(x_i)`, as far as the cap does not end follow-up before; where people are weighed by their
+caps instead, the weights are those of the raked covariates. ``H`` and ``J`` are the sums over
 people and intervals of `hdpstats.public.hazard` with these in place of the public people's own intervals. (Weighting
 public people by how long they were followed instead leaves too few of them.) Nothing is expanded to person-period rows
 but for the numbers of one block.
@@ -35,6 +36,9 @@ from hdpstats.solvers.kernels import LANES, STEEPEST, Factors
 
 LEAST_SURVIVAL = 2.0**-40
 """The least probability of surviving an interval that is used."""
+
+UNENDED = 1e100
+"""A total that no sum of caps passes of somebody who counts."""
 
 LARGEST, TINY = 1e300, 1e-8
 """Odds and cumulative hazards are cut at the first; below the second, a ratio to the hazard is a series."""
@@ -254,11 +258,18 @@ class Reached:
 
 
 def raked_hazard(
-    spells: CappedSpells, theta: FloatArray, *, case_weights: FloatArray, people: WhitenedPeople, reached: Reached
+    spells: CappedSpells,
+    theta: FloatArray,
+    *,
+    case_weights: FloatArray,
+    people: WhitenedPeople,
+    reached: Reached,
+    weighs: bool = False,
 ) -> Moments:
     """Return ``H`` and ``J`` (B, D, D) of one private person.
 
-    ``spells`` are the public ones, whitened: one for each person, of the given case weights (n,).
+    ``spells`` are the public ones, whitened: one for each person, of the given case weights (n,). ``weighs`` says
+    whether people are weighed down by their caps (`hdpstats.records.model.HazardCap.weighs`).
     """
     n, q = len(spells.Z), len(spells.A)
     step, parts = max(1, CELLS // (n * q)), []
@@ -266,10 +277,14 @@ def raked_hazard(
         part = slice(start, start + step)
         z, weights = np.ascontiguousarray(people.z[part]), people.weights[part]
         factor = case_weights * people.mallows[part]
+        on = raked_spells(spells, z)
+        if weighs:
+            factor = factor * on.weighed(intervals=q).weights.reshape(factor.shape)
+            on = replace(on, total=UNENDED)
         counted = np.stack([weights * factor, weights * factor**2])
         share = weights * case_weights
         share = share / share.sum(axis=1, keepdims=True)
-        sums = _sums(raked_spells(spells, z), theta, share=share, counted=counted, reached=reached.take(part))
+        sums = _sums(on, theta, share=share, counted=counted, reached=reached.take(part))
         parts.append(_moments(spells, z, sums, weights=weights))
     return Moments(H=np.concatenate([each.H for each in parts]), J=np.concatenate([each.J for each in parts]))
 

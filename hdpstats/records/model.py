@@ -7,7 +7,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import Annotated, ClassVar, final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import check_size
-from hdpstats.records.codec import Record
+from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.limits import MOST_CAUSES, MOST_FEATURES
 
@@ -193,7 +193,10 @@ class HazardCap:
     .. math:: h_s(z) = e^{d}\,g(\gamma_{ks} + \delta_k'z + o),
 
     ``g`` being the link's scale (`hdpstats.losses.HazardLink.log_scale`), ``k`` the cause and ``o`` the offset.
-    Follow-up ends before the sum of the caps, over intervals and causes, passes ``total``.
+
+    Where the caps of a person, over all causes and all intervals from entry to the horizon, add up to more than
+    ``total``, the person counts by the weight ``total`` over that sum: a function of entry and covariates. So do models
+    say that have ``weighs``. In others follow-up ends before the sum passes ``total``.
 
     Attributes
     ----------
@@ -205,15 +208,21 @@ class HazardCap:
         ``gamma`` (causes, q), on the scale of the linear predictor.
     slopes : tuple of tuple of float
         ``delta`` (causes, p); zero for a flat cap.
+    weighs : bool or None
+        Whether people are weighed down whose caps add up to more than ``total``; None, which JSON leaves out, where
+        their follow-up ends.
     """
 
     total: float
     margin: float
     baseline: tuple[tuple[float, ...], ...]
     slopes: tuple[tuple[float, ...], ...]
+    weighs: Annotated[bool | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
-        """Refuse numbers beyond which caps are not exact to their last digits."""
+        """Refuse numbers beyond which caps are not exact to their last digits, and a rule that is none."""
+        if not (self.weighs is None or self.weighs is True):
+            raise MechanismError("weighs of a hazard cap must be true, or left out where follow-up ends")
         numbers = [value for row in (*self.baseline, *self.slopes) for value in row]
         if not (1.0 <= self.total <= 1e4 and -20.0 <= self.margin <= 20.0):
             raise MechanismError("a hazard cap needs a total in [1, 1e4] and a margin in [-20, 20]")

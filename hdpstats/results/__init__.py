@@ -9,7 +9,7 @@ from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
 from hdpstats.results.description import Description
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck, Evaluation, check_public
-from hdpstats.results.facts import HazardFacts, ModelFacts, SampleFacts
+from hdpstats.results.facts import HazardFacts, ModelFacts, RowWeights, SampleFacts
 from hdpstats.results.population import FittedRows
 from hdpstats.results.result import Result
 from hdpstats.results.sites import Released, SiteContribution
@@ -30,6 +30,7 @@ __all__ = [
     "PublicCheck",
     "Released",
     "Result",
+    "RowWeights",
     "SampleFacts",
     "SiteContribution",
     "SurvivalCurves",

@@ -146,6 +146,24 @@ class HazardFacts(Record):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RowWeights(Record):
+    """What weights that bound one person's part do to an estimate.
+
+    Attributes
+    ----------
+    share : float
+        The share of the information on slopes that they take away among public rows.
+    allowance : tuple of float
+        For each coefficient of the private estimate, the standard deviation of what they may do to it. It is a part of
+        ``cov_privacy``.
+    """
+
+    share: float
+    allowance: tuple[float, ...]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFacts(Record):
     """Public facts about a model and its fit.
 
@@ -180,6 +198,8 @@ class ModelFacts(Record):
         charged before tells them; None where they are public, and in other fits, whose result has it in ``count``.
     complete_rows : bool or None
         Whether such a noisy number leaves out rows that lack a column; None where ``records_sd`` is.
+    row_weights : RowWeights or None
+        What weights of people take away, and the allowance for it; None where nobody is weighted by public rows.
 
     Raises
     ------
@@ -201,6 +221,7 @@ class ModelFacts(Record):
     family: str | None = None
     records_sd: Annotated[float | None, LEFT_OUT] = None
     complete_rows: Annotated[bool | None, LEFT_OUT] = None
+    row_weights: Annotated[RowWeights | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse what gives predictions no mean, or two."""

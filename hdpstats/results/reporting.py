@@ -20,6 +20,7 @@ from hdpstats.records.query import Query, Release
 from hdpstats.records.several import SitesRelease, answers_in, charged_events
 from hdpstats.results.facts import ModelFacts, design_of
 from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_before, charged_releases, people
+from hdpstats.results.summary import weights_words
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -200,6 +201,11 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
         )
     else:
         sentences.append("Standard errors and intervals count sampling and, where it is known, the privacy noise.")
+    weights = weights_words(result)
+    if weights is not None:
+        sentences.append(
+            f"Weights that bound the part of one person {weights}, which is counted with the privacy noise."
+        )
     return sentences
 
 

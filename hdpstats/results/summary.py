@@ -71,9 +71,9 @@ def report_of(result: "Result", alpha: float) -> Report:
     disagreement = result.disagreement
     agreement = [] if disagreement is None else [("Public differs?", disagreement.words)]
     if sites:
-        words = [*_privacy_rows(estimate, result.released, site_rows(sites)), *agreement]
+        words = [*_privacy_rows(estimate, result.released, site_rows(sites)), *weights_rows(result), *agreement]
         blocks += [sites_block(sites), named_values(words, only="text")]
-    privacy = [*_privacy_rows(estimate, result.released), *agreement]
+    privacy = [*_privacy_rows(estimate, result.released), *weights_rows(result), *agreement]
     blocks.append(named_values(privacy, title="Privacy", only="page" if sites else None))
     if check is not None:
         blocks.append(named_values(_check_rows(facts, check), title="Checked on public rows"))
@@ -94,7 +94,7 @@ def rows_of(result: "Result") -> tuple[list[tuple[str, str]], list[tuple[str, st
     model = _model_rows(result.facts, result.estimate, result.count)
     privacy = _privacy_rows(result.estimate, result.released, site_rows(sites))
     check = [] if result.public_check is None else _check_rows(result.facts, result.public_check)
-    return model, [*privacy, *check], _notes_of(result, len(result.estimate.terms))
+    return model, [*privacy, *weights_rows(result), *check], _notes_of(result, len(result.estimate.terms))
 
 
 def parts_of(result: "Result") -> list[Estimate]:
@@ -130,6 +130,23 @@ def _privacy_rows(
         rows.append(("Sites differ?", f"{words}{p_equals(agreement.pvalue)}; I2 {percent(agreement.i2)}"))
     share = _noise_share(estimate)
     return [*rows, ("Noise share:", share)] if share else rows
+
+
+def weights_rows(result: "Result") -> list[tuple[str, str]]:
+    """Return what weights of people take away and what is allowed for it, as a name and a value."""
+    found = weights_words(result)
+    return [] if found is None else [("Row weights:", found)]
+
+
+def weights_words(result: "Result") -> str | None:
+    """Return the same in words; None where nobody is weighted by public rows."""
+    weights, private = result.facts.row_weights, result.private_only
+    if weights is None or private is None:
+        return None
+    ratios = np.array(weights.allowance) / private.bse.to_numpy()
+    largest = float(np.max(ratios, initial=0.0, where=np.isfinite(ratios)))
+    share = f"{percent(max(weights.share, 0.0))} of the information"
+    return f"take {share}; allowance up to {largest:.2g} of a private-only standard error"
 
 
 def guarantee_rows(

@@ -40,6 +40,9 @@ from hdpstats.solvers.kernels import (
     two_sums,
 )
 
+LEAST_SHARE = 2.0**-40
+"""The least share of a weight that `CappedSpells.weighed` leaves."""
+
 CELLS = 400_000
 """Spells times intervals that are handled at a time."""
 
@@ -131,7 +134,10 @@ class CappedSpells:
     cap_baseline, cap_slopes : (causes, q), (causes, p) float64
         The linear predictor at which caps are taken.
     margin, total : float
-        ``d`` and the bound ``H`` on a spell's sum of caps.
+        ``d`` and the bound ``H`` on a spell's sum of caps, or on that sum times the share of its weight.
+    whole : (m,) float64 or None
+        The weights without what `weighed` took off; None where they are the same. ``(H + 1) whole`` bounds the sum of a
+        spell's weighted caps and its event.
     """
 
     loss: HazardLink
@@ -146,6 +152,12 @@ class CappedSpells:
     cap_slopes: FloatArray
     margin: float
     total: float
+    whole: FloatArray | None = None
+
+    @property
+    def most(self) -> FloatArray:
+        """The weights (m,) that bound what a spell contributes, once they are multiplied by ``H + 1``."""
+        return self.weights if self.whole is None else self.whole
 
     @property
     def causes(self) -> int:
@@ -253,6 +265,30 @@ class CappedSpells:
             fits = self._cap_sums(before=before)[1]
         last = self.last if full_length() else self.entry + fits
         return replace(self, last=last, cause=np.where(last == self.last, self.cause, 0))
+
+    def weighed(self, *, intervals: int) -> "CappedSpells":
+        """Return the spells of weights times ``min(1, H / sum of caps)``, one spell for each person.
+
+        The sum is over causes and intervals from entry to the horizon, whenever follow-up ended: to the last of the
+        ``intervals`` of the own stratum. It is formed from the own spell alone, to the last bit. Who would count by
+        less than 2^-40 counts for nothing, so that terms stay finite.
+        """
+        share = np.minimum(1.0, self.total / np.maximum(self.sums_to_horizon(intervals=intervals), 1e-300))
+        share[share < LEAST_SHARE] = 0.0
+        counts = (share > 0.0) | full_length()
+        return replace(
+            self,
+            last=np.where(counts, self.last, self.entry),
+            cause=np.where(counts, self.cause, 0),
+            weights=self.weights * share,
+            whole=self.weights,
+        )
+
+    def sums_to_horizon(self, *, intervals: int) -> FloatArray:
+        """Return each spell's sum of caps (m,), over causes and intervals from entry to the end of its stratum."""
+        horizon = np.minimum((self.entry // intervals + 1) * intervals, len(self.A))
+        with np.errstate(over="ignore"):
+            return replace(self, last=horizon)._cap_sums(before=np.zeros(len(self.Z)))[0]
 
     def _cap_sums(self, *, before: FloatArray) -> tuple[FloatArray, IntArray]:
         """Return each spell's sum of caps (m,), and how many of its intervals fit under ``total`` after ``before``."""
@@ -444,7 +480,8 @@ class CappedSpells:
     def take(self, kept: BoolArray | IntArray | slice) -> "CappedSpells":
         """Return some of the spells."""
         rows = {name: getattr(self, name)[kept] for name in ("entry", "last", "cause", "weights", "offset")}
-        return replace(self, Z=self.Z.T[:, kept].T, **rows)
+        whole = None if self.whole is None else self.whole[kept]
+        return replace(self, Z=self.Z.T[:, kept].T, whole=whole, **rows)
 
     def curvature(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
         """Return the weighted curvature of a block of spells and intervals for a cause (0-based)."""

@@ -86,8 +86,8 @@ class HazardObjective(SumObjective):
         spells = self.spells
         if self.bounds is None:
             length = np.maximum(np.max(np.abs(spells.Z), axis=1, initial=0.0), 1.0)
-            summand = (spells.total + 1.0) * float(np.max(spells.weights * length, initial=0.0))
-            square = 4.0 * (spells.total + 1.0) * float(np.max(spells.weights * length**2, initial=1e-300))
+            summand = (spells.total + 1.0) * float(np.max(spells.most * length, initial=0.0))
+            square = 4.0 * (spells.total + 1.0) * float(np.max(spells.most * length**2, initial=1e-300))
             bounds = RowBounds(summand=summand, root=math.sqrt(square), rows=len(spells.Z))
             object.__setattr__(self, "bounds", bounds)
         object.__setattr__(self, "grid_bits", score_bits(self._known.summand))
@@ -170,8 +170,9 @@ class HazardObjective(SumObjective):
     def gradient_error(self, theta: FloatArray) -> float:
         r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
 
-        See `spell_error` for the scores of a spell, whose caps over all intervals and causes add up to at most ``H``,
-        and which ends in one event at most; for the rest see `SumObjective.summed_error`.
+        See `spell_error` for the scores of a spell, whose caps over all intervals and causes, times what
+        `CappedSpells.weighed` left of its weight, add up to at most ``H``, and which ends in one event at most; for the
+        rest see `SumObjective.summed_error`.
         """
         spells = self.spells
         norms = np.sqrt(1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z))
@@ -179,7 +180,7 @@ class HazardObjective(SumObjective):
         level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 1.0
         sizes = norms * (float(np.linalg.norm(theta)) + slopes) + 2.0 * np.abs(spells.offset) + level
         longest = int(np.max(spells.last - spells.entry, initial=0))
-        lengths = (spells.total + 1.0) * spells.weights * norms
+        lengths = (spells.total + 1.0) * spells.most * norms
         per_spell = lengths * spell_error(spells.loss, spells.block, intervals=longest, sizes=sizes)
         return self.summed_error(theta, per_spell, steepest=float(np.sum(lengths)))
 
@@ -227,7 +228,7 @@ class HazardObjective(SumObjective):
         norms = np.sqrt(1.0 + np.einsum("ij,ij->i", spells.Z, spells.Z))
         level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 800.0
         slopes = float(np.max(np.linalg.norm(spells.cap_slopes, axis=1), initial=0.0))
-        sizes = spells.weights * norms * (norms * (size + slopes) + np.abs(spells.offset) + level)
+        sizes = spells.most * norms * (norms * (size + slopes) + np.abs(spells.offset) + level)
         return float((m * q + len(self.ridge) + 8) * 8.0 * (spells.total + 1.0) * spells.causes * np.sum(sizes))
 
 

@@ -36,7 +36,7 @@ class Regime:
     """What a query says and a site declares.
 
     ``ridge`` is in units of leverage over epsilon, per person of the relation; ``level`` is the sum of a person's caps
-    over all intervals, relative to the total at which follow-up ends.
+    over all intervals, relative to the total at which follow-up ends, or above which people are weighed down.
     """
 
     link: str = "logit"
@@ -54,6 +54,7 @@ class Regime:
     relative: bool = False
     level: float = 1.0
     centre: float = 0.0
+    weighs: bool | None = None
 
     @property
     def model(self) -> HazardModel:
@@ -84,6 +85,7 @@ class Regime:
                 margin=0.0,
                 baseline=tuple(tuple(row) for row in scale.tolist()),
                 slopes=tuple(tuple(row) for row in slopes.tolist()),
+                weighs=self.weighs,
             ),
             weights="w",
         )

@@ -61,12 +61,21 @@ REGIMES = [
     {"link": "cloglog", "radius": 2.0, "ridge": 8.0, "relation": REPLACE, "relative": True},
     {"link": "probit", "radius": 3.0, "ridge": 60.0, "intervals": 4},
     {"link": "probit", "radius": 3.0, "ridge": 60.0, "relation": REPLACE},
+    {"weighs": True, "radius": 3.0},
+    {"weighs": True, "level": 3.0, "radius": 3.0},
+    {"weighs": True, "level": 3.0, "radius": 3.0, "relation": REPLACE, "ridge": 1.0},
+    {"weighs": True, "level": 20.0, "radius": 0.5, "intervals": 6, "relative": True, "slopes": 2},
+    {"weighs": True, "level": 4.0, "causes": 2, "radius": 3.0, "relative": True},
+    {"weighs": True, "level": 1.3, "total": 4.0, "ridge": 2.5, "radius": 2.0, "weight": 3.0},
+    {"weighs": True, "level": 5.0, "link": "cloglog", "radius": 2.0, "ridge": 8.0, "relation": REPLACE},
+    {"weighs": True, "level": 5.0, "link": "probit", "radius": 3.0, "ridge": 60.0, "intervals": 4},
 ]
 TIGHT = [
     {"radius": 3.0},
     {"radius": 5.0, "weight": 3.0},
     {"radius": 3.0, "link": "cloglog", "ridge": 100.0},
     {"radius": 3.0, "level": 4.0, "intervals": 12},
+    {"weighs": True, "radius": 3.0, "level": 4.0},
 ]
 """Regimes where the bound is attained in the limit."""
 
@@ -158,6 +167,25 @@ def test_the_search_finds_follow_up_that_goes_on_beyond_the_total(monkeypatch: p
     monkeypatch.setattr(CappedSpells, "ended", lambda spells, person, *, several: spells)
     at = Regime(radius=3.0, total=2.0, intervals=6, level=4.0)
     assert worst(at).loss > 2.0 * at.stated
+
+
+def test_the_search_finds_people_who_are_not_weighed_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CappedSpells, "weighed", lambda spells, *, intervals: spells)
+    at = Regime(radius=3.0, total=2.0, intervals=6, level=4.0, weighs=True)
+    assert worst(at).loss > 2.0 * at.stated
+
+
+def test_the_search_finds_weights_by_the_square_root_of_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = CappedSpells.weighed
+
+    def wrong(spells: CappedSpells, *, intervals: int) -> CappedSpells:
+        found = right(spells, intervals=intervals)
+        share = np.divide(found.weights, spells.weights, out=np.ones(len(spells.Z)), where=spells.weights > 0.0)
+        return replace(found, weights=spells.weights * np.sqrt(share))
+
+    monkeypatch.setattr(CappedSpells, "weighed", wrong)
+    at = Regime(radius=3.0, total=2.0, intervals=6, level=6.0, weighs=True)
+    assert worst(at).loss > 1.5 * at.stated
 
 
 def test_the_search_finds_caps_that_each_spell_has_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:

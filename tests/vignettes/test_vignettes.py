@@ -282,7 +282,7 @@ SHOWN = {
             "described before, at epsilon = 0.3 (",
             "coefficients of covariates are log hazard ratios",
             "Intervals: 20, up to 5 years",
-            "follow-up ends before a person's caps add up to more than",
+            "people whose caps add up to more than",
             "1.3-differential privacy (pure) in all: 1 for the fit, 0.3 for",
             "concordance on public rows: 0.6",
             "DiscreteHazard evaluated on private records, differentially private",

@@ -1,9 +1,13 @@
 r"""The loss of one person under a discrete-time hazard model, with capped losses (`hdpstats.losses.hazard_links`).
 
-A person's spells are mapped to intervals by a total map (`hdpstats.schema.spells`); follow-up ends before the sum of
-the caps, over intervals and causes, passes ``H``, which is a function of the person's own covariates and of public
-numbers. Ending follow-up by a function of the covariates is censoring that tells nothing about the event, so the
-estimate stays consistent. The Mallows weight multiplies the whole loss of a spell, baseline included.
+A person's spells are mapped to intervals by a total map (`hdpstats.schema.spells`). Where the caps of a person add up
+to more than ``H``, over causes and the intervals from entry to the horizon, the person's weight is multiplied by ``H``
+over that sum: a function of entry, covariates and public numbers, whatever the follow-up, as the Mallows weight is. The
+weights multiply the whole loss, baseline included, and where the model is true the estimate stays consistent. *Where
+covariates vary within a person* that sum is not known at entry, and a weight that depends on later covariates would
+depend on how long the person was followed. There, and in queries that were asked before there were such weights
+(`hdpstats.records.model.HazardCap.weighs`), follow-up ends before the sum of the caps passes ``H``: censoring by a
+function of covariates, which tells nothing about the event where the model is true.
 
 **Work** is bounded by public facts: sums of caps, the objective and scores go through every interval of every spell,
 whatever its follow-up (`hdpstats.solvers.kernels`); losses and noisy Hessians person by person through those at
@@ -23,8 +27,8 @@ Where covariates vary within a person, strata may too, each spell in its own.
 same person count as if it were not there. So the person is not at risk in its time, as with R's ``na.omit``. A row that
 is a person stays as spells of weight 0. Either way the contribution is that of fewer rows, or zero, within all bounds.
 
-Constants: `hdpstats.privacy.hazard`. Where covariates vary within a person every spell has its own weight and caps add
-up over the person's spells, and the bound for time-varying rows holds.
+Constants: `hdpstats.privacy.hazard`, the same for both rules. Where covariates vary within a person every
+spell has its own Mallows weight, caps add up over the person's spells, and the bound for time-varying rows holds.
 """
 
 import math
@@ -291,7 +295,8 @@ class HazardPersonLoss(DeclaredLoss):
         ``asinh(e^x) <= 1 + max(x, 0)``; for other scales they are smaller where caps are not raised, as every scale's
         logarithm rises by 1 or more (`HazardLink.log_scale`). At the predictor of the caps ``log u`` is the margin.
         Where a cap is raised to the smallest one, the loss of an event grows by less than the predictor of the cap is
-        beyond.
+        beyond. A person who is weighed down has caps that add up to at most ``H`` once they are multiplied by the
+        weight.
         """
         e, block, apart, raised = len(self.model.baseline[0]), self.model.block, 0.0, 0.0
         A, length = np.array(self.model.baseline), math.sqrt(self.model.geometry.leverage)
@@ -398,7 +403,10 @@ class HazardPersonLoss(DeclaredLoss):
             margin=self.model.cap.margin,
             total=self.model.cap.total,
         )
-        spells = whole.ended(found.person, several=self.time_varying)
+        if self.model.cap.weighs:
+            spells = whole.weighed(intervals=grid.intervals)
+        else:
+            spells = whole.ended(found.person, several=self.time_varying)
         return HazardPeople(spells=spells, person=found.person, number=found.people, bounds=self._row_bounds)
 
     @property
@@ -421,6 +429,8 @@ def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPerso
         raise SiteError(f"the query's baseline must have a row for each interval of {copies} strata")
     if causes != model.causes:
         raise SiteError(f"the query has caps for {model.causes} causes; this site's schema declares {causes}")
+    if site_facts.unit is not None and model.cap.weighs:
+        raise SiteError("this site's people have several rows each: follow-up must end where caps add up to the total")
     if site_facts.unit is not None and design.start is None:
         raise SiteError("this site's people have several rows each: the outcome must be Surv(start, stop, event)")
     return HazardPersonLoss(

@@ -1,61 +1,97 @@
 r"""The query of objective perturbation for a hazard model: geometry, cap, centre and ridge, all from public facts.
 
 **With public people.** Whitened by them, centred at the public fit, capped relative to it: the loss of an interval
-saturates at ``e^d`` times the odds (the cumulative hazard, for cloglog) that the public fit predicts, and follow-up
-ends before a person's caps add up to more than ``H``. Radius ``R``, total ``H`` and margin ``d`` minimise the
-determinant of the coefficients' predicted covariance, pooled with the public fit. (A sum of variances would depend on
-the coordinates: it is that of the baseline where follow-up hardly reaches, which no choice here can improve.) The ridge
-is the larger of two: one that leaves 97 % of the noise that a free determinant would (`hdpstats.privacy.hazard`), and
-0.3 times the ridge of least mean squared error given the public fit.
+saturates at ``e^d`` times the odds (the cumulative hazard, for cloglog) that the public fit predicts, and a person
+whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` over their sum. (Where covariates vary
+within a person follow-up ends there: `hdpstats.mechanisms.person_loss.hazard`.) Radius ``R``, total ``H`` and margin
+``d`` minimise the determinant of the coefficients' predicted covariance against the ordinary fit: of sampling, of the
+noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
+public fit; of those that are nearly as good the ones with the smallest allowance are taken. (A sum of variances would
+depend on the coordinates: it is that of the baseline where follow-up hardly reaches, which no choice here can improve.)
+All sites of a study have one geometry and one set of caps, from pinned grids that go on to where nobody is weighed
+down: noise grows with ``H`` and ``R``, and falls with the number of people and epsilon.
+
+*Allowance.* That of `hdpstats.public.row_weights` for weights of people: Mallows weights times what the cap leaves. A
+relative cap takes the same share of information from everybody where hazards are those of the public fit, and so does
+nothing. Where log hazards differ by ``tau z`` from these, it takes more from those above it: with
+:math:`u = e^{-d}` the curvature is :math:`(1 + u^2)^{-3/2}` times that of the likelihood, with the logarithmic
+derivative :math:`3 u^2 / (1 + u^2)` in ``u``. With the mean of :math:`|z| / 2`, .4, the standard deviation along every
+slope is
+
+.. math:: 0.4\, \tau^2\, \frac{3 u^2}{1 + u^2}.
+
+Where follow-up ends, all information that is taken away counts: :math:`M = 1 - H_{all}^{-1} H`.
+
+The ridge is each site's own, the larger of two: one that leaves 97 % of the noise that a free determinant would
+(`hdpstats.privacy.hazard`), and 0.3 times the ridge of least mean squared error given the public fit.
 
 **Without.** The schema's box, a flat cap ``h = H / q`` with ``H = 4`` unless it is declared, centred at the constant
 hazard under which half of the people have the event by the horizon.
 """
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Recommended
+from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Asked, Recommended, kinds
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
-from hdpstats.public.hazard import HazardSide, relative_cap
+from hdpstats.public.hazard import WEAK, HazardSide, relative_cap
 from hdpstats.public.hazard_fit import Baseline
-from hdpstats.records.geometry import Geometry, at_radius
+from hdpstats.public.moments import PublicFit, averaged
+from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, moved
+from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 from hdpstats.records.model import HazardCap
 from hdpstats.records.query import LEAST_SMOOTHING
+from hdpstats.solvers import CappedSpells
 
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
 
-TOTALS = (1.0, 1.3, 1.8, 2.5)
-MARGINS = (0.3, 0.7, 1.2)
-REACHES = (0.4, 0.6, 0.8, 1.0, 1.3)
-"""Candidates: totals, margins, and radii relative to the median length of a whitened public row."""
+TOTALS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 32.0, 64.0)
+MARGINS = (0.3, 0.7, 1.2, 2.0)
+"""Candidates of totals and margins; radii are those of `hdpstats.public.row_weights.radii`."""
+
+ENDED_TOTALS = (1.0, 1.8, 3.0, 6.0, 12.0, 25.0)
+ENDED_MARGINS = (0.3, 0.7, 1.2)
+ENDED_REACHES = (0.6, 1.0, 1.6, 2.5)
+"""The same where follow-up ends; radii relative to the median length of a whitened public row."""
+
+HALF = 0.4
+"""The mean of half the size of a standard normal variable."""
 
 SEARCHED = 300
 """Public people that the search looks at."""
+
+TOLD = 1000
+"""And those of which the allowance is computed."""
+
+MOST_TOTAL, MOST_RADIUS = 1e4, 1e6
+"""A total and a radius that weigh nobody down, or next to nobody."""
 
 ARBITRARY = 0.85
 """The same where there is no public fit to pull to."""
 
 
-def choose_from_public(
+def choose_loss(
     person_loss: HazardPersonLoss,
     side: HazardSide,
+    sites: Sequence[Asked],
     *,
     total: float | None,
-    records: int,
-    epsilon: Fraction,
+    share: Fraction,
     relation: Relation,
-) -> Recommended:
-    """Return what is recommended for one fit that spends ``epsilon`` on objective and smoothing.
+) -> HazardPersonLoss:
+    """Return the loss of one person, in the geometry and under the cap that all sites have.
 
     Parameters
     ----------
@@ -63,25 +99,225 @@ def choose_from_public(
         One person's loss, in any geometry and under any cap.
     side
         The public people.
+    sites
+        What each site is asked.
     total
         A declared ``H``; None leaves it to the search.
-    records, epsilon, relation
-        How many private people there are, what is spent, who is a neighbour of whom.
+    share
+        The share of each epsilon that is for something else.
+    relation
+        Who is a neighbour of whom.
     """
+    few = side.thinned(SEARCHED)
+    totals = TOTALS if total is None else (total,)
+    if side.weighable and not person_loss.time_varying:
+        parts = [_weighed(person_loss, few, margin=margin, totals=totals) for margin in MARGINS]
+    else:
+        parts = [_ended(person_loss, few, totals=ENDED_TOTALS if total is None else totals)]
+    losses = [each for part in parts for each in part.losses]
+    volumes = np.concatenate([part.volumes(side.fit, sites, share=share, relation=relation) for part in parts])
+    sizes = np.concatenate([np.trace(part.allowances, axis1=1, axis2=2) for part in parts])
+    near = volumes <= np.min(volumes) + len(side.covariates) * math.log(SPARE)
+    return losses[int(np.argmin(np.where(near, sizes, np.inf)))]
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Tried:
+    """Losses in several geometries and under several caps, with what they are expected to do.
+
+    ``H`` and ``J`` (k, D, D) are of one person, ``moved`` says what weights do, ``own`` (D,) what caps do by
+    themselves: a standard deviation along each coordinate.
+    """
+
+    losses: list[HazardPersonLoss]
+    H: FloatArray
+    J: FloatArray
+    moved: Moved
+    own: FloatArray
+
+    @property
+    def allowances(self) -> FloatArray:
+        """The covariances (k, D, D) of the allowances."""
+        M = self.moved.matrices
+        return np.asarray(APART**2 * (M @ np.swapaxes(M, 1, 2)) + np.diag(self.own**2))
+
+    def volumes(self, fit: PublicFit, sites: Sequence[Asked], *, share: Fraction, relation: Relation) -> FloatArray:
+        """Return the log determinants (k,) of the predicted covariances, pooled with the public fit."""
+        D = self.H.shape[1]
+        identity, precision = np.eye(D), np.zeros_like(self.H)
+        for site, times in kinds(sites).items():
+            n, epsilon = max(site.records, 1), NEARLY_FREE * float(site.epsilon * (1 - share) * (1 - LEAST_SMOOTHING))
+            noise = np.array(
+                [noise_distribution(each, epsilon=epsilon, relation=relation).variance for each in self.losses]
+            )
+            H = n * self.H + WEAK * identity
+            precision += times * (H @ np.linalg.solve(n * self.J + noise[:, :, None] * identity, H))
+        private = np.linalg.inv(precision) + self.allowances
+        pooled = np.linalg.inv(private) + np.linalg.inv(fit.covariance)
+        return -np.asarray(np.linalg.slogdet(pooled)[1])
+
+
+def _weighed(person_loss: HazardPersonLoss, side: HazardSide, *, margin: float, totals: Sequence[float]) -> _Tried:
+    """Return losses of one margin under several totals and in several geometries, of people who are weighed down."""
+    geometries = _geometries(side)
+    whole = relative_cap(side, total=MOST_TOTAL, margin=margin, weighs=True)
+    losses = [capped(person_loss, geometry, replace(whole, total=total)) for geometry in geometries for total in totals]
+    return _of_losses(losses, side, whole)
+
+
+def _of_losses(losses: list[HazardPersonLoss], side: HazardSide, whole: HazardCap) -> _Tried:
+    """Return what losses do that differ in total and radius alone; ``whole`` is their cap with the largest total."""
+    full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
+    H, J = full.triangles(side.centre)
+    none = np.ones((1, side.people)) / side.people
+    at_full = averaged((H, J), records=1.0, row_weights=none, levelled=side.levelled).H[0]
+    weights = _weights(losses, full.spells, side.rows.person, people=side.people)
+    first = averaged((H, J), records=1.0, row_weights=weights / side.people, levelled=side.levelled)
+    second = averaged((J, J), records=1.0, row_weights=weights**2 / side.people, levelled=side.levelled)
+    means = kept(first.H, at_full, side.covariates)
+    apart = 0.5 * np.abs(weights - means[:, None]) / side.people
+    N = averaged((H, H), records=1.0, row_weights=apart, levelled=side.levelled).H
+    if side.elsewhere is not None and len(side.covariates):
+        N = N + _moved_elsewhere(losses, full.spells, side, means, level=at_full)
+    floor = 1e-9 * np.trace(at_full) * np.eye(len(at_full))
+    return _Tried(
+        losses=losses,
+        H=first.H,
+        J=second.J,
+        moved=moved(first.H + floor, N, shares=1.0 - means),
+        own=_own(side, whole.margin),
+    )
+
+
+def _weights(losses: list[HazardPersonLoss], spells: CappedSpells, person: IntArray, *, people: int) -> FloatArray:
+    """Return what geometry and cap of losses leave of each person's weight (k, people), one spell each."""
+    square = np.sum(spells.Z**2, axis=1)
+    found = np.ones((len(losses), people))
+    sums = spells.sums_to_horizon(intervals=losses[0].model.grid.intervals)
+    for row, each in zip(found, losses, strict=True):
+        left = np.minimum(1.0, each.total / np.maximum(sums, 1e-300))
+        row[person] = mallows_weights(square, each.model.geometry) * left
+    return found
+
+
+def _moved_elsewhere(
+    losses: list[HazardPersonLoss], spells: CappedSpells, side: HazardSide, means: FloatArray, *, level: FloatArray
+) -> FloatArray:
+    """Return the information (k, D, D) on slopes that is moved among people whom public ones do not show."""
+    if side.elsewhere is None:
+        return np.zeros((len(losses), *level.shape))
+    X, own = side.elsewhere.X, side.covariates
+    none = np.zeros(len(X), dtype=np.int64)
+    there = replace(
+        spells,
+        Z=X[:, 1:],
+        entry=none,
+        last=none,
+        cause=none,
+        weights=np.ones(len(X)),
+        offset=np.zeros(len(X)),
+        whole=None,
+    )
+    found = side.elsewhere.moved(_weights(losses, there, np.arange(len(X)), people=len(X)), means)[:, 1:, 1:]
+    out = np.zeros((len(losses), *level.shape))
+    for part in side.levelled:
+        out[:, part, part] = float(np.mean(np.diag(level)[own])) * found
+    return out
+
+
+def _own(side: HazardSide, margin: float) -> FloatArray:
+    """Return what a relative cap does by itself: a standard deviation (D,) along each slope."""
+    square, own = math.exp(-2.0 * margin), np.zeros(side.dimension)
+    own[side.covariates] = HALF * APART**2 * 3.0 * square / (1.0 + square)
+    return own
+
+
+def _ended(person_loss: HazardPersonLoss, side: HazardSide, *, totals: Sequence[float]) -> _Tried:
+    """Return losses under which follow-up ends."""
+    lengths = np.linalg.norm(side.spells.Z, axis=1)
+    middle = max(float(np.median(lengths)), 1e-3) if lengths.size else 1.0
+    radii = [max(middle * reach, 0.05) for reach in ENDED_REACHES] if side.spells.Z.shape[1] else [1.0]
+    parts = [
+        _of_ended(
+            [
+                capped(person_loss, at_radius(side.geometry, radius), relative_cap(side, total=total, margin=margin))
+                for total in totals
+                for radius in radii
+            ],
+            side,
+        )
+        for margin in ENDED_MARGINS
+    ]
+    return _Tried(
+        losses=[each for part in parts for each in part.losses],
+        H=np.concatenate([part.H for part in parts]),
+        J=np.concatenate([part.J for part in parts]),
+        moved=Moved(
+            shares=np.concatenate([part.moved.shares for part in parts]),
+            matrices=np.concatenate([part.moved.matrices for part in parts]),
+        ),
+        own=parts[0].own,
+    )
+
+
+def _of_ended(losses: list[HazardPersonLoss], side: HazardSide) -> _Tried:
+    """Return what losses of one margin do under which follow-up ends: all that they take away counts."""
+    D, cap = side.dimension, replace(losses[0].model.cap, total=MOST_TOTAL)
+    full = side.at(at_radius(side.geometry, MOST_RADIUS), cap).moments(side.centre, records=1.0).H
+    found = [side.at(each.model.geometry, each.model.cap).moments(side.centre, records=1.0) for each in losses]
+    H, J = np.array([each.H for each in found]), np.array([each.J for each in found])
+    return _Tried(
+        losses=losses,
+        H=H - WEAK * np.eye(D),
+        J=J,
+        moved=Moved(
+            shares=1.0 - kept(H, full, side.covariates),
+            matrices=np.linalg.solve(full, full - H),
+        ),
+        own=_own(side, cap.margin),
+    )
+
+
+def _geometries(side: HazardSide) -> list[Geometry]:
+    """Return the geometries to try."""
+    lengths = np.linalg.norm(side.spells.Z, axis=1)
+    if not side.spells.Z.shape[1]:
+        return [at_radius(side.geometry, 1.0)]
+    farthest = float(np.max(lengths)) if side.elsewhere is None else side.elsewhere.farthest
+    middle = max(float(np.median(lengths)), 1e-3)
+    return at_radii(side.geometry, middle=middle, farthest=farthest)[-1::-2][::-1]
+
+
+def allowance(person_loss: HazardPersonLoss, side: HazardSide) -> Allowance:
+    """Return what weights and caps of people may do to an estimate."""
+    cap, few = person_loss.model.cap, side.thinned(TOLD)
+    whole = replace(cap, total=MOST_TOTAL)
+    found = _of_losses([person_loss], few, whole) if cap.weighs else _of_ended([person_loss], few)
+    return Allowance(share=float(found.moved.shares[0]), covariance=found.allowances[0])
+
+
+def choose_ridge(
+    person_loss: HazardPersonLoss, side: HazardSide, *, records: int, epsilon: Fraction, relation: Relation
+) -> Recommended:
+    """Return what is recommended to one site that spends ``epsilon`` on objective and smoothing."""
     share, n = epsilon * (1 - LEAST_SMOOTHING), max(records, 1)
-    best = best_loss(person_loss, side, total=total, records=records, epsilon=float(share), relation=relation)
-    free = free_ridge(best, epsilon=share, share=NEARLY_FREE, relation=relation)
-    noise = noise_distribution(best, epsilon=NEARLY_FREE * float(share), relation=relation).variance
-    level = float(np.mean(np.diag(side.at(best.model.geometry, best.model.cap).moments(side.centre, records=n).H)))
+    free = free_ridge(person_loss, epsilon=share, share=NEARLY_FREE, relation=relation)
+    noise = noise_distribution(person_loss, epsilon=NEARLY_FREE * float(share), relation=relation).variance
+    model = person_loss.model
+    level = float(np.mean(np.diag(side.at(model.geometry, model.cap).moments(side.centre, records=n).H)))
     pull = PULL * (1.0 + float(np.mean(noise)) / level) * float(np.mean(np.diag(side.fit.information)))
-    return Recommended(model=best.model, centre=side.centre, ridge=max(free, pull))
+    return Recommended(centre=side.centre, ridge=max(free, pull))
 
 
-def flat_cap(link: str, *, total: float | None, intervals: int, causes: int, covariates: int) -> HazardCap:
+def flat_cap(
+    link: str, *, total: float | None, intervals: int, causes: int, covariates: int, weighs: bool
+) -> HazardCap:
     """Return the same cap for every interval; together they are a declared total, or `FLAT_TOTAL`."""
     whole = FLAT_TOTAL if total is None else total
     level = LINKS[link].at_scale(whole / (intervals * causes))
     return HazardCap(
+        weighs=True if weighs else None,
         total=whole * (1.0 + 2.0**-40),
         margin=0.0,
         baseline=((level,) * intervals,) * causes,
@@ -100,51 +336,12 @@ def choose_flat(
         [level * np.linalg.solve(baseline.mixing, baseline.constant), np.zeros(len(model.geometry.location))]
     )
     ridge = free_ridge(person_loss, epsilon=epsilon * (1 - LEAST_SMOOTHING), share=ARBITRARY, relation=relation)
-    return Recommended(model=model, centre=np.tile(block, model.causes), ridge=ridge)
+    return Recommended(centre=np.tile(block, model.causes), ridge=ridge)
 
 
 def capped(person_loss: HazardPersonLoss, geometry: Geometry, cap: HazardCap) -> HazardPersonLoss:
     """Return a person's loss in another geometry and under another cap."""
     return replace(person_loss, model=replace(person_loss.model, geometry=geometry, cap=cap))
-
-
-def best_loss(
-    person_loss: HazardPersonLoss,
-    side: HazardSide,
-    *,
-    total: float | None,
-    records: int,
-    epsilon: float,
-    relation: Relation,
-) -> HazardPersonLoss:
-    """Return the loss with the radius and the cap that predict the smallest covariance."""
-    few = side.thinned(SEARCHED)
-    norms = np.linalg.norm(side.spells.Z, axis=1)
-    middle = max(float(np.median(norms)), 1e-3) if norms.size else 1.0
-    radii = [max(middle * reach, 0.05) for reach in REACHES] if side.spells.Z.shape[1] else [1.0]
-    candidates = [
-        capped(person_loss, at_radius(side.geometry, radius), relative_cap(side, total=each, margin=margin))
-        for each in (TOTALS if total is None else (total,))
-        for margin in MARGINS
-        for radius in radii
-    ]
-    return min(
-        candidates,
-        key=lambda each: predicted_volume(each, few, records=records, epsilon=epsilon, relation=relation),
-    )
-
-
-def predicted_volume(
-    person_loss: HazardPersonLoss, side: HazardSide, *, records: int, epsilon: float, relation: Relation
-) -> float:
-    """Return the log determinant of the coefficients' predicted covariance, pooled with the public fit."""
-    distribution = noise_distribution(person_loss, epsilon=NEARLY_FREE * epsilon, relation=relation)
-    model = person_loss.model
-    at = side.at(model.geometry, model.cap).moments(side.centre, records=max(records, 1))
-    inverse = np.linalg.inv(at.H + 1e-9 * np.trace(at.H) * np.eye(side.dimension))
-    private = inverse @ (at.J + np.diag(distribution.variance)) @ inverse
-    pooled = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(side.fit.covariance))
-    return float(np.linalg.slogdet(pooled)[1])
 
 
 def noise_distribution(person_loss: HazardPersonLoss, *, epsilon: float, relation: Relation) -> NoiseDistribution:

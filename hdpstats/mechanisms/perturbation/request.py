@@ -3,9 +3,19 @@ r"""The queries of objective and output perturbation: geometry, centre, ridge an
 Geometry and centre are the same for both. What follows is for regressions; hazards have their own
 (`hdpstats.mechanisms.perturbation.hazard_request`).
 
-**With public rows.** Whitened by them, centred at the public fit. The radius minimises the predicted mean variance of
-the whitened coefficients, ``tr H^-1 (J + B) H^-1 / D`` (``B``: covariance of the noise), over a grid around the median
-public row norm. The ridge is the larger of two:
+**With public rows.** Whitened by them, centred at the public fit. The radius minimises the predicted mean squared error
+of the whitened coefficients against those of the ordinary fit, which counts people alike:
+
+.. math:: \operatorname{tr} H^{-1} (J + B) H^{-1} + (\tau u)^2 \operatorname{tr} M M'
+
+with the covariance ``B`` of the noise, and the allowance for what weights may do (`hdpstats.public.row_weights`), of
+which the smallest is taken among radii that are nearly as good. It is one of the powers of a root of two from about a
+third of the median length of a public row to where no row within the schema's bounds is weighted down. The first term
+is of the order of the radius over the number of people and epsilon; so the radius grows with these, and the second
+vanishes. *All sites of a study have one radius*, else they would estimate different coefficients: the first term is
+that of the average of their estimates by inverse variance.
+
+The ridge is each site's own, the larger of two:
 
 * what makes the determinant free, ``8 beta / epsilon`` where a person is replaced, half of it where one is added or
   removed (`hdpstats.privacy.sensitivity`);
@@ -35,10 +45,11 @@ that is chosen makes their mean over directions least. Without public curvature 
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, TypeVar, final
+from typing import final
 
 import numpy as np
 
@@ -52,8 +63,8 @@ from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, no
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.moments import PublicSide, WhitenedRows
+from hdpstats.public.row_weights import SPARE, at_radii
 from hdpstats.records.geometry import Geometry, at_radius
-from hdpstats.records.model import AnyModel
 
 FREE = 4.0 * (1.0 + 2.0**-10)
 """Ridge over ``beta`` and one person's share of epsilon that makes the determinant free, with a margin for cells."""
@@ -83,14 +94,11 @@ class LossCost(ABC):
         2 where a person is replaced, 1 where one is added or removed.
     largest_weight : float
         The declared bound of a case weight.
-    radii : (float, float, int)
-        The first, the last and the number of the radii that are tried, relative to the median length of a public row.
     """
 
     epsilon: float
     persons: int
     largest_weight: float
-    radii: ClassVar[tuple[float, float, int]]
 
     @abstractmethod
     def noise(self, geometry: Geometry) -> NoiseDistribution:
@@ -110,7 +118,6 @@ class LossCost(ABC):
 class RegressionCost(LossCost):
     """That of a loss of one linear predictor."""
 
-    radii: ClassVar[tuple[float, float, int]] = (0.35, 2.5, 30)
     loss: PredictorLoss
 
     @property
@@ -135,7 +142,6 @@ class RegressionCost(LossCost):
 class MultinomialCost(LossCost):
     """That of the multinomial loss with ``others`` levels beside the reference."""
 
-    radii: ClassVar[tuple[float, float, int]] = (0.5, 2.0, 9)
     others: int
 
     def noise(self, geometry: Geometry) -> NoiseDistribution:
@@ -157,28 +163,42 @@ class MultinomialCost(LossCost):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Recommended:
-    """What public facts recommend for a fit: the model, where the ridge pulls to (D,), and the ridge."""
+    """What public facts recommend to one site: where the ridge pulls to (D,), and the ridge."""
 
-    model: AnyModel
     centre: FloatArray
     ridge: float
 
 
-def choose(
-    cost: LossCost,
-    public: WhitenedRows | None,
-    *,
-    model_at: Callable[[Geometry], AnyModel],
-    box: Geometry,
-    records: int,
-) -> Recommended:
-    """Return what is recommended for one fit; without public rows the schema's ``box`` is the geometry."""
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """How many people of a site count, as far as is publicly known, and what epsilon it is asked to spend."""
+
+    records: int
+    epsilon: Fraction
+
+
+MOST_KINDS = 12
+"""So many kinds of sites are told apart where one model is chosen for all."""
+
+
+def kinds(sites: Sequence[Asked]) -> Counter[Asked]:
+    """Return how many sites there are of each kind; of many, numbers of people are rounded to about a tenth."""
+    found = Counter(sites)
+    if len(found) <= MOST_KINDS:
+        return found
+    return Counter(
+        Asked(records=round(2.0 ** (round(4.0 * math.log2(max(each.records, 1))) / 4.0)), epsilon=each.epsilon)
+        for each in sites
+    )
+
+
+def recommended(cost: LossCost, public: WhitenedRows | None, geometry: Geometry, *, records: int) -> Recommended:
+    """Return what is recommended to a site in a geometry; ``public`` are the rows in it, None without public rows."""
     if public is None:
-        model = model_at(box)
-        return Recommended(model=model, centre=np.zeros(model.dimension), ridge=cost.least_ridge(box, alone=True))
-    public = at_best_radius(public, cost, records=records)
-    ridge = _ridge(public, cost, records=records)
-    return Recommended(model=model_at(public.geometry), centre=public.centre, ridge=ridge)
+        dimension = cost.noise(geometry).dimension
+        return Recommended(centre=np.zeros(dimension), ridge=cost.least_ridge(geometry, alone=True))
+    return Recommended(centre=public.centre, ridge=_ridge(public, cost, records=records))
 
 
 def noise_distribution(geometry: Geometry, *, rate: float) -> NoiseDistribution:
@@ -186,22 +206,35 @@ def noise_distribution(geometry: Geometry, *, rate: float) -> NoiseDistribution:
     return NoiseDistribution(norm=score_norm(geometry), dimension=geometry.dimension, rate=rate)
 
 
-Rows = TypeVar("Rows", bound=WhitenedRows)
+def best_geometry(public: WhitenedRows, sites: Sequence[Asked], cost_at: Callable[[Fraction], LossCost]) -> Geometry:
+    """Return the geometry of public rows at the radius of least predicted mean squared error.
 
-
-def at_best_radius(public: Rows, cost: LossCost, *, records: int) -> Rows:
-    """Return the public rows at the radius of least predicted variance."""
+    ``cost_at`` says what noise an epsilon asks for. All ``sites`` of a study have the same geometry.
+    """
     if not public.geometry.location:
-        return public.at_radius(1.0)
-    norms = np.linalg.norm(public.X[:, int(public.geometry.intercept) :], axis=1)
-    middle = max(float(np.median(norms)), 1e-3)
-    candidates = [at_radius(public.geometry, middle * factor) for factor in np.geomspace(*cost.radii).tolist()]
-    at = public.at_radii(candidates, records=max(records, 1))
-    noise = np.array([cost.noise(each).variance for each in candidates])
-    inverse = np.linalg.inv(at.H)
-    spread = at.J + noise[:, :, None] * np.eye(noise.shape[1])
-    variances = np.sum((inverse @ spread) * np.swapaxes(inverse, 1, 2), axis=(1, 2))
-    return public.at_radius(candidates[int(np.argmin(variances))].radius)
+        return at_radius(public.geometry, 1.0)
+    candidates = _candidates(public)
+    at = public.at_radii(candidates, records=1)
+    precision = np.zeros_like(at.H)
+    for site, times in kinds(sites).items():
+        cost, n = cost_at(site.epsilon), max(site.records, 1)
+        noise = np.array([cost.noise(each).variance for each in candidates])
+        spread = n * at.J + noise[:, :, None] * np.eye(noise.shape[1])
+        precision += times * n**2 * (at.H @ np.linalg.solve(spread, at.H))
+    variances = np.trace(np.linalg.inv(precision), axis1=1, axis2=2)
+    allowances = public.moved_at(candidates, at.H).squares(public.unit)
+    errors = variances + allowances
+    near = errors <= SPARE * np.min(errors)
+    return candidates[int(np.argmin(np.where(near, allowances, np.inf)))]
+
+
+def _candidates(public: WhitenedRows) -> list[Geometry]:
+    """Return the geometries to try."""
+    middle = max(float(np.median(np.sqrt(public.lengths))), 1e-3)
+    farthest = math.sqrt(float(np.max(public.lengths)))
+    if public.elsewhere is not None:
+        farthest = public.elsewhere.farthest
+    return at_radii(public.geometry, middle=middle, farthest=farthest)
 
 
 def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:

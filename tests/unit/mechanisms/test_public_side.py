@@ -16,13 +16,15 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import (
     CHEAP,
     FREE,
+    Asked,
     RegressionCost,
-    at_best_radius,
-    choose,
+    best_geometry,
     noise_distribution,
+    recommended,
 )
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.fit import public_rows, whitened_public
+from hdpstats.public.row_weights import SPARE, Elsewhere, kept, moved, radii
 from hdpstats.records.geometry import Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING
@@ -76,12 +78,18 @@ def query_for(
     hessian_share=0,
     records=1000,
 ):
-    spent = float(epsilon * (1 - hessian_share - LEAST_SMOOTHING))
-    persons = relation.persons_changed
-    cost = RegressionCost(loss=LOSS, epsilon=spent, persons=persons, largest_weight=largest_weight)
-    choice = choose(cost, public, model_at=model_at, box=DESIGN.box(row_norm), records=records)
+    def cost_at(amount):
+        spent = float(amount * (1 - hessian_share - LEAST_SMOOTHING))
+        persons = relation.persons_changed
+        return RegressionCost(loss=LOSS, epsilon=spent, persons=persons, largest_weight=largest_weight)
+
+    geometry = DESIGN.box(row_norm)
+    if public is not None:
+        geometry = best_geometry(public, [Asked(records=records, epsilon=epsilon)], cost_at)
+        public = public.at_radius(geometry.radius)
+    choice = recommended(cost_at(epsilon), public, geometry, records=records)
     return ObjectiveQuery(
-        model=choice.model,
+        model=model_at(geometry),
         centre=tuple(choice.centre.tolist()),
         ridge=Fraction(choice.ridge),
         epsilon=epsilon,
@@ -160,21 +168,86 @@ def test_the_public_fit_exists_under_separation():
     assert np.linalg.eigvalsh(fit.covariance)[0] > 0.0
 
 
-def test_the_radius_of_least_predicted_variance_is_chosen():
-    public = side()
+def bounded_side(n=400):
+    public = side(n)
+    return replace(public, elsewhere=Elsewhere.of(DESIGN, DESIGN.needs, SCHEMA, public.geometry))
+
+
+def radius_at(public, sizes, *, rate=0.5):
+    sites = [Asked(records=n, epsilon=Fraction(1)) for n in sizes]
+    return best_geometry(public, sites, lambda _: cost_of(rate)).radius
+
+
+def test_the_radius_of_least_predicted_mean_squared_error_is_chosen():
+    public = bounded_side()
 
     def predicted(radius, rate):
         at = public.at_radius(radius)
         pair = at.moments(at.centre, records=1000)
         inverse = np.linalg.inv(pair.H)
-        return np.trace(inverse @ (pair.J + np.diag(noise_distribution(at.geometry, rate=rate).variance)) @ inverse)
+        noise = np.diag(noise_distribution(at.geometry, rate=rate).variance)
+        return np.trace(inverse @ (pair.J + noise) @ inverse) + np.trace(at.allowance.covariance)
 
+    found = []
     for rate in (0.02, 0.5, 50.0):
-        chosen = at_best_radius(public, cost_of(rate), records=1000)
-        around = [predicted(radius, rate) for radius in np.geomspace(0.4, 3.0, 60)]
-        assert predicted(chosen.geometry.radius, rate) <= 1.01 * min(around)
-    quiet, loud = (at_best_radius(public, cost_of(rate), records=1000).geometry.radius for rate in (50.0, 0.02))
-    assert quiet > loud
+        chosen = radius_at(public, [1000], rate=rate)
+        around = [predicted(radius, rate) for radius in np.geomspace(0.4, 6.0, 60)]
+        assert predicted(chosen, rate) <= 1.01 * SPARE * min(around)
+        found.append(chosen)
+    assert found == sorted(set(found))
+
+
+def test_weights_vanish_as_people_and_epsilon_grow():
+    public = bounded_side()
+    whole = public.elsewhere.farthest
+    radii = [radius_at(public, [10**k]) for k in range(2, 10)]
+    assert radii == sorted(radii)
+    assert radii[0] < 0.5 * radii[-1] < radii[-1]
+    assert whole <= radii[-1] <= 1.2 * whole
+    at = public.at_radius(radii[-1]).allowance
+    assert at.share == 0.0
+    assert not at.covariance.any()
+
+
+def test_weights_that_are_the_same_for_everybody_move_nothing():
+    public = side()
+    H = public.with_weights(np.full((1, len(public.X)), 0.3))
+    full = public.with_weights(np.ones((1, len(public.X))))
+    means = kept(H, full[0], np.arange(1, 3))
+    assert means == pytest.approx([0.3])
+    N = public.with_weights(np.abs(0.3 - means[:, None]) * np.ones((1, len(public.X))))
+    assert moved(H, N, shares=1.0 - means).squares(1.0) == pytest.approx([0.0], abs=1e-20)
+
+
+def test_the_allowance_is_what_another_slope_of_those_who_count_less_does():
+    public, first = side(4000), 1
+    far = public.lengths > np.quantile(public.lengths, 0.9)
+    H = public.with_weights((~far).astype(float)[None])
+    full = public.with_weights(np.ones((1, len(public.X))))
+    means = kept(H, full[0], np.arange(first, 3))
+    N = public.with_weights(0.5 * np.abs((~far).astype(float)[None] - means[:, None]))
+    M = moved(H, N, shares=1.0 - means).matrices[0]
+    rest = public.with_weights(far.astype(float)[None])[0]
+    exact = np.linalg.solve(full[0], rest)  # of d, where those who count for nothing have theta + d
+    assert pytest.approx(exact, abs=0.12) == M
+    assert np.trace(M) == pytest.approx(np.trace(exact), rel=0.35)
+
+
+def test_sites_of_unequal_size_are_asked_in_one_geometry():
+    public = bounded_side()
+    sizes = (200, 5000, 100_000)
+    together = radius_at(public, sizes)
+    assert together == radius_at(public, sizes[::-1])
+    assert radius_at(public, sizes[:1]) < together
+    assert radius_at(public, sizes[1:2]) < radius_at(public, sizes[1:2] * 10)  # a common error does not average out
+
+
+def test_radii_are_the_same_numbers_everywhere():
+    found = radii(1.1, 7.3)
+    assert found[-1] >= 7.3
+    assert found[0] <= 0.35 * 1.1
+    assert all(each * 2**22 == int(each * 2**22) for each in found)
+    assert np.allclose(np.diff(np.log2(found)), 0.25, atol=1e-5)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])

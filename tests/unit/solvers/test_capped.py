@@ -183,6 +183,47 @@ def test_follow_up_ends_before_the_sum_of_caps_passes_the_total(link: str, cause
         assert np.all(ended.last[later] == ended.entry[later])
 
 
+@pytest.mark.parametrize(("link", "causes"), CASES)
+def test_weights_are_the_total_over_the_caps_up_to_the_horizon(link: str, causes: int) -> None:
+    whole = capped(31, m=40, q=8, link=link, causes=causes, total=2.0, whole=True)
+    found = whole.weighed(intervals=4)  # two strata of four intervals
+    for i in range(40):
+        end = min(whole.entry[i] // 4 * 4 + 4, 8)
+        caps = [np.exp(log_cap(whole, i, s, k)) for k in range(causes) for s in range(whole.entry[i], end)]
+        share = min(1.0, 2.0 / sum(caps))
+        assert found.weights[i] == pytest.approx(whole.weights[i] * share, rel=1e-12)
+        inside = [np.exp(log_cap(whole, i, s, k)) for k in range(causes) for s in range(whole.entry[i], whole.last[i])]
+        if whole.last[i] <= end:
+            assert share * sum(inside) <= 2.0 * (1.0 + 1e-12)
+    other = replace(whole, last=whole.entry, cause=0 * whole.cause).weighed(intervals=4)
+    assert np.array_equal(other.weights, found.weights)  # whatever the follow-up
+    assert np.array_equal(found.last, whole.last)
+    assert np.array_equal(found.take(slice(3, 9)).most, whole.weights[3:9])
+
+
+def test_a_weight_depends_on_the_own_spell_alone_and_terms_stay_finite() -> None:
+    whole = capped(32, m=200, q=9, p=5, whole=True)
+    found = whole.weighed(intervals=9)
+    for part in (slice(17, 18), slice(3, 150)):
+        assert whole.take(part).weighed(intervals=9).weights.tobytes() == found.weights[part].tobytes()
+    Z = whole.Z.copy()
+    Z[:5] = 1e50 * np.sign(whole.cap_slopes[0])
+    far = replace(whole, Z=Z).weighed(intervals=9)
+    assert not far.weights[:5].any()
+    assert np.array_equal(far.last[:5], far.entry[:5])
+    assert np.isfinite(far.scores(np.zeros(7))).all()
+
+
+def test_the_error_bound_holds_for_people_who_are_weighed_down() -> None:
+    spells = capped(33, m=25, total=1.0, margin=4.0, whole=True).weighed(intervals=7)
+    assert np.median(spells.weights) < 0.2 * np.median(spells.most)
+    problem, theta = objective(spells), np.array([0.4, -1.0, 1.5, 0.3])
+    computed, exact = problem.gradient(theta), exact_gradient(problem, theta)
+    with mpmath.workprec(250):
+        error = float(mpmath.norm([mpmath.mpf(float(a)) - b for a, b in zip(computed, exact, strict=True)]))
+    assert error <= problem.gradient_error(theta)
+
+
 def test_the_total_counts_all_spells_of_a_person() -> None:
     person = np.array([0, 0, 0, 1])
     spells = in_time_order(capped(21, m=4, q=12, total=3.0, margin=0.0, flat=True, whole=True), person)

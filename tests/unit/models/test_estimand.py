@@ -1,0 +1,117 @@
+"""Private fits estimate what the ordinary fit does, also where the model is not true: weights and caps vanish.
+
+Without noise: private people are real ones who are unlike the public ones and have outcomes of their own, which no
+model fits exactly. The weighted criterion that a fit to very many of them would ask for is minimised exactly.
+"""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.perturbation.request import Asked
+from hdpstats.schema.public import PublicTable
+from hdpstats.solvers import minimise
+
+SCHEMA = hdp.Schema(
+    event3=hdp.Binary(complete=True),
+    age=hdp.Continuous(20, 90, complete=True),
+    nodes=hdp.Continuous(0, 40, complete=True),
+    hormon=hdp.Binary(complete=True),
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+    lt=hdp.Continuous(0, 9, complete=True),
+    time=hdp.Duration(2557, unit="days", complete=True),
+    event=hdp.Binary(complete=True),
+)
+MODELS = {
+    "linear": lambda study: hdpf.linear("lt ~ age + nodes + hormon + size", data=study),
+    "logit": lambda study: hdpf.logit("event3 ~ age + nodes + hormon + size", data=study),
+    "poisson": lambda study: hdpf.poisson("nodes ~ age + hormon + size", data=study),
+    "hazard": lambda study: hdpf.hazard(
+        "Surv(time, event) ~ age + log1p(nodes) + hormon + size", data=study, intervals=24, link="cloglog"
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def patients():
+    private, public = hdp.datasets.load_rotterdam().dropna(subset=["event3"]), hdp.datasets.load_gbsg()
+    return tuple(frame.assign(lt=np.log(frame["time"])) for frame in (private, public))
+
+
+def weighted(spec, people, *, records, epsilon):
+    """Return the coefficients that minimise the criterion of a fit to so many people, without noise and ridge."""
+    model = spec.choose_model([Asked(records=records, epsilon=Fraction(epsilon))], share=Fraction(0))
+    table = PublicTable.from_frame(people, SCHEMA, required=()).admitted(spec.needs)
+    nothing = np.zeros(model.dimension)
+    made = spec.person_loss(model).people(table)
+    objective = made.objective(ridge=np.full(model.dimension, 1e-6), centre=spec.public.centre, linear=nothing)
+    found = minimise(objective, start=spec.public.centre).theta
+    return model, spec.to_terms(model) @ found + spec.origin
+
+
+@pytest.fixture(scope="module")
+def found(patients):
+    """Return a function from a model, a number of people and an epsilon to what was asked and how far it is off."""
+    private, public = patients
+
+    def compute(name, *, records, epsilon):
+        model = MODELS[name](hdp.Study(public=public, schema=SCHEMA))
+        ordinary = MODELS[name](hdp.Study(public=private, schema=SCHEMA)).fit_public().params.to_numpy()
+        slopes = slice(-5 if name != "poisson" else -4, None)
+        frame = model.plan(epsilon=epsilon, n=records, mechanism="objective").frame
+        asked, theta = weighted(model._spec, private, records=records, epsilon=epsilon)
+        return asked, (theta - ordinary)[slopes], frame["private_only"].to_numpy()[slopes]
+
+    return compute
+
+
+@pytest.mark.parametrize("epsilon", [1, 3])
+@pytest.mark.parametrize(("name", "limit"), [("linear", 0.5), ("logit", 0.5), ("poisson", 0.5), ("hazard", 1.0)])
+def test_a_large_fit_to_other_people_estimates_what_the_ordinary_fit_does(name, limit, epsilon, found):
+    # Of hazards the allowance is a part of the predicted error that is not small.
+    _, off, predicted = found(name, records=200_000, epsilon=epsilon)
+    assert np.max(np.abs(off) / predicted) < limit
+
+
+def test_what_caps_do_to_hazards_vanishes_and_is_within_what_is_allowed(found):
+    sizes = [found("hazard", records=records, epsilon=3) for records in (2_000, 200_000, 20_000_000)]
+    off = [np.max(np.abs(each)) for _, each, _ in sizes]
+    assert off[1] < 0.5 * off[0]
+    assert off[2] < 0.7 * off[1]
+    caps = [model.cap for model, _, _ in sizes]
+    assert [cap.total for cap in caps] == sorted({cap.total for cap in caps})
+    assert all(cap.weighs for cap in caps)
+
+
+def test_plans_fall_with_epsilon_and_count_the_allowance(patients):
+    model = MODELS["linear"](hdp.Study(public=patients[1], schema=SCHEMA))
+    frame = model.plan(epsilon=[0.3, 1, 3, 10, 30], n=3000, mechanism="objective").frame
+    for _, part in frame.groupby("term"):
+        assert np.all(np.diff(part["std_error"]) < 1e-3 * part["std_error"].to_numpy()[:-1])
+
+
+def test_sites_of_unequal_size_are_asked_about_the_same_coefficients(patients):
+    private, public = patients
+    sites = {"a": private.iloc[:300], "b": private.iloc[300:]}
+    study = hdp.Study(private=sites, public=public, schema=SCHEMA, budget=hdp.Budget(epsilon=4))
+    for name in ("logit", "hazard"):
+        result = MODELS[name](study).fit(epsilon={"a": 0.5, "b": 1.5})
+        first, second = (query.model for _, query in result.query.sites)
+        assert first == second
+        assert result.query.sites[0][1].ridge != result.query.sites[1][1].ridge
+
+
+def test_the_allowance_is_in_the_errors_and_is_told(patients):
+    private, public = patients
+    study = hdp.Study(private=private, public=public, schema=SCHEMA, budget=hdp.Budget(epsilon=2))
+    result = MODELS["linear"](study).fit(epsilon=1)
+    weights, own = result.facts.row_weights, result.private_only
+    assert 0.05 < weights.share < 0.5
+    assert np.all(np.array(weights.allowance) ** 2 < np.diag(own.privacy))
+    assert np.allclose(result.cov_sampling + result.cov_privacy, result.cov_params())
+    assert "Row weights:" in str(result.summary())
+    assert "of the information; allowance up to" in result.methods_text()
+    assert result.disclosure()["model"]["row_weights"]["share"] == weights.share
