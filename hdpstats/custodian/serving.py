@@ -411,7 +411,7 @@ def _read_rows(path: Path) -> pd.DataFrame:
 
 def _read_csv(path: Path) -> pd.DataFrame:
     rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
-    if not isinstance(rows.index, pd.RangeIndex):  # the first row has more cells than names: all cells moved by one
+    if not rows.index.equals(pd.RangeIndex(len(rows))):  # the first row has more cells than names: all moved by one
         raise ValueError("more cells than names")
     return rows
 
