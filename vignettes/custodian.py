@@ -118,10 +118,10 @@ print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
 # One file says everything else that the custodian decides: the rows, the dictionary, the account, and who may ask for
 # what. What is not listed is denied: Ann may fit regressions by two mechanisms, without the column `hormon`, up to
 # $\varepsilon = 2$. Her models cover whatever fits or reads one, also where a query does not look like a fit (a
-# performance curve, a choice by loss, an evaluation). Who may fit a model may ask what fits ask first: numbers of people
-# who are complete in some columns, and averages of columns among them. Nothing ties these to one model: Ann may have
-# them of every column but `hormon`. `count` permits numbers of people and nothing else. Bob may ask for everything,
-# which has to be said, up to 1. Together they can never have more than 2.5.
+# performance curve, a choice by loss, an evaluation). Who may fit a model may ask what fits ask first: numbers of
+# people who are complete in some columns, and averages of columns among them. Nothing ties these to one model: Ann may
+# have them of every column but `hormon`. `count` permits numbers of people and nothing else. Bob may ask for
+# everything, which has to be said, up to 1. Together they can never have more than 2.5.
 #
 # Caps are granted in the ledger when the service starts. A cap that is lowered below what its analyst has received
 # stops that analyst, and the log names him; the others go on. Where somebody granted another cap by hand since

@@ -32,6 +32,7 @@ from hdpstats.inference.sandwich import (
     planned_covariance,
     predicted_errors,
 )
+from hdpstats.mechanisms.count import CountRelease
 from hdpstats.mechanisms.exponential import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential import site as exponential
 from hdpstats.mechanisms.exponential.request import choose_exponential
@@ -54,6 +55,7 @@ from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.knorm import BallNoise
+from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
@@ -159,7 +161,11 @@ class Outlook:
     risk: str = ""
 
 
-def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]) -> Outlook:
+People = Mapping[str, int] | Mapping[str, SiteRecords]
+"""The numbers of people of sites as they are known before a fit, or what is known once they were asked for."""
+
+
+def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: People) -> Outlook:
     r"""Return the share of epsilon that a fit spends on a noisy Hessian, and whether it would report standard errors.
 
     Public rows that tell the curvature suffice: the share is 0 unless one was asked for. Elsewhere it is the one among
@@ -244,7 +250,7 @@ class _Bought:
         return float(np.mean(np.log(self.variances))) - 3.0 * math.log(chance) if chance > 0.0 else math.inf
 
 
-def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]) -> _Bought:
+def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: People) -> _Bought:
     """Return what the best share buys: of those that are likely to give standard errors, else of all."""
     found = [_bought(spec, mechanism, share, request, people) for share in SHARES]
     likely = [each for each in found if each.likely]
@@ -252,17 +258,17 @@ def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people
 
 
 def _queries(
-    spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]
+    spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: People
 ) -> Iterator[tuple[SiteRecords, PointQuery]]:
-    """Yield what is known of each site's people before, and the query to it."""
-    sites = planned_records(spec, request, people, averages=rests_on_averages(mechanism), expected=False)
-    for site in sites.values():
+    """Yield what is known of each site's people, and the query to it."""
+    counted = {name: each for name, each in people.items() if isinstance(each, SiteRecords)}
+    before = {name: each for name, each in people.items() if not isinstance(each, SiteRecords)}
+    planned = planned_records(spec, request, before, averages=rests_on_averages(mechanism), expected=False)
+    for site in (*planned.values(), *counted.values()):
         yield site, _query_of(spec, mechanism, site)
 
 
-def _bought(
-    spec: LossSpec, mechanism: PointMechanism, share: Fraction, request: FitRequest, people: Mapping[str, int]
-) -> _Bought:
+def _bought(spec: LossSpec, mechanism: PointMechanism, share: Fraction, request: FitRequest, people: People) -> _Bought:
     """Return what a share would buy. The sites' Hessians are read together where one is not clear by itself.
 
     Where some site's is expected to be flat, as that of a mean that is cut to the declared range, it buys nothing.
@@ -344,7 +350,8 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
     Raises
     ------
     ArgumentError
-        If standard errors are wanted and would be NaN (`outlook`). Nothing was charged.
+        If standard errors are wanted and would be NaN (`outlook`): before anything is charged, by the declared numbers
+        of people, and where these are private once more by the numbers that were released, which stay charged.
     """
     found = outlook(spec, mechanism, request, {name: site.records for name, site in spec.study.sites.items()})
     if found.refusal is not None:
@@ -357,8 +364,26 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
         return _query_of(spec, settled, site)
 
     counts = record_counts(spec, request, query_of, averages=rests_on_averages(settled))
+    counted = [each.count for each in counts.sites.values() if each.count is not None]
+    if counted:
+        found = outlook(spec, mechanism, request, counts.sites)
+        if found.refusal is not None:
+            raise _refused_after(counted, found.refusal)
+        settled = found.mechanism
     queries = {name: query_of(each) for name, each in counts.sites.items()}
     return read_points(spec, request, answers_to(queries, ask(spec.study, queries), counts, PointRelease))
+
+
+def _refused_after(counted: Sequence[CountRelease], refusal: str) -> ArgumentError:
+    """Return the refusal of a fit of which nothing was charged but the numbers of people."""
+    people, dearest = sum(each.count for each in counted), max(total(each.events).epsilon for each in counted)
+    where = "" if len(counted) == 1 else " at a site"
+    return ArgumentError(
+        f"standard errors would be NaN, as about {people} people count. Their number stays charged (epsilon = "
+        f"{float(dearest):g}{where}), and fits of the same epsilon to the same columns have it for free; nothing else "
+        f"was charged: {refusal}",
+        argument="se_share",
+    )
 
 
 def rests_on_averages(mechanism: PointMechanism) -> bool:

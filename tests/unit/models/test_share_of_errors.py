@@ -23,6 +23,7 @@ SCHEMA = hdp.Schema(
     time=hdp.Duration(5, complete=True),
 )
 FOUR = "y ~ x0 + x1 + x2"
+EIGHT = "y ~ " + " + ".join(NAMES)
 
 
 def rows(n: int, seed: int = 0) -> pd.DataFrame:
@@ -47,6 +48,32 @@ DESIGNS = {
     "too few public rows": (4000, 39, {}),
     "a share that is hidden": (600, 0, {"se_share": 0.05}),
 }
+
+
+def hidden_number(people: int, most: int) -> hdp.Study:
+    ledger = hdp.Ledger(None, dataset="hidden", epsilon=10, relation="add_or_remove_one")
+    site = hdp.LocalSite(rows(people), schema=SCHEMA, ledger=ledger, n_max=most)
+    return hdp.Study(private=site)
+
+
+def test_a_fit_of_fewer_people_than_declared_is_charged_for_their_number_alone() -> None:
+    """The noise in the number, for .04, is below 740 but with a chance of 1e-12."""
+    assert not hdpf.logit(EIGHT, hidden_number(10, most=800)).plan(2).frame["reported"].any()
+    data = hidden_number(60, most=10**5)
+    for _ in range(2):  # the number is charged once
+        with pytest.raises(hdp.ArgumentError, match=r"Their number stays charged \(epsilon = 0\.04\).*se_share=0"):
+            hdpf.logit(EIGHT, data).fit(epsilon=2)
+        assert data.ledger.spent.epsilon == pytest.approx(0.04)
+    result = hdpf.logit(EIGHT, data).fit(epsilon=2, se_share=0)
+    assert np.isnan(result.bse).all()
+    assert data.ledger.spent.epsilon == 2
+
+
+def test_the_share_follows_the_number_that_was_counted() -> None:
+    """It is the one that plans for 8000 and for 20,000 people have: the noise in the number is below 1000."""
+    planned = [hdpf.logit(FOUR, hidden_number(10, n)).plan(4).frame["se_share"].iloc[0] for n in (8000, 20_000, 50_000)]
+    result = hdpf.logit(FOUR, hidden_number(10_000, most=50_000)).fit(epsilon=4)
+    assert planned[0] == planned[1] == float(result.query.hessian_share) != planned[2]
 
 
 @pytest.mark.parametrize("design", DESIGNS)
