@@ -4,6 +4,7 @@
 #   make test      set up everything and pass all tests
 #   make setup     .venv with the package and every extra; R from Debian's packages
 #   make test-entropy  tests that judge randomness with the operating system's entropy; properties on new examples
+#   make test-pandas2  how cells are read, with pandas 2.2
 #   make lint      style, types, layers
 #   make validate  slow statistical studies; writes vignettes/validation/
 #   make bench     fits and descriptions against diffprivlib, statsmodels, scikit-learn, glum, pandas and R; timings of samplers
@@ -20,8 +21,10 @@ DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-irk
   r-cran-ggplot2 r-cran-tibble r-cran-withr r-cran-knitr r-cran-rmarkdown pandoc chromium libatomic1 postgresql
 # One thread a process; compiled modules are kept, whatever the machine's setting, as tests start many processes.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
+TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
+TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
-.PHONY: demo test test-entropy setup debs lint validate bench clean
+.PHONY: demo test test-entropy test-pandas2 setup debs lint validate bench clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
@@ -35,6 +38,12 @@ test: setup
 # Without this, tests draw seeded noise (conftest.py) and properties are tried on the same examples every time.
 test-entropy: setup
 	$(THREADS) $(BIN)/python -m pytest --system-entropy tests --ignore tests/benchmarks -m "(entropy or hypothesis) and not validate"
+
+# The installed pandas is the newest one; cells are read alike with the oldest one that the package takes.
+test-pandas2: setup
+	$(PYTHON) -m venv $(VENV)/pandas2
+	$(VENV)/pandas2/bin/python -m pip install --quiet ".[scale,sites]" "pandas==2.2.*" $(TESTS_OF_CELLS_NEED)
+	$(THREADS) $(VENV)/pandas2/bin/python -m pytest $(TESTS_OF_CELLS)
 
 setup: $(VENV)/.everything
 

@@ -95,8 +95,8 @@ def hazard_glm(
     link: str = "logit",
     *,
     horizon: float | None = None,
-    baseline: str = "spline",
-    df: int = 3,
+    baseline: str = "log_spline",
+    df: int | None = None,
     knots: Sequence[float] | None = None,
     weights: str | None = None,
     offset: str | None = None,
@@ -125,7 +125,7 @@ def hazard_glm(
     horizon
         Where follow-up ends; later events do not count. By default the last cut point, or the largest time.
     baseline, df, knots
-        As in ``hdpf.hazard``: ``"spline"`` with ``df`` equally spaced knots or with ``knots`` on [0, 1], or
+        As in ``hdpf.hazard``: ``"log_spline"`` or ``"spline"`` with ``df`` knots or with ``knots`` on [0, 1], or
         ``"dummies"``. Terms are named as there: ``baseline[1]``, ``interval[1]``.
     weights, offset
         Columns of the frame. Rows of weight 0 drop.
@@ -150,19 +150,19 @@ def hazard_glm(
     --------
     >>> table = hazard_glm("Surv(time, event) ~ age", hdp.datasets.load_gbsg(), intervals=12, link="cloglog")
     >>> table["term"].tolist(), table.attrs["person_periods"]
-    (['baseline[1]', 'baseline[2]', 'baseline[3]', 'age'], 3831)
+    (['baseline[1]', 'baseline[2]', 'baseline[3]', 'baseline[4]', 'age'], 3831)
     """
     public = _public(formula, frame, weights=weights, offset=offset)
     choice(link, "link", ("logit", "cloglog", "probit"))
     end = None if horizon is None else _number(horizon, "horizon", above=0.0)
     grid, count = _grid_of(intervals, end)
-    spline = choice(baseline, "baseline", ("spline", "dummies")) == "spline"
-    if not spline and count > _MOST_DUMMIES:
+    kind = choice(baseline, "baseline", ("log_spline", "spline", "dummies"))
+    if kind == "dummies" and count > _MOST_DUMMIES:
         raise ArgumentError(
             f"baseline='dummies' is for at most {_MOST_DUMMIES} intervals, not {count}", argument="baseline"
         )
-    places = _knots_of(df, knots, count) if spline else None
-    table = _fit("hazard", formula, public, grid, end, places, link, weights, offset, _level_of(conf_level))
+    places = None if kind == "dummies" else _knots_of(kind, df, knots, count)
+    table = _fit("hazard", formula, public, grid, end, kind, places, link, weights, offset, _level_of(conf_level))
     table.attrs |= {"baseline": baseline, "cuts": [float(cut) for cut in elements(table.attrs["cuts"])]}
     return table
 
@@ -336,15 +336,16 @@ def _grid_of(intervals: object, horizon: float | None) -> tuple[Any, int]:
     return pd.Series(cuts), len(cuts)
 
 
-def _knots_of(df: object, knots: Sequence[float] | None, intervals: int) -> "pd.Series[float]":
+def _knots_of(kind: str, df: object, knots: Sequence[float] | None, intervals: int) -> "pd.Series[float]":
     """Return the knots of the baseline's spline, shares of the number of intervals."""
-    most = min(_MOST_KNOTS, intervals)
+    most, usual, power = (min(_MOST_KNOTS, intervals), 3, 1.0) if kind == "spline" else (min(10, intervals), 4, 1.5)
     if most < 2:
         raise ArgumentError("a spline needs 2 intervals or more; choose baseline='dummies'", argument="baseline")
     if knots is None:
-        if not isinstance(df, Integral) or not 2 <= int(df) <= most:
+        number = min(usual, most) if df is None else df
+        if not isinstance(number, Integral) or not 2 <= int(number) <= most:
             raise ArgumentError(f"df must be a whole number from 2 to {most}, not {df!r}", argument="df")
-        return pd.Series([place / (int(df) - 1) for place in range(int(df))])
+        return pd.Series([(place / (int(number) - 1)) ** power for place in range(int(number))])
     places = _increasing(knots, "knots")
     if not 2 <= len(places) <= most or places[0] < 0.0 or places[-1] > 1.0:
         raise ArgumentError(f"knots must be 2 to {most} shares from 0 to 1", argument="knots")

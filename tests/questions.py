@@ -1,5 +1,6 @@
 """Questions of every kind that take long, to compare what they take with what they are said to take."""
 
+import dataclasses
 import warnings
 from fractions import Fraction
 from unittest import mock
@@ -11,8 +12,10 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import HdpWarning
 from hdpstats.mechanisms.count import CountQuery
+from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
-from hdpstats.mechanisms.hybrid_weights import CurveQuery, LossSelectionQuery
+from hdpstats.mechanisms.hybrid_weights import CurveQuery, DistanceQuery, LossSelectionQuery
+from hdpstats.records.geometry import PointColumn, PointSpace
 
 LEVELS = [f"level{number}" for number in range(60)]
 WIDE = [f"x{number}" for number in range(40)]
@@ -100,6 +103,12 @@ def curve(terms, width, *, candidates=3, ridge=Fraction(1, 10)):
     )
 
 
+def with_few_proposals(query):
+    """Return a query with a large delta, which needs fewer proposals: each of them is as much work as before."""
+    few = 100 if query.model.dimension == 1 else 1500
+    return dataclasses.replace(query, proposals=few, delta=Fraction(9, 10))
+
+
 PRODUCTS = [f"x{i}:x{j}" for i in range(40) for j in range(i)]
 
 
@@ -111,7 +120,7 @@ def questions(rows, names=None):
 
 
 def _questions(rows, names):
-    site = site_of(rows)
+    site = site_of(rows, row_order="arbitrary")
     with_public = hdp.Study(private=site, public=people(1500, 1))
     alone = hdp.Study(private=site)
 
@@ -179,6 +188,18 @@ def _questions(rows, names):
         "description": lambda: hdp.describe(with_public, ["x1", "k", "g", "many"], epsilon=1.0),
         "description of groups": lambda: hdp.describe(with_public, ["x1", "k", "g"], by="many", epsilon=1.0),
         "survival curves": lambda: hdpf.survfit("Surv(time, event) ~ many", data=with_public).fit(epsilon=1.0),
+        "sampling": fit(lambda: hdpf.logit("y ~ x1", data=with_public), delta=1e-3, mechanism="exponential"),
+        "sampling of one": fit(lambda: hdpf.logit("y ~ 1", data=with_public), delta=1e-3, mechanism="exponential"),
+        "sampling of a hazard": fit(
+            lambda: hdpf.hazard(f"{hazard} 1", data=with_public, intervals=2, baseline="dummies"),
+            delta=1e-3,
+            mechanism="exponential",
+        ),
+        "statistics": lambda: hdpf.distribution("x1 ~ 1", data=with_public, family="normal").fit(1.0),
+        "blocks": lambda: hdpf.distribution("x1 ~ 1", data=with_public, family="normal").fit(
+            1.0, mechanism="subsample"
+        ),
+        "nearest points": lambda: hdp.hybrid_weights(with_public, ["x1", "x2", "g"], select=False, epsilon=1.0),
         "hybrid weights": lambda: hdp.hybrid_weights(with_public, ["x1", "x2", "g"], epsilon=1.0),
         "importance weights": lambda: hdp.importance_weights(with_public, "~ x1 + x2 + g", epsilon=1.0),
         "evaluation": lambda: hdpf.logit("y ~ x1 + g", data=with_public).evaluate(
@@ -187,7 +208,8 @@ def _questions(rows, names):
     }
     for name, task in local.items():
         if names is None or name in names:
-            yield name, site, asked(task)
+            query = asked(task)
+            yield name, site, with_few_proposals(query) if isinstance(query, ExponentialQuery) else query
     yield (
         "histogram",
         site,
@@ -198,6 +220,10 @@ def _questions(rows, names):
             replicate=1,
         ),
     )
+    space = PointSpace(columns=tuple(PointColumn(name=f"x{j}", lower=-3.0, upper=3.0) for j in range(3)))
+    site.put_public(with_public.public)
+    identity = {"schema_sha256": SCHEMA.sha256, "public_sha256": with_public.public.sha256}
+    yield "distance", site, DistanceQuery(space=space, support=None, reach=9.0, epsilon=Fraction(1), **identity)
     yield "curve", site, curve("x1 + x2", 3)
     yield "curve of many columns", site, curve("many * (x0 + x1 + x2 + x3 + x4 + x5)", 420)
     yield "curve of levels", site, curve("many + x1:g", 63, candidates=50)

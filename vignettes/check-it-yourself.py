@@ -103,9 +103,9 @@ print("more than 99% of epsilon attained:", (ratio["as it is"] > 0.99).all())
 print("every broken version caught at every epsilon:", (ratio.drop(columns="as it is") > 1.5).all(axis=None))
 
 # %% [markdown]
-# The first column is 0.999 epsilon: the last thousandth is for the solver and for floating point, which this formula
-# does not see. So for this model the proof gives nothing away: these data sets exist, and with less noise the guarantee
-# would be broken.
+# The first column is 0.999 epsilon: the last thousandth (with many millions of people up to a tenth, which the query
+# says) is for the solver and for floating point, which this formula does not see. So for this model the proof gives
+# nothing away: these data sets exist, and with less noise the guarantee would be broken.
 
 # %%
 figure, axis = plt.subplots(figsize=(6.6, 4.6), layout="constrained")

@@ -20,19 +20,22 @@
 # This page plays both parts, on one machine: first the custodian's (a data dictionary, certificates, settings, the
 # service), then Ann's (invented rows, a fit), then the custodian's again (who received what, and the auditor's
 # file). The records are in fact public, which is why they can stand in an example.
+# Everything is written to a temporary folder, anew each time.
 
 # %%
 import json
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 
-hospital, ann = Path("hospital"), Path("ann")
+place = Path(tempfile.mkdtemp())  # nobody else may write there
+hospital, ann = place / "hospital", place / "ann"
 hospital.mkdir()
 ann.mkdir()
 
@@ -81,7 +84,9 @@ print((hospital / "dictionary.yaml").read_text())
 # the root, where nobody else may write (`chmod go-w`) or, as in `/tmp`, replace what is another's (the sticky bit). In
 # the folders of the settings, the ledger, the state and the head that is kept elsewhere nobody else may write at all:
 # who puts a journal beside a ledger changes what is read from it. The same holds for a folder of compiled code outside
-# the package (`NUMBA_CACHE_DIR`), since what lies there is executed. Links are followed, each with its own folders.
+# the package (`NUMBA_CACHE_DIR`), since what lies there is executed. Links are followed, each with its own folders. A
+# group that the service's process is in, and no other user, is not somebody else in a folder with the setgid bit
+# (`chmod g+s`).
 #
 # Rows, keys and passphrases must not be read by others either: they are the service's own with mode 0600, or root's,
 # who may let a group read them (`chown root:hdpstats`, `chmod 640`; 0440 as well). Only on a file system in memory that
@@ -113,14 +118,15 @@ print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
 # One file says everything else that the custodian decides: the rows, the dictionary, the account, and who may ask for
 # what. What is not listed is denied: Ann may fit regressions by two mechanisms, without the column `hormon`, up to
 # $\varepsilon = 2$. Her models cover whatever fits or reads one, also where a query does not look like a fit (a
-# performance curve, a choice by loss, an evaluation). A model that she may fit includes what its fit asks first, the
-# number and averages of its own people. `count` permits numbers of people and nothing else. Bob may ask for everything,
+# performance curve, a choice by loss, an evaluation). Who may fit a model may ask what fits ask first: numbers of people
+# who are complete in some columns, and averages of columns among them. Nothing ties these to one model: Ann may have
+# them of every column but `hormon`. `count` permits numbers of people and nothing else. Bob may ask for everything,
 # which has to be said, up to 1. Together they can never have more than 2.5.
 #
 # Caps are granted in the ledger when the service starts. A cap that is lowered below what its analyst has received
 # stops that analyst, and the log names him; the others go on. Where somebody granted another cap by hand since
 # (`hdpstats ledger grant`), the service does not start: the two must be made to agree. A limit of charges that was set
-# by hand stays, such as `--most-charges 0`, which stops an analyst.
+# by hand stays, such as `--most-charges 0`, which stops an analyst, also through a time of a cap that is too low.
 #
 # `heads:` names a second place, on another disk, where the service keeps the number and the hash of the ledger's last
 # entry, rewritten after every charge. A ledger that does not have that entry any more is not served, and where that
@@ -200,9 +206,12 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 # "under 1 s"), and the versions of the package and of the data; of a release the cost and the entry in the ledger, of
 # a refusal the reason. No line has a cell of the data, or the text of a query.
 #
-# A query may have 1 MB and public rows 16 MB (`limits: {query: ..., public: ...}`). Who asks more often than the
-# settings allow, or finds the site busy, is told after how many seconds to ask again; `hdp.connect` waits and asks
-# again by itself, up to its `timeout`, and shows a bar meanwhile. Nothing is charged for a request that was refused.
+# A query may have 1 MB and public rows 16 MB (`limits: {query: ..., public: ...}`). An analyst's public rows arrive as
+# plain arrays of numbers and positions of levels, not as Parquet or Arrow: no parser of a format meets what a client
+# sent in the process that holds private rows, and arrays are never larger than the bytes that were sent. Who asks more
+# often than the settings allow, or finds the site busy, is told after how many seconds to ask again; `hdp.connect`
+# waits and asks again by itself, up to its `timeout`, and shows a bar meanwhile. Nothing is charged for a request that
+# was refused.
 #
 # A new answer leaves at a *slot*: three times the time that the site predicts from the query and the declared number of
 # people, on a grid of 50 ms. How long the computation took on the women's rows does not show. If an answer misses its
@@ -258,17 +267,12 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 # In Kubernetes settings come from a ConfigMap, keys from a Secret. Both are mounted read-only, with links (`..data`)
 # that are followed. The keys of this example may be read by everybody in the container (0444), which is accepted since
 # they are in memory. Name keys and rows by their whole path, and say `state:` in the settings, since nothing can be
-# written beside them. An init container that runs as root makes the volume of ledger and state the service's own. Leave
-# `fsGroup` out: with it, a group may write in every volume.
+# written beside them. `fsGroup` gives volumes to a group of the service: root's folder with mode 2775, in which the
+# service writes its ledger, state and head. This is accepted while the service's process is in that group and, as far
+# as the container's list of users says, nobody else is.
 #
 # ```yaml
-# securityContext: {runAsUser: 1000, runAsGroup: 1000}
-# initContainers:
-# - name: own
-#   image: IMAGE
-#   securityContext: {runAsUser: 0}
-#   command: [sh, -c, "chown 1000:1000 /var/lib/hdpstats && chmod 700 /var/lib/hdpstats"]
-#   volumeMounts: [{name: state, mountPath: /var/lib/hdpstats}]
+# securityContext: {runAsUser: 1000, runAsGroup: 1000, fsGroup: 1000}
 # containers:
 # - name: site
 #   image: IMAGE

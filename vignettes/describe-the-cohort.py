@@ -30,9 +30,8 @@
 import matplotlib.pyplot as plt
 
 import hdpstats.api as hdp
-import r_bridge
 
-colon = r_bridge.call("function() subset(survival::colon, etype == 2)")
+colon = hdp.datasets.load_colon().query("etype == 2")  # death, not recurrence
 colon = colon.assign(extent=colon["extent"].astype(int), differ=colon["differ"].astype("Int64"))
 published = colon["id"] % 5 == 1
 private = colon[~published].head(729)

@@ -27,6 +27,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -41,11 +42,12 @@ import hdpstats.formula.api as hdpf
 # %% [markdown]
 # ## Five processes
 #
-# Each hospital has a folder with its rows, its settings and, soon, its ledger. One authority signs the certificates;
-# tokens say who asks. The rows are in fact public, which is why they can stand in an example: women of whom it is known
-# whether the cancer came back within three years.
+# Each hospital has a folder with its rows, its settings and, soon, its ledger; here all are in a temporary one. One
+# authority signs the certificates; tokens say who asks. The rows are in fact public, which is why they can stand in an
+# example: women of whom it is known whether the cancer came back within three years.
 
 # %%
+place = Path(tempfile.mkdtemp())  # nobody else may write there
 sizes = {"Aalst": 1000, "Breda": 800, "Celje": 600, "Delft": 400, "Evora": 150}
 schema = hdp.Schema(
     age=hdp.Continuous(20, 90, complete=True),
@@ -69,12 +71,12 @@ analysts: {{ann: {{mechanisms: all, models: all}}}}
 """
 
 
-def run(command: str, folder: str = ".") -> str:
+def run(command: str, folder: str = "") -> str:
     """Run a command as in a terminal, and return what it prints."""
     words = command.split()
     if words[0] == "hdpstats":
         words = [sys.executable, "-m", "hdpstats.cli", *words[1:]]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(words, cwd=place / folder, capture_output=True, text=True)
     return done.stdout + (done.stderr if done.returncode else "")
 
 
@@ -85,13 +87,13 @@ for name in ("site", "ann"):
     run(f"openssl req -new {curve} -keyout {name}.key -out {name}.csr -subj /CN={name} {host}")
     run(f"openssl x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -days 30 -copy_extensions copy -out {name}.pem")
 run("hdpstats site key tokens")
-schema.to_yaml("dictionary.yaml")
+schema.to_yaml(place / "dictionary.yaml")
 
 women = hdp.datasets.load_rotterdam().dropna(subset=["event3"]).sample(frac=1.0, random_state=1)
 ends = np.cumsum(list(sizes.values()))
 for name, size, end in zip(sizes, sizes.values(), ends, strict=True):
-    Path(name).mkdir()
-    women.iloc[end - size : end].to_parquet(f"{name}/rows.parquet")
+    (place / name).mkdir()
+    women.iloc[end - size : end].to_parquet(place / name / "rows.parquet")
     run("chmod 600 rows.parquet", name)
     run(f"hdpstats ledger open ledger.db --dataset {name} --epsilon 3 --delta 1e-5", name)
 
@@ -99,15 +101,15 @@ for name, size, end in zip(sizes, sizes.values(), ends, strict=True):
 # %%
 def start(name: str, port: int = 0) -> subprocess.Popen:
     """Start a hospital's process."""
-    Path(name, "site.yaml").write_text(settings.format(name=name, port=port))
-    with Path(name, "site.log").open("w") as log:
+    (place / name / "site.yaml").write_text(settings.format(name=name, port=port))
+    with (place / name / "site.log").open("w") as log:
         command = [sys.executable, "-m", "hdpstats.cli", "site", "serve", "site.yaml"]
-        return subprocess.Popen(command, cwd=name, stdout=log, stderr=log)
+        return subprocess.Popen(command, cwd=place / name, stdout=log, stderr=log)
 
 
 def port_of(name: str) -> int:
     """Wait until a hospital listens, and return where."""
-    while not (found := re.search(r"https://127\.0\.0\.1:(\d+)", Path(name, "site.log").read_text())):
+    while not (found := re.search(r"https://127\.0\.0\.1:(\d+)", (place / name / "site.log").read_text())):
         time.sleep(0.1)
     return int(found.group(1))
 
@@ -124,10 +126,8 @@ print(f"{len(processes)} processes: {', '.join(processes)}")
 
 # %%
 token = run("hdpstats site token --key tokens.key --analyst ann --audience consortium --certificate ann.pem").strip()
-sites = {
-    name: hdp.connect(f"https://127.0.0.1:{port}", token=token, ca="ca.pem", cert=("ann.pem", "ann.key"))
-    for name, port in ports.items()
-}
+files = {"ca": place / "ca.pem", "cert": (place / "ann.pem", place / "ann.key")}
+sites = {name: hdp.connect(f"https://127.0.0.1:{port}", token=token, **files) for name, port in ports.items()}
 study = hdp.Study(private=sites, public=hdp.datasets.load_gbsg(), deadline=20)
 model = hdpf.logit("event3 ~ age + size + grade3 + log1p(nodes) + hormon", data=study)
 print(study)
@@ -171,7 +171,7 @@ plt.show()
 
 # %%
 print(result.guarantee)
-ledgers = {name: hdp.Ledger.open_existing(f"{name}/ledger.db") for name in sizes}
+ledgers = {name: hdp.Ledger.open_existing(place / name / "ledger.db") for name in sizes}
 print(pd.DataFrame({"spent": [str(each.spent) for each in ledgers.values()]}, index=list(ledgers)))
 print(run("hdpstats ledger show ledger.db", "Aalst"))
 

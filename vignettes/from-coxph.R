@@ -79,7 +79,7 @@ schema
 # **Somebody counts.** The custodian allows a total of epsilon = 2 for this data set, once, in a file.
 
 # %%
-ledger <- dp_ledger_open("rotterdam.db", dataset = "rotterdam", epsilon = 2)
+ledger <- dp_ledger_open("from-coxph.db", dataset = "rotterdam", epsilon = 2)
 study <- dp_study(private = rotterdam, public = gbsg, schema = schema, ledger = ledger)
 study
 

@@ -370,7 +370,7 @@ schema = hdp.Schema(
     death=hdp.Binary(complete=True),
 )
 study = hdp.Study(private=flchain[~is_public], public=flchain[is_public], schema=schema, budget=hdp.Budget(epsilon=20))
-model = hdpf.hazard("Surv(futime, death) ~ " + " + ".join(six), data=study, intervals=200)
+model = hdpf.hazard("Surv(futime, death) ~ " + " + ".join(six), data=study, intervals=200, baseline="spline")
 
 
 def in_the_papers_scale(params, covariates):
@@ -385,7 +385,8 @@ def in_the_papers_scale(params, covariates):
 
 
 everybody = hdp.Study(public=flchain, schema=schema)
-exact = hdpf.hazard("Surv(futime, death) ~ " + " + ".join(six), data=everybody, intervals=200).fit_public()
+of_six = "Surv(futime, death) ~ " + " + ".join(six)
+exact = hdpf.hazard(of_six, data=everybody, intervals=200, baseline="spline").fit_public()
 difference = np.abs(in_the_papers_scale(exact.params, six) - best.theta).max()
 print("the two fits of everybody agree to 1e-9:", difference < 1e-9)
 
@@ -420,7 +421,7 @@ print("from epsilon = 1.6 on nearer than Algorithms 1 and 2:", nearer)
 # %%
 extreme = (flchain[["kappa", "lambda_"]] > flchain[["kappa", "lambda_"]].quantile(0.99)).any(axis=1)
 usual = hdp.Study(public=flchain[~extreme], schema=schema)
-without = hdpf.hazard("Surv(futime, death) ~ " + " + ".join(six), data=usual, intervals=200).fit_public()
+without = hdpf.hazard(of_six, data=usual, intervals=200, baseline="spline").fit_public()
 print(f"MRE of maximum likelihood without {extreme.sum()} people: {mre(in_the_papers_scale(without.params, six)):.2f}")
 pd.DataFrame(
     {"everybody": exact.params, "without them": without.params, "epsilon = 6.4": model.fit(6.4).params},
@@ -435,14 +436,14 @@ pd.DataFrame(
 # %%
 logs = ["age", "male", "log_kappa", "log_lambda", "flc_grp", "mgus"]
 formula = "Surv(futime, death) ~ " + " + ".join(logs)
-result = hdpf.hazard(formula, data=study, intervals=200).fit(epsilon=1)
-reference = hdpf.hazard(formula, data=everybody, intervals=200).fit_public()
+result = hdpf.hazard(formula, data=study, intervals=200, baseline="spline").fit(epsilon=1)
+reference = hdpf.hazard(formula, data=everybody, intervals=200, baseline="spline").fit_public()
 print(result.summary())
 
 # %%
 truth = in_the_papers_scale(reference.params, logs)
 print(f"MRE with logarithms: {paper.relative_error(in_the_papers_scale(result.params, logs), truth):.2f}")
-by_public = hdpf.hazard(formula, data=study, intervals=200).fit_public()
+by_public = hdpf.hazard(formula, data=study, intervals=200, baseline="spline").fit_public()
 pd.DataFrame(
     {
         "everybody": reference.params,

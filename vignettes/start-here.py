@@ -102,11 +102,12 @@ schema
 #
 # ## The ledger and the study
 #
-# The custodian also sets a total for the data set, once. Here it is epsilon = 3, kept in a file. Reopening the
-# file with another total is an error.
+# The custodian also sets a total for the data set, once. Here it is epsilon = 3, kept in a file. A line says that the
+# account is new: a ledger that should have been there, and was not found, would begin again from zero. Where the file
+# exists it is opened, with what was spent and released before; with another total that is an error.
 
 # %%
-ledger = hdp.Ledger("rotterdam.db", dataset="rotterdam", epsilon=3)
+ledger = hdp.Ledger("start-here.db", dataset="rotterdam", epsilon=3)
 study = hdp.Study(private=rotterdam, public=gbsg, schema=schema, ledger=ledger)
 model = hdpf.logit(formula, data=study)
 study
@@ -354,7 +355,7 @@ print("charged:", ledger.spent.epsilon - before.epsilon)
 # %%
 corrected = rotterdam.copy()
 corrected.loc[:19, "grade3"] = 1
-second = hdp.Ledger("rotterdam.db", dataset="rotterdam", version=2, epsilon=3)
+second = hdp.Ledger("start-here.db", dataset="rotterdam", version=2, epsilon=3)
 model_2 = hdpf.logit(formula, data=hdp.Study(private=corrected, public=gbsg, schema=schema, ledger=second))
 result_2 = model_2.fit(epsilon=0.8)
 print("version", result_2.ledger_entry.version, "| same numbers:", result_2.params.equals(result.params))

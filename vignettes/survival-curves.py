@@ -18,7 +18,7 @@
 # in public intervals.
 #
 # The data are those of two studies in R's package survival: the trial of adjuvant chemotherapy for colon cancer, with
-# three arms, and the follow-up of patients with monoclonal gammopathy, who may progress or die before. They are public,
+# three arms, and the Rotterdam tumour bank, women with breast cancer who may relapse or die before. They are public,
 # which is why they can stand in an example; we treat them as if nobody could see them.
 #
 # 1. what curves would cost, before anything is spent,
@@ -33,9 +33,8 @@ import numpy as np
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-import r_bridge
 
-colon = r_bridge.call("function() subset(survival::colon, etype == 2)").reset_index(drop=True)
+colon = hdp.datasets.load_colon().query("etype == 2").reset_index(drop=True)  # death, not recurrence
 colon = colon.rename(columns={"status": "died"})[["time", "died", "rx", "age"]]
 colon["rx"].value_counts()
 
@@ -129,25 +128,28 @@ curves.compare(model.fit_public(), colon).round(3)
 # %% [markdown]
 # ## Competing risks
 #
-# Patients with monoclonal gammopathy progress to a plasma cell malignancy, or die before. An event declared as
-# `Categorical` has its first level for no event, and causes besides. The estimate is Aalen and Johansen's.
+# Women with breast cancer relapse, or die before they do. An event declared as `Categorical` has its first level for no
+# event, and causes besides. The estimate is Aalen and Johansen's.
 
 # %%
-mgus = r_bridge.call("""function() with(survival::mgus2, data.frame(
-  time = ifelse(pstat == 0, futime, ptime),
-  event = ifelse(pstat == 1, "progression", ifelse(death == 1, "death", "none")),
-  sex = as.character(sex)))""")
-schema = hdp.Schema(
-    time=hdp.Duration(360, unit="months", complete=True),
-    event=hdp.Categorical(["none", "progression", "death"], complete=True),
-    sex=hdp.Categorical(["F", "M"], complete=True),
+women = hdp.datasets.load_rotterdam(harmonised=False)
+relapsed, died = women["recur"] == 1, women["death"] == 1
+women = women.assign(
+    time=women["dtime"].where(~relapsed, women["rtime"]),
+    event=np.select([relapsed, died], ["relapse", "death"], "none"),
 )
-study = hdp.Study(private=mgus, schema=schema, budget=hdp.Budget(epsilon=5))
-incidence = hdpf.survfit("Surv(time, event) ~ sex", study, times=[24, 60, 120, 180, 240, 300]).fit(epsilon=1)
-incidence.tidy().query("cause == 'progression'")
+schema = hdp.Schema(
+    time=hdp.Duration(5478.75, unit="days", complete=True),  # 15 years
+    event=hdp.Categorical(["none", "relapse", "death"], complete=True),
+    meno=hdp.Binary(complete=True),  # 1: after menopause
+)
+study = hdp.Study(private=women, schema=schema, budget=hdp.Budget(epsilon=5))
+years = [365.25 * year for year in (1, 2, 3, 5, 7, 10, 13)]
+incidence = hdpf.survfit("Surv(time, event) ~ meno", study, times=years).fit(epsilon=1)
+incidence.tidy().query("cause == 'death'")
 
 # %%
-axes = incidence.plot_incidence(labels=["women", "men"])
+axes = incidence.plot_incidence(labels=["before menopause", "after menopause"])
 plt.show()
 
 # %%

@@ -75,7 +75,7 @@ schema = hdp.Schema(
     time=hdp.Duration(5, unit="years", complete=True),
     event=hdp.Binary(complete=True),  # relapse or death
 )
-ledger = hdp.Ledger("rotterdam.db", dataset="rotterdam", epsilon=3)
+ledger = hdp.Ledger("survival.db", dataset="rotterdam", epsilon=3)
 study = hdp.Study(private=rotterdam, public=gbsg, schema=schema, ledger=ledger)
 
 # %% [markdown]
@@ -115,7 +115,8 @@ print(cohort.summary())
 # - **Link.** With `"cloglog"` the coefficients are log hazard ratios: those of a proportional hazards model whose
 #   times were grouped into the intervals (Prentice and Gloeckler 1978). With `"logit"` they are log odds ratios of
 #   the event in an interval.
-# - **Baseline.** `"spline"` is a natural cubic spline with `df` coefficients, `"dummies"` has one per interval.
+# - **Baseline.** `"log_spline"`, the default, is a natural cubic spline in the logarithm of time with `df`
+#   coefficients (4), `"spline"` one in time (3), `"dummies"` has one coefficient per interval.
 #
 # Ratios in the German trial, with Cox's beside them (odds ratios in the two columns of the logit link):
 
@@ -129,7 +130,7 @@ candidates = {
     "20 quarters": {"intervals": 20},
     "60 months": {"intervals": 60},
     "14 visits": {"intervals": visits},
-    "df=4": {"intervals": 20, "df": 4},
+    "in time": {"intervals": 20, "baseline": "spline"},
     "dummies": {"intervals": 20, "baseline": "dummies"},
     "logit 5": {"intervals": 5, "link": "logit"},
     "logit 20": {"intervals": 20, "link": "logit"},
@@ -150,30 +151,31 @@ ratios.round(2)
 # Even yearly intervals lose little. With cloglog the number of intervals decides how finely you see time, not what
 # the ratios mean; quarters will do. Odds ratios lie further from 1, more so when intervals are long.
 #
-# The ratios hardly depend on the baseline. Curves do. Splines with three and four coefficients (lines with 95%
-# bands), over the hazards of single quarters (dots):
+# The ratios hardly depend on the baseline. Curves do. Splines in time and in its logarithm (lines with 95% bands),
+# over the hazards of single quarters (dots):
 
 # %%
 woman = pd.DataFrame({"age": [53], "size": ["20-50"], "grade3": [0], "nodes": [3], "hormon": [0]})
 free = fits["dummies"].baseline_hazard(at=woman)
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.9), sharey=True, layout="constrained")
-for name, title, panel in zip(["20 quarters", "df=4"], ["df=3, the default", "df=4"], axes, strict=True):
+titles = {"in time": "in time, df=3", "20 quarters": "in log time, the default"}
+for (name, title), panel in zip(titles.items(), axes, strict=True):
     panel.errorbar(
         (free["start"] + free["stop"]) / 2, free["hazard"], fmt="o", markersize=4, linewidth=1, color="#0072B2",
         yerr=[free["hazard"] - free["conf_low"], free["conf_high"] - free["hazard"]], label="dummies",
     )  # fmt: skip
     fits[name].plot_hazard(ax=panel, at=woman)
-    panel.set_title(f"spline, {title}", loc="left", fontsize="medium")
+    panel.set_title(f"spline {title}", loc="left", fontsize="medium")
     panel.set(xlabel="years since randomisation", ylabel="", ylim=(0, 0.1))
 axes[0].set_ylabel("probability of relapse or death\nin a quarter, if it is reached")
 heading = figure.suptitle("GBSG alone: 53 years, tumour of 20-50 mm, 3 nodes, no hormonal treatment", fontsize="medium")
 
 # %% [markdown]
-# Few relapses in the first months, most in the second year, then fewer. Three coefficients are too stiff for the
-# steep beginning, four follow it, and twenty follow chance. We take `df=4`. (The upturn at the end rests on few
-# women; the band says so. Knots are spaced evenly over the intervals, `knots=` places them elsewhere. With unequal
-# cut points "evenly" counts intervals, not years.)
+# Few relapses in the first months, most in the second year, then fewer. The spline in time is too stiff for the
+# steep beginning, that in the logarithm of time follows it, and twenty coefficients follow chance. We take the
+# default. (`knots=` places knots elsewhere, as shares of the intervals: with unequal cut points they count intervals,
+# not years.)
 #
 # ## What a cap is, and why it is public
 #
@@ -196,29 +198,28 @@ heading = figure.suptitle("GBSG alone: 53 years, tumour of 20-50 mm, 3 nodes, no
 
 # %%
 choices = {
-    "df=4": {},
-    "df=3": {"df": 3},
+    "20 quarters": {},
+    "df=6": {"df": 6},
     "dummies": {"baseline": "dummies"},
     "60 months": {"intervals": 60},
     "cap=2": {"cap": 2},
     "cap=4": {"cap": 4},
 }
 planned = {
-    name: hdpf.hazard(formula, data=study, link="cloglog", **{"intervals": 20, "df": 4, **options})
+    name: hdpf.hazard(formula, data=study, link="cloglog", **{"intervals": 20, **options})
     .plan(1, description=cohort)
     .table
     for name, options in choices.items()
 }
-pd.DataFrame(
-    {"public only": planned["df=4"]["public only"]} | {name: table["epsilon=1"] for name, table in planned.items()}
-).loc[covariates].round(3)
+public_only = {"public only": planned["20 quarters"]["public only"]}
+pd.DataFrame(public_only | {name: table["epsilon=1"] for name, table in planned.items()}).loc[covariates].round(3)
 
 # %% [markdown]
 # More intervals cost next to nothing; dummies and a larger cap do cost. Without `cap=` the cap of least predicted
-# error is taken. So: quarters, a spline with four coefficients, cloglog. Now the choice of epsilon:
+# error is taken. So: quarters, the default baseline, cloglog. Now the choice of epsilon:
 
 # %%
-model = hdpf.hazard(formula, data=study, intervals=20, df=4, link="cloglog")
+model = hdpf.hazard(formula, data=study, intervals=20, link="cloglog")
 print(model.plan(epsilon=[0.1, 0.5, 1, 3], description=cohort))
 
 # %% [markdown]
@@ -244,7 +245,7 @@ print(result.summary())
 # changes over time. Pooled, the German women help with that; *Public differs?* tests whether the two disagree.
 
 # %%
-result.hazard_ratios().assign(GBSG_alone=np.exp(fits["df=4"].params)).round(2)
+result.hazard_ratios().assign(GBSG_alone=np.exp(fits["20 quarters"].params)).round(2)
 
 # %% [markdown]
 # A ratio belongs to one unit of its covariate. For 12 nodes against 3 raise that of `log1p(nodes)` to the power
@@ -264,7 +265,7 @@ result.predict_survival(patients, times=[1, 3, 5], ci=True).round(3)
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
-fits["df=4"].plot_survival(patients, ax=axes[0])
+fits["20 quarters"].plot_survival(patients, ax=axes[0])
 result.plot_survival(patients, ax=axes[1])
 axes[0].set_title("GBSG alone: 686 public women", loc="left", fontsize="medium")
 axes[1].set_title("with Rotterdam: 2,982 private women, epsilon = 1", loc="left", fontsize="medium")
@@ -481,7 +482,7 @@ key.loc[["age", "sex[T.M]", "log(flc)"]].round(3)
 def without_privacy(years):
     follow_up = hdp.Schema({**schema, "time": hdp.Duration(years, unit="years", complete=True)})
     women = hdp.Study(public=rotterdam, schema=follow_up)
-    return hdpf.hazard(formula, data=women, intervals=4 * years, df=4, link="cloglog").fit_public().params
+    return hdpf.hazard(formula, data=women, intervals=4 * years, link="cloglog").fit_public().params
 
 
 pd.DataFrame(

@@ -23,13 +23,11 @@
 #
 # 1. the two groups of women, and how they differ,
 # 2. **hybrid weights**: noisy counts of combinations of levels (Wang et al. 2018),
-# 3. analyses of the weighted records: here, in statsmodels, in scikit-learn, in R,
+# 3. analyses of the weighted records: here, in statsmodels, in scikit-learn,
 # 4. **importance weights**: a noisy density ratio, for continuous columns (Ji and Elkan 2013),
 # 5. what a colleague gets, and what the ledger says,
-# 6. when not to do this.
-
-# %%
-# %load_ext hdpstats.jupyter
+# 6. when not to do this,
+# 7. the same in R (the only part that needs it).
 
 # %%
 import matplotlib.pyplot as plt
@@ -245,27 +243,9 @@ ratio = (errors["statsmodels"] / errors["sample.fit"]).mean()
 print("statsmodels' standard errors are too small on average:", bool(ratio < 0.99))
 
 # %% [markdown]
-# ### In R
-#
-# A cell with `%%R` hands the frame over; a CSV file from `sample.to_csv(path)` would do as well. `survey::svyglm` is
-# the usual tool for weighted records. Rows of weight 0, which noise may make, are left out: R warns of them.
-
-# %% magic_args="-i frame -o svy" language="R"
-# suppressPackageStartupMessages(library(survey))
-# design <- svydesign(ids = ~1, weights = ~weight, data = subset(frame, weight > 0))
-# fit <- svyglm(event3 ~ grade3 + node_class + hormon, design = design, family = quasibinomial)
-# svy <- data.frame(coef = unname(coef(fit)), se = unname(SE(fit)))
-
-# %%
-same = np.max(np.abs(svy["coef"].to_numpy() - logit.params.to_numpy()))
-print("svyglm's coefficients are the same to 1e-5:", bool(same < 1e-5))
-errors["svyglm"] = svy["se"].to_numpy()
-errors.round(3)
-
-# %% [markdown]
-# `svyglm` errs on the other side. It believes that all there is to know comes from the women of the trial, few of
-# whom carry much of the weight. But the counts come from 1,546 women. So: estimates from any software, **standard
-# errors from `sample.fit`, `mean`, `quantile` and `table` only**.
+# Other software errs on the other side, as `svyglm` does (section 7): it believes that all there is to know comes from
+# the women of the trial, few of whom carry much of the weight. But the counts come from 1,546 women. So: estimates from
+# any software, **standard errors from `sample.fit`, `mean`, `quantile` and `table` only**.
 #
 # ## 4. Importance weights
 #
@@ -300,46 +280,16 @@ pd.concat(
 # not change its width, and the women of the registry differ more in age. The summary says how often intervals have held
 # the truth. Where a continuous column matters much, use classes, or give the formula a quadratic term.
 #
-# ### Survival, here and in R
+# ### Survival
 #
-# A hazard model of the weighted trial, and `coxph` on the same frame. (`r_bridge.reference.cox` is R's `survival`,
-# called from Python.)
+# A hazard model of the weighted trial:
 
 # %%
-from r_bridge import reference
-
 survival_formula = "Surv(time, event) ~ size + grade3 + log1p(nodes) + hormon"
 hazard = transported.fit(hdpf.hazard, survival_formula, intervals=20, link="cloglog", df=4)
-
-weighted = transported.frame
-at_five_years = weighted.assign(
-    event=np.where(weighted["time"] > 5 * 365.25, 0, weighted["event"]), time=weighted["time"].clip(upper=5 * 365.25)
-)
-cox = reference.cox(survival_formula, at_five_years, weights="weight", robust=False)
-robust = reference.cox(survival_formula, at_five_years, weights="weight", robust=True)
-terms = [term for term in hazard.params.index if not term.startswith("baseline")]  # in the formula's order, as R's are
-compared = pd.DataFrame(
-    {
-        "hazard": hazard.params[terms].to_numpy(),
-        "coxph": cox["estimate"].to_numpy(),
-        "std err": hazard.bse[terms].to_numpy(),
-        "coxph, weights as counts": cox["std_error"].to_numpy(),
-        "coxph, robust": robust["std_error"].to_numpy(),
-    },
-    index=terms,
-)
-compared.round(3)
-
-# %%
-furthest = (compared["hazard"] - compared["coxph"]).abs().div(compared["std err"]).max()
-print("within half a standard error of coxph:", bool(furthest < 0.5))
-print("counts make coxph's errors too small:", bool((compared["coxph, weights as counts"] < compared["std err"]).all()))
+hazard.hazard_ratios().round(2)
 
 # %% [markdown]
-# Here `robust=TRUE` is right, near enough: the information about survival does come from the women of the trial, and
-# the noise in these few coefficients hardly matters. Without it R takes the weights for 1,546 women who were
-# followed.
-#
 # The survival of the trial, and the same trial with the women of the registry:
 
 # %%
@@ -463,3 +413,59 @@ print("more than twice too many:", bool(few > 2 * truth))
 
 # %%
 print(f"spent: {float(ledger.spent.epsilon):g} of {float(ledger.budget.epsilon):g}")
+
+# %% [markdown]
+# ## 7. The same in R
+#
+# A cell with `%%R` hands the frame over; a CSV file from `sample.to_csv(path)` would do as well. `survey::svyglm` is
+# the usual tool for weighted records. Rows of weight 0, which noise may make, are left out: R warns of them.
+
+# %%
+# %load_ext hdpstats.jupyter
+
+# %% magic_args="-i frame -o svy" language="R"
+# suppressPackageStartupMessages(library(survey))
+# design <- svydesign(ids = ~1, weights = ~weight, data = subset(frame, weight > 0))
+# fit <- svyglm(event3 ~ grade3 + node_class + hormon, design = design, family = quasibinomial)
+# svy <- data.frame(coef = unname(coef(fit)), se = unname(SE(fit)))
+
+# %%
+same = np.max(np.abs(svy["coef"].to_numpy() - logit.params.to_numpy()))
+print("svyglm's coefficients are the same to 1e-5:", bool(same < 1e-5))
+errors["svyglm"] = svy["se"].to_numpy()
+errors.round(3)
+
+# %% [markdown]
+# And `coxph` beside the hazard model. (`r_bridge.reference.cox` is R's `survival`, called from Python.)
+
+# %%
+from r_bridge import reference
+
+weighted = transported.frame
+at_five_years = weighted.assign(
+    event=np.where(weighted["time"] > 5 * 365.25, 0, weighted["event"]), time=weighted["time"].clip(upper=5 * 365.25)
+)
+cox = reference.cox(survival_formula, at_five_years, weights="weight", robust=False)
+robust = reference.cox(survival_formula, at_five_years, weights="weight", robust=True)
+terms = [term for term in hazard.params.index if not term.startswith("baseline")]  # in the formula's order, as R's are
+compared = pd.DataFrame(
+    {
+        "hazard": hazard.params[terms].to_numpy(),
+        "coxph": cox["estimate"].to_numpy(),
+        "std err": hazard.bse[terms].to_numpy(),
+        "coxph, weights as counts": cox["std_error"].to_numpy(),
+        "coxph, robust": robust["std_error"].to_numpy(),
+    },
+    index=terms,
+)
+compared.round(3)
+
+# %%
+furthest = (compared["hazard"] - compared["coxph"]).abs().div(compared["std err"]).max()
+print("within half a standard error of coxph:", bool(furthest < 0.5))
+print("counts make coxph's errors too small:", bool((compared["coxph, weights as counts"] < compared["std err"]).all()))
+
+# %% [markdown]
+# Here `robust=TRUE` is right, near enough: the information about survival does come from the women of the trial, and
+# the noise in these few coefficients hardly matters. Without it R takes the weights for 1,546 women who were
+# followed.

@@ -16,8 +16,9 @@ unknown, given twice or out of order are refused.
 
 **Nobody's request holds the others up.** While Python reads or writes a JSON text, all threads of the process wait. So
 what is read is short (`hdpstats.custodian.settings.Limits`) and has few parts (`hdpstats.records.codec.bounded`);
-public rows are arrays of numbers that no parser goes over (`hdpstats.sites.forms.public_to_bytes`); and long responses
-are written column by column, in a thread of the analyst's own.
+public rows are arrays of numbers that no parser goes over (`hdpstats.sites.forms.public_to_bytes`), and queries that
+name them are prepared by operations on arrays, beside which other threads run; of the ledger only what was written
+since is gone over; and long responses are written column by column, in a thread of the analyst's own.
 
 **The log** has one line for each request, whatever became of it (`Logged`).
 """

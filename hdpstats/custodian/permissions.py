@@ -50,8 +50,9 @@ class Permissions(Section):
     does not rest on them.
 
     Who may fit a model may also ask what a fit asks first, whether or not ``count`` is listed: the number of people
-    where it is protected, or where rows may lack a cell of the model, and averages of the model's variables. Such a
-    query says what the fit will cost (its ``ahead``). ``count`` permits numbers of people and nothing else.
+    who are complete in some columns, and averages of columns among them. Such a query says that charges lie ahead (its
+    ``ahead``), but nothing ties it to a model or to a fit that follows: whoever may fit any model may have these numbers
+    of any permitted columns, as often as the budget affords. ``count`` permits numbers of people and nothing else.
 
     In the settings they are lists, or the word ``all``. Where the mechanisms are left out, they are those that fit or
     read one of the models, and ``count``; no other one without a model. Where the models are left out, every listed
@@ -116,7 +117,8 @@ class Permissions(Section):
     @property
     def _fits(self) -> bool:
         """Whether some model may be fitted by some mechanism."""
-        models, kinds = MODELS if self.models is None else self.models, FITTING & (self.mechanisms or FITTING)
+        models = MODELS if self.models is None else self.models
+        kinds = FITTING if self.mechanisms is None else FITTING & self.mechanisms
         return any(FAMILIES[kind] & models for kind in kinds)
 
     def __str__(self) -> str:
@@ -131,6 +133,4 @@ class Permissions(Section):
 
 def _is_of_fit(query: Query) -> bool:
     """Whether a query asks for the number of people of a fit, or describes them: it says what the fit will cost."""
-    return (isinstance(query, DescriptionQuery) and query.is_of_fit) or (
-        isinstance(query, CountQuery) and bool(query.ahead)
-    )
+    return isinstance(query, CountQuery | DescriptionQuery) and bool(query.ahead)

@@ -1,10 +1,12 @@
 """What operations take on this machine: measured once in a process, before anybody asks, on invented numbers.
 
 Each price (`hdpstats._base.work`) is that of the loops that answers run, on arrays that are larger than a processor's
-nearer caches: of `REPEATS` times the shortest, as a longer one met other work. Prices depend on the machine alone; the
-seconds of an answer are `MARGIN` times what its operations cost, and `OVERHEAD`.
+nearer caches: of `REPEATS` times of the processor the shortest, as a longer one met other work. All kinds are measured
+in turn, so that the times of one are apart and a short burst of other work meets one of them. Prices depend on the
+machine alone; the seconds of an answer are `MARGIN` times what its operations cost, and `OVERHEAD`.
 """
 
+import math
 import time
 from collections.abc import Callable
 from fractions import Fraction
@@ -58,18 +60,21 @@ def measured() -> Prices:
         "sorts": (sorting(medium.size), lambda: np.lexsort((medium, medium))),
         "draws": (float(draws), lambda: [noise.draw() for _ in range(draws)]),
     }
+    shortest = dict.fromkeys(tasks, math.inf)
     with one_thread():
-        return MappingProxyType({kind: _shortest(task) / count for kind, (count, task) in tasks.items()})
+        for _, task in tasks.values():  # what is done once only is not measured
+            task()
+        for _ in range(REPEATS):
+            for kind, (_, task) in tasks.items():
+                shortest[kind] = min(shortest[kind], _seconds(task))
+    return MappingProxyType({kind: shortest[kind] / count for kind, (count, _) in tasks.items()})
 
 
-def _shortest(task: Callable[[], object]) -> float:
+def _seconds(task: Callable[[], object]) -> float:
+    """Return how long the processor works on a task; other processes count for what they take of its caches only."""
+    begun = time.process_time()
     task()
-    found = []
-    for _ in range(REPEATS):
-        begun = time.process_time()
-        task()
-        found.append(time.process_time() - begun)
-    return min(found)
+    return time.process_time() - begun
 
 
 def _numbers(count: int) -> FloatArray:

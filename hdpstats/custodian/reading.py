@@ -1,7 +1,9 @@
 """Files that a site is given: who may read and write them; sections of settings, each entry known and of its type."""
 
 import errno
+import grp
 import os
+import pwd
 import stat
 import tempfile
 from abc import ABC
@@ -45,13 +47,13 @@ def check_secret(path: Path, *, name: str) -> None:
     Besides the owner, the group may read a file of root's: root gave it to the group, which the user of this process
     belongs to, or to the list of users (ACL) that a mode shows as a group. On a file system in memory that is mounted
     read-only everybody may read: it holds the secrets of one container or service (Kubernetes, systemd), which nobody
-    else sees.
+    else sees. In a folder of the service's own group (`is_of_own_group`) that group may do anything.
     """
     check_folder(path, name=name)
     found = _found(path, name=name)
     if found is None:
         return
-    others = stat.S_IMODE(found.st_mode) & _OTHERS
+    others = _beyond_group(path, found) & _OTHERS
     if others and _of_one_service(path, found):
         others &= _WRITING
     elif found.st_uid in _roots():
@@ -63,6 +65,38 @@ def check_secret(path: Path, *, name: str) -> None:
             f"{path}",
             argument=name,
         )
+
+
+def is_of_own_group(folder: os.stat_result) -> bool:
+    """Whether a folder was given to a group that this process has and, as far as the system knows, nobody else.
+
+    It has the setgid bit, so that what is made in it is of the same group: no accident of a umask. Kubernetes gives a
+    volume in this way to the one group of a pod (``fsGroup``), and lets the group write all files in it. Users who are
+    in the group by a directory that the system does not list (LDAP) are not seen.
+    """
+    group = folder.st_gid
+    if not (
+        stat.S_ISDIR(folder.st_mode) and folder.st_mode & stat.S_ISGID and group in {os.getegid(), *os.getgroups()}
+    ):
+        return False
+    with suppress(KeyError):  # a group without a name has no members
+        if not {_number(name) for name in grp.getgrgid(group).gr_mem} <= {0, os.geteuid()}:
+            return False
+    return {each.pw_uid for each in pwd.getpwall() if each.pw_gid == group} <= {0, os.geteuid()}
+
+
+def _number(user: str) -> int | None:
+    with suppress(KeyError):
+        return pwd.getpwnam(user).pw_uid
+    return None
+
+
+def _beyond_group(path: Path, found: os.stat_result) -> int:
+    """Return the permission bits of a file, without those of a group that counts as the service's own."""
+    mode = stat.S_IMODE(found.st_mode)
+    folder = Path(os.path.realpath(path)).parent.stat()
+    own = folder.st_gid == found.st_gid and is_of_own_group(folder)
+    return mode & ~stat.S_IRWXG if own else mode
 
 
 def _roots() -> set[int]:
@@ -122,7 +156,7 @@ def check_trusted(path: Path, *, name: str, alone: bool = False) -> None:
     """Refuse a file that others may write or replace: what a site relies on must be its custodian's own words."""
     check_folder(path, name=name, alone=alone)
     found = _found(path, name=name)
-    if found is not None and found.st_mode & _WRITING:
+    if found is not None and _beyond_group(path, found) & _WRITING:
         raise ArgumentError(
             f"{name}: others than the owner may write {path} (mode {mode_of(path):04o}), so that it may not say what "
             f"the custodian wrote: look at it, and chmod go-w {path}",
@@ -138,7 +172,8 @@ def check_folder(path: Path, *, name: str, alone: bool = False) -> None:
     above it): it is for files that the site writes, and for databases, which are read with a journal beside them; but
     nobody adds files where the file system is read-only. A folder of root's that is itself mounted, read-only, may have
     any mode: it is a volume of a container, and nobody writes in it (those of Kubernetes have mode 0777). The owner of
-    the root of the file system, whoever it is in a container, counts as root.
+    the root of the file system, whoever it is in a container, counts as root. A group that this process has alone may
+    write in a folder with the setgid bit (`is_of_own_group`).
     """
     owners = _roots() | {os.geteuid()}
     way = tuple(_way(path))
@@ -161,7 +196,7 @@ def check_folder(path: Path, *, name: str, alone: bool = False) -> None:
                 f"look at what is there, and chown it to the user of this process, number {os.geteuid()}, or to root",
                 argument=name,
             )
-        shared = stat.S_ISDIR(found.st_mode) and mode & _WRITING
+        shared = stat.S_ISDIR(found.st_mode) and mode & (stat.S_IWOTH if is_of_own_group(found) else _WRITING)
         kept = mode & stat.S_ISVTX and (place not in beside or _is_read_only(place))
         if shared and not (kept or (found.st_uid in _roots() and _is_read_only(place) and _is_mounted(place))):
             raise ArgumentError(
@@ -202,7 +237,7 @@ def closed_to_others(path: Path) -> bool:
     ArgumentError
         They cannot be taken away.
     """
-    if not (path.exists() and mode_of(path) & _OTHERS):
+    if not (path.exists() and _beyond_group(path, path.stat()) & _OTHERS):
         return False
     try:
         path.chmod(mode_of(path) & ~_OTHERS)

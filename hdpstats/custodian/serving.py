@@ -59,6 +59,7 @@ from hdpstats.custodian.slots import Overruns
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
+from hdpstats.schema import coerce
 from hdpstats.schema.check import ColumnCheck, RowsCheck, check
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration
 from hdpstats.schema.parquet import files_of, frame_of
@@ -377,30 +378,38 @@ def read_rows(path: Path) -> pd.DataFrame:
     """Read private rows as they are stored: Parquet in its own types, CSV as texts, which the schema maps.
 
     An empty cell of a CSV file is missing; any other text, ``NA`` too, is what it says. Files of a folder must have the
-    same columns; they may store them in different types.
+    same columns; they may store them in different types, as files in which cells are missing do.
     """
     if not path.is_dir():
         return _read_rows(path)
     parts = [_read_rows(each) for each in rows_in(path)]
-    if any(set(each) != set(parts[0]) for each in parts):
+    if any(sorted(each, key=str) != sorted(set(parts[0]), key=str) for each in parts):
         raise ArgumentError(
-            f"data: the files of the folder {path} have different columns; each must have all of them", argument="data"
+            f"data: the files of the folder {path} have different columns; each must have all of them, once",
+            argument="data",
         )
-    with silence():  # of types that differ
-        return pd.concat(parts, ignore_index=True)
+    with silence():
+        return pd.DataFrame({name: coerce.joined([each[name] for each in parts]) for name in parts[0]})
 
 
 def _read_rows(path: Path) -> pd.DataFrame:
     try:
         if path.suffix.lower() == ".csv":
-            return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", pd.errors.ParserWarning)
+                # Without index_col a first row of more cells than names would move the cells of all rows by one.
+                return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], index_col=False)
         return frame_of(path)
     except ImportError:
         raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[sites]'", argument="data") from None
     except PermissionError:
         raise ArgumentError(f"data {path} cannot be read by the user of this process", argument="data") from None
-    except (ValueError, OSError):
-        raise ArgumentError(f"data {path} cannot be read as Parquet or CSV", argument="data") from None
+    except (ValueError, OSError, pd.errors.ParserWarning):
+        raise ArgumentError(
+            f"data {path} cannot be read as Parquet or CSV; a CSV file must have as many cells in each row as it has "
+            "names of columns",
+            argument="data",
+        ) from None
 
 
 def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None = None) -> str:

@@ -23,6 +23,7 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, evaluation_work, values_of
 from hdpstats.formulas.operations import Interval
+from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import (
     LARGEST,
     Geometry,
@@ -264,36 +265,76 @@ def _holds(levels: Iterable[Level], table: AdmittedTable) -> BoolArray:
 ROWS = 1024
 
 
-def reference_matrix(design: Design, schema: Schema) -> FloatArray:
-    """Return the design (1024, p) of rows spread evenly over the schema (`reference_rows`)."""
-    return design.matrix(reference_rows(design.needs, schema))
+def reference_matrix(design: Design, schema: Schema, described: CohortMoments | None = None) -> FloatArray:
+    """Return the design (1024, p) of rows spread evenly over the schema, or as described (`reference_rows`)."""
+    return design.matrix(reference_rows(design.needs, schema, described))
 
 
-def reference_rows(needs: Sequence[str], schema: Schema) -> AdmittedTable:
-    """Return 1024 rows spread evenly over columns of a schema: independent columns, uniform within bounds.
+def reference_rows(needs: Sequence[str], schema: Schema, described: CohortMoments | None = None) -> AdmittedTable:
+    """Return 1024 rows of independent columns of a schema, uniform within bounds, or as they are described.
 
-    A quasi-random (Sobol) grid, the same every time. It assumes what nobody knows, and plans say so.
+    Described columns have the shares of their levels, or the beta distribution within their bounds that has their mean
+    and variance. A quasi-random (Sobol) grid, the same every time. It assumes what nobody knows, and plans say so.
     """
     with silence():
         from scipy.stats import qmc
 
         points = qmc.Sobol(len(needs), scramble=False).random(ROWS)
-    return rows_at(points, needs, schema)
+    return rows_at(points, needs, schema, described=described)
 
 
-def rows_at(points: FloatArray, needs: Sequence[str], schema: Schema) -> AdmittedTable:
+def rows_at(
+    points: FloatArray, needs: Sequence[str], schema: Schema, *, described: CohortMoments | None = None
+) -> AdmittedTable:
     """Return the rows of columns of a schema at points (n, columns) of the unit cube, which stand for its bounds."""
+    averages: dict[str, list[CohortMoment]] = {}
+    for each in () if described is None else described.moments:
+        if each.what is not MomentKind.AT_RISK:
+            averages.setdefault(each.variable, []).append(each)
     numeric: dict[str, FloatArray] = {}
     codes = {}
     for name, u in zip(needs, points.T, strict=True):
         column = schema[name]
         if isinstance(column, Categorical):
-            codes[name] = np.minimum((u * len(column.levels)).astype(np.int64), len(column.levels) - 1)
+            shares = _shares(averages.get(name, []), len(column.levels))
+            codes[name] = np.minimum(np.searchsorted(np.cumsum(shares), u, side="right"), len(column.levels) - 1)
         elif isinstance(column, NumericColumn) and column.kind == "binary":
-            numeric[name] = (u >= 0.5).astype(float)
+            numeric[name] = (u >= _shares(averages.get(name, []), 2)[0]).astype(float)
         elif isinstance(column, NumericColumn):
-            numeric[name] = column.lower + u * (column.upper - column.lower)
+            numeric[name] = column.lower + _spread(u, averages.get(name, []), column) * (column.upper - column.lower)
     return AdmittedTable(numeric=numeric, codes=codes, rows=len(points))
+
+
+def _shares(described: Sequence[CohortMoment], levels: int) -> FloatArray:
+    """Return the shares (levels,) of all levels: the same of each, or those described, of which one follows."""
+    if not described:
+        return np.full(levels, 1.0 / levels)
+    shares = np.full(levels, np.nan)
+    shares[[each.level for each in described]] = np.clip([each.value for each in described], 0.0, 1.0)
+    shares[np.isnan(shares)] = max(1.0 - float(np.nansum(shares)), 0.0)
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
+
+
+LEAST_VARIANCE = 1e-6
+"""The least variance of a described column, over the largest that its mean allows."""
+
+
+def _spread(u: FloatArray, described: Sequence[CohortMoment], column: NumericColumn) -> FloatArray:
+    """Return the quantiles (n,) at levels ``u`` of a column whose bounds are 0 and 1: uniform ones without a mean."""
+    known = {each.what: each for each in described}
+    if MomentKind.MEAN not in known:
+        return u
+    width = column.upper - column.lower
+    mean = float(np.clip((known[MomentKind.MEAN].value - column.lower) / width, 1e-3, 1.0 - 1e-3))
+    most, variance = mean * (1.0 - mean), 1.0 / 12.0
+    if MomentKind.SQUARE in known:
+        square = known[MomentKind.SQUARE]
+        variance = square.value / width**2 - (mean - (square.centre - column.lower) / width) ** 2
+    size = most / float(np.clip(variance, LEAST_VARIANCE * most, 0.9 * most)) - 1.0
+    with silence():
+        from scipy.stats import beta
+
+        return np.asarray(beta.ppf(u, mean * size, (1.0 - mean) * size), dtype=np.float64)
 
 
 PIECE = 128

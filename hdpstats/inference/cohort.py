@@ -18,7 +18,7 @@ private and public people all count. Proof that all of this is post-processing: 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -171,6 +171,22 @@ def cohort_posterior(variables: RakedVariables) -> CohortPosterior:
         ),
         second=_shrunk(on, squares, _values(square) / scale**2, _noise(square) / scale**2),
     )
+
+
+def redrawn(known: CohortMoments, *, count: int) -> list[CohortMoments]:
+    """Return what the averages may be, as released with noise of the same size again."""
+    rng = draws.generator(codec.sha256(["redrawn", known.release_sha256]))
+    noise = np.array([each.noise_sd for each in known.moments])
+    return [
+        replace(
+            known,
+            moments=tuple(
+                replace(each, value=each.value + float(shift))
+                for each, shift in zip(known.moments, noise * rng.standard_normal(len(noise)), strict=True)
+            ),
+        )
+        for _ in range(count)
+    ]
 
 
 def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -> tuple[str, ...]:

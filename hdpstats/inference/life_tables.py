@@ -6,8 +6,23 @@ count has independent noise of variance :math:`\sigma^2`.
 
 **At risk.** When the interval ``j`` begins, :math:`Y_j = R + \sum_{i \ge j} (D_i + C_i - E_i)` people are at risk,
 without late beginnings made decreasing by isotonic regression, weighted by the noise's precision. Exposed are
-:math:`Y^*_j = Y_j - (C_j - E_j) / 2` (the actuarial estimate: who leaves or comes does so half-way), at least
-:math:`Y_j / 2`; or :math:`Y_j` where times are recorded in whole units and people leave or come at the ends.
+:math:`Y^*_j = Y_j - \varphi_j C_j + \chi_j E_j`, at least :math:`Y_j / 2`. Who is censored when the part ``u`` of the
+interval has passed misses the events of the rest of it: :math:`\varphi_j` is the mean of :math:`(1 - e^{-(\Lambda -
+\Lambda(u))}) / (1 - e^{-\Lambda})` over those who are, :math:`\Lambda(u)` being the hazard of the interval up to there,
+and :math:`\chi_j` the same of those who begin. The actuarial estimate takes one half. Here hazard, censorings and
+beginnings change linearly within the interval, with the slope that the neighbouring intervals show, the less the more
+it may be chance and noise (`missed`; the covariance takes these parts as known). Where times are recorded in whole
+units and people leave or come at the ends, both are 0.
+
+**What the table cannot say** is when in an interval people left. Let ``d`` be the larger distance of an interval's
+hazard per time, or number of censorings per time, from those of its neighbours. Shapes within an interval that stay
+within ``d`` of their means move :math:`\varphi_j` by at most a quarter of the sum of both ``d`` over their means, and
+by one half at most; in the first interval, in which a hazard may begin far above what it is later, its ``d`` counts
+twice. This times :math:`C_j` moves what is estimated by up to ``B``, summed over intervals (`unknown_exposure`). Limits
+hold for every error of estimation of that size: the multiple of the standard error ``s`` is the quantile of :math:`|N(B
+/ s, 1)|` in place of that of :math:`|N(0, 1)|` (Armstrong and Kolesar). With the number of intervals that is taken by
+default this changes hardly anything; with a few it widens limits, the more people leave in one interval and the more
+hazards change.
 
 **Survival.** :math:`h_j = D_j / Y^*_j`, where negative events are kept: to set them to 0 cell by cell biases survival.
 :math:`H_t = \sum_{j \le t} -\log(1 - h_j)` (:math:`h_j` itself where that is negative) is made increasing by isotonic
@@ -29,12 +44,12 @@ for ``F``. No draws are needed.
 **Stated** are numbers at the ends of intervals, up to the first interval in which people at risk are fewer than
 `FEWEST_AT_RISK` standard deviations of their noise.
 
-**Limits** of survival are the union of :math:`H \pm z s` and :math:`H \exp(\pm z s / \max(H, s))`: the first is
-right where noise dominates, the second one where few events do. The upper limit is at least that of the same counts
-with one more person exposed in each interval: with few people left :math:`D_j / Y^*_j` says too little of how large
-survival may be (as in Clopper and Pearson's limits). Where people at risk are fewer than `FAINT` standard deviations of
-their noise, something tends to be stated because noise added to them, which makes survival too large: the lower limit
-is at most that of counts with `TAKEN_OFF` standard deviations fewer. Limits of incidence are the union of
+**Limits** of survival are, with ``z`` that quantile, the union of :math:`H \pm z s` and :math:`H \exp(\pm z s / \max(H,
+s))`: the first is right where noise dominates, the second one where few events do. The upper limit is at least that of
+the same counts with one more person exposed in each interval: with few people left :math:`D_j / Y^*_j` says too little
+of how large survival may be (as in Clopper and Pearson's limits). Where people at risk are fewer than `FAINT` standard
+deviations of their noise, something tends to be stated because noise added to them, which makes survival too large: the
+lower limit is at most that of counts with `TAKEN_OFF` standard deviations fewer. Limits of incidence are the union of
 :math:`F \pm z s` and :math:`F \exp(\pm z s / \max(F, s))`.
 
 **Between the ends** ``a`` and ``b`` of an interval the hazard is taken as constant (`survival_at`, `incidence_at`):
@@ -64,7 +79,8 @@ References
 J. Berkson, R. P. Gage (1950), Calculation of survival rates for cancer. M. Greenwood (1926), The natural duration of
 cancer. W. James, C. Stein (1961), Estimation with quadratic loss. O. O. Aalen, S. Johansen (1978), An empirical
 transition matrix for non-homogeneous Markov chains. M. P. Fay, E. H. Brittain, M. A. Proschan (2013), Pointwise
-confidence intervals for a survival distribution with small samples or heavy censoring.
+confidence intervals for a survival distribution with small samples or heavy censoring. T. B. Armstrong, M. Kolesar
+(2018), Optimal inference in a class of regression models.
 """
 
 from dataclasses import dataclass, replace
@@ -108,9 +124,8 @@ class LifeTable:
         People who begin in an interval; None where all begin at time 0.
     sd : float
         The standard deviation of the noise in each count.
-    half : float
-        The part of an interval for which who is censored in it is not exposed, and who begins in it is: one half, or 0
-        where people leave and come at its end.
+    within : bool
+        Whether people leave and come anywhere in an interval; else at its end.
     besides : (J,) float64 or float
         People who are taken as exposed in each interval besides.
     """
@@ -121,7 +136,7 @@ class LifeTable:
     stayed: float
     entered: FloatArray | None
     sd: float
-    half: float = 0.5
+    within: bool = True
     besides: FloatArray | float = 0.0
 
     @property
@@ -173,18 +188,56 @@ class LifeTable:
     @cached_property
     def exposed(self) -> FloatArray:
         """People exposed in each interval (J,)."""
-        Y = np.maximum(self.at_risk[:-1], max(1.0, 2.0 * self.sd))
-        change = self.censored - (0.0 if self.entered is None else self.entered)
-        return np.asarray(np.maximum(Y - self.half * change, Y / 2.0) + self.besides)
+        Y = self._present
+        left, came = self.missed
+        change = left * self.censored - (0.0 if self.entered is None else came * self.entered)
+        return np.asarray(np.maximum(Y - change, Y / 2.0) + self.besides)
+
+    @property
+    def _present(self) -> FloatArray:
+        return np.maximum(self.at_risk[:-1], max(1.0, 2.0 * self.sd))
+
+    @cached_property
+    def missed(self) -> tuple[FloatArray, FloatArray]:
+        """What censored people miss of an interval's hazard (J,), and what people see of it who begin in it (J,)."""
+        J, total = self.intervals, self.events.sum(axis=1)
+        if not self.within:
+            return np.zeros(J), np.zeros(J)
+        left, came, Y = np.full(J, 0.5), np.full(J, 0.5), self._present
+        noise = self.sd**2
+        counts = np.maximum(total, 0.0) + noise
+        leaving = slopes_within(self.censored, self.cuts, np.maximum(self.censored, 0.0) + noise)
+        coming = None
+        if self.entered is not None:
+            coming = slopes_within(self.entered, self.cuts, np.maximum(self.entered, 0.0) + noise)
+        for _ in range(ROUNDS):
+            change = left * self.censored - (0.0 if self.entered is None else came * self.entered)
+            exposed = np.maximum(Y - change, Y / 2.0)
+            hazard = -np.log1p(-np.clip(total / exposed, 0.0, MOST_RATE))
+            course = slopes_within(hazard, self.cuts, counts / exposed**2)
+            left = rest_of_hazard(hazard, course, leaving)
+            came = came if coming is None else rest_of_hazard(hazard, course, coming)
+        return left, came
+
+    @cached_property
+    def unknown_exposure(self) -> FloatArray:
+        """By how many people exposures may be off (J,), as nobody knows when in an interval people leave and come."""
+        if not self.within:
+            return np.zeros(self.intervals)
+        hazard = relative_change(self.events.sum(axis=1) / self.exposed, self.cuts)
+        hazard[0] *= 2.0
+        parts = [self.censored] if self.entered is None else [self.censored, self.entered]
+        apart = [np.minimum((hazard + relative_change(each, self.cuts)) / 4.0, 0.5) for each in parts]
+        return np.asarray(sum(d * np.maximum(each, 0.0) for d, each in zip(apart, parts, strict=True)))
 
     @cached_property
     def spent(self) -> FloatArray:
         """The time that people spend in each interval (J,), in its lengths, if they leave at a constant rate."""
         Y = np.maximum(self.at_risk[:-1], 1.0)
-        leaving = self.events.sum(axis=1) + 2.0 * self.half * self.censored
+        leaving = self.events.sum(axis=1) + self.within * self.censored
         p = np.clip(leaving / Y, -0.5, MOST_RATE)
         part = np.divide(p, -np.log1p(-p), out=np.ones_like(p), where=np.abs(p) > 1e-9)
-        came = 0.0 if self.entered is None else np.maximum(self.half * self.entered, -Y * part / 2.0)
+        came = 0.0 if self.entered is None else np.maximum(self.within * self.entered / 2.0, -Y * part / 2.0)
         return np.asarray(Y * part + came)
 
     @cached_property
@@ -227,15 +280,31 @@ class LifeTable:
         L = self.derivative(np.repeat(by_event, K, axis=1), -by_event * r)
         return self.sd**2 * L @ L.T
 
-    def derivative(self, by_events: FloatArray, by_exposed: FloatArray) -> FloatArray:
-        """Return derivatives (m, cells) by the cells, from those by events (m, J K) and by exposures (m, J)."""
+    @cached_property
+    def cumulated_unknown(self) -> FloatArray:
+        """By how much ``H`` at the cuts (J + 1,) may be off where exposures are off by as much as they may be."""
+        r = self.rates.sum(axis=1)
+        return np.append(0.0, np.cumsum(r / ((1.0 - r) * self.exposed) * self.unknown_exposure))
+
+    def derivative(
+        self, by_events: FloatArray, by_exposed: FloatArray, missed: tuple[FloatArray, FloatArray] | None = None
+    ) -> FloatArray:
+        """Return derivatives (m, cells) by the cells, from those by events (m, J K) and by exposures (m, J).
+
+        ``missed`` are parts of intervals for which censored people are not exposed, and late ones are; by default those
+        of exposures.
+        """
         J, K = self.events.shape
-        through = by_exposed @ exposed_by_cells(J, K, self.half, late=self.entered is not None)
+        left, came = self.missed if missed is None else missed
+        through = by_exposed @ at_risk_by_cells(J, K, late=self.entered is not None)
         through[:, : J * K] += by_events
+        through[:, J * K : J * K + J] -= by_exposed * left
+        if self.entered is not None:
+            through[:, -J:] += by_exposed * came
         return np.asarray(through)
 
-    def incidence(self, cause: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return ``F`` of a cause at the cuts (J + 1,), its sampling covariance and that of the noise."""
+    def incidence(self, cause: int) -> "Incidence":
+        """Return ``F`` of a cause at the cuts."""
         J, K = self.events.shape
         h = self.events / self.exposed[:, None]
         stay = 1.0 - np.clip(h.sum(axis=1), -0.5, MOST_RATE)
@@ -253,22 +322,104 @@ class LifeTable:
         sampling = np.einsum("ajk,bjk,jk->ab", by_rate, by_rate, r / self.exposed[:, None])
         sampling -= np.einsum("aj,bj,j->ab", mean, mean, 1.0 / self.exposed)
         by_events = (by_rate / self.exposed[:, None]).reshape(J + 1, J * K)
-        L = self.derivative(by_events, -mean / self.exposed)
-        noise = self.sd**2 * L @ L.T
-        precision = 1.0 / np.maximum(np.diag(sampling + noise)[1:], np.finfo(float).tiny)
+        by_exposed = -mean / self.exposed
+        L = self.derivative(by_events, by_exposed)
+        covariance = sampling + self.sd**2 * L @ L.T
+        precision = 1.0 / np.maximum(np.diag(covariance)[1:], np.finfo(float).tiny)
         found = np.clip(scipy.optimize.isotonic_regression(steps, weights=precision).x, 0.0, 1.0)
-        return np.append(0.0, found), sampling, noise
+        return Incidence(
+            value=np.append(0.0, found), covariance=covariance, unknown=np.abs(by_exposed) @ self.unknown_exposure
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Incidence:
+    """The incidence of a cause at the cuts (J + 1,), its covariance, and by how much it may be off for exposures."""
+
+    value: FloatArray
+    covariance: FloatArray
+    unknown: FloatArray
 
 
 @remembered(128)
-def exposed_by_cells(intervals: int, causes: int, half: float = 0.5, *, late: bool) -> FloatArray:
-    """Return the derivatives of exposures by the cells (J, cells): events, censorings, who stayed, beginnings."""
+def at_risk_by_cells(intervals: int, causes: int, *, late: bool) -> FloatArray:
+    """Return derivatives of people at risk by the cells (J, cells): events, censorings, who stayed, beginnings."""
     upto = np.tri(intervals).T
-    own = half * np.eye(intervals)
-    parts = [np.repeat(upto, causes, axis=1), upto - own, np.ones((intervals, 1))]
-    found = np.hstack([*parts, own - upto] if late else parts)
+    parts = [np.repeat(upto, causes, axis=1), upto, np.ones((intervals, 1))]
+    found = np.hstack([*parts, -upto] if late else parts)
     found.flags.writeable = False
     return found
+
+
+ROUNDS: Final = 3
+"""How often exposures and hazards are computed from each other: they agree to three digits then."""
+PLACES: Final = (np.arange(16) + 0.5) / 16
+"""Parts of an interval over which means are taken."""
+
+
+def slopes_within(amounts: FloatArray, cuts: FloatArray, variances: FloatArray) -> FloatArray:
+    """Return how an amount per time changes within each interval (J,), over its mean there: from neighbours' means.
+
+    A slope ``b`` of variance ``v``, from the variances of amounts (J,), counts by :math:`b^2 / (b^2 + v)`. It is at
+    most 2, where the amount is 0 at one end.
+    """
+    J, width = len(amounts), np.diff(cuts)
+    if J < 2:
+        return np.zeros(J)
+    rate = np.maximum(amounts, 0.0) / width
+    by_rates = np.asarray(np.gradient(np.eye(J), cuts[:-1] + width / 2.0, axis=0)) * width[:, None]
+    change, chance = by_rates @ rate, by_rates**2 @ (variances / width**2)
+    square = change**2 + chance
+    change *= np.divide(change**2, square, out=np.zeros(J), where=square > 0.0)
+    return np.clip(np.divide(change, rate, out=np.zeros(J), where=rate > 0.0), -2.0, 2.0)
+
+
+def relative_change(amounts: FloatArray, cuts: FloatArray) -> FloatArray:
+    """Return the larger distance of an amount per time from those of neighbours (J,), over its own: at most 2."""
+    rate = np.maximum(amounts, 0.0) / np.diff(cuts)
+    apart = larger_of_neighbours(np.abs(np.diff(rate))) if len(rate) > 1 else np.full(1, np.inf)
+    return np.minimum(np.divide(apart, rate, out=np.full_like(rate, 2.0), where=rate > 0.0), 2.0)
+
+
+def larger_of_neighbours(apart: FloatArray) -> FloatArray:
+    """Return the larger of what each of ``J`` intervals has on its two sides (J,), from what is between them (J - 1,).
+
+    Arrays may have further axes before.
+    """
+    sides = np.concatenate([apart[..., :1], apart], axis=-1), np.concatenate([apart, apart[..., -1:]], axis=-1)
+    return np.asarray(np.maximum(*sides))
+
+
+def rest_of_hazard(hazard: FloatArray, course: FloatArray, leaving: FloatArray) -> FloatArray:
+    """Return the mean part of an interval's risk that is still to come (J,) for people who leave, or begin, in it.
+
+    ``course`` and ``leaving`` say how the hazard, and their number, change within it (`slopes_within`).
+    """
+    u, total = PLACES, np.maximum(hazard, 1e-9)[:, None]
+    passed = u + course[:, None] * (u**2 - u) / 2.0
+    rest = np.expm1(-total * (1.0 - passed)) / np.expm1(-total)
+    return np.asarray(np.mean((1.0 + leaving[:, None] * (u - 0.5)) * rest, axis=1))
+
+
+def multiple_of_error(z: float, off: FloatArray) -> FloatArray:
+    r"""Return the quantile of :math:`|N(b, 1)|` (m,) at the level at which that of :math:`|N(0, 1)|` is ``z``.
+
+    An interval of so many standard errors on both sides holds what an estimate misses by up to ``b`` of them.
+
+    Examples
+    --------
+    >>> multiple_of_error(1.96, np.array([0.0, 0.25, 1.0, 10.0])).round(2).tolist()
+    [1.96, 2.02, 2.65, 11.64]
+    """
+    level = 1.0 - 2.0 * scipy.special.ndtr(-z)
+    near = np.minimum(off, FAR)
+    found = np.sqrt(scipy.special.chndtrix(level, 1.0, near**2))
+    return np.asarray(np.where(off > FAR, off + scipy.special.ndtri(level), found))
+
+
+FAR: Final = 4.0
+"""From here on one side of the distribution is beyond 0 with a probability below 1e-6."""
 
 
 def clear_of_noise(at_risk: FloatArray, sd: FloatArray) -> BoolArray:
@@ -311,29 +462,35 @@ class Band:
 
 def survival(table: LifeTable, z: float) -> Band:
     """Return survival with limits at a normal quantile."""
-    H, s = table.cumulated, np.sqrt(np.diag(table.cumulated_covariance))
     more, fewer = replace(table, besides=1.0), replace(table, besides=-table.added_by_noise)
-    shift = [np.sqrt(np.diag(each.cumulated_covariance)) for each in (more, fewer)]
-    low = np.exp(-np.maximum(limits_of(H, s, z)[1], limits_of(fewer.cumulated, shift[1], z)[1]))
-    high = np.exp(-np.minimum(limits_of(H, s, z)[0], limits_of(more.cumulated, shift[0], z)[0]))
-    S = np.exp(-H)
+    limits = []
+    for each in (table, more, fewer):
+        s = np.sqrt(np.diag(each.cumulated_covariance))
+        limits.append(limits_of(each.cumulated, s, z, each.cumulated_unknown))
+    low = np.exp(-np.maximum(limits[0][1], limits[2][1]))
+    high = np.exp(-np.minimum(limits[0][0], limits[1][0]))
+    S, s = np.exp(-table.cumulated), np.sqrt(np.diag(table.cumulated_covariance))
     return Band(S, S * s, np.minimum.accumulate(low), np.minimum.accumulate(high))
 
 
-def limits_of(value: FloatArray, s: FloatArray, z: float) -> tuple[FloatArray, FloatArray]:
-    """Return limits of a positive number: the union of those on its own scale and on the logarithmic one."""
-    base = np.maximum(value, s)
-    w = np.minimum(np.divide(z * s, base, out=np.zeros_like(s), where=base > 0.0), STEEPEST)
-    low = np.maximum(np.minimum(value - z * s, base * np.exp(-w)), 0.0)
-    return low, np.maximum(value + z * s, base * np.exp(w))
+def limits_of(value: FloatArray, s: FloatArray, z: float, unknown: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return limits of a positive number: the union of those on its own scale and on the logarithmic one.
+
+    Its estimate may be off by what is unknown, besides its standard error.
+    """
+    off = np.divide(unknown, s, out=np.zeros_like(s), where=s > 0.0)
+    reach, base = multiple_of_error(z, off) * s, np.maximum(value, s)
+    w = np.minimum(np.divide(reach, base, out=np.zeros_like(s), where=base > 0.0), STEEPEST)
+    low = np.maximum(np.minimum(value - reach, base * np.exp(-w)), 0.0)
+    return low, np.maximum(value + reach, base * np.exp(w))
 
 
 def incidence(table: LifeTable, cause: int, z: float) -> Band:
     """Return the incidence of a cause with limits at a normal quantile."""
-    F, sampling, noise = table.incidence(cause)
-    s = np.sqrt(np.maximum(np.diag(sampling + noise), 0.0))
-    low, high = limits_of(F, s, z)
-    return Band(F, s, low, np.minimum(high, 1.0))
+    found = table.incidence(cause)
+    s = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
+    low, high = limits_of(found.value, s, z, found.unknown)
+    return Band(found.value, s, low, np.minimum(high, 1.0))
 
 
 def survival_at(table: LifeTable, times: FloatArray, z: float) -> Band:
@@ -350,13 +507,13 @@ def survival_at(table: LifeTable, times: FloatArray, z: float) -> Band:
 
 def incidence_at(table: LifeTable, cause: int, times: FloatArray, z: float) -> Band:
     """Return the incidence of a cause at any times, hazards constant within intervals; see `survival_at`."""
-    F, sampling, noise = table.incidence(cause)
+    found = table.incidence(cause)
     band, u = incidence(table, cause, z), _passed(table.cuts, times)
     rise = np.diff(table.cumulated)[_interval(table.cuts, times)]
     flat = rise < 1e-8
     share = np.where(flat, u, np.expm1(-rise * u) / np.where(flat, -1.0, np.expm1(-rise)))
     limits = np.maximum.accumulate(band.low), np.maximum.accumulate(band.high)
-    return Band(*_between(F, *limits, sampling + noise, table, times, share))
+    return Band(*_between(found.value, *limits, found.covariance, table, times, share))
 
 
 def _interval(cuts: FloatArray, times: FloatArray) -> IntArray:
@@ -391,7 +548,8 @@ def _between(
 
     own, late, both = covariance[place, place], covariance[after, after], covariance[place, after]
     variance = (1.0 - share) ** 2 * own + share**2 * late + 2.0 * share * (1.0 - share) * both
-    below, above = _bends(value, high, cuts, table.last, times)
+    stated = slice(table.last + 1)
+    below, above = bends(value[stated], high[stated], cuts[stated], times)
     parts = (
         joined(value),
         np.sqrt(np.maximum(variance, 0.0)),
@@ -405,23 +563,30 @@ def _between(
     return value, error, least, most
 
 
-def _bends(
-    value: FloatArray, high: FloatArray, cuts: FloatArray, last: int, times: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return how far below and above the joined curve a true one may be (m,), as slopes of neighbours show."""
-    slope = np.diff(value[: last + 1]) / np.diff(cuts[: last + 1])
+def bends(value: FloatArray, high: FloatArray, cuts: FloatArray, times: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return how far below and above joined curves true ones may be (..., m), as slopes of neighbours show.
+
+    Parameters
+    ----------
+    value, high
+        What increases (..., J + 1) at the cuts, and its upper limits.
+    cuts
+        The ends of intervals (J + 1,), from 0.
+    times
+        Times (m,).
+    """
+    slope = np.diff(value) / np.diff(cuts)
     change = np.diff(slope)
-    if not len(change):
-        return np.full(len(times), np.inf), np.full(len(times), np.inf)
-    apart = np.abs(change)
-    most = np.maximum(np.append(apart[0], apart), np.append(apart, apart[-1]))
-    place = np.minimum(_interval(cuts, times), last - 1)
+    if not change.shape[-1]:
+        unknown = np.full((*value.shape[:-1], len(times)), np.inf)
+        return unknown, unknown
+    place = np.minimum(_interval(cuts, times), slope.shape[-1] - 1)
+    most = larger_of_neighbours(np.abs(change))[..., place]
     since, until = times - cuts[place], cuts[place + 1] - times
-    near, first = np.minimum(since, until), place == 0
-    if change[0] > 0.0:
-        return most[place] * np.where(first, until, near), most[place] * near
-    stretch = high[1] / value[1] if value[1] > 0.0 else 1.0
-    return most[place] * near, most[place] * np.where(first, until * stretch, near)
+    near, first, rises = np.minimum(since, until), place == 0, change[..., :1] > 0.0
+    begun = value[..., 1:2]
+    stretch = np.divide(high[..., 1:2], begun, out=np.ones_like(begun), where=begun > 0.0)
+    return most * np.where(first & rises, until, near), most * np.where(first & ~rises, until * stretch, near)
 
 
 def crossing_of(S: FloatArray, cuts: FloatArray, level: float) -> float:

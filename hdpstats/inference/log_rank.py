@@ -64,7 +64,8 @@ def _of_stratum(tables: Sequence[LifeTable], *, peto: bool, beta: FloatArray | N
         by_spent = -weight * smooth * spread[:, group, :].T / spent[group]
         # of who leaves with an event half of the interval is spent, as of the censored
         by_events = np.repeat(weight * own - by_spent / 2.0, table.events.shape[1], axis=1)
-        L = table.derivative(by_events, by_spent)
+        half = np.full(len(rate), table.within / 2.0)
+        L = table.derivative(by_events, by_spent, (half, half))
         noise += table.sd**2 * L @ L.T
     ones = np.ones(len(rate))
     return replace(stratum_score(events, share, weight=weight, total=smooth, left=ones), noise=noise)

@@ -60,7 +60,8 @@ NEEDS_OUTCOMES = (
 ALL_UNCLEAR = (
     "Standard errors are NaN: the released Hessian is too small against its noise at this epsilon and number of "
     "records. Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm; take logarithms "
-    "of skewed columns, and declare no wider bounds than needed."
+    "of skewed columns, and declare no wider bounds than needed. A fit with description=hdp.describe(...) knows before "
+    "the charge whether columns spread enough."
 )
 
 

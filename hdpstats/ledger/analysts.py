@@ -65,7 +65,7 @@ file.
 """
 
 from dataclasses import asdict, dataclass, replace
-from typing import final
+from typing import Annotated, final
 
 from hdpstats._base.errors import CapTooSmall, InsufficientBudget, LedgerError, QuotaExceeded
 from hdpstats._base.validation import integer
@@ -73,7 +73,7 @@ from hdpstats.ledger.records import in_words
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance
 from hdpstats.records import codec
-from hdpstats.records.codec import Record
+from hdpstats.records.codec import LEFT_OUT, Record
 
 
 def capped(total: Budget, received: Spend, *, before: Balance | None, account: Balance) -> Balance:
@@ -148,6 +148,9 @@ class OwnPart:
         His latest head.
     quota : Quota
         What he may cause.
+    stopped : bool or None
+        True while the settings of a site stop him, as the cap that they say covers less than he has received. His
+        quota stays as it was.
     charges, bytes : int
         What he has caused: the number of charges, the bytes stored.
     received : Spend
@@ -159,6 +162,7 @@ class OwnPart:
     charges: int = 0
     bytes: int = 0
     received: Spend = NOTHING
+    stopped: Annotated[bool | None, LEFT_OUT] = None
 
     @classmethod
     def of(cls, account: str, analyst: str) -> "OwnPart":
@@ -166,11 +170,10 @@ class OwnPart:
         return cls(head=codec.sha256({"account": account, "analyst": analyst}))
 
     def admits(self, size: int) -> bool:
-        """Whether his quota allows one more charge of a request of some bytes."""
+        """Whether he may cause one more charge, of a request of some bytes."""
         quota = self.quota
-        return (quota.charges is None or self.charges < quota.charges) and (
-            quota.bytes is None or self.bytes + size <= quota.bytes
-        )
+        few = quota.charges is None or self.charges < quota.charges
+        return few and (quota.bytes is None or self.bytes + size <= quota.bytes) and not self.stopped
 
     def charged(self, amount: Spend, size: int) -> "OwnPart":
         """Return it after one more charge."""
@@ -220,7 +223,14 @@ def disagreeing(dataset: str, analyst: str, granted: Budget, declared: Budget) -
 
 
 def over_quota(dataset: str, part: OwnPart, analyst: str) -> QuotaExceeded:
-    """Return the refusal of an analyst who has caused as much as the custodian allows him."""
+    """Return the refusal of an analyst who is stopped, or has caused as much as the custodian allows him."""
+    if part.stopped:
+        return QuotaExceeded(
+            f"analyst {analyst!r} is stopped on dataset {dataset!r}: the cap that the site's settings say covers less "
+            "than was received. Nothing was charged: use a release charged before, or ask the custodian for a larger "
+            "cap in the settings",
+            analyst=analyst,
+        )
     words = {"charges": "charges", "bytes": "bytes of requests and releases"}
     limits = {name: limit for name, limit in asdict(part.quota).items() if limit is not None}
     used = " and ".join(f"{getattr(part, name)} of {limit} {words[name]}" for name, limit in limits.items())

@@ -380,8 +380,9 @@ class Chain:
             case "quota" if entry.dataset in self.names and entry.analyst:
                 fields = codec.loads(entry.body)
                 self._note_origin(entry, fields)
+                stopped = fields.pop("stopped", None) is True or None
                 part, quota = self.part(entry.dataset, entry.analyst), Quota.from_dict(fields)
-                self.parts[self.names[entry.dataset], entry.analyst] = replace(part, quota=quota)
+                self.parts[self.names[entry.dataset], entry.analyst] = replace(part, quota=quota, stopped=stopped)
             case "divide" if entry.dataset in self.names:
                 self._record_division(entry, _agreed(entry, amount))
             case "charge" if entry.dataset in self.names and entry.request_id not in self.released:

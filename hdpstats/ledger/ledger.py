@@ -265,7 +265,8 @@ class Ledger(AccountReader):
 
         It is no matter of privacy: everybody reads and verifies all entries, so that one who asks without end slows
         down the others. What he has caused counts, also from before. A request beyond the limit is refused before
-        anything is charged (`QuotaExceeded`); what has been charged to him he still receives.
+        anything is charged (`QuotaExceeded`); what has been charged to him he still receives. Whom the settings of a
+        site stop (`declare`) no limit resumes.
 
         Parameters
         ----------
@@ -291,8 +292,8 @@ class Ledger(AccountReader):
         """Grant and limit what the settings of a site say, for all of their analysts in one transaction.
 
         Settings may change what they granted before. What `grant` granted since is not replaced: where it differs, all
-        is refused. A cap that does not cover what its analyst has received is not granted; the analyst is stopped by
-        a limit of 0 charges, until the settings grant enough. A limit that `limit` or `grant` set stays as it is.
+        is refused. A cap that does not cover what its analyst has received is not granted; the analyst is stopped until
+        the settings grant enough. A limit that `limit` or `grant` set stays as it is, also while he is stopped.
 
         Parameters
         ----------

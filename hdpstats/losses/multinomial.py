@@ -29,6 +29,7 @@ from typing import final
 import numpy as np
 from mpmath import MPContext, mpf
 
+from hdpstats._base.precision import two_sum
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses.base import LossOption
 
@@ -94,21 +95,14 @@ def residuals(eta: FloatArray, y: IntArray) -> FloatArray:
 
 def residuals_of_pairs(own: FloatArray, rest: FloatArray, y: IntArray) -> FloatArray:
     """Return ``p - e_y`` (n, M) at predictors that are unevaluated sums ``own + rest`` of numbers (n, M)."""
-    whole, left = _two_sum(own, rest)
+    whole, left = two_sum(own, rest)
     level = np.argmax(whole, axis=1)[:, None]
     largest, missing = np.take_along_axis(whole, level, axis=1), np.take_along_axis(left, level, axis=1)
     above = largest > 0.0
     top, missing = np.where(above, largest, 0.0), np.where(above, missing, 0.0)
-    apart, lost = _two_sum(whole, -top)
+    apart, lost = two_sum(whole, -top)
     p = _shares(apart + (lost + (left - missing)), (-top - missing)[:, 0])
     return np.asarray(p - (y[:, None] == np.arange(1, own.shape[1] + 1)))
-
-
-def _two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return rounded sums and what is missing, exactly (Knuth)."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)
 
 
 def exact_residuals(numbers: MPContext, eta: list[mpf], y: int) -> list[mpf]:

@@ -62,9 +62,15 @@ class SiteDescription:
         return people_of(numbers_of(self.query, [self.release], 0))
 
     def moments(self, spec: ModelSpec, people: tuple[float, float]) -> CohortMoments | None:
-        """Return the averages of a model's variables; None where the model has no use for them."""
+        """Return the averages of a model's variables; None where the model has no use for them.
+
+        Without public rows it has none for some of its covariates without the others.
+        """
         wanted = averaged_variables(spec)
         if wanted is None:
+            return None
+        lacking = set(wanted.variables) - {each.name for each in self.query.columns}
+        if lacking and isinstance(spec, LossSpec) and spec.public is None:
             return None
         return moments_of(
             numbers_of(self.query, [self.release], 0),
@@ -101,9 +107,9 @@ def averaged_variables(spec: ModelSpec) -> AveragedVariables | None:
     Errors of logistic regressions, counts and hazards follow from covariates and follow-up; those of residuals also
     from their size, which public rows tell. For hazards with late entry, strata or several rows of a person nothing is
     asked: shares of people at risk do not tell there how many begin an interval, in which stratum, with which
-    covariates. Without public rows there is nothing that averages could be given to.
+    covariates. Without public rows those of a regression's covariates tell which noise would hide its Hessian.
     """
-    if isinstance(spec, HazardSpec) and spec.design.strata:
+    if isinstance(spec, HazardSpec) and (spec.public is None or spec.design.strata):
         return None
     if isinstance(spec, HazardSpec) and spec.design.start is None and spec.study.unit is None:
         time, times = spec.design.stop, tuple(spec.grid.starts[1:].tolist())
@@ -113,7 +119,7 @@ def averaged_variables(spec: ModelSpec) -> AveragedVariables | None:
         return None
     known = {*outcome_of(spec), *spec.extra}
     variables = tuple(sorted({name for name in spec.needs if name not in known}))
-    if spec.public is None or not variables:
+    if not variables:
         return None
     return AveragedVariables(variables=variables, time=time, times=times)
 
@@ -209,7 +215,7 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
     wanted, public = averaged_variables(spec), spec.study.public
     if wanted is None or public is None or not isinstance(spec, LossSpec):
         return None
-    if spec.public is not None and spec.public.undetermined:
+    if spec.public is None or spec.public.undetermined:
         return None
     columns, range_of_one = averaged_columns(spec.study.schema, wanted.variables, public)
     if not columns:
@@ -302,7 +308,7 @@ def _check_people(spec: ModelSpec, query: DescriptionQuery) -> None:
 def _check_averages(spec: ModelSpec, query: DescriptionQuery) -> None:
     """Refuse a description that lacks averages which the fit has use for."""
     wanted = averaged_variables(spec)
-    if wanted is None:
+    if wanted is None or not isinstance(spec, LossSpec) or spec.public is None:
         return
     call = f"hdp.describe(study, {_columns(spec)}, complete=True, epsilon=...)"
     lacking = [name for name in wanted.variables if name not in {each.name for each in query.columns}]

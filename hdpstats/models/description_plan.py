@@ -17,7 +17,7 @@ from hdpstats.mechanisms.description.site import prepare
 from hdpstats.models.model_spec import site_facts_of
 from hdpstats.privacy.budget import total
 from hdpstats.results.description_tables import NO_SEED, frame_of, group_labels, public_cohort, tidy_frame
-from hdpstats.results.survival_curves import HALVES
+from hdpstats.results.survival_curves import WITHIN
 from hdpstats.sites import Study
 
 AT_PUBLIC = "Predicted from public rows: private people are taken to be distributed as they are."
@@ -296,7 +296,7 @@ def plan_curves(
     aside = {epsilon: set_aside(study, dict.fromkeys(people, query), people) for epsilon, query in queries.items()}
     for epsilon, query in queries.items():
         numbers = planned_numbers(study, dict.fromkeys(people, query), people)
-        tables, asked = life_tables(numbers, half=HALVES[recorded]), query.follow_up
+        tables, asked = life_tables(numbers, within=WITHIN[recorded]), query.follow_up
         if asked is None:
             continue
         for label, table in zip(group_labels(query.grouping, study.schema), tables, strict=True):

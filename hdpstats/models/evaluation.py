@@ -16,13 +16,14 @@ from hdpstats.mechanisms.evaluation import MOST_BINS, MOST_GROUPS, EvaluationQue
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import ModelSpec, guarantee_of
 from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.privacy.budget import release_epsilon
+from hdpstats.privacy.budget import OWN, Guarantee, release_epsilon
 from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import of_kind
 from hdpstats.results import Result
 from hdpstats.results.curves import curves_at, hazard_facts
 from hdpstats.results.evaluation import Evaluation, spread_out, times_of
 from hdpstats.results.facts import DesignRows, check_identified
+from hdpstats.results.sites import accounts_of, data_sets_of
 
 PER_GROUP, PER_BIN = 15.0, 30.0
 """People times epsilon over the sensitivity for each risk group and each bin of time, per number of them."""
@@ -91,10 +92,26 @@ def evaluate(
         facts=checked.facts,
         causes=opened.causes,
         place=opened.cause,
-        in_sample=checked.guarantee is not None,
+        fitted=checked.guarantee,
         predicted=_predicted(checked, opened, query),
-        guarantee=guarantee_of(spec.study, release),
+        guarantee=_together(guarantee_of(spec.study, release), release, checked),
     )
+
+
+def _together(own: Guarantee, release: EvaluationRelease, result: Result) -> Guarantee:
+    """Return what an evaluation guarantees together with the fit that it is of, where they may be of the same people.
+
+    That is where they were charged to one account, or an account is not known. The fit of other people has a guarantee
+    of its own, which says nothing of those who are in the evaluation.
+    """
+    fitted = result.guarantee
+    if fitted is None or fitted.relation is not own.relation:
+        return own
+    mine = accounts_of(data_sets_of([release], ()))
+    theirs = accounts_of(data_sets_of([result.release, result.count], result.site_facts))
+    if mine and theirs and not mine & theirs:
+        return own
+    return own.resting_on(*fitted.as_parts(OWN), own="the evaluation")
 
 
 def _belonging(spec: ModelSpec, result: object) -> Result:

@@ -28,6 +28,9 @@ from hdpstats.schema.columns import Categorical, Duration
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
 
+SPLINES = {"log_spline": (features.log_spline, 4), "spline": (features.spline, 3)}
+"""Smooth baselines, and how many coefficients they have by default."""
+
 MOST_DUMMIES = 100
 """Interval dummies beyond this number are refused: a private fit could not distinguish them."""
 
@@ -42,6 +45,7 @@ class DiscreteHazard(Model):
     .. math:: p_s = g^{-1}(A_s'\alpha + x'\beta),
 
     where ``A_s'alpha`` is the baseline, a smooth function of time or one number per interval, and ``g`` is the link.
+    Limits of curves hold as far as the baseline can follow the hazard: see ``df``.
     With ``link="cloglog"`` the coefficients are log hazard ratios, those of a proportional hazards model with grouped
     times (Prentice and Gloeckler 1978); with ``"logit"`` they are log odds ratios of the event in an interval, nearly
     the same where hazards are small.
@@ -62,9 +66,13 @@ class DiscreteHazard(Model):
     intervals
         How many intervals of equal length there are up to the schema's horizon, or their public cut points.
     baseline
-        ``"spline"``: a natural cubic spline in time; ``"dummies"``: one coefficient per interval.
+        ``"log_spline"``: a natural cubic spline in the logarithm of time, which follows hazards that rise, fall, or
+        rise and then fall (Royston and Parmar 2002); ``"spline"``: one in time, which does not follow what is steep at
+        the beginning; ``"dummies"``: one coefficient per interval.
     df, knots
-        Of the spline: how many coefficients it has, or its knots on [0, 1].
+        Of the spline: how many coefficients it has, by default 4 in the logarithm of time and 3 in time, or its knots
+        on [0, 1], shares of the intervals. A coefficient more costs a little noise. The more people, the smaller an
+        error of the curve's shape shows: `summary` says from when on more coefficients are needed.
     link
         ``"logit"``, ``"cloglog"`` or ``"probit"``.
     cap
@@ -91,7 +99,8 @@ class DiscreteHazard(Model):
     References
     ----------
     Nguyen and Hui (2017), Differentially private regression for discrete-time survival analysis. Tutz and Schmid
-    (2016), Modeling Discrete Time-to-Event Data.
+    (2016), Modeling Discrete Time-to-Event Data. Royston and Parmar (2002), Flexible parametric proportional-hazards
+    and proportional-odds models for censored survival data.
 
     Examples
     --------
@@ -100,7 +109,7 @@ class DiscreteHazard(Model):
     >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
     >>> model = DiscreteHazard("Surv(time, event) ~ age", study, intervals=12, link="cloglog")
     >>> model.fit_public().params.index.tolist()
-    ['baseline[1]', 'baseline[2]', 'baseline[3]', 'age']
+    ['baseline[1]', 'baseline[2]', 'baseline[3]', 'baseline[4]', 'age']
     """
 
     _spec: HazardSpec
@@ -112,8 +121,8 @@ class DiscreteHazard(Model):
         data: Study,
         *,
         intervals: int | Sequence[float] = 24,
-        baseline: str = "spline",
-        df: int = 3,
+        baseline: str = "log_spline",
+        df: int | None = None,
         knots: Sequence[float] | None = None,
         link: str = "logit",
         cap: float | None = None,
@@ -227,11 +236,13 @@ def _in_strata(
 
 
 def _baseline(
-    kind: object, grid: TimeGrid, *, df: int, knots: Sequence[float] | None
+    kind: object, grid: TimeGrid, *, df: int | None, knots: Sequence[float] | None
 ) -> tuple[FloatArray, tuple[str, ...]]:
     """Return the features of the baseline (q, e) and their names."""
-    if choice(kind, name="baseline", options=("spline", "dummies")) == "spline":
-        A = features.spline(grid, df, knots=knots)
+    name = choice(kind, name="baseline", options=(*SPLINES, "dummies"))
+    if name in SPLINES:
+        curve, usual = SPLINES[name]
+        A = curve(grid, min(usual, grid.intervals) if df is None else df, knots=knots)
         return A, features.spline_names(A.shape[1])
     if grid.intervals > MOST_DUMMIES:
         raise ArgumentError(

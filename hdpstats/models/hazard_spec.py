@@ -39,6 +39,7 @@ from hdpstats.public.hazard_fit import (
 from hdpstats.public.moments import Moments
 from hdpstats.public.raking import PublicVariables
 from hdpstats.public.row_weights import Allowance, Elsewhere
+from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid
@@ -254,7 +255,7 @@ class HazardSpec(LossSpec):
         """Return the public people at the query's radius and cap."""
         return None if self.public is None else self.public.at(model.geometry, of_model(model, HazardModel).cap)
 
-    def reference(self, model: QueryModel) -> HazardSide:  # noqa: ARG002
+    def reference(self, model: QueryModel, described: CohortMoments | None = None) -> HazardSide:  # noqa: ARG002
         """Refuse: without public follow-up nothing predicts who will be at risk when."""
         raise ArgumentError(
             "plan needs public people with the outcome for a hazard model: they show who is at risk when; give the "
@@ -262,14 +263,14 @@ class HazardSpec(LossSpec):
             argument="public",
         )
 
-    def expected_moments(self, query: PointQuery, *, records: int) -> Moments:
+    def expected_moments(self, query: PointQuery, *, records: int, described: CohortMoments | None = None) -> Moments:
         """Return the moments of the score to expect of private people, were they like the public ones.
 
         Without public follow-up, were they followed up to the horizon or the event under the constant hazard by which
         half of them have it, with covariates spread evenly over the schema, or like public ones.
         """
         if self.public is not None:
-            return super().expected_moments(query, records=records)
+            return super().expected_moments(query, records=records, described=described)
         grid, people = 2.0**-30, self.person_loss(query.model).people(self._reference_rows())
         stacked = np.asarray(grid * people.stacked_hessian(np.array(query.centre), grid=grid), dtype=np.float64)
         H = unstack(stacked, query.dimension) * (max(records, 1) / people.count)

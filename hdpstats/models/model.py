@@ -325,8 +325,9 @@ class Model(ABC):
             Allow more than 50, which protects nobody.
         description
             What `hdpstats.api.describe` returned for the columns of the model, with ``complete=True``: it tells how
-            many rows are complete, and how private people differ from public ones, at no further charge. The guarantee
-            that the result states includes what it cost.
+            many rows are complete, and how private people differ from public ones, at no further charge. Without public
+            rows it tells a regression whether, and by which share, standard errors are to be had. The guarantee that
+            the result states includes what it cost.
         describe
             Without a description the fit asks for what it needs to know of the private people, with a part of epsilon
             that `plan` and the summary show. False declines: intervals then assume that no cell is missing and

@@ -28,6 +28,7 @@ from hdpstats.privacy.budget import Guarantee, guarantee
 from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.public.row_weights import Allowance
+from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import AnyModel, QueryModel
 from hdpstats.records.query import PointQuery, Release
@@ -246,12 +247,12 @@ class LossSpec(ModelSpec):
         """Return the public side at the query's geometry and cap."""
 
     @abstractmethod
-    def reference(self, model: QueryModel) -> PublicSide:
-        """Return evenly spread rows in place of public ones, for a plan."""
+    def reference(self, model: QueryModel, described: CohortMoments | None = None) -> PublicSide:
+        """Return rows in place of public ones, for a plan: spread evenly over the schema, or as described."""
 
-    def expected_moments(self, query: PointQuery, *, records: int) -> Moments:
-        """Return the score's moments to expect of private people, were they like public rows, else evenly spread."""
-        side = self.side(query.model) or self.reference(query.model)
+    def expected_moments(self, query: PointQuery, *, records: int, described: CohortMoments | None = None) -> Moments:
+        """Return the score's moments to expect of private people, were they like public rows, else as `reference`."""
+        side = self.side(query.model) or self.reference(query.model, described)
         return side.moments(np.array(query.centre), records=max(records, 1))
 
     @abstractmethod

@@ -37,6 +37,7 @@ from hdpstats.models.model_spec import (
 )
 from hdpstats.public.multinomial import MultinomialSide, multinomial_likelihood, multinomial_side
 from hdpstats.public.row_weights import Allowance
+from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import MultinomialModel, QueryModel
@@ -158,9 +159,9 @@ class MultinomialSpec(LossSpec):
         """Return the public rows at the query's radius."""
         return None if self.public is None else self.public.at_radius(model.geometry.radius)
 
-    def reference(self, model: QueryModel) -> MultinomialSide:
-        """Return evenly spread rows in place of public ones."""
-        rows = whiten(model.geometry, reference_matrix(self.asked.design, self.study.schema))
+    def reference(self, model: QueryModel, described: CohortMoments | None = None) -> MultinomialSide:
+        """Return rows in place of public ones, spread evenly or as described."""
+        rows = whiten(model.geometry, reference_matrix(self.asked.design, self.study.schema, described))
         return MultinomialSide(
             others=self.others,
             geometry=model.geometry,

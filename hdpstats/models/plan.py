@@ -25,7 +25,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.display import element, grid, notes, number, page
 from hdpstats.mechanisms.registry import BY_NAME
-from hdpstats.models.model_spec import ModelSpec
+from hdpstats.models.model_spec import FROM_SCHEMA, ModelSpec
 from hdpstats.models.points import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
@@ -156,6 +156,8 @@ LITTLE = 0.1
 
 DIFFER = "they allow for coefficients of private people that are not those of public people"
 
+AS_DESCRIBED = "Without public rows the prediction takes covariates as described, not correlated, and no effects."
+
 COUNTED = (
     " Rows with missing cells are left out: a part of epsilon is spent on the number of the others. The plan is for "
     "records without missing cells; plan(n=...) is for fewer."
@@ -247,7 +249,8 @@ class Plan:
             frame=pd.concat(frames, ignore_index=True),
             records=records,
             declared=declared,
-            assumption=spec.assumption + (COUNTED if counted and spec.study.schema.leaves_out(spec.needs) else ""),
+            assumption=_assumption(spec, [found for _, found in predictions])
+            + (COUNTED if counted and spec.study.schema.leaves_out(spec.needs) else ""),
             wanted=wanted,
             shares={float(request.epsilon): _shares(request, found) for request, found in predictions},
             bought={
@@ -357,6 +360,12 @@ def _verdict(part: pd.DataFrame) -> str:
     return f"standard errors about {gain:.0%} smaller than from the public rows alone; {words}"
 
 
+def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
+    """Return what predictions rest on, in words."""
+    described = all(found.described for found in predictions)
+    return AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
+
+
 def _share(found: Prediction) -> float:
     """Return the share of epsilon for a noisy Hessian."""
     return float(found.mechanism.share or 0) if isinstance(found.mechanism, WithHessianShare) else 0.0
@@ -382,6 +391,7 @@ def _shares(request: FitRequest, found: Prediction) -> str:
     spent = f"; of epsilon, {' and '.join(words)}" if words else ""
     if found.refusal is not None:
         return f"{spent}; a fit would be refused, as its standard errors would be NaN: {found.refusal}"
+    spent += f"; {found.risk}" if found.risk else ""
     return spent if found.reported else f"{spent}; a fit would report no standard errors: se_share=0 buys none"
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.cohort import raked_information
+from hdpstats.inference.cohort import raked_information, redrawn
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import (
     InObjective,
@@ -47,6 +47,7 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.mechanisms.perturbation.smoothing import APART, Expected, variance_of, with_smoothing
+from hdpstats.models.cohort import averaged_variables
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
@@ -75,15 +76,18 @@ NAMES: dict[type[PointQuery], str] = {
 class Prediction:
     """What a fit by a mechanism would report, and whether it would report standard errors at all.
 
-    ``refusal`` says why a fit is refused that would report none though they are wanted; ``sites`` is what is known of
-    each site's people before; ``bare`` are errors without the allowance for weights of people, where another mechanism
-    is an alternative that has none, whatever it should allow for.
+    ``described`` says whether errors are predicted for people as they are described.
+    ``refusal`` says why a fit is refused that would report none though they are wanted, ``risk`` what may give NaN
+    yet; ``sites`` is what is known of each site's people before; ``bare`` are errors without the allowance for weights
+    of people, where another mechanism is an alternative that has none, whatever it should allow for.
     """
 
     mechanism: MechanismOptions
     errors: PredictedErrors
     reported: bool
+    described: bool = False
     refusal: str | None = None
+    risk: str = ""
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
     bare: PredictedErrors | None = None
 
@@ -103,8 +107,27 @@ In 14 designs, six of them of Rotterdam's patients, it was .29 to .94 in 13; in 
 was not made a logarithm, .03.
 """
 
+DESCRIBED: Final = (0.5,)
+"""The same over that of people who are spread as a description of the private ones says, each column by itself.
+
+In 14 fits to Rotterdam's patients with descriptions of epsilon .5 and 2, with the number of nodes as it is among the
+covariates of eight of them, it was .59 to .94.
+"""
+
+SKEWED: Final = 0.03
+"""The least smallest curvature among those designs: a share is chosen for it too, where that is cheap."""
+
+DESIGNS: Final = 14
+"""`SKEWED` counts as one in so many."""
+
+OPEN: Final = 12
+"""Draws of what the noise leaves open of a description."""
+
 LIKELY: Final = 0.6
 """How likely a fit that chooses the share must be to report standard errors, averaged over `SPREADS`."""
+
+SURE: Final = 0.9
+"""The same where a description tells how private people spread, averaged over `DESCRIBED`."""
 
 MORE: Final = (1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0, 30.0, 50.0, 100.0)
 """How many times the epsilon a refusal may name."""
@@ -126,11 +149,14 @@ class Outlook:
         Whether standard errors are to be expected.
     refusal : str or None
         Where standard errors are wanted and would be NaN, why: the fit is refused before it is charged.
+    risk : str
+        What may yet hide a noisy Hessian, in words; empty where it is not known, or nothing more can be known of it.
     """
 
     mechanism: PointMechanism
     reported: bool = True
     refusal: str | None = None
+    risk: str = ""
 
 
 def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]) -> Outlook:
@@ -142,8 +168,9 @@ def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, peop
     .. math:: \frac{1}{p} \sum_j \log v_j - 3 \log P,
 
     ``v_j`` being the predicted variance of a coefficient and ``P`` the chance that the Hessian stands clear of its
-    noise, averaged over `SPREADS`. Everything follows from public rows, from declarations, and from what was released
-    of the number of people before.
+    noise, averaged over `SPREADS`, and over `SKEWED` with the weight of one in `DESIGNS`; where the request has a
+    description, over `DESCRIBED` and what noise leaves open of it. Everything follows from public rows, from
+    declarations, and from what was released before.
     """
     told = _told(spec)
     if request.share == 0 or told:
@@ -154,11 +181,11 @@ def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, peop
         return Outlook(mechanism=alone, reported=False, refusal=_untold(spec))
     asked = _bought(spec, mechanism, request.share, request, people) if request.share else None
     if asked is not None and asked.chance((1.0,)) >= HOPELESS:
-        return Outlook(mechanism=_settled(mechanism, asked.share))
+        return Outlook(mechanism=_settled(mechanism, asked.share), risk=_risk(spec, asked))
     best = _best(spec, mechanism, request, people) if query.dimension <= MOST_WITH_HESSIAN else None
-    likely = best is not None and best.chance(SPREADS) >= LIKELY
+    likely = best is not None and best.likely
     if asked is None and best is not None and likely:
-        return Outlook(mechanism=_settled(mechanism, best.share))
+        return Outlook(mechanism=_settled(mechanism, best.share), risk=_risk(spec, best))
     return Outlook(
         mechanism=_settled(mechanism, request.share or Fraction(0)),
         reported=False,
@@ -184,16 +211,25 @@ def _settled(mechanism: PointMechanism, share: Fraction) -> PointMechanism:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Bought:
-    """What a share buys: the expected Hessian (D, D) of all sites, the noise in it, and the coefficients' variances."""
+    """What a share buys: the Hessian that is expected of all sites' people, its noise, and the coefficients' variances.
+
+    ``H`` (B, D, D) are draws of it where a description of the private people tells it (``described``), else one matrix.
+    """
 
     share: Fraction
     H: FloatArray
     noise_sd: float
     variances: FloatArray
+    described: bool = False
+
+    @property
+    def likely(self) -> bool:
+        """Whether a fit that chooses the share may expect standard errors."""
+        return self.chance(DESCRIBED) >= SURE if self.described else self.chance(SPREADS) >= LIKELY
 
     def chance(self, spreads: Sequence[float]) -> float:
         """Return how likely the Hessian is to stand clear of its noise."""
-        return chance_of_clear(self.H, noise_sd=self.noise_sd, spreads=spreads)
+        return float(np.mean([chance_of_clear(H, noise_sd=self.noise_sd, spreads=spreads) for H in self.H]))
 
     def times(self, k: float) -> "_Bought":
         """Return what the share would buy with ``k`` times the epsilon, about."""
@@ -202,14 +238,16 @@ class _Bought:
     @property
     def loss(self) -> float:
         """What the chosen share makes least; infinite where standard errors are out of the question."""
-        chance = self.chance(SPREADS)
+        chance = self.chance(DESCRIBED if self.described else SPREADS)
+        if not self.described:
+            chance += (self.chance((SKEWED,)) - chance) / DESIGNS
         return float(np.mean(np.log(self.variances))) - 3.0 * math.log(chance) if chance > 0.0 else math.inf
 
 
 def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]) -> _Bought:
     """Return what the best share buys: of those that are likely to give standard errors, else of all."""
     found = [_bought(spec, mechanism, share, request, people) for share in SHARES]
-    likely = [each for each in found if each.chance(SPREADS) >= LIKELY]
+    likely = [each for each in found if each.likely]
     return min(likely, key=lambda each: each.loss) if likely else max(found, key=lambda each: each.share)
 
 
@@ -229,19 +267,39 @@ def _bought(
 
     Where some site's is expected to be flat, as that of a mean that is cut to the declared range, it buys nothing.
     """
-    points, total, square = [], np.zeros(()), 0.0
+    points, total, square, described = [], np.zeros(()), 0.0, True
     for site, query in _queries(spec, _settled(mechanism, share), request, people):
         noise, sd = _planned_noise(spec, query, site)
-        H = spec.expected_moments(query, records=site.records).H
+        H = spec.expected_moments(query, records=site.records, described=site.cohort).H
         if is_flat(H):
-            return _Bought(share=share, H=H, noise_sd=sd or math.inf, variances=np.full(len(spec.terms), np.inf))
+            return _Bought(share=share, H=H[None], noise_sd=sd or math.inf, variances=np.full(len(spec.terms), np.inf))
         inverse = np.linalg.inv(H)
         sampling = np.asarray((spec.meat or 1.0) * inverse, dtype=np.float64)
         points.append(PredictedCovariance(sampling=sampling, privacy=inverse @ noise.covariance(H) @ inverse))
-        total, square = total + H, square + (sd or 0.0) ** 2
+        total = total + _possible(spec, query, site, H)
+        square, described = square + (sd or 0.0) ** 2, described and site.cohort is not None
     T = spec.to_terms(query.model)
     variances = np.einsum("ij,jk,ik->i", T, averaged(points).covariance, T)
-    return _Bought(share=share, H=total, noise_sd=math.sqrt(square), variances=variances)
+    return _Bought(share=share, H=total, noise_sd=math.sqrt(square), variances=variances, described=described)
+
+
+def _possible(spec: LossSpec, query: PointQuery, site: SiteRecords, H: FloatArray) -> FloatArray:
+    """Return what a site's Hessian may be (B, D, D), for what noise leaves open of a description; else ``H``."""
+    if site.cohort is None:
+        return H[None]
+    may_be = redrawn(site.cohort, count=OPEN)
+    return np.array([spec.expected_moments(query, records=site.records, described=each).H for each in may_be])
+
+
+UNDESCRIBED: Final = (
+    "a column in which private people spread little, for what the schema declares, would hide it and give NaN: "
+    "fit(description=hdp.describe(...)) knows before the charge"
+)
+
+
+def _risk(spec: LossSpec, bought: _Bought) -> str:
+    """Return what may yet hide a noisy Hessian, where a description could tell."""
+    return "" if bought.described or averaged_variables(spec) is None else UNDESCRIBED
 
 
 ALONE: Final = "se_share=0 asks for coefficients alone"
@@ -273,7 +331,7 @@ def _hidden(spec: LossSpec, request: FitRequest, *, best: _Bought | None, likely
     if likely:
         return f"{said}Use se_share={float(best.share):g} or 'auto'; {ALONE}"
     risky = f"se_share={float(best.share):g} tries it, and may report NaN; " if best.chance((1.0,)) >= HOPELESS else ""
-    more = next((k for k in MORE if best.times(k).chance(SPREADS) >= LIKELY), MORE[-1])
+    more = next((k for k in MORE if best.times(k).likely), MORE[-1])
     return (
         f"{said}It takes about {more:g} times the epsilon or the number of records, or fewer terms, public rows, or a "
         f"declared row_norm; {risky}{ALONE}"
@@ -368,13 +426,14 @@ def predict_points(
     """Return what a fit by one query to each site would report, from the very queries and constants of a fit."""
     expected = outlook(spec, mechanism, request, people)
     settled = expected.mechanism
-    points, planned = [], []
+    points, planned, described = [], [], True
     sites = planned_records(spec, request, people, averages=rests_on_averages(settled))
     for site in sites.values():
         query = _query_of(spec, settled, site)
-        side = spec.side(query.model) or spec.reference(query.model)
+        side = spec.side(query.model) or spec.reference(query.model, site.cohort)
         noise, hessian_sd = _planned_noise(spec, query, site)
         known = _planned_information(side, site)
+        described = described and site.cohort is not None
         points.append(of_point(side, noise=noise, records=site.records, known=known))
         if known is not None and hessian_sd is None and spec.public is not None and side.invented is None:
             planned.append(PlannedPoint(noise=noise, ridge=float(query.ridge), information=known))
@@ -386,7 +445,9 @@ def predict_points(
         mechanism=settled,
         errors=predicted_errors(whole, side.fit, T=T),
         reported=expected.reported,
+        described=described,
         refusal=expected.refusal,
+        risk=expected.risk,
         sites=sites,
         bare=predicted_errors(private, side.fit, T=T) if compared else None,
     )

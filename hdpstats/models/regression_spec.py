@@ -4,10 +4,10 @@ Numbers of a loss that were left out come from public facts. Arguments are check
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, lru_cache, partial
 from typing import Self, final
 
 import numpy as np
@@ -42,6 +42,7 @@ from hdpstats.models.model_spec import (
 from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.public.likelihood import classical_fit
 from hdpstats.public.row_weights import Allowance, Elsewhere
+from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
@@ -285,9 +286,14 @@ class RegressionSpec(LossSpec):
         """Return the public rows at the query's radius."""
         return None if self.public is None else self.public.at_radius(model.geometry.radius)
 
-    def reference(self, model: QueryModel) -> WhitenedPublic:
-        """Return evenly spread rows in place of public ones."""
-        rows = whiten(model.geometry, reference_matrix(self.asked.design, self.study.schema))
+    @cached_property
+    def _reference_matrix(self) -> Callable[[CohortMoments | None], FloatArray]:
+        """`reference_matrix` of the design, which keeps some answers: every share of epsilon is tried with the same."""
+        return lru_cache(maxsize=32)(partial(reference_matrix, self.asked.design, self.study.schema))
+
+    def reference(self, model: QueryModel, described: CohortMoments | None = None) -> WhitenedPublic:
+        """Return rows in place of public ones, spread evenly or as described."""
+        rows = whiten(model.geometry, self._reference_matrix(described))
         n = len(rows.X)
         return WhitenedPublic(
             loss=self.loss,

@@ -23,7 +23,7 @@ from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.results.description import Description
 from hdpstats.results.group_curves import public_curves
-from hdpstats.results.survival_curves import HALVES, SurvivalCurves
+from hdpstats.results.survival_curves import WITHIN, SurvivalCurves
 from hdpstats.schema.columns import Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
@@ -317,9 +317,10 @@ def survfit(
     times
         The ends of the public intervals in which events are counted, or how many even ones up to the horizon; by
         default as many as suit epsilon and the number of people: 6 to 28. Few intervals have little noise. Put ends
-        where numbers are wanted: people are counted there and nowhere else. Who is censored within an interval, or
-        begins in it, is exposed for half of it on average, so intervals should be short beside stays, and no more than
-        about a third of those at risk should leave in one.
+        where numbers are wanted: people are counted there and nowhere else. When within an interval people are
+        censored, or begin, nobody knows: limits allow for it, and are the wider, the more people do in one interval
+        and the more hazards change. Intervals should be short beside stays, and no more than about a third of those at
+        risk should leave in one.
     weights
         A column declared as `Weight`. Errors of public rows take weights as numbers of people (R's ``robust = FALSE``).
         Private ones take each person as having the largest weight: **limits are too wide**, and the log-rank test finds
@@ -374,7 +375,7 @@ def survfit(
         strata=strata,
         times=checked_times(times, study.schema[design.stop]),
         weights=name,
-        recorded=choice(recorded, name="recorded", options=tuple(HALVES)),
+        recorded=choice(recorded, name="recorded", options=tuple(WITHIN)),
     )
 
 

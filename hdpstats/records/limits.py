@@ -14,6 +14,7 @@ needs them. Each is well above what an analysis asks for.
 `MOST_POINTS`                           public points of a histogram of neighbours, a distance or a choice
 `MOST_COORDINATES`                      coordinates of a point, a categorical column having one for each level
 `MOST_NUMBERS`                          points times coordinates
+`MOST_PUBLIC_NUMBERS`                   public rows times columns of a density ratio
 `MOST_BLOCKS`                           blocks of an estimate by blocks
 ======================================  ===================================================================
 
@@ -47,6 +48,7 @@ MOST_CANDIDATES = 100
 MOST_POINTS = 2**20
 MOST_COORDINATES = 2000
 MOST_NUMBERS = 2**27
+MOST_PUBLIC_NUMBERS = 2**22
 MOST_BLOCKS = 2**17
 
 MOST_AHEAD: Final = 64

@@ -17,7 +17,7 @@ from hdpstats.records.estimate import Estimate, HasCoefficients
 from hdpstats.records.saved import Saved
 from hdpstats.results import plots, tables
 from hdpstats.results.facts import ModelFacts
-from hdpstats.results.sites import DataSet, stored_rows
+from hdpstats.results.sites import DataSet, accounts_of, stored_rows
 from hdpstats.results.summary import coefficients, shown_places, side_by_side
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Aggregate(HasCoefficients, Reported, Saved):
 
         An epsilon under one relation says nothing about neighbours under another.
         """
-        accounts = [frozenset(each.account for each in sets if each.account) for sets in self.data_sets]
+        accounts = [accounts_of(sets) for sets in self.data_sets]
         by_relation: dict[Relation, list[tuple[frozenset[str], Guarantee]]] = {}
         for known, each in zip(accounts, self.guarantees, strict=True):
             by_relation.setdefault(each.relation, []).append((known, each))

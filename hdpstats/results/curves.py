@@ -23,8 +23,9 @@ has passed, with :math:`R = 1 - \sum_k p_{k,m+1}`,
     S = S_m R^u, \qquad F_k = F_{km} + \rho (F_{k,m+1} - F_{km}), \quad \rho = (1 - R^u) / (1 - R), \qquad
     \int_0^u S = S_m (1 - R^u) / (-\log R).
 
-Predictions, figures, medians, standardised risks and restricted means all use this curve. Limits between ends are the
-delta method on it: they do not count that a hazard may change within an interval.
+Predictions, figures, medians, standardised risks and restricted means all use this curve. Limits between ends of
+intervals are the delta method on it, and then wider by what a hazard that changes within the interval may bend it, as
+those of life tables are (`hdpstats.inference.life_tables`). Standardised risks and restricted means do not count that.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -39,6 +40,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import real
 from hdpstats.formulas.compiler import compile_survival
+from hdpstats.inference.life_tables import bends
 from hdpstats.losses import LINKS
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.facts import DesignRows, Fitted, HazardFacts, ModelFacts, check_identified, read_rows
@@ -160,7 +162,41 @@ def _survival(
         return _without_limits(np.exp(log_survival))
     gradient = -accumulate(parts.weights, model.facts.features, X, at)
     low, high = _double_log_limits(log_survival, np.sqrt(_variance(gradient, model.covariance)), z=z)
+    if (at % 1.0).any():
+        ends = _survival(model, X, offset, at=_ends_around(at), z=z)
+        with np.errstate(divide="ignore"):
+            logs = [-np.log(part) for part in (high, low, ends.high, ends.low)]
+            below, above = _bent(model, -parts.log_survival, at, *logs)
+        low, high = np.exp(-above), np.exp(-below)
     return CurveWithLimits(value=np.exp(log_survival), low=low, high=high)
+
+
+def _ends_around(at: FloatArray) -> FloatArray:
+    """Return the ends of the intervals in which times are, and of the first one, in numbers of intervals."""
+    return np.unique(np.concatenate([np.floor(at), np.ceil(at), [1.0]]))
+
+
+def _bent(
+    model: HazardCurves,
+    known: FloatArray,
+    at: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    lowest: FloatArray,
+    highest: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return limits (n, T) of what increases, wider between ends by the bend of a hazard that changes there.
+
+    ``known`` (n, q + 1) are its values at all ends, ``lowest`` and ``highest`` its limits at `_ends_around` the times.
+    """
+    cuts, ends = np.array((0.0, *model.facts.grid.cuts)), _ends_around(at)
+    before, after = (np.searchsorted(ends, near(at)) for near in (np.floor, np.ceil))
+    with np.errstate(invalid="ignore"):
+        upper = np.stack([np.zeros(len(known)), highest[:, np.searchsorted(ends, 1.0)]], axis=1)
+        below, above = bends(known, upper, cuts, np.interp(at, np.arange(len(cuts)), cuts))
+        inside = (at % 1.0 > 0.0) & np.isfinite(below) & np.isfinite(above)
+        least, most = np.maximum(low - below, lowest[:, before]), np.minimum(high + above, highest[:, after])
+    return np.where(inside, least, low), np.where(inside, most, high)
 
 
 def _incidence(
@@ -183,8 +219,13 @@ def _incidence(
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = np.log1p(-np.minimum(found, 1.0))
         error = np.sqrt(_variance(gradient, model.covariance)) / (1.0 - found)
-    low, high = _double_log_limits(rest, error, z=z)
-    return CurveWithLimits(value=found, low=1.0 - high, high=1.0 - low)
+    below, above = _double_log_limits(rest, error, z=z)
+    low, high = 1.0 - above, 1.0 - below
+    if (at % 1.0).any():
+        ends = _incidence(model, X, offset, at=_ends_around(at), cause=cause, z=z)
+        known = parts.incidence(cause, np.arange(model.facts.grid.intervals + 1.0))
+        low, high = _bent(model, known, at, low, high, ends.low, ends.high)
+    return CurveWithLimits(value=found, low=low, high=high)
 
 
 def interpolated(known: FloatArray, at: FloatArray) -> FloatArray:

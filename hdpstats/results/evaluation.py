@@ -65,12 +65,14 @@ class Evaluation(Reported):
         The causes, or the binary outcome.
     place : int
         Which of them is evaluated: `cause`.
-    in_sample : bool
-        Whether the model was fitted to private records, of which these may be.
+    fitted : Guarantee or None
+        What the fit of the model guarantees; None where it used public rows alone.
     predicted : (G, B) float64
         Mean predicted incidence in each group at the end of each bin.
-    query, release, guarantee
-        What was asked, what the site answered, what it guarantees.
+    query, release : EvaluationQuery, EvaluationRelease
+        What was asked, and what the site answered.
+    guarantee : Guarantee
+        What the evaluation guarantees, together with the fit unless that was of other people.
 
     Examples
     --------
@@ -90,11 +92,16 @@ class Evaluation(Reported):
     facts: ModelFacts
     causes: tuple[str, ...]
     place: int
-    in_sample: bool
+    fitted: Guarantee | None
     predicted: FloatArray
     query: EvaluationQuery
     release: EvaluationRelease
     guarantee: Guarantee
+
+    @property
+    def in_sample(self) -> bool:
+        """Whether the model was fitted to private records that these may be."""
+        return self.fitted is not None and self.guarantee.parts is not None
 
     @property
     def cause(self) -> str:
@@ -210,10 +217,19 @@ class Evaluation(Reported):
                 columns(*calibration, title="Calibration"),
                 named_values(guarantee_rows(self.guarantee, [self.release]), title="Privacy"),
             ],
-            notes=[*([OPTIMISM] if self.in_sample else []), REPRESENTATIVE, NEGATIVE],
+            notes=[*self._notes_on_fit(), REPRESENTATIVE, NEGATIVE],
             badges=guarantee_badges(self.guarantee),
             ending=guarantee_details(self.guarantee),
         )
+
+    def _notes_on_fit(self) -> list[str]:
+        """Say what it means that the model was fitted to private records; nothing where it was not."""
+        if self.fitted is None:
+            return []
+        if self.guarantee.parts:
+            return [OPTIMISM]
+        of = f"{self.fitted} ({self.fitted.relation.value})"
+        return [f"The model was fitted to private records of other people, who are guaranteed {of} by that fit."]
 
     def _findings(self) -> list[tuple[str, str]]:
         groups = self.query.groups

@@ -7,7 +7,7 @@ A fitted model reads public rows that a user gives: they are checked, and turned
 from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, final
+from typing import Annotated, Final, final
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.validation import choice
 from hdpstats.formulas import Design, compile_design
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.formulas.outcome import categorical_design
+from hdpstats.formulas.outcome import categorical_design, log_time
 from hdpstats.losses import LINKS, MEANS, ExponentialTimes, multinomial
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.estimate import Estimate, HasCoefficients
@@ -25,6 +25,11 @@ from hdpstats.records.model import TimeGrid
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema, check_frame
 from hdpstats.schema.spells import stratum_of
+
+MOST_FOLLOWED: Final = 20_000.0
+"""People of a stratum for whose curves a spline in the logarithm of time needs no more than four coefficients."""
+FEW_FOLLOWED: Final = 1000.0
+"""The same with two or three coefficients."""
 
 
 @final
@@ -105,6 +110,33 @@ class HazardFacts(Record):
                 argument="strata",
             )
         return np.array(self.baseline, dtype=np.float64).reshape(self.grid.intervals, len(self.baseline_names))
+
+    def missed_courses(self, people: float) -> str | None:
+        """Return in words which hazards limits of curves do not allow for, with so many people; None for none.
+
+        A baseline with a coefficient per interval follows every hazard. What four coefficients of a spline in the
+        logarithm of time miss of rising, falling and bent ones is about half a standard error with 20,000 people, and
+        each further one leaves half of it.
+        """
+        copies = len(self.baseline) // self.grid.intervals
+        size = len(self.baseline_names) // copies
+        A = np.array(self.baseline, dtype=np.float64)[: self.grid.intervals, :size]
+        if size >= self.grid.intervals:
+            return None
+        line = log_time(self.grid)
+        if np.abs(A @ np.linalg.lstsq(A, line, rcond=None)[0] - line).max() > 1e-6:
+            return (
+                "Limits of curves take it that the baseline follows the hazard. A spline in time misses one that is "
+                "steep at the beginning: baseline='log_spline' follows it."
+            )
+        enough = {more: MOST_FOLLOWED * 3.0 ** (more - 4) if more >= 4 else FEW_FOLLOWED for more in range(2, 11)}
+        if size not in enough or people / copies <= enough[size]:
+            return None
+        needed = next((more for more, most in enough.items() if people / copies <= most), 10)
+        return (
+            f"Limits of curves take it that {size} coefficients of the baseline follow the hazard. With {people:.0f} "
+            f"people what they miss is not small beside the limits: take df={needed}."
+        )
 
     def of_stratum(self, place: int) -> "HazardFacts":
         """Return the time axis of one stratum: its rows of the baseline, with the features of all strata."""

@@ -103,8 +103,9 @@ class Predictor(Fitted):
         ci : bool
             Whether to return pointwise limits, by the delta method on :math:`\log(-\log S)` and the normal
             distribution. They allow for sampling and privacy noise (`cov_params`), and are NaN where the standard
-            errors are. Like the model they take hazards as constant within intervals: more intervals are needed where
-            that is not so.
+            errors are. Between ends of intervals they are wider by what a hazard that changes within an interval may
+            bend the curve, as the hazards of neighbouring intervals show. They hold as far as the baseline can follow
+            the hazard (``df`` of the model).
         alpha : float
             One minus the level of the limits, in [0.001, 0.999].
 

@@ -258,6 +258,11 @@ def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContrib
     return tuple(found.values())
 
 
+def accounts_of(data_sets: Sequence[DataSet]) -> frozenset[str]:
+    """Return the identities of the accounts of data sets, where they are known."""
+    return frozenset(each.account for each in data_sets if each.account)
+
+
 def sites_table(sites: Sequence[SiteContribution]) -> pd.DataFrame:
     """Return a row per site: site, status, records, epsilon, delta, rounds, weight, dataset, entry (the last one)."""
     last = [site.entries[-1] if site.entries else None for site in sites]

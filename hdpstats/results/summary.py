@@ -312,6 +312,9 @@ def _notes_of(result: "Result", shown: int) -> list[str]:
         found.append(f"Not all sites answered every round: {', '.join(absent)} did not. The estimate is valid without.")
     if shown < len(estimate.terms):
         found.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
+    missed = None if facts.hazard is None else facts.hazard.missed_courses(max(records or 0, facts.public_rows or 0))
+    if missed is not None:
+        found.append(missed)
     if len(parts_of(result)) > 1:
         found.append("Estimates side by side: coefficient (standard error).")
     if estimate.distribution is not None:

@@ -147,8 +147,8 @@ class LogRankTest(Reported):
 
 
 SOURCES = ("private", "public")
-HALVES: Final = {"within": 0.5, "at_ends": 0.0}
-"""The part of an interval that censored people are not exposed for, by where in it times are recorded."""
+WITHIN: Final = {"within": True, "at_ends": False}
+"""Whether people leave and come within intervals, by where in them times are recorded."""
 
 
 @final
@@ -289,7 +289,7 @@ class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
         query = self.queries[0][1]
         return [
             PrivateCurve(table=table, weight=query.largest_weight, known=is_known(table, self.asked))
-            for table in life_tables(numbers_of(query, releases, 0), half=HALVES[self.recorded])
+            for table in life_tables(numbers_of(query, releases, 0), within=WITHIN[self.recorded])
         ]
 
     def logrank_test(

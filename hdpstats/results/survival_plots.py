@@ -51,6 +51,11 @@ def plot_survival(
         joined(axes, times, [part[place] for part in curve], colour=colour, label=name)
     axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
     _finish(axes, opened.facts, frame, legend=len(names) > 1, time_unit=time_unit)
+    if ci and opened.facts.missed_courses(max(fit.facts.records or 0, fit.facts.public_rows or 0)) is not None:
+        axes.annotate(
+            MISSED, (0.0, 0.0), (4.0, 4.0), xycoords="axes fraction", textcoords="offset points", fontsize="x-small",
+            color=GREY,
+        )  # fmt: skip
     if at_risk is not None:
         axis = time_axis(opened.facts.grid.horizon, opened.facts.unit_of_time, time_unit, most=ticks_of(axes))
         ink = palette()[0]
@@ -129,6 +134,7 @@ def _finish(
     return axes
 
 
+MISSED: Final = "limits: if the baseline follows the hazard, see summary()"
 LINES: Final = ("-", "--", ":", "-.")
 ROW: Final = 0.18
 """Inches of a row of numbers at risk."""

@@ -63,8 +63,9 @@ NOT_TOLD_APART: Final = (
     "them apart, so"
 )
 READ_AS_TEXT: Final = (
-    "read the column as text or Int64 (pd.read_csv(..., dtype=str); pd.read_sql or pd.read_parquet(..., "
-    "dtype_backend='numpy_nullable'); in R as text or integer64). To convert it after it was read is too late"
+    "read the column as text or Int64 (pd.read_csv(..., dtype=str); pd.read_sql with cast(id as text) in the query; "
+    "pd.read_parquet(..., dtype_backend='numpy_nullable'); in R as text or integer64). To convert it after it was read "
+    "is too late"
 )
 
 

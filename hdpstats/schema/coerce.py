@@ -184,6 +184,26 @@ def _typed_numbers(cells: Any) -> FloatArray | None:
     return None
 
 
+def joined(columns: "Sequence[pd.Series[Any]]") -> "pd.Series[Any]":
+    """Return the cells of several columns, one column after another, each of them read as in its own.
+
+    Where types differ, pandas looks for one that holds all cells, and a column of whole numbers becomes one of floats
+    since another one lacks a cell. Here such columns become Python objects that are read as the cells were.
+
+    >>> ids = joined([pd.Series([2**53 + 1], dtype="Int64"), pd.Series([1.5, None])])
+    >>> texts(ids)
+    ['9007199254740993', '1.5', None]
+    """
+    if all(each.dtype == columns[0].dtype for each in columns):
+        return pd.concat(columns, ignore_index=True)
+    return pd.Series(np.concatenate([_objects(each) for each in columns]), dtype=object)
+
+
+def _objects(cells: Any) -> Any:
+    distinct, positions = _distinct(_dense(cells))
+    return np.fromiter([*distinct, None], dtype=object, count=len(distinct) + 1)[positions]
+
+
 def numbers(cells: Any) -> FloatArray:
     """Return the number in each cell as float64, NaN where there is none (see `number`).
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from typing import Any, final
 
+import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError, SchemaError
@@ -242,7 +243,9 @@ def check_unique(places: Mapping[str, list[int]]) -> None:
 
 
 def _copy(cells: "pd.Series[Any]") -> "pd.Series[Any]":
-    return pd.Series(cells.array, dtype=cells.dtype, copy=True)
+    """Return a copy. Pandas 2 compares the objects in what ``array`` gives, and to compare a cell may raise."""
+    values = cells.to_numpy() if isinstance(cells.dtype, np.dtype) else cells.array
+    return pd.Series(values, dtype=cells.dtype, copy=True)
 
 
 def select(plain: pd.DataFrame, schema: Schema) -> dict[str, "pd.Series[Any]"]:

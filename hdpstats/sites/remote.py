@@ -350,7 +350,10 @@ class RemoteSite(Site):
             return pd.DataFrame({str(name): listed for name, listed in fields["columns"].items()})
 
     def put_public(self, table: PublicTable) -> None:
-        """Hand over public rows for later queries; see `Site.put_public`."""
+        """Hand over public rows for later queries; see `Site.put_public`.
+
+        They travel as plain arrays (`hdpstats.sites.forms.public_to_bytes`), whatever file they were read from.
+        """
         self._check_public(table)
         if table.sha256 in self._public:
             return

@@ -57,16 +57,17 @@ gradient step of length ``1 / L`` brings no point away from ``theta*``, ``y`` is
 of a point, ``e`` at the length ``S`` of ``theta*``, is therefore covered by :math:`\eta = 3 e / (\mu S)`.
 
 **A point that is found in any way** counts where the length of its computed gradient is at most `Work.near`
-:math:`= \{\mu r (1 - 2^{-13}) - e\} / (1 + 2^{-20})`, ``r = M e / mu``. Let ``d`` be its distance from ``theta*``. The
-computed length is off by a factor of less than ``1 + 2^-20``. The error of the gradient is affine in the length of the
-point, no more than ``e`` at the length ``S``, and the point is at most ``S + d`` long: so it is at most
-``e + e d / S``, whatever ``d`` is. By strong convexity
+:math:`= \{\mu r (1 - 2^{-13}) - \tfrac32 e\} / (1 + 2^{-20})`, ``r = M e / mu``. Let
+``d`` be its distance from ``theta*``. The computed length is off by a factor of less than ``1 + 2^-20``. The error of
+the gradient is affine in the length of the point, no more than ``e`` at the length ``S``, and the point is at most
+``S + d`` long: so it is at most ``e + e d / S``, whatever ``d`` is. By strong convexity
 
-.. math:: \mu d \le \|\nabla F\| \le \mu r (1 - 2^{-13}) - e + e + \frac{e}{S} d, \qquad
-          d \le \frac{\mu r (1 - 2^{-13})}{\mu - e / S} \le r,
+.. math:: \mu d \le \|\nabla F\| \le \mu r (1 - 2^{-13}) - \tfrac32 e + e + \frac{e}{S} d, \qquad
+          d \le \frac{\mu r (1 - 2^{-13}) - e / 2}{\mu - e / S} \le r - \frac{e}{2 \mu},
 
 as :math:`\eta \le 2^{-14}` says that :math:`e / S \le 2^{-14} \mu / 3`. Hence its length is at most ``S + r``, and the
 error there at most :math:`e + 2^{-14} \mu r / 3`: less than :math:`e + 2^{-13} \mu r`, which `Work.near` leaves for it.
+A point that is an unevaluated sum is rounded to its first part, which moves it by less than ``e / (2 mu)``, see below.
 All of these are public constants: no error bound of the rows themselves is computed. That errors are affine in the
 length supposes that nothing overflows: predictors of whitened rows (`hdpstats.records.geometry.LARGEST`, 1e50) do not
 at points of at most `hdpstats.solvers.newton.FARTHEST` (1e100), and accelerated steps are near ``theta*``.
@@ -76,8 +77,7 @@ at points of at most `hdpstats.solvers.newton.FARTHEST` (1e100), and accelerated
 and ``y`` is kept as an unevaluated sum of two doubles, at which the gradient is computed. With unit roundoff ``u`` that
 is as a gradient that is off by ``4 u^2 L S``, which is counted in ``e``, and by less than
 :math:`80 u L \sqrt{B / \mu}`, counted in ``eta``. The result is rounded once: that moves it by ``u S``, and as ``e`` is
-made to be at least ``4 u mu S``, by less than half of ``e / mu``. Where the gradient at both parts of ``y`` ends the
-method, the first part is returned, which is as near: the gradient must be shorter than `Work.near` by ``e / 2``.
+made to be at least ``4 u mu S``, by less than half of ``e / mu``.
 
 References
 ----------
@@ -95,6 +95,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.loops import full_length
+from hdpstats._base.precision import two_sum
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.solvers.newton import CHORD, SMALL, WorkBudget, approach, approach_work, minimise, minimise_work
@@ -143,9 +144,9 @@ class Work:
     def near(self) -> float:
         """A computed gradient that is no longer than this certifies the radius, whatever led to the point.
 
-        Of ``mu r`` it leaves ``e + 2^-13 mu r`` for the error of the gradient there.
+        Of ``mu r`` it leaves ``e + 2^-13 mu r`` for the error of the gradient there, ``e / 2`` for rounding the point.
         """
-        return (self.ridge * self.radius * (1.0 - 2.0**-13) - self.error) / UP
+        return (self.ridge * self.radius * (1.0 - 2.0**-13) - 1.5 * self.error) / UP
 
     @property
     def condition(self) -> float:
@@ -226,7 +227,8 @@ def minimise_within(objective: Objective, *, start: FloatArray, work: Work) -> F
         theta, done = solution.theta, True
         if not full_length():
             return theta
-    close = solution.gradient_norm * UP <= math.sqrt(2.0 * work.ridge * work.excess)
+    norm = solution.gradient_norm + work.smoothness * float(np.linalg.norm(solution.rest))
+    close = norm * UP <= math.sqrt(2.0 * work.ridge * work.excess)
     last = accelerate(objective, start=solution.theta if close else start, work=work)
     return theta if done else last
 
@@ -248,22 +250,15 @@ def accelerate(objective: Objective, *, start: FloatArray, work: Work) -> FloatA
     found: FloatArray | None = None
     z = start
     d = back * (short * objective.gradient(start))
-    y, rest = _sum(start, -d)
+    y, rest = two_sum(start, -d)
     for _ in range(work.steps):
         gradient = objective.gradient(y, rest)
-        if found is None and float(np.linalg.norm(gradient)) <= work.near - 0.5 * work.error:
+        if found is None and float(np.linalg.norm(gradient)) <= work.near:
             found = y
             if not full_length():
                 break
         w = (1.0 - q) * d - long * gradient
         z = y + (rest + w)
         d = back * (w + short * gradient)
-        y, rest = _sum(y, (w - d) + rest)
+        y, rest = two_sum(y, (w - d) + rest)
     return z if found is None else found
-
-
-def _sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the rounded sum and what is missing, exactly (Knuth)."""
-    total = a + b
-    part = total - a
-    return total, (a - (total - part)) + (b - part)

@@ -41,7 +41,7 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.loops import full_length
-from hdpstats._base.precision import numbers_of
+from hdpstats._base.precision import numbers_of, two_sum
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.solvers.objective import Objective, ObjectiveWork, SmoothObjective
@@ -81,14 +81,26 @@ class Solution:
     theta : (D,) float64
         Where the computation ended.
     gradient_norm : float
-        A certified upper bound on the Euclidean norm of the true gradient at ``theta``.
+        A certified upper bound on the Euclidean norm of the true gradient at ``theta + rest``.
     radius : float
         A certified upper bound on ``||theta - theta*||``; infinite when some ridge is zero.
+    rest : (D,) float64
+        What is missing of the point at which the gradient was computed, an unevaluated sum.
     """
 
     theta: FloatArray
     gradient_norm: float
     radius: float
+    rest: FloatArray
+
+
+Point = tuple[FloatArray, FloatArray]
+"""Coefficients (D,) as an unevaluated sum of two doubles: with one alone gradients come down to ``u L ||theta||``."""
+
+
+def moved(point: Point, change: FloatArray) -> Point:
+    """Return a point plus a change."""
+    return two_sum(point[0], point[1] + change)
 
 
 def minimise(objective: Objective, *, start: FloatArray, budget: WorkBudget | None = None) -> Solution:
@@ -99,10 +111,10 @@ def minimise(objective: Objective, *, start: FloatArray, budget: WorkBudget | No
     """
     with np.errstate(all="ignore"):
         descent = _Descent(objective, AMPLE if budget is None else budget)
-        theta = descent.run(start)
+        theta, rest = descent.run(start)
         if full_length() and budget is not None:
             descent.spend(theta)
-        return certify(objective, theta)
+        return certify(objective, theta, rest)
 
 
 def minimise_work(of: ObjectiveWork, budget: WorkBudget) -> Operations:
@@ -113,17 +125,18 @@ def minimise_work(of: ObjectiveWork, budget: WorkBudget) -> Operations:
 
 def newton(objective: SmoothObjective, *, start: FloatArray, budget: WorkBudget, tolerance: float) -> FloatArray:
     """Return where Newton's method ends: where a step would decrease the objective by no more than the tolerance."""
-    return _Descent(objective, budget, tolerance=tolerance).run(start)
+    return _Descent(objective, budget, tolerance=tolerance).run(start)[0]
 
 
-def certify(objective: Objective, theta: FloatArray) -> Solution:
-    """Return ``theta`` with certified bounds on its gradient and on its distance from the minimiser."""
-    norm = float(np.linalg.norm(objective.gradient(theta))) * (1.0 + 2.0**-40)
+def certify(objective: Objective, theta: FloatArray, rest: FloatArray | None = None) -> Solution:
+    """Return ``theta`` with certified bounds on the gradient at ``theta + rest`` and on its own distance."""
+    rest = np.zeros_like(theta) if rest is None else rest
+    norm = float(np.linalg.norm(objective.gradient(theta, rest))) * (1.0 + 2.0**-40)
     norm += objective.gradient_error(theta)
     weakest = float(np.min(objective.ridge, initial=math.inf))
     norm = norm if math.isfinite(norm) else math.inf
-    radius = norm / weakest * (1.0 + 2.0**-40) if weakest > 0 else math.inf
-    return Solution(theta=theta, gradient_norm=norm, radius=radius)
+    radius = (norm / weakest + float(np.linalg.norm(rest))) * (1.0 + 2.0**-40) if weakest > 0 else math.inf
+    return Solution(theta=theta, gradient_norm=norm, radius=radius, rest=rest)
 
 
 class _Descent:
@@ -133,25 +146,30 @@ class _Descent:
         self._objective, self._tolerance = objective, tolerance
         self._hessians, self._gradients = budget.hessians, budget.gradients
 
-    def run(self, start: FloatArray) -> FloatArray:
+    def run(self, start: FloatArray) -> Point:
         """Return where the steps end."""
         objective = self._objective
-        theta, gradient = start, objective.gradient(start)
+        point: Point = start, np.zeros_like(start)
+        gradient = self._gradient(point)
         least = float(np.linalg.norm(gradient))
         while self._hessians and self._gradients:
             self._hessians -= 1
-            step = newton_step(objective.hessian(theta), gradient)
+            step = newton_step(objective.hessian(point[0]), gradient)
             if self._tolerance is not None and 0.5 * float(gradient @ step) <= self._tolerance:
                 break
-            candidate, moved = self._advance(theta, step, least)
+            candidate, ahead = self._advance(point, step, least)
             visible = float(gradient @ step) > SMALLEST_DECREASE * max(1.0, objective.mass)
-            if not visible and not np.linalg.norm(moved) < np.linalg.norm(gradient):
+            if not visible and not np.linalg.norm(ahead) < np.linalg.norm(gradient):
                 break
-            theta, gradient = candidate, moved
+            point, gradient = candidate, ahead
             least = min(least, float(np.linalg.norm(gradient)))
-            if self._tolerance is None and np.linalg.norm(gradient) <= objective.gradient_error(theta):
+            if self._tolerance is None and np.linalg.norm(gradient) <= objective.gradient_error(point[0]):
                 break
-        return theta
+        return point
+
+    def _gradient(self, point: Point) -> FloatArray:
+        objective = self._objective
+        return objective.gradient(*point) if isinstance(objective, Objective) else objective.gradient(point[0])
 
     def spend(self, theta: FloatArray) -> None:
         """Do the work that is left, for nothing."""
@@ -163,7 +181,7 @@ class _Descent:
         for _ in range(self._gradients):
             objective.gradient(theta)
 
-    def _advance(self, theta: FloatArray, step: FloatArray, least: float) -> tuple[FloatArray, FloatArray]:
+    def _advance(self, point: Point, step: FloatArray, least: float) -> tuple[Point, FloatArray]:
         """Return the next point and its gradient: the full step or, if that overshoots, the lowest point along it.
 
         The objective is convex, so a slope that is still downhill means a decrease. Steps that overshoot are taken
@@ -172,17 +190,17 @@ class _Descent:
         gradient is piecewise linear that leads to its next piece.
         """
 
-        def at(length: float) -> tuple[FloatArray, FloatArray, float]:
+        def at(length: float) -> tuple[Point, FloatArray, float]:
             self._gradients -= 1
-            candidate = theta - length * step
-            moved = self._objective.gradient(candidate)
-            return candidate, moved, float(moved @ step)
+            candidate = moved(point, -length * step)
+            gradient = self._gradient(candidate)
+            return candidate, gradient, float(gradient @ step)
 
         first = low = self._objective.first_length(step)
-        candidate, moved, ahead = at(low)
-        while ahead < 0.0 and float(np.linalg.norm(moved)) > 0.5 * least and low > 2.0**-40 and self._gradients:
+        candidate, gradient, ahead = at(low)
+        while ahead < 0.0 and float(np.linalg.norm(gradient)) > 0.5 * least and low > 2.0**-40 and self._gradients:
             low *= 0.5
-            candidate, moved, ahead = at(low)
+            candidate, gradient, ahead = at(low)
         high, flat = 2.0 * low, FLAT * ahead
         for _ in range(min(BISECTIONS, self._gradients) if low < first and ahead > 0.0 else 0):
             middle = 0.5 * (low + high)
@@ -190,10 +208,10 @@ class _Descent:
             if slope < 0.0:
                 high = middle
                 continue
-            low, candidate, moved = middle, further, there
+            low, candidate, gradient = middle, further, there
             if slope <= flat:
                 break
-        return candidate, moved
+        return candidate, gradient
 
 
 def newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
@@ -236,29 +254,32 @@ Where they overflow a predictor may be no number, which losses take for one: the
 def approach(objective: Objective, *, start: FloatArray, near: float) -> tuple[FloatArray, bool]:
     """Return the last point whose gradient was shorter than those before, and whether it is no longer than ``near``.
 
-    A rehearsal does all the work that may be done.
+    Gradients are those of unevaluated sums, of which the first part is returned. A rehearsal does all the work that may
+    be done.
     """
-    theta, gradient = start, objective.gradient(start)
+    point: Point = start, np.zeros_like(start)
+    gradient = objective.gradient(*point)
     size, hessians, gradients, slow = float(np.linalg.norm(gradient)), 0, 1, True
     matrix = np.diag(objective.ridge)
     while not size <= near and gradients < CHORD.gradients:
         if slow and hessians < CHORD.hessians:
-            matrix = objective.rough_hessian(theta) if hessians < 2 else objective.hessian(theta)
+            matrix = objective.rough_hessian(point[0]) if hessians < 2 else objective.hessian(point[0])
             hessians += 1
-        candidate = theta - newton_step(matrix, gradient)
-        if not float(np.linalg.norm(candidate)) <= FARTHEST:
+        step = -newton_step(matrix, gradient)
+        candidate = moved(point, step)
+        if not float(np.linalg.norm(candidate[0])) <= FARTHEST:
             break
-        moved = objective.gradient(candidate)
+        ahead = objective.gradient(*candidate)
         gradients += 1
-        left = float(np.linalg.norm(moved))
+        left = float(np.linalg.norm(ahead))
         if not left <= FAILED * size:
             break
         slow = hessians < 2 or left > SLOW * size
-        matrix = secant(matrix, candidate - theta, moved - gradient)
-        theta, gradient, size = candidate, moved, left
+        matrix = secant(matrix, step, ahead - gradient)
+        point, gradient, size = candidate, ahead, left
     if full_length():
-        _do_the_rest(objective, theta, gradient, hessians=hessians, gradients=gradients)
-    return theta, size <= near
+        _do_the_rest(objective, point[0], gradient, hessians=hessians, gradients=gradients)
+    return point[0], size <= near
 
 
 def approach_work(of: ObjectiveWork) -> Operations:

@@ -137,9 +137,13 @@ links <- list(
   )
 )
 
-# Natural cubic spline of s / q (Nguyen and Hui 2017, section 3.2).
-spline_basis <- function(q, knots) {
+# Natural cubic spline of s / q (Nguyen and Hui 2017, section 3.2), or of the logarithm of time (Royston and Parmar 2002).
+spline_basis <- function(q, knots, baseline) {
   t <- seq_len(q) / q
+  if (baseline == "log_spline") {
+    t <- log1p(100 * (seq_len(q) - 0.5) / q) / log(101)
+    knots <- log1p(100 * knots) / log(101)
+  }
   e <- length(knots)
   cubes <- pmax(outer(t, knots, "-"), 0)^3
   d <- sweep(cubes[, -e, drop = FALSE] - cubes[, e], 2L, knots[[e]] - knots[-e], "/")
@@ -254,7 +258,7 @@ inverse <- function(information) {
   chol2inv(root) * outer(scale, scale)
 }
 
-hazard <- function(text, frame, intervals, horizon, knots, link, weights, offset, level) settled({
+hazard <- function(text, frame, intervals, horizon, baseline, knots, link, weights, offset, level) settled({
   people <- people_of(read_formula(text, offset), frame, weights, intervals, horizon)
   if (!any(people$event)) refuse("no row has an event within the horizon", "frame")
   q <- length(people$cuts)
@@ -283,7 +287,7 @@ hazard <- function(text, frame, intervals, horizon, knots, link, weights, offset
     dims = c(length(people$exit), sum(free))
   )
   event <- cells@x == 1
-  A <- if (is.null(knots)) Matrix::Diagonal(sum(free)) else spline_basis(q, knots)
+  A <- if (is.null(knots)) Matrix::Diagonal(sum(free)) else spline_basis(q, knots, baseline)
   present <- unique(cells@i) + 1L
   all_terms <- colnames(people$X)
   checked <- qr(cbind(1, people$X[present, , drop = FALSE]), tol = 1e-9)

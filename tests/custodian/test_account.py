@@ -1,7 +1,9 @@
 """A ledger that is missing, older than it was, or readable by others is noticed before a site serves."""
 
 import errno
+import grp
 import os
+import pwd
 import shutil
 import sqlite3
 import stat
@@ -636,8 +638,8 @@ def test_what_belongs_to_another_user_is_refused_and_what_belongs_to_root_is_not
         check(link, name="data")
 
 
-def seen_as(monkeypatch, path, *, owner=None, mode=None, device=None):
-    """Let the system say of a file that it has another owner, mode or device."""
+def seen_as(monkeypatch, path, *, owner=None, group=None, mode=None, device=None):
+    """Let the system say of a file that it has another owner, group, mode or device."""
 
     def changed_stat(right):
         def found(self, **options):
@@ -646,12 +648,68 @@ def seen_as(monkeypatch, path, *, owner=None, mode=None, device=None):
                 parts[0] = parts[0] if mode is None else stat.S_IFMT(parts[0]) | mode
                 parts[2] = parts[2] if device is None else device
                 parts[4] = parts[4] if owner is None else owner
+                parts[5] = parts[5] if group is None else group
             return os.stat_result(parts)
 
         return found
 
     for name in ("stat", "lstat"):
         monkeypatch.setattr(Path, name, changed_stat(getattr(Path, name)))
+
+
+@pytest.fixture
+def volume(path, monkeypatch):
+    """A volume as Kubernetes makes it with `fsGroup`: of a group of this process, which has no other member."""
+    folder = path.with_name("volume")
+    folder.mkdir()
+    folder.chmod(0o2775)
+    monkeypatch.setattr(grp, "getgrgid", lambda number: {}[number])
+    monkeypatch.setattr(pwd, "getpwall", list)
+    return folder
+
+
+def test_ledger_and_state_may_be_in_a_volume_of_the_services_own_group(path, volume):
+    """`fsGroup` gives its group the permission to read and write every file when the volume is mounted again."""
+    ledger = yaml.safe_load(path.read_text())["ledger"] | {"place": "volume/ledger.db"}
+    path.with_name("ledger.db").rename(volume / "ledger.db")
+    settings = changed(path, ledger=ledger, state="volume", heads={"file": "volume/kept.head"})
+    note(settings)
+    open_site(settings).answer(histogram(epsilon=str(Fraction(1, 10))))
+    for each in volume.iterdir():
+        each.chmod(0o660)
+    (volume / "site.cells.json").chmod(0o640)
+    open_site(SiteSettings.from_yaml(path))
+    assert mode_of(volume / "ledger.db") == 0o660
+    for mode in (0o664, 0o662):
+        (volume / "site.cells.json").chmod(mode)
+        with pytest.raises(hdp.ArgumentError, match="others than the owner may read or write"):
+            open_site(SiteSettings.from_yaml(path))
+
+
+EVE = pwd.struct_passwd(("eve", "x", 4713, os.getegid(), "", "/", "/bin/sh"))
+
+
+@pytest.mark.parametrize("odd", ["mode", "group", "no setgid", "member", "first group", "file"])
+def test_a_volume_of_a_group_that_others_have_is_refused(volume, odd, monkeypatch):
+    file = volume / "kept.head"
+    file.touch()
+    file.chmod(0o660)
+    check_trusted(file, name="heads", alone=True)
+    if odd == "mode":
+        volume.chmod(0o2777)
+    elif odd == "group":
+        monkeypatch.setattr(os, "getgroups", list)
+        monkeypatch.setattr(os, "getegid", lambda: 4713)
+    elif odd == "no setgid":
+        volume.chmod(0o775)
+    elif odd == "member":
+        monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group(("rows", "x", number, ["eve"])))
+    elif odd == "first group":
+        monkeypatch.setattr(pwd, "getpwall", lambda: [EVE])
+    else:
+        seen_as(monkeypatch, file, group=4713)
+    with pytest.raises(hdp.ArgumentError, match="heads: others than the owner may write"):
+        check_trusted(file, name="heads", alone=True)
 
 
 ROOT = 4711

@@ -1,6 +1,6 @@
 """What is not listed for an analyst is denied."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 
 import pytest
@@ -126,10 +126,17 @@ OF_A_FIT = {
         ({"mechanisms": ["evaluation", "curve"], "models": "all"}, False),
         ({"mechanisms": ["public_hessian"], "models": ["hazard"]}, False),
         ({"mechanisms": ["histogram"]}, False),
+        ({"mechanisms": [], "models": ["regression"]}, False),
     ],
 )
 def test_who_may_fit_a_model_may_ask_what_its_fit_asks_first(asked, entries, allowed):
     assert Permissions.read(entries, name="ann").allow(OF_A_FIT[asked], COLUMNS) is allowed
+
+
+@pytest.mark.parametrize("asked", OF_A_FIT)
+def test_a_query_that_says_of_no_charge_ahead_is_none_of_a_fit(asked):
+    permissions = Permissions.read({"mechanisms": ["objective"], "models": ["regression"]}, name="ann")
+    assert not permissions.allow(replace(OF_A_FIT[asked], ahead=()), COLUMNS)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """What operations take on a machine, and questions that would take too long."""
 
+import itertools
+import time
+
 import pytest
 
 import hdpstats.api as hdp
@@ -16,17 +19,25 @@ from tests.questions import curve, site_of
 
 def test_every_kind_of_operation_has_a_price_that_is_measured_once(monkeypatch):
     found = measured()
-    monkeypatch.setattr(prices, "_shortest", lambda task: pytest.fail("measured again"))
+    monkeypatch.setattr(prices, "_seconds", lambda task: pytest.fail("measured again"))
     assert measured() is found
     assert set(found) == set(KINDS)
     assert min(found.values()) > 0.0
     assert max(found.values()) == found["draws"]
 
 
-def test_the_shortest_of_several_times_counts(monkeypatch):
-    instants = iter([0.0, 5.0, 10.0, 12.0, 20.0, 29.0])
-    monkeypatch.setattr(prices.time, "process_time", lambda: next(instants))
-    assert prices._shortest(lambda: None) == 2.0
+def test_the_shortest_of_several_times_counts_and_a_burst_of_other_work_does_not(monkeypatch):
+    """All kinds are measured once before any is measured again: a burst of work that meets one round meets no price."""
+    calls = itertools.count()
+    monkeypatch.setattr(prices, "_seconds", lambda task: [5.0, 1.0, 9.0][next(calls) // len(KINDS)])
+    found = measured.__wrapped__()
+    assert next(calls) == len(KINDS) * prices.REPEATS == len(KINDS) * 3
+    monkeypatch.setattr(prices, "_seconds", lambda task: 1.0)
+    assert found == measured.__wrapped__()
+
+
+def test_work_of_other_processes_is_in_no_price():
+    assert prices._seconds(lambda: time.sleep(0.2)) < 0.1
 
 
 def test_a_prediction_is_what_operations_cost_and_a_margin():

@@ -147,6 +147,21 @@ def test_a_folder_of_parquet_files_is_served_as_one_file_of_the_same_rows(path):
         open_site(settings)
 
 
+def test_rows_of_a_csv_file_with_more_cells_than_names_are_refused(path):
+    """Pandas takes the first cell for a name of the row then, also in rows that have as many as they should."""
+    for odd in ("1,2,3,4,5", "1,2,3,4,5,6"):
+        file = path.with_name("rows.csv")
+        lines = PRIVATE.to_csv(index=False).splitlines()
+        extra = f"{lines[1]},{odd}"
+        for rows in ([lines[0], extra, *lines[2:]], [*lines, extra]):
+            file.write_text("\n".join(rows))
+            file.chmod(0o600)
+            with pytest.raises(hdp.ArgumentError, match="as many cells in each row"):
+                serving.read_rows(file)
+    file.write_text("\n".join(lines))
+    assert serving.read_rows(file).astype(float).equals(PRIVATE.astype(float))
+
+
 def test_folders_that_are_refused(path):
     folder = in_folder(path, PRIVATE, PRIVATE.drop(columns="k"))
     with pytest.raises(hdp.ArgumentError, match="different columns"):

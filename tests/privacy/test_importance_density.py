@@ -15,6 +15,7 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from hdpstats._base.errors import MechanismError
 from hdpstats.audit.density import PerturbedObjective, k_norm
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import SiteFacts
@@ -201,6 +202,13 @@ def minimiser(query, private):
         return losses + ridge / 2 * b @ b, gradient
 
     return minimize(value, np.zeros(query.dimension), jac=True, method="BFGS", options={"gtol": 1e-11}).x
+
+
+def test_public_rows_times_columns_are_bounded_before_they_are_coded(monkeypatch):
+    monkeypatch.setattr(importance, "MOST_PUBLIC_NUMBERS", PUBLIC.rows * 3 - 1)
+    monkeypatch.setattr(importance, "coded", lambda *_: pytest.fail("they were coded"))
+    with pytest.raises(MechanismError, match=f"not {PUBLIC.rows * 3}; take fewer public rows or terms"):
+        person_loss_of(asked())
 
 
 def test_minimisers_of_neighbours_lie_within_the_sensitivity_and_beyond_the_longest_row():

@@ -307,7 +307,7 @@ def test_without_newton_the_public_steps_reach_the_radius(name: str, monkeypatch
     truth = refine(objective, start=near, radius=Fraction(1, 10**20)).theta
 
     def failing(problem: object, *, start: np.ndarray, budget: object) -> Solution:
-        return Solution(theta=start + math.nan, gradient_norm=math.inf, radius=math.inf)
+        return Solution(theta=start + math.nan, gradient_norm=math.inf, radius=math.inf, rest=0.0 * start)
 
     monkeypatch.setattr(accelerated, "minimise", failing)
     monkeypatch.setattr(Work, "near", -1.0)

@@ -68,6 +68,12 @@ def library(once):
 
 
 @pytest.fixture(scope="session")
+def one_folder(once):
+    """The folder in which all vignettes and the examples of all help pages run; nothing is removed between them."""
+    return once("one folder", lambda place: None)
+
+
+@pytest.fixture(scope="session")
 def archive(once):
     """The source package as ``python -m r_bridge install`` builds it, which runs the vignettes."""
 

@@ -29,7 +29,7 @@ hazard <- dp_hazard(Surv(time, event) ~ age + factor(size), data = study, epsilo
 covariates <- c("age", "factor(size)20-50", "factor(size)>50")
 stopifnot(
   identical(names(coef(fit)), c("(Intercept)", covariates)), all(is.finite(coef(fit))), all(fit$bse > 0),
-  setequal(names(coef(hazard)), c(covariates, paste0("baseline[", 1:3, "]"))), all(is.finite(vcov(hazard))),
+  setequal(names(coef(hazard)), c(covariates, paste0("baseline[", 1:4, "]"))), all(is.finite(vcov(hazard))),
   nobs(fit) == 2982,
   identical(dp_ledger(study)$spent, c(epsilon = 2, delta = 0)), nrow(as.data.frame(dp_ledger(study))) == 4L
 )

@@ -100,8 +100,8 @@ invisible(dev.off())
 """
 
 
-def test_examples_of_help_pages_run(plain_r: Session, tmp_path: Path) -> None:
-    done = plain_r.run(EXAMPLES % json.dumps(str(SOURCE / "man")), folder=tmp_path)
+def test_examples_of_help_pages_run(plain_r: Session, one_folder: Path) -> None:
+    done = plain_r.run(EXAMPLES % json.dumps(str(SOURCE / "man")), folder=one_folder)
     printed = done.stdout.decode()
     assert done.returncode == 0, printed + done.stderr.decode()
     assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))

@@ -1,16 +1,19 @@
-"""The studies behind ``vignettes/validation/survival-curves.md``: curves and tests read from noisy tables.
+"""The studies behind ``vignettes/validation/survival-curves.md`` and ``drawn-curves.md``: curves, and tests of them.
 
-People are drawn, counted as a site counts them, and given noise of the mechanism's distribution from a generator with a
-seed; the package reads the tables. That a site counts and adds noise as it must is tested elsewhere.
+For curves read from noisy tables people are drawn, counted as a site counts them, and given noise of the mechanism's
+distribution from a generator with a seed; the package reads the tables. That a site counts and adds noise as it must is
+tested elsewhere. Curves of models are predicted from fits to drawn people through the public API.
 """
 
 import itertools
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
+import pandas as pd
 
 import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 from hdpstats.inference.life_tables import (
     LifeTable,
     crossing_of,
@@ -24,8 +27,9 @@ from hdpstats.inference.life_tables import (
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.public.follow_up import FollowUp, kaplan_meier
 from hdpstats.public.risk_sets import log_hazard_ratios
+from tests.statistical.monte_carlo import together
 
-CURVES, TESTS, POWER, DRAWINGS = 1000, 2000, 500, 1000
+CURVES, TESTS, POWER, DRAWINGS, FITS = 1000, 2000, 500, 500, 300
 Z = 1.959963984540054
 HORIZON = 2557.0
 FEWEST = 4.0
@@ -305,12 +309,102 @@ def drawn(n, shape, epsilon, intervals, causes=1):
         known.append(np.isfinite(band.low))
         held.append((band.low <= true + 1e-12) & (true - 1e-12 <= band.high))
         width.append((band.high - band.low) / 2)
-    known, held = np.array(known), np.array(held)
-    often = known.sum(axis=0) >= DRAWINGS / 5
+    return at_ends_and_between(np.array(held), np.array(known), np.array(width), intervals)
+
+
+def at_ends_and_between(held, known, width, intervals):
+    """Return coverage, mean and least, and mean half-width at ends and between, from arrays (sets, times)."""
+    often = known.sum(axis=0) >= len(known) / 5
     each = np.where(often, (held & known).sum(axis=0) / np.maximum(known.sum(axis=0), 1), np.nan)
     ends = slice(0, intervals), slice(intervals, None)
     wide = np.nanmean(width, axis=0)
     return {
         name: (float(np.nanmean(each[part])), float(np.nanmin(each[part])), float(np.nanmean(wide[part])))
         for name, part in zip(("ends", "between"), ends, strict=True)
+    }
+
+
+PUBLIC = 200
+SLOPES = np.array([0.5, -0.4, 0.3])
+ARMS = {shape: (shape, shape) for shape in DRAWN} | {"crossing": ("rising", "falling")}
+"""The hazards of two groups of people whose curves a model predicts; those that cross are strata."""
+SHOWN = pd.DataFrame(
+    [(0.0, 0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0), (-1.0, 1.0, 0.0, 1.0), (0.0, 0.0, 0.0, 1.0)],
+    columns=["x1", "x2", "x3", "arm"],
+)
+"""Whose curves are predicted."""
+
+
+def hazards_of_people(X, arm, shape, cuts):
+    """Return hazards in intervals (n, q) without covariates, and with them, which multiply odds."""
+    p = np.array([-np.expm1(-np.diff(DRAWN[each](cuts))) for each in ARMS[shape]])[arm]
+    odds = p / (1.0 - p) * np.exp(X @ SLOPES)[:, None]
+    return p, odds / (1.0 + odds)
+
+
+def true_survival(X, arm, shape, cuts, times):
+    """Return survival (n, T). Within an interval events are spread as the shape has them."""
+    p, hazard = hazards_of_people(X, arm, shape, cuts)
+    place = np.clip(np.searchsorted(cuts, times) - 1, 0, len(cuts) - 2)
+    rest = np.array([DRAWN[each](times) - DRAWN[each](cuts[place]) for each in ARMS[shape]])[arm]
+    S = np.pad(np.cumprod(1.0 - hazard, axis=1), ((0, 0), (1, 0)), constant_values=1.0)
+    return S[:, place] * (1.0 + hazard[:, place] * np.expm1(-rest) / p[:, place])
+
+
+def people_of_model(rng, n, shape, cuts):
+    """Return people with the survival of `true_survival`, censored between 2 and 8."""
+    X, arm = np.clip(rng.standard_normal((n, 3)), -4.0, 4.0), rng.integers(0, 2, n)
+    p, hazard = hazards_of_people(X, arm, shape, cuts)
+    happened = rng.random(hazard.shape) < hazard
+    first = np.where(happened.any(axis=1), happened.argmax(axis=1), -1)
+    fine, failed = np.linspace(0.0, 6.0, 60_001), np.full(n, np.inf)
+    for group, each in enumerate(ARMS[shape]):
+        own = np.flatnonzero((arm == group) & (first >= 0))
+        H, within = DRAWN[each], p[own, first[own]] * rng.random(len(own))
+        failed[own] = np.interp(H(cuts[first[own]]) - np.log1p(-within), H(fine), fine)
+    left = CENSORED["spread"](rng, n)
+    columns = {"time": np.minimum(np.minimum(failed, left), 6.0), "event": (failed <= np.minimum(left, 6.0)) * 1}
+    return pd.DataFrame(columns | dict(zip(SHOWN, [*X.T, arm], strict=True)))
+
+
+def one_model(seed, n, shape, epsilon, intervals):
+    """Return whether the bands of predicted curves hold the true ones (rows, times), and their half-widths."""
+    rng, cuts = (
+        np.random.default_rng([2026, 8, n, list(ARMS).index(shape), intervals, seed]),
+        np.linspace(0, 6, intervals + 1),
+    )
+    people = people_of_model(rng, n + PUBLIC, shape, cuts)
+    numbers = {name: hdp.Continuous(-4, 4, complete=True) for name in ("x1", "x2", "x3")}
+    schema = hdp.Schema(
+        numbers, time=hdp.Duration(6, complete=True), event=hdp.Binary(complete=True), arm=hdp.Binary(complete=True)
+    )
+    private = people.iloc[PUBLIC:].reset_index(drop=True)
+    study = hdp.Study(private=private, public=people.iloc[:PUBLIC], schema=schema, budget=hdp.Budget(epsilon=epsilon))
+    strata = " + strata(arm)" if shape == "crossing" else ""
+    fit = hdpf.hazard(f"Surv(time, event) ~ x1 + x2 + x3{strata}", study, intervals=intervals).fit(epsilon)
+    between = (cuts[:-1, None] + PARTS * np.diff(cuts)[:, None]).ravel()
+    times = np.concatenate([cuts[1:], between])
+    found = fit.predict_survival(SHOWN, times=times)
+    low, high = (found[name].to_numpy().reshape(len(SHOWN), -1) for name in ("conf_low", "conf_high"))
+    X, arm = SHOWN[["x1", "x2", "x3"]].to_numpy(), SHOWN["arm"].to_numpy(dtype=np.int64)
+    true = true_survival(X, arm, shape, cuts, times)
+    return (low <= true + 1e-12) & (true - 1e-12 <= high), (high - low) / 2.0
+
+
+def modelled(n, shape, epsilon, intervals):
+    """Return coverage of predicted curves at ends of intervals and between, and mean half-widths: see `drawn`."""
+    work = partial(one_model, n=n, shape=shape, epsilon=epsilon, intervals=intervals)
+    found = together(work, range(FITS))
+    held, width = (np.array([each[part] for each in found]) for part in (0, 1))
+    rows = [
+        at_ends_and_between(held[:, row], np.isfinite(width[:, row]), width[:, row], intervals)
+        for row in range(len(SHOWN))
+    ]
+    return {
+        part: (
+            float(np.mean([each[part][0] for each in rows])),
+            min(each[part][1] for each in rows),
+            float(np.mean([each[part][2] for each in rows])),
+        )
+        for part in ("ends", "between")
     }

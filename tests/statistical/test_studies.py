@@ -157,5 +157,6 @@ def test_studies_of_counts_run(monkeypatch):
     assert curves_studies.causes(2643, 12, LARGE)["error"] < 0.02
     held = curves_studies.drawn(500, "flat", LARGE, 6)
     assert min(held["ends"][0], held["between"][0]) >= 0.8
+    assert curves_studies.one_model(1, 1000, "crossing", LARGE, 12)[0].mean() >= 0.8
     assert curves_studies.shapes(500, "flat", "spread", LARGE)["held"] >= 0.8
     assert abs(curves_studies.rejections((500, 500), 6, LARGE, repeats=5)["bias"]) < 0.2

@@ -207,10 +207,10 @@ def follow_up_table(numbers: DescribedNumbers) -> FollowUpTable | None:
     )
 
 
-def life_tables(numbers: DescribedNumbers, *, half: float = 0.5) -> tuple[LifeTable, ...]:
+def life_tables(numbers: DescribedNumbers, *, within: bool = True) -> tuple[LifeTable, ...]:
     """Return the table of each group, in people of the largest weight; there must be numbers of follow-up.
 
-    ``half`` is the part of an interval that censored people are not exposed for, see `LifeTable`.
+    ``within`` says whether people leave and come anywhere in an interval, see `LifeTable`.
 
     Where the number of people is public, the counts of ends of follow-up are all shifted by as much as makes their sum
     that number.
@@ -232,7 +232,7 @@ def life_tables(numbers: DescribedNumbers, *, half: float = 0.5) -> tuple[LifeTa
             stayed=float(exits[group, -1]),
             entered=begins[group] if asked.start else None,
             sd=sd,
-            half=half,
+            within=within,
         )
         for group in range(query.groups)
     )

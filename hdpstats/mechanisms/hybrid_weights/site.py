@@ -148,13 +148,14 @@ def landscape_of(
     check_one_row(site_facts, "nearest points count people")
     check_space(space, site_facts.schema)
     public = site_facts.table(public_sha256).admitted(space.names)
-    check_size("numbers in public points", public.rows * space.dimension, MOST_NUMBERS, remedy="take fewer public rows")
-    points = embed(space, public)
-    rows = distinct(points)[0] if support is None else np.array(support, dtype=np.int64)
-    if not len(rows) or int(rows.max()) >= len(points):
+    fewer = "take fewer public rows"
+    check_size("cells of public rows", public.rows * len(space.columns), MOST_NUMBERS, remedy=fewer)
+    rows = distinct(space, public) if support is None else np.array(support, dtype=np.int64)
+    if not len(rows) or int(rows.max()) >= public.rows:
         raise SiteError("the query names public rows that are not complete in its columns; write it for this table")
     check_size("public points", len(rows), MOST_POINTS, remedy="name fewer rows of the public table")
-    return Landscape(space=space, points=np.ascontiguousarray(points[rows]), records=site_facts.records)
+    check_size("numbers in public points", len(rows) * space.dimension, MOST_NUMBERS, remedy=fewer)
+    return Landscape(space=space, points=embed(space, public, part=rows), records=site_facts.records)
 
 
 @final

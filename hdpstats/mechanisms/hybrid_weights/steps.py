@@ -82,7 +82,7 @@ def public_points(table: PublicTable, columns: Iterable[str]) -> PublicPoints:
     rows = table.admitted(columns)
     space, left_out = space_of(columns, table.schema, rows)
     points = embed(space, rows)
-    return PublicPoints(space=space, left_out=left_out, points=points, first=distinct(points)[0])
+    return PublicPoints(space=space, left_out=left_out, points=points, first=distinct(space, rows))
 
 
 def candidates_of(public: PublicPoints) -> Candidates:

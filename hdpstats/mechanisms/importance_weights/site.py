@@ -55,6 +55,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import ExactArray, FloatArray
+from hdpstats._base.validation import check_size
 from hdpstats._base.work import Operations
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
@@ -76,6 +77,7 @@ from hdpstats.privacy.sensitivity import (
     uncoupled_rate,
 )
 from hdpstats.records.geometry import Rows
+from hdpstats.records.limits import MOST_PUBLIC_NUMBERS
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -285,11 +287,13 @@ def density_ratio_person_loss(
     SiteError
         If people have several rows, the model or its coding does not fit the schema, or no public row is complete.
     MechanismError
-        Under ``add_or_remove_one``.
+        Under ``add_or_remove_one``, or if public rows times columns are too many.
     """
     _check_relation(site_facts.relation)
     check_one_row(site_facts, "a density ratio is of people")
     design = ratio_design(model, site_facts.schema)
+    size, remedy = public.rows * len(design.names), "take fewer public rows or terms"
+    check_size("numbers in public rows of a density ratio", size, MOST_PUBLIC_NUMBERS, remedy=remedy)
     rows = coded(model, design, public.admitted(design.needs))
     if not len(rows.X):
         raise SiteError("no public row is complete in the formula's columns; a density ratio needs one at least")

@@ -102,7 +102,7 @@ def with_smoothing(
     """Return the query with the ridge, at least as large as its own, and the share for smoothing of least error.
 
     Where floats reach no accuracy with any ridge the query is returned with its own, and refused where it is prepared.
-    So it is where the determinant leaves nothing of a smaller part of epsilon.
+    So it is where the determinant leaves nothing of a smaller part of epsilon, and where no curvature is expected.
 
     Parameters
     ----------
@@ -121,6 +121,8 @@ def with_smoothing(
     """
     inside = perturbation_of(query, person_loss, relation=relation)
     h, axes = np.linalg.eigh(expected.moments.H)
+    if not h[-1] > 0.0:
+        return query if ridges == 1 else replace(query, ridge=rounded_up(query.ridge))
     h = np.maximum(h, 1e-9 * h[-1])
     scores = np.einsum("ji,jk,ki->i", axes, expected.moments.J, axes)
     noise = (axes**2).T @ variance_of(inside, person_loss)

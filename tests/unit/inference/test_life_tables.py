@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy
 
 from hdpstats.inference.life_tables import (
     LifeTable,
@@ -11,7 +12,10 @@ from hdpstats.inference.life_tables import (
     incidence,
     incidence_at,
     limits_of_crossing,
+    multiple_of_error,
+    rest_of_hazard,
     restricted_mean,
+    slopes_within,
     survival,
     survival_at,
 )
@@ -24,11 +28,19 @@ J = len(CUTS) - 1
 
 def table(*, causes=1, late=False, sd=2.0, scale=1.0, rate=0.1):
     """A table whose rates are the same in all intervals: smoothing changes nothing."""
+    missed = np.full((2, J), 0.5)
+    for _ in range(30):  # until exposures are what the table takes them for
+        found = _table(missed, causes=causes, late=late, sd=sd, scale=scale, rate=rate)
+        missed = found.missed
+    return found
+
+
+def _table(missed, *, causes, late, sd, scale, rate):
     at_risk, entered = 4000.0 * scale, 60.0 * scale if late else 0.0
     events, censored = np.empty((J, causes)), np.empty(J)
     for j in range(J):
         censored[j] = 0.04 * at_risk
-        exposed = at_risk - censored[j] / 2 + entered / 2
+        exposed = at_risk - missed[0][j] * censored[j] + missed[1][j] * entered
         events[j] = rate / causes * exposed
         at_risk += entered - censored[j] - events[j].sum()
     return LifeTable(
@@ -59,13 +71,22 @@ def with_cells(found, cells):
 
 
 def derivative(found, of):
-    """Return the derivatives (m, cells) of what is computed from a table, by differences."""
+    """Return the derivatives (m, cells) of what is computed from a table, by differences.
+
+    What people miss of an interval's hazard is known, as the covariance takes it.
+    """
+
+    def changed(cells):
+        other = with_cells(found, cells)
+        other.__dict__["missed"] = found.missed
+        return of(other)
+
     cells, rows = cells_of(found), []
     for place in range(len(cells)):
         up, down = cells.copy(), cells.copy()
         up[place] += 0.01
         down[place] -= 0.01
-        rows.append((of(with_cells(found, up)) - of(with_cells(found, down))) / 0.02)
+        rows.append((changed(up) - changed(down)) / 0.02)
     return np.array(rows).T
 
 
@@ -76,8 +97,11 @@ def test_the_noise_of_curves_is_that_of_their_derivative(causes, late):
     L = derivative(found, lambda each: each.cumulated)
     np.testing.assert_allclose(found.cumulated_noise, found.sd**2 * L @ L.T, rtol=1e-4, atol=1e-12)
     for cause in range(causes):
-        L = derivative(found, lambda each, cause=cause: each.incidence(cause)[0])
-        np.testing.assert_allclose(found.incidence(cause)[2], found.sd**2 * L @ L.T, rtol=1e-4, atol=1e-12)
+        L = derivative(found, lambda each, cause=cause: each.incidence(cause).value)
+        without = replace(found, sd=0.0)
+        without.__dict__.update(rates=found.rates, exposed=found.exposed)
+        noise = found.incidence(cause).covariance - without.incidence(cause).covariance
+        np.testing.assert_allclose(noise, found.sd**2 * L @ L.T, rtol=1e-4, atol=1e-12)
 
 
 @pytest.mark.parametrize("peto", [False, True])
@@ -131,7 +155,9 @@ def test_people_at_risk_are_those_who_have_not_left():
     assert found.at_risk[-1] == pytest.approx(found.stayed)
     change = 60.0 - found.censored - found.events.sum(axis=1)
     np.testing.assert_allclose(np.diff(found.at_risk), change)
-    np.testing.assert_allclose(found.exposed, found.at_risk[:-1] - found.censored / 2 + 30.0)
+    left, came = found.missed
+    np.testing.assert_allclose(found.exposed, found.at_risk[:-1] - left * found.censored + came * 60.0)
+    np.testing.assert_allclose([left, came], 0.5, atol=0.05)
 
 
 @pytest.mark.parametrize("upto", [12.0, 9.0, 6.3, 0.5])
@@ -261,9 +287,10 @@ def test_limits_of_quantiles_are_ends_of_intervals():
 
 def test_who_leaves_at_the_ends_is_exposed_for_the_whole_interval():
     events, censored = [10.0, 9.0], [20.0, 30.0]
-    whole = life_table(events, censored, 31.0, half=0.0)
+    whole = life_table(events, censored, 31.0, within=False)
     np.testing.assert_allclose(np.exp(-whole.cumulated), np.cumprod([1, 0.9, 1 - 9 / 70]))
-    noisy = replace(table(late=True), half=0.0)
+    assert whole.unknown_exposure.tolist() == [0.0, 0.0]
+    noisy = replace(table(late=True), within=False)
     L = derivative(noisy, lambda each: each.cumulated)
     np.testing.assert_allclose(noisy.cumulated_noise, noisy.sd**2 * L @ L.T, rtol=0.05, atol=1e-9)
 
@@ -351,3 +378,73 @@ def test_incidences_go_on_in_proportion_to_hazards_of_causes():
     times = np.array([0.5, 1.9, 2.0, 3.3, 6.0])
     F = incidence_at(found, 0, times, 1.96).value
     np.testing.assert_allclose(F, (1.0 - np.exp(-0.3 * times)) / 2.0, rtol=1e-9)
+
+
+def counted(H, uncensored, intervals, people=5000.0):
+    """The table of so many people of a cumulative hazard, and a share not censored, at times up to 6: exact."""
+    fine = np.linspace(0.0, 6.0, 12_001)
+    S, G = np.exp(-H(fine)), uncensored(fine)
+    place = np.arange(12_000) * intervals // 12_000
+    events = np.bincount(place, -np.diff(S) * (G[1:] + G[:-1]) / 2.0, intervals) * people
+    censored = np.bincount(place, -np.diff(G) * (S[1:] + S[:-1]) / 2.0, intervals) * people
+    return LifeTable(
+        cuts=np.linspace(0.0, 6.0, intervals + 1), events=events[:, None], censored=censored,
+        stayed=people * S[-1] * G[-1], entered=None, sd=0.0,
+    )  # fmt: skip
+
+
+UNCENSORED = {
+    "from 2 to 8": lambda t: np.clip((8.0 - t) / 6.0, 0.0, 1.0),
+    "at a constant rate": lambda t: np.exp(-t / 3.0),
+}
+
+
+@pytest.mark.parametrize("intervals", [3, 4, 6, 8])
+@pytest.mark.parametrize("uncensored", UNCENSORED)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_limits_count_that_no_table_says_when_in_an_interval_people_left(shape, uncensored, intervals):
+    """Of 5,000 people without noise: what estimates are off by leaves the interval its level, at every end."""
+    found = counted(SHAPES[shape], UNCENSORED[uncensored], intervals)
+    off = np.abs(found.cumulated - SHAPES[shape](found.cuts))
+    assert (off <= found.cumulated_unknown + 1e-3).all()
+    band = survival(found, 1.96)
+    assert ((band.low < np.exp(-SHAPES[shape](found.cuts))) & (np.exp(-SHAPES[shape](found.cuts)) < band.high))[
+        1:
+    ].all()
+
+
+def test_exposures_follow_hazards_that_change_within_intervals():
+    found = counted(SHAPES["rising"], UNCENSORED["from 2 to 8"], 4)
+    true, h = np.exp(-SHAPES["rising"](found.cuts)), found.events[:, 0] / (found.at_risk[:-1] - found.censored / 2.0)
+    actuarial = np.append(1.0, np.cumprod(1.0 - h))
+    assert np.abs(actuarial - true).max() > 0.012
+    assert np.abs(np.exp(-found.cumulated) - true).max() < 0.006
+
+
+def test_what_censored_people_miss_is_the_mean_of_what_each_misses():
+    hazard, fine = np.array([0.8]), (np.arange(20_000) + 0.5) / 20_000
+    passed = 0.8 * (fine + 0.5 * (fine**2 - fine) / 2.0)
+    each = -np.expm1(-(0.8 - passed)) / -np.expm1(-0.8)
+    expected = np.average(each, weights=1.0 - 0.7 * (fine - 0.5))
+    assert rest_of_hazard(hazard, np.array([0.5]), np.array([-0.7]))[0] == pytest.approx(expected, abs=2e-4)
+    assert rest_of_hazard(np.array([1e-12]), np.zeros(1), np.zeros(1))[0] == pytest.approx(0.5)
+
+
+def test_slopes_are_those_of_numbers_per_time_as_far_as_they_are_no_chance():
+    cuts, exact = np.array([0.0, 1.0, 3.0, 4.0]), np.zeros(3)
+    amounts = np.array([1.0, 5.0, 4.0])
+    np.testing.assert_allclose(slopes_within(amounts, cuts, exact), [1.0, 2.0 / 2.5, 1.0 / 4.0])
+    assert slopes_within(np.array([0.0, 6.0, -4.0]), cuts, exact).tolist() == [0.0, 0.0, 0.0]
+    assert slopes_within(amounts, cuts, 1e9 * np.ones(3)) == pytest.approx(0.0, abs=1e-6)
+    # between the first two the difference of numbers per time is 1.5 of variance 1 + 1/4
+    found = slopes_within(amounts, cuts, np.ones(3))[0]
+    assert found == pytest.approx(1.0 / (1.0 + 1.25 / 1.5**2))
+    assert slopes_within(np.array([3.0]), cuts[:2], exact[:1]).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("off", [0.0, 0.3, 1.0, 3.9, 4.1, 50.0])
+@pytest.mark.parametrize("z", [0.8, 1.96, 3.0])
+def test_a_multiple_of_the_error_keeps_its_level_where_an_estimate_is_off(z, off):
+    found = multiple_of_error(z, np.array([off]))[0]
+    held = scipy.stats.norm.cdf(found - off) - scipy.stats.norm.cdf(-found - off)
+    assert held == pytest.approx(2.0 * scipy.stats.norm.cdf(z) - 1.0, abs=1e-5)

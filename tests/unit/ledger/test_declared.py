@@ -1,5 +1,6 @@
 """Caps and quotas that the settings of a site say: what was granted by hand is not replaced."""
 
+from contextlib import nullcontext
 from fractions import Fraction
 
 import pytest
@@ -79,15 +80,63 @@ def test_a_quota_that_was_set_by_hand_stays(ledger, request_for):
         declared(ledger, **caps)
         assert (ledger.quota("ana").charges, ledger.quota("ben").charges) == (0, 7)
     declared(ledger, ana=ONE, ben=ONE)  # below what he has received
-    assert ledger.quota("ben").charges == 0
+    with pytest.raises(QuotaExceeded, match="'ben' is stopped"):
+        ledger.charge(request_for(2), Spend(Fraction(1, 10)), analyst="ben")
+    assert ledger.quota("ben").charges == 7
     declared(ledger, ana=ONE, ben=TWO)
-    assert (ledger.quota("ana").charges, ledger.quota("ben").charges) == (0, 100)
+    ledger.charge(request_for(2), Spend(Fraction(1, 10)), analyst="ben")
+    assert (ledger.quota("ana").charges, ledger.quota("ben").charges) == (0, 7)
     ledger.limit("ana", most_charges=100)
     ledger.declare({"ana": ONE, "ben": TWO}, most_charges=50, most_bytes=10**6)
     assert ledger.quota("ana").charges == 100  # set by hand last
     declared(ledger, ana=ONE, ben=TWO)  # the settings say the same, and may change it from now on
     ledger.declare({"ana": ONE, "ben": TWO}, most_charges=50, most_bytes=10**6)
     assert ledger.quota("ana").charges == 50
+
+
+@pytest.mark.parametrize("charges", [0, 5, 100])
+def test_a_quota_that_is_set_by_hand_while_settings_stop_an_analyst_holds_when_they_do_not(
+    ledger, request_for, charges, tmp_path
+):
+    declared(ledger, ana=TWO)
+    ledger.charge(request_for(1), Spend(Fraction(3, 2)), analyst="ana")
+    declared(ledger, ana=ONE)
+    ledger.limit("ana", most_charges=charges)
+    again = Ledger.open_existing(tmp_path / "l.db")
+    for cap, refused in ((ONE, True), (TWO, charges == 0)):
+        declared(again, ana=cap)
+        assert again.quota("ana").charges == charges
+        with pytest.raises(QuotaExceeded) if refused else nullcontext():
+            again.charge(request_for(2), Spend(Fraction(1, 10)), analyst="ana")
+    entries = again.verify().entries
+    declared(again, ana=TWO)
+    assert again.verify().entries == entries
+
+
+def test_a_quota_that_is_set_by_hand_to_what_settings_said_is_by_hand(ledger):
+    ledger.declare({"ana": ONE}, most_charges=50, most_bytes=10**6)
+    ledger.limit("ana", most_charges=50)
+    declared(ledger, ana=ONE)
+    assert ledger.quota("ana").charges == 50
+    ledger.grant("ana", epsilon=1)  # says nothing of a quota
+    declared(ledger, ana=ONE)
+    assert ledger.quota("ana").charges == 50
+
+
+def test_a_checkpoint_keeps_who_is_stopped(monkeypatch, ledger, request_for, tmp_path):
+    monkeypatch.setattr("hdpstats.ledger.chain.EVERY", 6)
+    declared(ledger, ana=TWO)
+    ledger.limit("ana", most_charges=5)
+    ledger.charge(request_for(1), Spend(Fraction(3, 2)), analyst="ana")
+    declared(ledger, ana=ONE)
+    ledger.grant("ben", epsilon=1)
+    again = Ledger.open_existing(tmp_path / "l.db")
+    assert again._latest().resumed
+    with pytest.raises(QuotaExceeded, match="'ana' is stopped"):
+        again.charge(request_for(2), Spend(Fraction(1, 10)), analyst="ana")
+    declared(again, ana=TWO)
+    assert again.quota("ana").charges == 5
+    again.verify()
 
 
 def test_without_caps_quotas_are_set_all_the_same(ledger):

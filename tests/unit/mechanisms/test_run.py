@@ -89,7 +89,7 @@ def test_a_solver_that_fails_is_replaced_by_one_that_cannot(bad, monkeypatch):
         }[bad]
         with np.errstate(all="ignore"):
             if not np.all(np.isfinite(theta)):
-                return Solution(theta=theta, gradient_norm=np.inf, radius=np.inf)
+                return Solution(theta=theta, gradient_norm=np.inf, radius=np.inf, rest=0.0 * theta)
             return certify(problem, theta)
 
     def spy(problem, **arguments):
@@ -126,7 +126,8 @@ def test_a_solver_with_a_false_certificate_is_not_within_the_radius(monkeypatch)
     exact, right = truth(query, rows), accelerated.minimise
 
     def lying(problem, *, start, budget):
-        return Solution(theta=right(problem, start=start, budget=budget).theta + 1e-7, gradient_norm=0.0, radius=0.0)
+        theta = right(problem, start=start, budget=budget).theta + 1e-7
+        return Solution(theta=theta, gradient_norm=0.0, radius=0.0, rest=0.0 * theta)
 
     monkeypatch.setattr(accelerated, "approach", lambda problem, *, start, near: (start, False))
     monkeypatch.setattr(accelerated, "minimise", lying)

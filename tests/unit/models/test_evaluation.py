@@ -2,6 +2,7 @@
 
 import dataclasses
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 
@@ -205,6 +206,35 @@ def test_it_is_charged_once_and_states_its_guarantee(hazard):
     assert other.release.counts != found.release.counts
     assert ledger.spent.epsilon == 2 * hdp.Budget(0.7).epsilon
     assert list(ledger.history()["mechanism"]) == ["evaluation/1"] * 2
+
+
+def test_what_it_states_is_everything_that_it_rests_on():
+    """0.7 for the table, 1 for the fit and 2 for the description of the same people: 3.7, as the ledger says."""
+    study = study_of()
+    cohort = hdp.describe(study, ["y", "x", "g", "o"], complete=True, epsilon=2)
+    model = hdpf.logit("y ~ x + g", data=study)
+    result = model.fit(epsilon=1, description=cohort)
+    found = model.evaluate(result, epsilon=0.7)
+    words = "3.7-differential privacy (pure) in all: 0.7 for the evaluation, 1 for the fit, 2 for the description"
+    assert study.ledger.spent.epsilon == found.guarantee.epsilon == Fraction("3.7")
+    assert found.in_sample
+    assert str(found.guarantee).startswith(words)
+    assert words in " ".join(str(found).split())
+    assert "together 3.7-differentially private" in found._repr_html_()
+    read = type(result).from_json(result.to_json())
+    assert model.evaluate(read, epsilon=0.7).guarantee == found.guarantee
+
+
+@pytest.mark.parametrize("terms", [{}, {"relation": "add_or_remove_one", "n_max": 900}], ids=["replace", "add"])
+def test_the_fit_of_other_people_has_a_guarantee_of_its_own(terms):
+    other, own = hdpf.logit("y ~ x + g", data=study_of(people(800, seed=2), **terms)), study_of()
+    result = other.fit(epsilon=4)
+    found = hdpf.logit("y ~ x + g", data=own).evaluate(result, epsilon=0.7)
+    assert str(found.guarantee) == "0.7-differential privacy (pure)"
+    assert not found.in_sample
+    text = " ".join(str(found).split())
+    relation = terms.get("relation", "replace_one")
+    assert f"other people, who are guaranteed 4-differential privacy (pure) ({relation}) by that fit" in text
 
 
 def test_under_add_or_remove_noise_is_half_and_no_number_is_read(monkeypatch):

@@ -206,12 +206,23 @@ def test_proposals_times_people_are_bounded_before_a_row_is_read() -> None:
 
 def test_points_of_a_public_table_are_bounded_also_where_no_query_names_them(monkeypatch: pytest.MonkeyPatch) -> None:
     public = PublicTable.from_frame(pd.DataFrame({"x": np.linspace(0, 1, 30), "y": 0.0}), SCHEMA)
-    for name, unit in (("MOST_POINTS", "public points"), ("MOST_NUMBERS", "numbers in public points")):
+    for name, unit in (("MOST_POINTS", "public points"), ("MOST_NUMBERS", "cells of public rows")):
         with monkeypatch.context() as patch:
             patch.setattr(f"hdpstats.mechanisms.hybrid_weights.site.{name}", 29)
             with pytest.raises(MechanismError, match=f"at most 29 {unit}, not 30; "):
                 landscape_of(SPACE, None, public.sha256, site(5, public))
     assert len(landscape_of(SPACE, None, public.sha256, site(5, public)).points) == 30
+
+
+def test_levels_of_points_are_bounded_before_they_become_indicators(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = hdp.Schema(g=hdp.Categorical(["a", "b", "c"], complete=True))
+    public = PublicTable.from_frame(pd.DataFrame({"g": ["a", "b", "c", "a"]}), schema)
+    facts = replace(site(5, public), schema=schema)
+    space = PointSpace(columns=(PointColumn(name="g", levels=3),))
+    monkeypatch.setattr("hdpstats.mechanisms.hybrid_weights.site.MOST_NUMBERS", 8)
+    monkeypatch.setattr("hdpstats.mechanisms.hybrid_weights.site.embed", lambda *_, **__: pytest.fail("they did"))
+    with pytest.raises(MechanismError, match="at most 8 numbers in public points, not 9; "):
+        landscape_of(space, None, public.sha256, facts)
 
 
 def test_no_release_is_longer_than_the_bytes_that_are_stated() -> None:

@@ -3,9 +3,11 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.formulas.outcome import log_spline, spline
 from hdpstats.records.model import TimeGrid
 from hdpstats.results import HazardFacts, ModelFacts
 
@@ -78,3 +80,25 @@ def test_broken_facts_are_refused(name, value):
     entries["hazard"][name] = value
     with pytest.raises(ArgumentError):
         ModelFacts.from_dict(entries)
+
+
+def with_baseline(A, strata=None):
+    names = tuple(f"b{k}" for k in range(A.shape[1]))
+    grid = TimeGrid(tuple(float(s) for s in range(1, A.shape[0] // (2 if strata else 1) + 1)))
+    rows = tuple(tuple(row) for row in A.tolist())
+    return replace(HAZARD, grid=grid, baseline=rows, baseline_names=names, strata=strata)
+
+
+def test_facts_say_from_how_many_people_on_a_baseline_misses_hazards():
+    grid = TimeGrid(tuple(float(s) for s in range(1, 25)))
+    four = with_baseline(log_spline(grid, 4))
+    assert four.missed_courses(20_000) is None
+    assert "take df=5" in four.missed_courses(20_001)
+    assert "take df=6" in four.missed_courses(60_001)
+    two = with_baseline(np.kron(np.eye(2), log_spline(grid, 4)), strata=("arm",))
+    assert two.missed_courses(40_000) is None
+    assert "4 coefficients" in two.missed_courses(40_001)
+    assert "take df=4" in with_baseline(log_spline(grid, 3)).missed_courses(1001)
+    assert "spline in time" in with_baseline(spline(grid, 6)).missed_courses(100)
+    assert with_baseline(np.eye(24)).missed_courses(10**9) is None
+    assert with_baseline(log_spline(grid, 10)).missed_courses(10**7) is None

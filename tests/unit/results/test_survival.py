@@ -10,6 +10,7 @@ from scipy.special import ndtri
 from scipy.stats import norm
 
 from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats.inference.life_tables import bends
 from hdpstats.losses import LINKS
 from hdpstats.results import curves as arrays
 from hdpstats.results.curves import open_curves
@@ -165,9 +166,11 @@ def test_with_one_cause_incidence_is_one_minus_survival_with_its_limits(hazard):
 
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("causes", CAUSES)
-def test_within_intervals_hazards_are_constant_with_limits_by_finite_differences(hazard, link, causes):
+def test_within_intervals_hazards_are_constant_with_limits_by_finite_differences(monkeypatch, hazard, link, causes):
+    monkeypatch.setattr(arrays, "bends", lambda value, high, cuts, times: (0.0 * times, 0.0 * times))
     result = hazard(link, causes, noise=0.5)
     curves, incidences = result.predict_survival(frame(), BETWEEN), result.predict_incidence(frame(), BETWEEN)
+    ends = result.predict_survival(frame(), [0, *CUTS]), result.predict_incidence(frame(), [0, *CUTS])
     for label, row in frame().iterrows():
         S, F = between_by_hand(result, result.estimate.values, row)
         for table, name, value, sign in (
@@ -181,9 +184,35 @@ def test_within_intervals_hazards_are_constant_with_limits_by_finite_differences
             se = error(result, transformed)
             low, high = (value ** np.exp(each * Z * se) for each in (1.0, -1.0))
             low, high = (low, high) if sign > 0 else (1.0 - high, 1.0 - low)
+            lowest, highest = (  # at the ends of each interval, within which limits stay
+                of_row(ends[sign < 0], label)[limit].to_numpy().reshape(-1, 5) for limit in ("conf_low", "conf_high")
+            )
+            low = np.maximum(low, lowest[:, 1:] if sign > 0 else lowest[:, :-1])
+            high = np.minimum(high, highest[:, :-1] if sign > 0 else highest[:, 1:])
             np.testing.assert_allclose(table[name], (value if sign > 0 else 1.0 - value).ravel(), rtol=1e-12)
             np.testing.assert_allclose(table["conf_low"], low.ravel(), rtol=1e-5)
             np.testing.assert_allclose(table["conf_high"], high.ravel(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("causes", CAUSES)
+def test_limits_between_ends_allow_for_hazards_that_change_within_intervals(hazard, causes):
+    """Without errors of coefficients limits are the bends, within what every hazard allows."""
+    result = hazard("cloglog", causes, noise=0.0)
+    result = replace(result, estimate=replace(result.estimate, sampling=0.0 * result.estimate.sampling))
+    cuts = np.array([0.0, *CUTS])
+    ends, between = (result.predict_survival(frame(), times) for times in (cuts, BETWEEN))
+    after = np.searchsorted(cuts, BETWEEN)
+    for label, _ in frame().iterrows():
+        H = -np.log(of_row(ends, label)["survival"].to_numpy())
+        shown, value = of_row(between, label), -np.log(of_row(between, label)["survival"].to_numpy())
+        below, above = bends(H, H, cuts, np.array(BETWEEN))
+        np.testing.assert_allclose(-np.log(shown["conf_high"]), np.maximum(value - below, H[after - 1]), rtol=1e-9)
+        np.testing.assert_allclose(-np.log(shown["conf_low"]), np.minimum(value + above, H[after]), rtol=1e-9)
+        assert (shown["conf_high"] - shown["conf_low"]).max() > 0.01
+    F, ends = (result.predict_incidence(frame(), times) for times in (BETWEEN, cuts))
+    assert (F["conf_low"] < F["incidence"] - 1e-4).any()
+    within = F.groupby(["row", "cause"] if len(causes) > 1 else ["row"])["conf_high"].max()
+    assert (within <= ends.groupby(["row", "cause"] if len(causes) > 1 else ["row"])["incidence"].max() + 1e-12).all()
 
 
 def test_curves_go_on_where_an_interval_has_next_to_no_hazard_or_takes_everybody(hazard):

@@ -186,7 +186,8 @@ def test_ids_that_one_missing_cell_would_merge_are_named_with_the_remedy(ids):
     assert words.startswith(
         f"'pid': {ROWS - (None in ids)} rows hold whole numbers of 2^53 or more in a column that one"
     )
-    assert all(each in words for each in ("name nobody", "dtype=str", "dtype_backend='numpy_nullable'", "too late"))
+    assert all(each in words for each in ("name nobody", "dtype=str", "cast(id as text)", "too late"))
+    assert "read_sql(..., dtype_backend" not in words
     assert "dtype_backend" in str(found)
     for remedied in (pd.array(ids, dtype="Int64"), [None if each is None else str(each) for each in ids]):
         right = hdp.check(RIGHT.assign(pid=remedied), SCHEMA, unit="pid")
@@ -232,10 +233,18 @@ class Evil:
         raise RuntimeError(name)
 
 
+def objects(*cells):
+    """Return cells as they are; pandas 2 calls their methods where it is given a list."""
+    values = np.empty(len(cells), dtype=object)
+    for place, cell in enumerate(cells):
+        values[place] = cell
+    return pd.Series(values)
+
+
 @pytest.mark.parametrize(
     "cells",
     [
-        pd.Series([None, b"\xff", 10**400, [1], Evil(), np.float64("nan"), "\ud800", complex(1, 2)], dtype=object),
+        objects(None, b"\xff", 10**400, [1], Evil(), np.float64("nan"), "\ud800", complex(1, 2)),
         pd.Series([Decimal("sNaN"), Decimal("NaN"), Decimal(1), "x", None], dtype=object),
         pd.Series([], dtype=object),
         pd.Series([], dtype="float64"),

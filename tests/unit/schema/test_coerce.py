@@ -303,7 +303,7 @@ def column_with_invalid_utf8():
     return pa.StringArray.from_buffers(3, ends, pa.py_buffer(b"1\xff\xfe3"))
 
 
-@pytest.mark.parametrize("as_pandas", [True, False])
+@pytest.mark.parametrize("as_pandas", [True, False] if pd.__version__ >= "3" else [False])  # pandas 2 cannot make one
 def test_text_that_is_no_utf8_changes_its_own_cell_only(as_pandas):
     table = pa.table({"a": column_with_invalid_utf8()})
     cells = table.to_pandas()["a"] if as_pandas else pd.Series(pd.arrays.ArrowExtensionArray(table["a"]))

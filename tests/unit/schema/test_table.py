@@ -281,7 +281,8 @@ def test_the_column_that_names_the_person_is_there_once():
 def test_after_all_columns_were_read_no_answer_reads_a_cell_again(monkeypatch, odd):
     """An odd cell makes a column one of objects, which take far longer: before the first answer, not in it."""
     schema = Schema(x=Continuous(0, 9), g=Categorical(["a", "b"]), t=Duration(5))
-    frame = pd.DataFrame({"x": [odd, 1.0], "g": [odd, "b"], "t": [odd, 9.0], "who": [odd, "me"]})
+    cells = {"x": [odd, 1.0], "g": [odd, "b"], "t": [odd, 9.0], "who": [odd, "me"]}
+    frame = pd.DataFrame({name: pd.Series(each, dtype=object) for name, each in cells.items()})
     key = marks_key(schema.sha256)
     expected = PrivateTable.from_frame(frame, schema, unit="who").admit(schema, key=key)
     table = PrivateTable.from_frame(frame, schema, unit="who")

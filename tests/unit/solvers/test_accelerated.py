@@ -182,7 +182,7 @@ def test_every_loss_reaches_its_radius_when_newton_fails(
     truth = refine(task, start=task.centre, radius=Fraction(1, 10**25)).theta
 
     def failing(objective: Objective, *, start: np.ndarray, budget: object) -> Solution:
-        return Solution(theta=start + math.nan, gradient_norm=math.inf, radius=math.inf)
+        return Solution(theta=start + math.nan, gradient_norm=math.inf, radius=math.inf, rest=0.0 * start)
 
     monkeypatch.setattr(accelerated, "minimise", failing)
     monkeypatch.setattr(Work, "near", -1.0)

@@ -129,7 +129,7 @@ def test_a_rehearsal_does_all_work_whatever_the_rows_are(monkeypatch: pytest.Mon
     plain = {name: getattr(LinearObjective, name) for name in ("gradient", "hessian")}
 
     def counted(name: str):
-        return lambda self, theta: asked.append(name) or plain[name](self, theta)
+        return lambda self, *given: asked.append(name) or plain[name](self, *given)
 
     def work(objective: LinearObjective) -> tuple[int, int]:
         asked.clear()

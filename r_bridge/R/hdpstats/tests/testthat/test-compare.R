@@ -24,7 +24,7 @@ test_that("a hazard and a Cox model are compared in the covariates", {
   frame <- within(gbsg(), { event <- event * (time <= 1826); time <- pmin(time, 1826) })
   found <- dp_compare(fit, survival::coxph(survival::Surv(time, event) ~ age + factor(size) + hormon, data = frame))
   expect_equal(found$table$term, c("age", "size20-50", "size>50", "hormon"))
-  expect_equal(found$result_only, paste0("baseline[", 1:3, "]"))
+  expect_equal(found$result_only, paste0("baseline[", 1:4, "]"))
   expect_match(found$note, "Covariates only")
   expect_equal(found$label, "Cox model")
   expect_lt(max(abs(found$table$difference.in.se)), 0.25)
