@@ -22,6 +22,7 @@ from hdpstats.mechanisms.public_hessian import PublicHessian
 from hdpstats.mechanisms.registry import BY_NAME, MECHANISMS
 from hdpstats.mechanisms.statistics import SufficientStatistics
 from hdpstats.models.distribution_spec import fit_distribution, predict_distribution
+from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.histogram import fit_histogram, predict_histogram
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.plan import CANDIDATES, Plan, Wanted, checked_wanted, expected_of, smallest_epsilons
@@ -37,12 +38,13 @@ from hdpstats.results import FittedRows, Result, WeightedSample
 from hdpstats.results.description import Description
 
 CLEARLY = 0.8
-"""How much smaller, as variances, errors by noisy Newton steps must be predicted to be chosen.
+"""How much smaller, as variances, errors of a regression by noisy Newton steps must be predicted to be chosen.
 
 Without a description predictions take private covariates to be distributed as the public ones. Where they are not,
 estimates by matched sums are biased, those by objective perturbation hardly, and only their standard errors are wrong.
 With Rotterdam's patients as private and GBSG's as public records, whose numbers of nodes spread half as widely, the
-former were off by 4 to 6 standard errors of the ordinary fit, the latter by 1. So it is with hazards.
+former were off by 4 to 6 standard errors of the ordinary fit, the latter by 1. Hazards rest on public people alike by
+either mechanism.
 """
 
 
@@ -124,8 +126,8 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
 
     Everything is computed from public rows and declarations, so that the choice depends on nothing private and costs
     nothing. Without a mechanism in the request one is chosen: objective perturbation, or noisy Newton steps where there
-    is a delta, they have a proof, there are public people enough, and their errors are predicted to be smaller by the
-    factor `CLEARLY`. The allowance for weights of people is left out then: clipped scores have none.
+    is a delta, they have a proof, there are public people enough, and their errors are predicted to be smaller (of
+    regressions by the factor `CLEARLY`). The allowance for weights of people is left out then: clipped scores have none.
 
     Raises
     ------
@@ -143,7 +145,8 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
         rounds = _predicted(spec, ClippedNewton(), request, people)
     except MechanismError:
         return plain
-    return rounds if rounds.against_public < CLEARLY * plain.against_public else plain
+    factor = 1.0 if isinstance(spec, HazardSpec) else CLEARLY
+    return rounds if rounds.against_public < factor * plain.against_public else plain
 
 
 def _predicted(

@@ -206,6 +206,8 @@ def compensated_pairs(
 def _pairs(X: FloatArray, parts: FloatArray, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return what `add_products` computes, by numpy: the same operations in the same order."""
     theta, leading, tail = parts
+    if not X.shape[1]:
+        return np.array(offset, dtype=np.float64), np.zeros(len(X))
     h = heads(X)
     products = h * leading
     sums = np.add.accumulate(np.column_stack([offset, products]), axis=1)

@@ -35,7 +35,7 @@ ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE
 FREE = 4.02
 """Ridge over beta / epsilon at which the determinant is free where one person is added or removed."""
 
-NOISY = 640
+NOISY = 800
 BUDGET = hdp.Budget(epsilon=9, delta=1e-5)
 N_MAX = 5000
 PUBLIC = people(60, seed=1)
@@ -246,7 +246,9 @@ def test_the_noisy_number_is_what_a_fit_goes_by(kind):
         _, model = MODELS[kind](FRAMES[kind](number))
         result = model.fit(epsilon=1.0, describe=False)
     assert result.count.count == result.facts.records == result.glance()["nobs"][0] == number + 300
-    assert result.query.to_json() == asked(model, number + 300).to_json()
+    found, expected = result.query, asked(model, number + 300)
+    assert expected.ridge <= found.ridge <= expected.ridge * (1 + Fraction(1, 2**19))  # it has 20 digits
+    assert replace(found, ridge=expected.ridge) == expected
     assert result.release.records == N_MAX
     assert f"{number + 300} +/- " in str(result.summary())
 

@@ -6,10 +6,10 @@ whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` o
 within a person follow-up ends there: `hdpstats.mechanisms.person_loss.hazard`.) Radius ``R``, total ``H`` and margin
 ``d`` minimise the determinant of the coefficients' predicted covariance against the ordinary fit: of sampling, of the
 noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
-public fit; of those that are nearly as good the ones with the smallest allowance are taken. (A sum of variances would
-depend on the coordinates: it is that of the baseline where follow-up hardly reaches, which no choice here can improve.)
-All sites of a study have one geometry and one set of caps, from pinned grids that go on to where nobody is weighed
-down: noise grows with ``H`` and ``R``, and falls with the number of people and epsilon.
+public fit. (A sum of variances would depend on the coordinates: it is that of the baseline where follow-up hardly
+reaches, which no choice here can improve.) All sites of a study have one geometry and one set of caps, from pinned
+grids that go on to where nobody is weighed down: noise grows with ``H`` and ``R``, and falls with the number of people
+and epsilon.
 
 *Allowance.* That of `hdpstats.public.row_weights` for weights of people: Mallows weights times what the cap leaves. A
 relative cap takes the same share of information from everybody where hazards are those of the public fit, and so does
@@ -48,7 +48,7 @@ from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.hazard import WEAK, HazardSide, relative_cap
 from hdpstats.public.hazard_fit import Baseline
 from hdpstats.public.moments import PublicFit, averaged
-from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, moved
+from hdpstats.public.row_weights import APART, Allowance, Moved, at_radii, kept, moved
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 from hdpstats.records.model import HazardCap
 from hdpstats.records.query import LEAST_SMOOTHING
@@ -116,9 +116,7 @@ def choose_loss(
         parts = [_ended(person_loss, few, totals=ENDED_TOTALS if total is None else totals)]
     losses = [each for part in parts for each in part.losses]
     volumes = np.concatenate([part.volumes(side.fit, sites, share=share, relation=relation) for part in parts])
-    sizes = np.concatenate([np.trace(part.allowances, axis1=1, axis2=2) for part in parts])
-    near = volumes <= np.min(volumes) + len(side.covariates) * math.log(SPARE)
-    return losses[int(np.argmin(np.where(near, sizes, np.inf)))]
+    return losses[int(np.argmin(volumes))]
 
 
 @final
