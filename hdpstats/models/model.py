@@ -127,7 +127,8 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
     Everything is computed from public rows and declarations, so that the choice depends on nothing private and costs
     nothing. Without a mechanism in the request one is chosen: objective perturbation, or noisy Newton steps where there
     is a delta, they have a proof, there are public people enough, and their errors are predicted to be smaller (of
-    regressions by the factor `CLEARLY`). The allowance for weights of people is left out then: clipped scores have none.
+    regressions by the factor `CLEARLY`). The allowance for weights of people is left out then: clipped scores have
+    none.
 
     Raises
     ------
