@@ -22,6 +22,7 @@ from hdpstats.inference.information import (
     Tempered,
     chance_of_clear,
 )
+from hdpstats.inference.pooling import SCALE
 from hdpstats.inference.released import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.inference.sandwich import (
     PlannedPoint,
@@ -47,7 +48,7 @@ from hdpstats.mechanisms.perturbation import (
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
-from hdpstats.mechanisms.perturbation.smoothing import APART, Expected, variance_of, with_smoothing
+from hdpstats.mechanisms.perturbation.smoothing import Expected, variance_of, with_smoothing
 from hdpstats.models.cohort import averaged_variables
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result
@@ -421,7 +422,7 @@ def ask_objective(
     expected = Expected(
         moments=spec.expected_moments(query, records=records),
         missed=MISTRUST if query.hessian_share else 1.0,
-        apart=APART * (1.0 if public is None or public.fit is None else public.fit.unit),
+        apart=SCALE * (1.0 if public is None or public.fit is None else public.fit.unit),
     )
     return with_smoothing(query, person_loss, expected, records=records if most is None else most, relation=relation)
 

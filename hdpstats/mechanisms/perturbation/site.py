@@ -86,7 +86,7 @@ from hdpstats.privacy.gaussian import fixed_sign_multiplier, mu_of, objective_mu
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.query import MinimiserQuery
 
-STEPS = 8
+STEPS = 64
 """Lattice steps within ``total``, at most."""
 
 
@@ -209,7 +209,7 @@ def smoothing_noise(*, total: Fraction, dimension: int, epsilon: Fraction) -> tu
     r"""Return the lattice noise that covers a distance ``total`` for ``epsilon / 2``, and its lattice step.
 
     The computed point is within ``total`` of the exact minimiser. It is rounded to multiples of ``grid``, the power of
-    two with ``4 <= total / grid < 8``, and L2 K-norm noise is added whose rate per lattice step is
+    two with ``32 <= total / grid < 64``, and L2 K-norm noise is added whose rate per lattice step is
 
     .. math:: r = \frac{\epsilon_2}{2 (total / grid + \sqrt D)}
 
@@ -230,9 +230,9 @@ def smoothing_distribution(noise: BallNoise, grid: Fraction) -> NoiseDistributio
 def widest_smoothing(release: ObjectiveRelease) -> NoiseDistribution | None:
     """Return the widest distribution of the smoothing noise that a release may have; None where no smoothing ran.
 
-    A release tells its ``grid`` and ``epsilon_2``, not ``total``: the distribution is that of ``total = 8 grid``. Its
-    standard deviation is never smaller than that of the noise, and at most ``(8 + sqrt(D)) / (4 + sqrt(D))`` times as
-    large.
+    A release tells its ``grid`` and ``epsilon_2``, not ``total``: the distribution is that of ``total = 64 grid``. Its
+    standard deviation is never smaller than that of the noise, and at most ``(64 + sqrt(D)) / (32 + sqrt(D))`` times
+    as large.
     """
     epsilon = sum((event.epsilon for event in release.events if event.ran is MechanismName.SMOOTHING), Fraction(0))
     if not epsilon:

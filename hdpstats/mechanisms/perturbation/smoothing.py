@@ -14,11 +14,10 @@ the noise in the objective, the unshrunk estimate errs by
 
 sampling and noise in the objective, smoothing, and what unshrinking misses where ``h`` is known to a share ``m`` only
 and the private coefficients lie ``u`` from the centre. A larger ridge makes the second smaller and the third larger.
-``u`` is half of a large distance (`hdpstats.public.moments.PublicFit.unit`), more than what separates most public fits
-from private coefficients, and ``m`` is 1 unless a noisy Hessian tells the curvature: without one and without public
-rows nothing is unshrunk, and curvature of public rows may be wrong by as much, as that of gbsg's patients is for
-Rotterdam's. So what a ridge does to the estimate stays small beside its standard error where public and private people
-differ, too.
+``u`` is the distance that pooling expects beforehand between public and private coefficients (`hdpstats.inference.
+pooling.SCALE`), and ``m`` is 1 unless a noisy Hessian tells the curvature: without one and without public rows nothing
+is unshrunk, and curvature of public rows may be wrong by as much, as that of gbsg's patients is for Rotterdam's. So
+what a ridge does to the estimate stays small beside its standard error where public and private people differ, too.
 
 The mean over eigenvectors, each in units of its first term at the least share, is made least over the first ridge times
 powers of the root of two, and over `SHARES`; where smoothing is next to nothing (`NEGLIGIBLE`) the first ones do. The
@@ -57,9 +56,6 @@ MOST_RIDGES: Final = 80
 
 NEGLIGIBLE: Final = 1e-4
 """Where smoothing is a smaller part of the variance at the first ridge and the least share, these are taken."""
-
-APART: Final = 0.5
-"""``u``, in the unit of the loss's scale."""
 
 MOST_OF_DELTA: Final = Fraction(1, 2)
 """No more of a delta than this is taken by smoothing (`hdpstats.mechanisms.perturbation.site.kept_delta`)."""

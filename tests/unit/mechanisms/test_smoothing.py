@@ -37,14 +37,14 @@ def smoothed(epsilon=EPSILON):
 @pytest.mark.parametrize("total", TOTALS, ids=float)
 def test_a_release_never_understates_the_noise_and_overstates_it_by_a_known_factor(total, dimension):
     noise, grid = smoothing_noise(total=total, dimension=dimension, epsilon=EPSILON)
-    assert 4 <= total / grid < 8
+    assert 32 <= total / grid < 64
     exact = smoothing_distribution(noise, grid).variance
     length = 2.0 * float(total + grid * Fraction(math.sqrt(dimension))) / float(EPSILON)
     assert exact == pytest.approx(np.full(dimension, (dimension + 1) * length**2))
     told = widest_smoothing(release_of(dimension=dimension, grid=grid, events=smoothed())).variance
     root = math.sqrt(dimension)
     assert np.all(told >= exact)
-    assert np.all(told <= exact * ((8.0 + root) / (4.0 + root)) ** 2 * (1.0 + 1e-9))
+    assert np.all(told <= exact * ((64.0 + root) / (32.0 + root)) ** 2 * (1.0 + 1e-9))
 
 
 def test_where_nothing_was_smoothed_there_is_no_such_noise():
