@@ -136,9 +136,6 @@ MODELS = {
 }
 
 
-TOO_LARGE_OFFSETS = {"offsets", "steep caps with offsets"}
-"""Offsets of 1e12 leave doubles no digits beside coefficients of 1e-9, to which so large a ridge leads."""
-
 TOO_SMALL_RIDGES = {"weights", "large radius"}
 """Losses whose curvature is 1e13 times that of a ridge of 1."""
 
@@ -151,7 +148,7 @@ def test_hostile_models_are_answered_whatever_the_rows(
     model, ridge = MODELS[name], QUERY.ridge
     largest = {"large radius": 2**20, "weights": 2**20}.get(name, 1)
     answers = answered(replace(QUERY, model=model, ridge=ridge * largest), monkeypatch, relation)
-    assert answers == (name not in TOO_LARGE_OFFSETS)
+    assert answers
     fields = {key: value for key, value in QUERY.to_dict().items() if key != "model"}
     output = OutputQuery.from_dict(fields | {"kind": OutputQuery.kind, "model": model.to_dict(), "delta": "1/1000000"})
     answers = answered(replace(output, centre=(-9e11, 9e11, 1e-300), ridge=Fraction(1)), monkeypatch, relation)

@@ -65,6 +65,7 @@ A further part of either, where a query asks for it, releases the weighted Hessi
 import math
 from fractions import Fraction
 
+from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.minimiser import (
     Perturbation,
@@ -167,6 +168,11 @@ def _normal(query: MinimiserQuery, person_loss: PersonLoss, *, epsilon: Fraction
     """Return normal noise of the delta that smoothing leaves (`kept_delta`)."""
     D, value = person_loss.dimension, relation.persons_changed * person_loss.euclidean_bound
     delta = kept_delta(query.delta, query.epsilon * query.for_smoothing)
+    if not delta > 0:
+        raise MechanismError(
+            "smoothing_share takes all of delta: epsilon times smoothing_share must be below 1; leave the share out, "
+            "or ask with a smaller epsilon"
+        )
     sd = normal_sd(person_loss, ridge=query.ridge, epsilon=epsilon, delta=delta, relation=relation)
     grid = power_of_two_below(sd) * FINENESS
     return Perturbation(

@@ -14,6 +14,7 @@ from hdpstats.mechanisms.perturbation.smoothing import SHARES, Expected, rounded
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.budget import MechanismName
+from hdpstats.privacy.gaussian import objective_delta
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import Moments
 from hdpstats.records.geometry import from_box
@@ -118,6 +119,27 @@ def test_a_delta_is_not_used_up():
     assert chosen.epsilon * chosen.for_smoothing <= Fraction(1, 2)
     constants = calibrate_objective(chosen, loss_of(chosen), records=FAR)
     assert constants.events[0].ran is MechanismName.GAUSSIAN_OBJECTIVE
+
+
+@pytest.mark.parametrize("share", [None, Fraction(1, 20), Fraction(1, 10)])
+def test_the_noise_in_the_objective_keeps_a_delta_that_smoothing_multiplies(share):
+    """Smoothing of ``e`` makes ``exp(e / 2)`` of a delta: the whole is what the query offers, and not much less."""
+    query = first(delta=Fraction(1, 10**6), epsilon=Fraction(4), ridge=Fraction(1000), smoothing_share=share)
+    one, smoothing = loss_of(query), float(query.epsilon * query.for_smoothing)
+    delta = objective_delta(
+        query.epsilon * query.for_objective,
+        jacobian=one.jacobian(query.ridge),
+        multiplier=2 * one.euclidean_bound / perturbation_of(query, one, relation=REPLACE).sd,
+        rank=min(one.dimension, 2 * one.rank),
+    )
+    whole = float(delta / query.delta) * np.exp(smoothing / 2.0)
+    assert 0.99 * np.exp(smoothing / 2.0) * (1.0 - smoothing) < whole <= 1.0
+
+
+def test_a_share_that_takes_all_of_a_delta_is_refused():
+    query = first(delta=Fraction(1, 10**6), epsilon=Fraction(20), ridge=Fraction(1000), smoothing_share=Fraction(1, 10))
+    with pytest.raises(MechanismError, match="smoothing_share takes all of delta"):
+        perturbation_of(query, loss_of(query), relation=REPLACE)
 
 
 def test_where_no_ridge_is_enough_the_site_refuses():
