@@ -532,7 +532,7 @@ changing = hdp.Study(
     ledger=hdp.Ledger("rotterdam-long.db", dataset="rotterdam-long", unit="pid", epsilon=1),
 )
 after = hdpf.hazard(
-    "Surv(start, stop, death) ~ relapsed", data=changing, intervals=40, df=2, link="cloglog", cap=2
+    "Surv(start, stop, death) ~ relapsed", data=changing, intervals=40, baseline="spline", df=2, link="cloglog", cap=2
 ).fit(epsilon=1)
 print(after.guarantee.statement())
 after.hazard_ratios().round(1)

@@ -84,7 +84,7 @@ SHOWN = {
         2,
         (
             "Predicted standard errors of Surv(time, died) ~ rx, 929 private people; nothing is spent",
-            "epsilon = 0.1 Obs                        0.347            N/A",
+            "epsilon = 0.1 Obs                        0.346            N/A",
             "Survival curves, differentially private",
             "1-differential privacy (pure)",
             "Log-rank test",
@@ -253,7 +253,7 @@ SHOWN = {
             "equal to the last bit: True",
             "the stored release: True | charged: 0",
             "Nothing was charged",
-            "glm on 25,805 rows: 8 coefficients, relative error",
+            "glm on 25,805 rows: 9 coefficients, relative error",
             "4 charges, relation replace_one",
         ),
     ),
