@@ -48,7 +48,7 @@ from hdpstats.mechanisms.perturbation import (
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
-from hdpstats.mechanisms.perturbation.smoothing import Expected, variance_of, with_smoothing
+from hdpstats.mechanisms.perturbation.smoothing import ExpectedPeople, variance_of, with_smoothing
 from hdpstats.models.cohort import averaged_variables
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result
@@ -419,7 +419,7 @@ def ask_objective(
         variance = float(np.mean(pure))
         query = with_normal_noise(query, person_loss, variance=variance, delta=request.delta, relation=relation)
     public = spec.public
-    expected = Expected(
+    expected = ExpectedPeople(
         moments=spec.expected_moments(query, records=records),
         missed=MISTRUST if query.hessian_share else 1.0,
         apart=SCALE * (1.0 if public is None or public.fit is None else public.fit.unit),

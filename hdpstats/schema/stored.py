@@ -124,19 +124,19 @@ def columns_of(declared: Declared, cells: Callable[[str], Any], *, rows: int) ->
     What they are does not depend on when, or whether, they are asked for.
     """
     stored = StoredColumns(declared, {name: plain(each.stored(cells(name))) for name, each in declared.numbers.items()})
-    others = Asked(declared.others, lambda name: declared.others[name].admit(cells(name)))
+    others = LazyMapping(declared.others, lambda name: declared.others[name].admit(cells(name)))
     return AdmittedTable(
-        numeric=Asked(declared.numbers, lambda name: stored[name].values),
-        codes=Asked(declared.others, lambda name: others[name].values),
+        numeric=LazyMapping(declared.numbers, lambda name: stored[name].values),
+        codes=LazyMapping(declared.others, lambda name: others[name].values),
         rows=rows,
-        missing=Asked(declared.columns, lambda name: (stored if name in stored else others)[name].missing),
-        beyond=Asked(declared.durations, lambda name: _beyond(stored[name])),
+        missing=LazyMapping(declared.columns, lambda name: (stored if name in stored else others)[name].missing),
+        beyond=LazyMapping(declared.durations, lambda name: _beyond(stored[name])),
         stored=stored,
     )
 
 
 @final
-class Asked(Mapping[str, T], Generic[T]):
+class LazyMapping(Mapping[str, T], Generic[T]):
     """What a function returns of names, found when it is first asked for."""
 
     __slots__ = ("_find", "_found", "_names")

@@ -43,7 +43,7 @@ def look(private, setting):
     study, result = fit_to(private, setting)
     rounds = [each.to_dict() for each in result.release.rounds]
     return {
-        "asked": [dataclasses.replace(each, theta=(0.0,) * 5).to_json() for each in result.query.rounds],
+        "asked": [dataclasses.replace(each, theta=(0.0,) * len(each.theta)).to_json() for each in result.query.rounds],
         "answered": rounds,
         "where": [(each.entry.dataset, each.entry.number) for each in result.release.rounds],
         "facts": dataclasses.asdict(result.facts),

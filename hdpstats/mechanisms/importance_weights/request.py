@@ -39,7 +39,7 @@ from hdpstats.mechanisms.importance_weights.coding import (
 )
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, normal_sd
-from hdpstats.mechanisms.perturbation.smoothing import Expected, with_smoothing
+from hdpstats.mechanisms.perturbation.smoothing import ExpectedPeople, with_smoothing
 from hdpstats.noise.distributions import NoiseDistribution, lattice
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import Moments
@@ -198,7 +198,7 @@ def _best(case: _Case, box: ColumnBox) -> ImportanceChoice | None:
     if query.smooths:
         n = max(asked.records, 1)
         moments = Moments(H=n * S / 2.0, J=n * S / 4.0)
-        expected = Expected(moments=moments, missed=0.0, apart=0.0)
+        expected = ExpectedPeople(moments=moments, missed=0.0, apart=0.0)
         query = with_smoothing(query, person_loss, expected, records=n, relation=REPLACE, ridges=1)
     left = float(np.sqrt(bias / whole)) if whole > 0 else 0.0
     return ImportanceChoice(query=query, ridge=ridge, sd=sd, left=left, error=sd**2 + bias)

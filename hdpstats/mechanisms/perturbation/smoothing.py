@@ -68,7 +68,7 @@ Q = TypeVar("Q", bound=MinimiserQuery)
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Expected:
+class ExpectedPeople:
     """What is expected of private people, before anything is asked.
 
     Attributes
@@ -89,7 +89,7 @@ class Expected:
 def with_smoothing(
     query: Q,
     person_loss: PersonLoss,
-    expected: Expected,
+    expected: ExpectedPeople,
     *,
     records: int,
     relation: Relation,

@@ -10,7 +10,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
 from hdpstats.mechanisms.perturbation.site import calibrate_objective, perturbation_of
-from hdpstats.mechanisms.perturbation.smoothing import SHARES, Expected, rounded_up, with_smoothing
+from hdpstats.mechanisms.perturbation.smoothing import SHARES, ExpectedPeople, rounded_up, with_smoothing
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.budget import MechanismName
@@ -42,9 +42,9 @@ def loss_of(query) -> RegressionPersonLoss:
     return RegressionPersonLoss(model=query.model, largest_weight=1.0, largest_offset=0.0)
 
 
-def expected(records, *, missed=0.3, apart=1.0, moved=0.0) -> Expected:
+def expected(records, *, missed=0.3, apart=1.0, moved=0.0) -> ExpectedPeople:
     H = records * (1.0 + moved) * np.array([[0.2, 0.02, 0.0], [0.02, 0.05, 0.01], [0.0, 0.01, 0.03]])
-    return Expected(moments=Moments(H=H, J=1.1 * H), missed=missed, apart=apart)
+    return ExpectedPeople(moments=Moments(H=H, J=1.1 * H), missed=missed, apart=apart)
 
 
 def settled(query, records, **options) -> ObjectiveQuery:

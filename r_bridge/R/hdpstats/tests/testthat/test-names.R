@@ -54,7 +54,7 @@ test_that("names and order are those of model.matrix", {
   expect_identical(names(coef(dot)), c("(Intercept)", "age", "size20-50", "size>50"))
   expect_identical(rownames(anova(dot)), c("(Intercept)", "age", "size"))
   hazard <- dp_fit_public(Surv(time, event) ~ arm + size, own$study, intervals = 5)
-  expect_identical(names(coef(hazard))[4:6], c("armactive", "size20-50", "size>50"))
+  expect_identical(names(coef(hazard))[5:7], c("armactive", "size20-50", "size>50"))
   expect_match(readLines(local({
     file <- tempfile()
     dp_write_result(dp_fit_public(event3 ~ arm, own$study), file)
@@ -165,7 +165,7 @@ test_that("variance inflation is car's, and that of covariates alone for hazards
     expect_equal(car::vif(fit), suppressMessages(car::vif(by_glm)), tolerance = 1e-6)
   }
   hazard <- dp_fit_public(Surv(time, event) ~ arm + nodes, own$study, intervals = 5)
-  r <- stats::cov2cor(unclass(vcov(hazard))[4:5, 4:5])[1, 2]
+  r <- stats::cov2cor(unclass(vcov(hazard))[5:6, 5:6])[1, 2]
   expect_equal(car::vif(hazard), c(arm = 1, nodes = 1) / (1 - r^2))
   expect_error(car::vif(dp_fit_public(event3 ~ age, own$study)), "two terms", class = "dp_argument_error")
 })
@@ -234,7 +234,7 @@ test_that("qdrg with coefficients that were stored before is right, or an error"
     expect_error(suppressWarnings(means(formula[-2], rows, fit)))
   }
   hazard <- dp_fit_public(Surv(time, event) ~ size, own$study, intervals = 5)
-  no_coding(emmeans::qdrg(~ size, rows, coef = coef(hazard)[4:5], vcov = vcov(hazard)[4:5, 4:5]))
+  no_coding(emmeans::qdrg(~ size, rows, coef = coef(hazard)[5:6], vcov = vcov(hazard)[5:6, 5:6]))
   no_coding(emmeans::qdrg(~ size, rows, coef = hazard$coefficients, vcov = hazard$vcov))
   plain <- unclass(vcov(hazard))
   expect_identical(as.matrix(vcov(hazard)), plain)
@@ -264,13 +264,13 @@ test_that("hazards have survival's generics", {
   own <- with_arms()
   fit <- dp_fit_public(Surv(time, event) ~ age + arm, own$study, intervals = 10, link = "cloglog")
   women <- own$rows[1:2, ]
-  effects <- coef(fit)[4:5]
+  effects <- coef(fit)[5:6]
   lp <- drop(cbind(women$age, women$hormon) %*% effects)
   expect_equal(unname(predict(fit, women, type = "lp")), lp)
   expect_equal(unname(predict(fit, women, type = "risk")), exp(lp))
   relative <- predict(fit, women, type = "lp", se.fit = TRUE)
   x <- cbind(women$age, women$hormon)
-  expect_equal(unname(relative$se.fit), sqrt(diag(x %*% vcov(fit)[4:5, 4:5] %*% t(x))))
+  expect_equal(unname(relative$se.fit), sqrt(diag(x %*% vcov(fit)[5:6, 5:6] %*% t(x))))
   curves <- survival::survfit(fit, newdata = women)
   expect_equal(curves$surv[, 1], predict(fit, women[1, ], times = curves$time)$survival, ignore_attr = TRUE)
   expect_true(all(unique(predict(fit, women)$time)[-1] %in% curves$time))
