@@ -528,8 +528,13 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
         model=first.model,
     )
     if weights is not None and not np.isnan(found.private_only.privacy).all():
-        sd = np.sqrt(np.diag(T @ weights.covariance @ T.T))
-        facts = replace(facts, row_weights=RowWeights(share=weights.share, allowance=tuple(sd.tolist())))
+        of_terms = T @ weights.covariance @ T.T
+        told = RowWeights(
+            share=weights.share,
+            allowance=tuple(np.sqrt(np.diag(of_terms)).tolist()),
+            covariance=tuple(tuple(row) for row in of_terms.tolist()),
+        )
+        facts = replace(facts, row_weights=told)
     if weights is None and (note := not_allowed_for(spec, first.model.geometry)):
         found = found.noted(note, instead="")
     return private_result(spec, request, points, facts=facts, found=found)

@@ -116,6 +116,10 @@ def test_the_allowance_is_in_the_errors_and_is_told(patients):
     assert "Row weights:" in str(result.summary())
     assert "of the information; allowance up to" in result.methods_text()
     assert result.disclosure()["model"]["row_weights"]["share"] == weights.share
+    again = hdp.Result.from_json(result.to_json()).facts.row_weights
+    assert again == weights
+    assert np.allclose(again.factor @ again.factor.T, np.array(weights.covariance))
+    assert np.allclose(np.diag(weights.covariance), np.array(weights.allowance) ** 2)
 
 
 def test_weights_without_an_allowance_are_told(patients):
