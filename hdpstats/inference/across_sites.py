@@ -9,6 +9,11 @@ noise). Its own parameters are taken to be the common ones plus :math:`u_i`, of 
 with the covariance :math:`\sum_i W_i (V_i + T) W_i'`. Sites of one size and one epsilon have :math:`W_i = 1 / M`: the
 mean over parties of Chen and Sung. A combination of combinations is the combination of all of them, if :math:`T = 0`.
 
+**What all sites have in common**, the allowance for weights of people (`hdpstats.public.row_weights`), is a part
+:math:`L_i x` of the error with one standard normal ``x``. It is taken off :math:`V_i`, so that it is in no weight and
+no statistic of heterogeneity, and :math:`L L'` with :math:`L = \sum_i W_i L_i` is added to the covariance once: where
+:math:`L_i` is the same everywhere, it stays what it is however many sites there are.
+
 **Variances between sites.** For a term alone, with :math:`w_i = 1 / (v_i + \tau^2)`, the weighted sum of squares
 :math:`Q(\tau^2) = \sum_i w_i (\theta_i - \bar\theta)^2` has the mean ``M - 1`` at the true :math:`\tau^2`. Paule and
 Mandel (1982) solve that equation; DerSimonian and Laird (1986) compare :math:`Q(0)` with its mean. Several groups that
@@ -60,6 +65,10 @@ BETWEEN: Final = ("paule_mandel", "dersimonian_laird")
 """How the variance between sites is estimated."""
 
 
+MOST_COMMON: Final = 0.95
+"""The largest share of a variance that is taken to be common to all sites."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class SiteSummary:
@@ -95,6 +104,30 @@ class SiteSummary:
         spread = np.diag(between)
         errors = None if self.errors is None else self.errors + draws.normal(rng, spread, len(self.errors))
         return replace(self, sampling=self.sampling + spread, errors=errors)
+
+    def without(self, common: FloatArray | None) -> "SiteSummary":
+        """Return the estimate without a part ``L x`` of its error that all sites have in common (p, p).
+
+        What is drawn keeps its shape. Covariances may themselves be from draws: no direction loses more than
+        `MOST_COMMON` of its variance.
+        """
+        if common is None:
+            return self
+        root = np.linalg.cholesky(self.covariance)
+        within: FloatArray = np.linalg.solve(root, common)
+        vectors, values, _ = np.linalg.svd(within)
+        off = root @ vectors * np.minimum(values**2, MOST_COMMON) @ vectors.T @ root.T
+        left = 1.0 - np.diag(off) / self.variances
+        errors = None if self.errors is None else self.errors * np.sqrt(left)
+        return replace(self, privacy=self.privacy - off, errors=errors)
+
+    def with_common(self, common: FloatArray | None, rng: draws.Generator) -> "SiteSummary":
+        """Return the estimate with that part (p, p), due to privacy."""
+        if common is None:
+            return self
+        covariance = common @ common.T
+        errors = None if self.errors is None else self.errors + draws.normal(rng, covariance, len(self.errors))
+        return replace(self, privacy=self.privacy + covariance, errors=errors)
 
 
 def part_of(estimate: Estimate, rng: draws.Generator) -> SiteSummary:
@@ -219,12 +252,20 @@ def student(scale: FloatArray, *, degrees: int) -> ErrorDistribution:
 
 
 def from_spread(
-    part: SiteSummary, variances: FloatArray, *, label: str, terms: tuple[str, ...], degrees: int
+    part: SiteSummary,
+    variances: FloatArray,
+    *,
+    label: str,
+    terms: tuple[str, ...],
+    degrees: int,
+    common: FloatArray | None = None,
 ) -> Estimate:
     """Return a combination whose variances (p,) came from the spread of the sites.
 
-    Correlations, and which share of a variance is privacy noise, are those of the model.
+    Correlations, and which share of a variance is privacy noise, are those of the model. What sites have in common
+    (p, p) is in no spread: it is added, and counts as if it had Student's distribution too, whose tails are heavier.
     """
+    shared = np.zeros_like(part.privacy) if common is None else common @ common.T
     stretch = np.sqrt(variances / part.variances)
     factor = np.outer(stretch, stretch)
     return Estimate(
@@ -232,8 +273,8 @@ def from_spread(
         terms=terms,
         values=part.values,
         sampling=part.sampling * factor,
-        privacy=part.privacy * factor,
-        distribution=student(np.sqrt(variances), degrees=degrees),
+        privacy=part.privacy * factor + shared,
+        distribution=student(np.sqrt(variances + np.diag(shared)), degrees=degrees),
     )
 
 

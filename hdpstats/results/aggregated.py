@@ -1,7 +1,7 @@
 """An aggregate: an estimate for every group of a tree of results, with its tables and its forest plot."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final, final
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, final
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,7 @@ from hdpstats._base.validation import choice
 from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.privacy.budget import Guarantee, over_data_sets
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.codec import LEFT_OUT
 from hdpstats.records.estimate import Estimate, HasCoefficients
 from hdpstats.records.saved import Saved
 from hdpstats.results import plots, tables
@@ -56,6 +57,9 @@ class Node:
         The standard deviation between members, and Cochran's Q of the members as if there were none; NaN for a result.
     degrees : int
         Of freedom that ``scatter`` has: members less one.
+    allowance : (p, p) float64 or None
+        ``L``, of what weights of people may do: a part ``L x`` of the error, with the standard normal ``x`` that all
+        results have in common. None where nothing is allowed for it.
     """
 
     path: tuple[str, ...]
@@ -65,6 +69,7 @@ class Node:
     tau: FloatArray
     scatter: FloatArray
     degrees: int
+    allowance: Annotated[FloatArray | None, LEFT_OUT] = None
 
     @property
     def level(self) -> int:
@@ -72,10 +77,19 @@ class Node:
         return len(self.path) - 1
 
 
-def leaf(path: tuple[str, ...], estimate: Estimate) -> Node:
+def leaf(path: tuple[str, ...], estimate: Estimate, *, allowance: FloatArray | None = None) -> Node:
     """Return the node of a result."""
     nothing = np.full(len(estimate.terms), np.nan)
-    return Node(path=path, estimate=estimate, members=0, weights=(), tau=nothing, scatter=nothing, degrees=0)
+    return Node(
+        path=path,
+        estimate=estimate,
+        members=0,
+        weights=(),
+        tau=nothing,
+        scatter=nothing,
+        degrees=0,
+        allowance=allowance,
+    )
 
 
 @final
@@ -209,10 +223,22 @@ class Aggregate(HasCoefficients, Reported, Saved):
             ],
             notes=[
                 "Combining results is post-processing: it reads released numbers and costs nothing.",
+                *self._weights(),
                 *(["The other terms of groups are in the aggregate's frame."] if len(terms) > len(few) else []),
             ],
             badges=[f"{self._results} results", "post-processing"],
         )
+
+    def _weights(self) -> list[str]:
+        """Say what weights of people may do to all results alike, in a note; nothing without an allowance."""
+        allowance = self.nodes[0].allowance
+        if allowance is None:
+            return []
+        largest = float(np.max(np.linalg.norm(allowance, axis=1) / self.estimate.bse.to_numpy(), initial=0.0))
+        return [
+            "What weights of people may do is taken to be common to all results: the allowance for it does not average "
+            f"out, and is up to {largest:.2g} of a standard error of all together. It is in no weight and no scatter."
+        ]
 
     def _places(self) -> list[int]:
         """Return the terms to show, covariates first."""

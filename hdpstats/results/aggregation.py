@@ -123,9 +123,10 @@ def _group(given: object, *, path: tuple[str, ...]) -> Group:
 def _alone(
     result: Result, estimate: Estimate, *, release: Release | None, data_sets: tuple[DataSet, ...], name: str
 ) -> Aggregate:
-    """Return the aggregate of one result, or of one of its sites."""
+    """Return the aggregate of one result, or of one of its sites, that all have the allowance of the result."""
+    weights = result.facts.row_weights
     return Aggregate(
-        nodes=(leaf((name,), estimate),),
+        nodes=(leaf((name,), estimate, allowance=None if weights is None else weights.factor),),
         between=(),
         interval="model",
         facts=result.facts,
@@ -185,11 +186,19 @@ FEWEST: Final = 2
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Known:
-    """A place whose part is known; ``spread`` are the numbers (m, p) and their variances that stand for it above."""
+    """A place whose part is known, without what all results have in common.
+
+    ``units`` are the numbers (m, p) and their variances that stand for it above.
+    """
 
     node: Node
     part: SiteSummary
     units: tuple[tuple[FloatArray, FloatArray], ...]
+
+    @property
+    def common(self) -> FloatArray | None:
+        """What is allowed for weights of people, which ``part`` and ``units`` are without."""
+        return self.node.allowance
 
 
 def aggregate(
@@ -207,6 +216,10 @@ def aggregate(
 
     Results that used public rows enter with their ``private_only`` estimate: a public fit that was pooled into each of
     them would count as often as there are results. `fit_public` may be one more member.
+
+    What weights of people may do (``facts.row_weights`` of a result) is taken to be common to all results, as the same
+    model is wrong in the same way everywhere: the allowance is taken off the covariances that give weights, variances
+    between members and tests of them, and is added once, by the same weights. It does not average out.
 
     Parameters
     ----------
@@ -287,13 +300,17 @@ def _methods(between: object, *, depth: int) -> tuple[str | None, ...]:
 
 def _estimated(top: Group, *, methods: Sequence[str | None], across: bool) -> dict[tuple[str, ...], _Known]:
     """Return what is known about every place, from the deepest level to the top."""
-    members = {each.path: each.member.estimate for each in top.places if each.member is not None}
-    estimates = list(members.values())
+    members = {each.path: each.member.nodes[0] for each in top.places if each.member is not None}
+    estimates = [each.estimate for each in members.values()]
     rng, terms = draws.generator(_seed(estimates)), estimates[0].terms
-    parts = all_drawn([part_of(each, rng) for each in estimates], rng)
+    alone = [part_of(each.estimate, rng).without(each.allowance) for each in members.values()]
     known = {
-        path: _Known(node=leaf(path, estimate.marginal), part=part, units=((part.values, part.variances),))
-        for (path, estimate), part in zip(members.items(), parts, strict=True)
+        path: _Known(
+            node=leaf(path, each.estimate.marginal, allowance=each.allowance),
+            part=part,
+            units=((part.values, part.variances),),
+        )
+        for (path, each), part in zip(members.items(), all_drawn(alone, rng), strict=True)
     }
     for level in reversed(range(len(methods))):
         groups = [each for each in top.places if each.level == level and each.groups]
@@ -350,7 +367,12 @@ def _joined(
     else:
         units = tuple((each.values, each.variances) for each in parts)
     label = group.path[-1]
-    estimate = _across(part, units, label=label, terms=terms) if across else from_model(part, label=label, terms=terms)
+    shared = [weight @ each.common for weight, each in zip(weights, members, strict=True) if each.common is not None]
+    common = np.asarray(sum(shared)) if shared else None
+    if across:
+        estimate = _across(part, units, label=label, terms=terms, common=common)
+    else:
+        estimate = from_model(part.with_common(common, rng), label=label, terms=terms)
     values, variances = (np.array(each) for each in zip(*((p.values, p.variances) for p in alone), strict=True))
     node = Node(
         path=group.path,
@@ -360,12 +382,18 @@ def _joined(
         tau=np.zeros(len(terms)) if squares is None else np.sqrt(squares),
         scatter=scatter(values, variances),
         degrees=len(members) - 1,
+        allowance=common,
     )
     return _Known(node=node, part=part, units=units)
 
 
 def _across(
-    part: SiteSummary, units: Sequence[tuple[FloatArray, FloatArray]], *, label: str, terms: tuple[str, ...]
+    part: SiteSummary,
+    units: Sequence[tuple[FloatArray, FloatArray]],
+    *,
+    label: str,
+    terms: tuple[str, ...],
+    common: FloatArray | None,
 ) -> Estimate:
     if len(units) < FEWEST:
         raise ArgumentError(
@@ -374,4 +402,5 @@ def _across(
             argument="interval",
         )
     values, variances = (np.array(each) for each in zip(*units, strict=True))
-    return from_spread(part, spread_variance(values, 1.0 / variances), label=label, terms=terms, degrees=len(units) - 1)
+    spread = spread_variance(values, 1.0 / variances)
+    return from_spread(part, spread, label=label, terms=terms, degrees=len(units) - 1, common=common)

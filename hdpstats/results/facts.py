@@ -156,10 +156,27 @@ class RowWeights(Record):
     allowance : tuple of float
         For each coefficient of the private estimate, the standard deviation of what they may do to it. It is a part of
         ``cov_privacy``.
+    covariance : tuple of tuples of float or None
+        The covariance of the same, whose diagonal has the squares; None in results that were stored without it.
     """
 
     share: float
     allowance: tuple[float, ...]
+    covariance: Annotated[tuple[tuple[float, ...], ...] | None, LEFT_OUT] = None
+
+    @property
+    def factor(self) -> FloatArray:
+        """``L`` (p, p) with the covariance ``L L'``: standard deviations times the symmetric root of correlations.
+
+        So estimates of one model whose weights may do more or less err by the same standard normal draw. Without a
+        covariance the coefficients are taken to be uncorrelated.
+        """
+        sd = np.array(self.allowance)
+        if self.covariance is None:
+            return np.diag(sd)
+        scale = np.where(sd > 0.0, sd, 1.0)
+        values, vectors = np.linalg.eigh(np.array(self.covariance) / np.outer(scale, scale))
+        return np.asarray(sd[:, None] * (vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T))
 
 
 @final

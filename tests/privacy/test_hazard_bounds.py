@@ -447,3 +447,11 @@ def test_no_person_exceeds_the_flat_determinant() -> None:
 
 def test_every_link_is_searched() -> None:
     assert {str(regime.get("link", "logit")) for regime in REGIMES} == set(LINKS)
+
+
+@pytest.mark.parametrize("total", [1.0, 4.0])
+def test_corners_hold_for_caps_that_add_up_to_the_inflated_total(total):
+    bounds = hazard_bounds(total=total, radius=1e6, leverage=1e12, causes=1, time_varying=False, smoothness=None)
+    most = total * (1.0 + 2.0**-32)
+    assert bounds.corners[0] >= most * np.hypot(1.0, 1e6)
+    assert bounds.corners[2] >= np.hypot(most + 1.0, 1e6 * (most - 1.0))

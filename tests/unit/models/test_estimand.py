@@ -12,6 +12,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.perturbation.request import Asked
+from hdpstats.models.points import not_allowed_for
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import minimise
 
@@ -115,3 +116,30 @@ def test_the_allowance_is_in_the_errors_and_is_told(patients):
     assert "Row weights:" in str(result.summary())
     assert "of the information; allowance up to" in result.methods_text()
     assert result.disclosure()["model"]["row_weights"]["share"] == weights.share
+    again = hdp.Result.from_json(result.to_json()).facts.row_weights
+    assert again == weights
+    assert np.allclose(again.factor @ again.factor.T, np.array(weights.covariance))
+    assert np.allclose(np.diag(weights.covariance), np.array(weights.allowance) ** 2)
+
+
+def test_weights_without_an_allowance_are_told(patients):
+    private, public = patients
+    study = hdp.Study(private=private[:200], schema=SCHEMA, budget=hdp.Budget(epsilon=1))
+    covariates = hdp.Study(public=public[["age", "nodes", "hormon", "size", "time"]], schema=SCHEMA)
+
+    def told(model):
+        spec = model._spec
+        asked = spec.choose_model([Asked(records=200, epsilon=Fraction(1))], share=Fraction(0))
+        return not_allowed_for(spec, asked.geometry)
+
+    def logit(row_norm):
+        return hdpf.logit("event3 ~ age + hormon", data=study, row_norm=row_norm)
+
+    assert told(MODELS["hazard"](covariates)).startswith("People are weighted in the geometry of public covariates")
+    assert told(MODELS["hazard"](study)) is None
+    assert told(logit(2.0)) is told(logit(None)) is None
+    words = told(logit(0.5))
+    assert words.startswith("People beyond the declared row_norm are weighted down")
+    result = logit(0.5).fit(epsilon=1, se_share=0)
+    assert result.facts.row_weights is None
+    assert words in " ".join(str(result.summary()).split())

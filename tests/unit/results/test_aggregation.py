@@ -12,7 +12,7 @@ from scipy import stats
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.records.estimate import ErrorDistribution, Estimate
-from hdpstats.results import ModelFacts
+from hdpstats.results import ModelFacts, RowWeights
 from tests.support import FORMULA, SCHEMA, people
 
 mpl.use("Agg")
@@ -65,6 +65,33 @@ def test_equal_results_are_averaged_and_their_variance_falls_with_their_number()
     assert found.params.tolist() == pytest.approx([1.5, 3.0])
     assert found.cov_params().to_numpy() == pytest.approx(np.array([[1.0, 0.4], [0.4, 0.5]]) / 4)
     assert found.estimate.cov_privacy.to_numpy() == pytest.approx(0.4 * np.array([[1.0, 0.4], [0.4, 0.5]]) / 4)
+
+
+@pytest.mark.parametrize("interval", ["model", "across_sites"])
+def test_what_weights_of_people_may_do_does_not_average_out(interval):
+    A = np.array([[0.3, 0.1], [0.1, 0.09]])
+    V = np.array([[1.0, 0.4], [0.4, 0.5]])
+    weights = RowWeights(share=0.2, allowance=tuple(np.sqrt(np.diag(A))), covariance=tuple(map(tuple, A.tolist())))
+    facts = replace(FACTS, row_weights=weights)
+    results = [made([place, 2.0 * place], facts=facts) for place in range(9)]
+    found = hdp.aggregate(results, interval=interval)
+    if interval == "model":
+        assert found.cov_params().to_numpy() == pytest.approx((V - A) / 9 + A)
+    else:
+        assert found.bse.to_numpy() ** 2 == pytest.approx(7.5 / 9 * np.array([1.0, 4.0]) + np.diag(A))
+    assert "does not average out" in " ".join(str(found.summary()).split())
+    # Cochran's Q is of what differs: the variances without the allowance.
+    assert found.frame.query("level == 0")["scatter"].to_numpy() == pytest.approx(
+        60.0 * np.array([1, 4]) / np.diag(V - A)
+    )
+    # In groups, through files, the same.
+    states = {str(g): hdp.Aggregate.from_json(hdp.aggregate(results[g : g + 3]).to_json()) for g in (0, 3, 6)}
+    if interval == "model":
+        assert hdp.aggregate(states).cov_params().to_numpy() == pytest.approx((V - A) / 9 + A)
+    without_covariance = replace(weights, covariance=None).factor  # as in results that were stored before
+    assert without_covariance @ without_covariance.T == pytest.approx(np.diag(np.diag(A)))
+    half = hdp.aggregate([made([0.0, 0.0], facts=facts), made([0.0, 0.0])]).nodes[0].allowance
+    assert (np.diag(half @ half.T) < np.diag(A)).all()  # of a member only, by its weight
 
 
 def test_groups_that_differ_change_the_top():
@@ -137,9 +164,12 @@ def test_regressions_enter_without_the_public_rows_that_they_share():
     found = hdp.aggregate({"private": fits, "public": hdpf.logit(FORMULA, data=study).fit_public()})
     assert found.at("private", "A").values.tolist() == fits["A"].private_only.values.tolist()
     assert (fits["A"].private_only.values != fits["A"].params).any()
+    factors = [fit.facts.row_weights.factor for fit in fits.values()]
     covariances = [fit.private_only.sampling + fit.private_only.privacy for fit in fits.values()]
-    precision = sum(np.linalg.inv(each) for each in covariances)
-    assert found.at("private").sampling + found.at("private").privacy == pytest.approx(np.linalg.inv(precision))
+    precisions = [np.linalg.inv(each - of @ of.T) for each, of in zip(covariances, factors, strict=True)]
+    own = np.linalg.inv(sum(precisions))
+    common = sum(own @ each @ of for each, of in zip(precisions, factors, strict=True))  # it does not average out
+    assert found.at("private").sampling + found.at("private").privacy == pytest.approx(own + common @ common.T)
     assert (found.bse < found.at("private").bse).all()
     assert {name: ledger.spent.epsilon for name, ledger in study.ledgers.items()} == before  # for nothing
     assert "4-differential privacy (pure) at most for one person" in str(found)

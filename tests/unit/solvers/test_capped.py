@@ -12,6 +12,7 @@ import pytest
 from hdpstats._base.loops import rehearsing
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.parted import PartedObjective
+from hdpstats.privacy.hazard import UP
 from hdpstats.schema.partitions import ReadInParts, in_this_process
 from hdpstats.solvers import CappedSpells, HazardObjective, kernels, minimise
 from hdpstats.solvers import capped as module
@@ -199,6 +200,27 @@ def test_weights_are_the_total_over_the_caps_up_to_the_horizon(link: str, causes
     assert np.array_equal(other.weights, found.weights)  # whatever the follow-up
     assert np.array_equal(found.last, whole.last)
     assert np.array_equal(found.take(slice(3, 9)).most, whole.weights[3:9])
+
+
+@pytest.mark.parametrize("link", ["logit", "cloglog"])
+def test_caps_that_cancel_add_up_to_the_total_up_to_the_inflation_of_constants(link: str) -> None:
+    m, base = 300, 1e6 - 0.3125
+    z = -base + np.random.default_rng(34).uniform(0.0, 3.0, m)
+    whole = replace(
+        capped(34, m=m, q=1, e=1, p=1, link=link, margin=0.5 + 3.0 * 2.0**-34, total=1.0, whole=True),
+        Z=z[:, None],
+        entry=np.zeros(m, dtype=np.int64),
+        last=np.ones(m, dtype=np.int64),
+        weights=np.ones(m),
+        offset=np.zeros(m),
+        cap_baseline=np.array([[base]]),
+        cap_slopes=np.ones((1, 1)),
+    )
+    weights = whole.weighed(intervals=1).weights
+    with mpmath.workprec(200):
+        caps = [mpmath.exp(whole.exact_log_caps(mpmath.mp, i, 0)[0]) for i in range(m)]
+        most = max(float(cap * mpmath.mpf(float(weight)) - 1) for cap, weight in zip(caps, weights, strict=True))
+    assert 2.0**-37 < most < UP - 1.0  # sums are formed in another order than caps of gradients
 
 
 def test_a_weight_depends_on_the_own_spell_alone_and_terms_stay_finite() -> None:
