@@ -172,7 +172,7 @@ class Recommended:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """How many people of a site count, as far as is publicly known, and what epsilon it is asked to spend."""
+    """How many people a site has, as far as is known before it is asked, and what epsilon it is asked to spend."""
 
     records: int
     epsilon: Fraction
