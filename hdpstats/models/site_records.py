@@ -65,7 +65,7 @@ class SiteRecords:
     cohort : CohortMoments or None
         What that tells of the variables of the model, where the fit has use for it.
     among : tuple of Asked
-        All sites of a study of several, by their public or declared numbers of people and all they are asked to spend.
+        All sites of a study of several, by public or declared numbers of people and what they are to spend.
         Nothing that a site answers is in it: the question to a site depends neither on noise nor on who is absent.
     """
 
@@ -116,11 +116,9 @@ def planned_records(
     asks = averages and request.describe and request.description is None and spec.study.public is not None
     own = own_description(spec) if asks else None
     given = {} if request.description is None else described_sites(spec, request.description)
-    asked = tuple(Asked(records=records, epsilon=request.at(name).epsilon) for name, records in people.items())
-    among = asked if len(asked) > 1 else ()
     found = {}
     for name, records in people.items():
-        known = SiteRecords(records=records, records_sd=0.0, most=records, request=request.at(name), among=among)
+        known = SiteRecords(records=records, records_sd=0.0, most=records, request=request.at(name))
         if name in given:
             known = _described(spec, known, given[name])
         counted = _counted(spec, known)
@@ -131,7 +129,10 @@ def planned_records(
                 cohort = own.expected(counted.for_averages, records=counted.most, people=of)
                 counted = replace(counted, cohort=cohort)
         found[name] = counted
-    return found
+    if len(found) == 1:
+        return found
+    among = tuple(Asked(records=each.most, epsilon=each.request.epsilon) for each in found.values())
+    return {name: replace(each, among=among) for name, each in found.items()}
 
 
 def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:

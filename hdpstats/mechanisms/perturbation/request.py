@@ -183,14 +183,19 @@ MOST_KINDS = 12
 
 
 def kinds(sites: Sequence[Asked]) -> Counter[Asked]:
-    """Return how many sites there are of each kind; of many, numbers of people are rounded to about a tenth."""
+    """Return how many sites there are of each kind; of many, both numbers are rounded to about a tenth."""
     found = Counter(sites)
     if len(found) <= MOST_KINDS:
         return found
     return Counter(
-        Asked(records=round(2.0 ** (round(4.0 * math.log2(max(each.records, 1))) / 4.0)), epsilon=each.epsilon)
+        Asked(records=round(_rounded(max(each.records, 1))), epsilon=Fraction(f"{_rounded(each.epsilon):.6g}"))
         for each in sites
     )
+
+
+def _rounded(value: Fraction | int) -> float:
+    """Return the nearest power of the fourth root of two."""
+    return float(2.0 ** (round(4.0 * math.log2(value)) / 4.0))
 
 
 def recommended(cost: LossCost, public: WhitenedRows | None, geometry: Geometry, *, records: int) -> Recommended:
