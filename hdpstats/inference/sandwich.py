@@ -275,6 +275,11 @@ class PredictedErrors:
         """
         return 1.0 if self.public is None else float(np.nanmean((self.reported / self.public) ** 2))
 
+    @property
+    def against_sampling(self) -> float:
+        """Standard error of the private-only estimate over that of sampling alone: the median over coefficients."""
+        return float(np.nanmedian(np.hypot(self.sampling, self.privacy) / self.sampling))
+
 
 def of_point(
     public: PublicSide, *, noise: ScoreNoise, records: int, known: Information | None = None

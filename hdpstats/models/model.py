@@ -47,6 +47,15 @@ former were off by 4 to 6 standard errors of the ordinary fit, the latter by 1. 
 either mechanism.
 """
 
+ORDINARY = 2.0
+"""Up to how many times sampling error, at the median coefficient, objective perturbation is taken in any case.
+
+Clipped scores do not estimate what the ordinary fit does where the model is not exactly true, however many people there
+are, and nothing is allowed for it; with many people that is more than their standard error. Where noise no more than
+doubles the standard error the coefficients of the ordinary fit are worth their price. The median, as coefficients of
+intervals in which hardly anybody is left may be mostly noise at any number of people.
+"""
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,9 +135,9 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
 
     Everything is computed from public rows and declarations, so that the choice depends on nothing private and costs
     nothing. Without a mechanism in the request one is chosen: objective perturbation, or noisy Newton steps where there
-    is a delta, they have a proof, there are public people enough, and their errors are predicted to be smaller (of
-    regressions by the factor `CLEARLY`). The allowance for weights of people is left out then: clipped scores have
-    none.
+    is a delta, they have a proof, there are public people enough, errors of objective perturbation would be more than
+    `ORDINARY` times those of sampling, and theirs are predicted to be smaller (of regressions by the factor `CLEARLY`).
+    The allowance for weights of people is left out then: clipped scores have none.
 
     Raises
     ------
@@ -145,6 +154,8 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
     try:
         rounds = _predicted(spec, ClippedNewton(), request, people)
     except MechanismError:
+        return plain
+    if plain.against_sampling <= ORDINARY:
         return plain
     factor = 1.0 if isinstance(spec, HazardSpec) else CLEARLY
     return rounds if rounds.against_public < factor * plain.against_public else plain
@@ -315,8 +326,9 @@ class Model(ABC):
         mechanism
             ``"auto"``, a name (``"objective"``, ``"output"``, ``"clipped_newton"``, ``"public_hessian"``,
             ``"exponential"``) or an object of `hdp.mechanisms`. ``"auto"`` is objective perturbation, or with a delta
-            clipped_newton where there are 12 public people per coefficient and `plan` predicts smaller standard
-            errors of it (of regressions clearly smaller).
+            clipped_newton where there are 12 public people per coefficient, noise would more than double the standard
+            errors of objective perturbation, and `plan` predicts smaller ones of clipped_newton (of regressions clearly
+            smaller).
         se_share
             Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian: for standard errors without public rows,
             or for standard errors by the curvature of the private covariates themselves, correlations included.

@@ -99,7 +99,16 @@ class Prediction:
     @property
     def against_public(self) -> float:
         """`PredictedErrors.against_public` by which mechanisms are compared: of ``bare`` errors if known."""
-        return (self.errors if self.bare is None else self.bare).against_public
+        return self._compared.against_public
+
+    @property
+    def against_sampling(self) -> float:
+        """`PredictedErrors.against_sampling`, of ``bare`` errors if known."""
+        return self._compared.against_sampling
+
+    @property
+    def _compared(self) -> PredictedErrors:
+        return self.errors if self.bare is None else self.bare
 
 
 SHARES: Final = tuple(Fraction(k, 20) for k in (1, 2, 3, 4, 6, 8, 10, 12, 14))

@@ -65,7 +65,8 @@ class SiteRecords:
     cohort : CohortMoments or None
         What that tells of the variables of the model, where the fit has use for it.
     among : tuple of Asked
-        What is known of this and of the other sites that are asked for the same fit.
+        All sites of a study of several, by public or declared numbers of people and what they are to spend.
+        Nothing that a site answers is in it: the question to a site depends neither on noise nor on who is absent.
     """
 
     records: int
@@ -128,13 +129,10 @@ def planned_records(
                 cohort = own.expected(counted.for_averages, records=counted.most, people=of)
                 counted = replace(counted, cohort=cohort)
         found[name] = counted
-    return _together(found)
-
-
-def _together(sites: Mapping[str, SiteRecords]) -> dict[str, SiteRecords]:
-    """Return sites that know of each other: what is asked of all of them follows from all."""
-    among = tuple(Asked(records=each.records, epsilon=each.request.epsilon) for each in sites.values())
-    return {name: replace(each, among=among) for name, each in sites.items()}
+    if len(found) == 1:
+        return found
+    among = tuple(Asked(records=each.most, epsilon=each.request.epsilon) for each in found.values())
+    return {name: replace(each, among=among) for name, each in found.items()}
 
 
 def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:
@@ -201,13 +199,11 @@ def record_counts(
     described = ask(study, describing, round=0, besides=others) if describing else Answered(releases={}, missing=())
     left = {name: site for name, site in known.items() if name in describing and name not in described.releases}
     return RecordCounts(
-        sites=_together(
-            {
-                name: _with_averages(spec, site, describing.get(name), described.releases.get(name))
-                for name, site in known.items()
-                if name not in left
-            }
-        ),
+        sites={
+            name: _with_averages(spec, site, describing.get(name), described.releases.get(name))
+            for name, site in known.items()
+            if name not in left
+        },
         missing=(*counted.missing, *described.missing),
         left=left,
     )

@@ -172,7 +172,7 @@ class Recommended:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """How many people of a site count, as far as is publicly known, and what epsilon it is asked to spend."""
+    """How many people a site has, as far as is known before it is asked, and what epsilon it is asked to spend."""
 
     records: int
     epsilon: Fraction
@@ -183,14 +183,19 @@ MOST_KINDS = 12
 
 
 def kinds(sites: Sequence[Asked]) -> Counter[Asked]:
-    """Return how many sites there are of each kind; of many, numbers of people are rounded to about a tenth."""
+    """Return how many sites there are of each kind; of many, both numbers are rounded to about a tenth."""
     found = Counter(sites)
     if len(found) <= MOST_KINDS:
         return found
     return Counter(
-        Asked(records=round(2.0 ** (round(4.0 * math.log2(max(each.records, 1))) / 4.0)), epsilon=each.epsilon)
+        Asked(records=round(_rounded(max(each.records, 1))), epsilon=Fraction(f"{_rounded(each.epsilon):.6g}"))
         for each in sites
     )
+
+
+def _rounded(value: Fraction | int) -> float:
+    """Return the nearest power of the fourth root of two."""
+    return float(2.0 ** (round(4.0 * math.log2(value)) / 4.0))
 
 
 def recommended(cost: LossCost, public: WhitenedRows | None, geometry: Geometry, *, records: int) -> Recommended:

@@ -77,6 +77,48 @@ def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covari
     assert kind(model.fit(1.0)) == "ObjectiveQuery"
 
 
+GBSG = hdp.datasets.load_gbsg()
+
+
+@pytest.mark.parametrize(
+    ("records", "epsilons", "chosen", "fit"),
+    [
+        (200_000, (1.0,), "objective", lambda study: hdpf.linear("years ~ age + nodes + hormon", data=study)),
+        (3_000, (1.0,), "clipped_newton", lambda study: hdpf.linear("years ~ age + nodes + hormon", data=study)),
+        (
+            200_000,
+            (1.0, 3.0),
+            "objective",
+            lambda study: hdpf.hazard(
+                "Surv(time, event) ~ age + log1p(nodes) + hormon + size", data=study, intervals=24, link="cloglog"
+            ),
+        ),
+    ],
+)
+def test_the_ordinary_fit_is_kept_where_noise_does_not_double_its_errors(records, epsilons, chosen, fit):
+    """Fails where predicted errors alone are compared: clipped scores have smaller ones, of another estimate."""
+    study = hdp.Study(
+        public=GBSG.assign(years=np.log(GBSG["time"] / 365.25)),
+        schema=hdp.Schema(
+            age=hdp.Continuous(20, 90, complete=True),
+            nodes=hdp.Continuous(0, 40, complete=True),
+            hormon=hdp.Binary(complete=True),
+            size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+            years=hdp.Continuous(-6, 3, complete=True),
+            time=hdp.Duration(2557, unit="days", complete=True),
+            event=hdp.Binary(complete=True),
+        ),
+    )
+    model = fit(study)
+    assert set(model.plan(epsilons, delta=DELTA, n=records).frame["mechanism"]) == {chosen}
+    if chosen == "objective":
+        least = {
+            name: model.plan(epsilons, delta=DELTA, n=records, mechanism=name).frame["std_error"].mean()
+            for name in ("objective", "clipped_newton")
+        }
+        assert least["clipped_newton"] < least["objective"]
+
+
 def test_a_result_has_the_guarantee_of_epsilon_and_delta_and_says_what_ran():
     study = study_of()
     result = hazard(study).fit(2.0, delta=DELTA, describe=False)

@@ -46,8 +46,8 @@ class Down(hdp.Site):
         return self.site.answer(query)
 
 
-def with_one_down():
-    whole = study_of()
+def with_one_down(**options):
+    whole = study_of(**options)
     down = Down(whole.sites["B"])
     return hdp.Study(private=dict(whole.sites) | {"B": down}, public=PUBLIC), down
 
@@ -189,6 +189,22 @@ def test_a_site_that_is_down_is_named_and_the_rest_is_valid():
     assert whole.facts.records == 4800
     assert (whole.sites["status"] == "answered").all()
     assert all(ledger.spent.epsilon == 1 for ledger in study.ledgers.values())
+
+
+def test_a_site_rejoins_for_its_own_epsilon_whatever_the_noisy_numbers_were():
+    """Fails where weights follow from released numbers of those who answered: then all sites are asked anew."""
+    models = []
+    for rows in (300, 20_000):
+        sizes, protected = {"A": rows, "B": rows, "C": rows}, dict.fromkeys("ABC", 20_000)
+        study, down = with_one_down(sizes=sizes, relation="add_or_remove_one", n_max=protected)
+        for down.down, charged in ((True, {"A": 1, "B": 0, "C": 1}), (False, dict.fromkeys("ABC", 1))):
+            result = logit(study).fit(epsilon=1, mechanism="objective", describe=False)
+            models += [query.model for _, query in result.query.sites]
+            spent = {name: ledger.spent.epsilon for name, ledger in study.ledgers.items() if name != "B"}
+            spent["B"] = down.site.ledger.spent.epsilon
+            assert spent == charged
+    assert len(models) == 10
+    assert len(set(models)) == 1
 
 
 def test_one_site_behind_two_addresses_is_not_counted_as_two():
