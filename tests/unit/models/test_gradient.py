@@ -121,7 +121,7 @@ def test_the_ordinary_fit_is_kept_where_noise_does_not_double_its_errors(records
 
 def test_a_result_has_the_guarantee_of_epsilon_and_delta_and_says_what_ran():
     study = study_of()
-    result = hazard(study).fit(2.0, delta=DELTA, describe=False)
+    result = hazard(study).fit(2.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     assert (result.guarantee.epsilon, result.guarantee.delta) == (2, Fraction(1, 10**6))
     events = result.release.events
     assert len(events) == 3
@@ -141,7 +141,7 @@ def test_a_result_has_the_guarantee_of_epsilon_and_delta_and_says_what_ran():
 
 @pytest.mark.usefixtures("no_noise")
 def test_estimates_come_near_the_truth():
-    result = hazard(study_of()).fit(4.0, delta=DELTA, describe=False)
+    result = hazard(study_of()).fit(4.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     truth = np.concatenate([TRIAL.alpha, TRIAL.beta])
     for estimate in (result.pooled, result.private_only):
         errors = (estimate.params.to_numpy() - truth) / estimate.bse.to_numpy()
@@ -154,9 +154,9 @@ def test_estimates_come_near_the_truth():
 def test_the_same_call_again_is_free_and_another_replicate_is_not():
     study = study_of()
     model = hazard(study)
-    first = model.fit(1.0, delta=DELTA, describe=False)
+    first = model.fit(1.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     spent = study.ledger.balance.charged
-    again = hazard(study).fit(1.0, delta=DELTA, describe=False)
+    again = hazard(study).fit(1.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     assert again.params.equals(first.params)
     assert again.release == first.release
     assert study.ledger.balance.charged == spent
@@ -166,7 +166,7 @@ def test_the_same_call_again_is_free_and_another_replicate_is_not():
 
 
 def test_a_result_survives_json():
-    result = hazard(study_of()).fit(1.0, delta=DELTA, describe=False)
+    result = hazard(study_of()).fit(1.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     back = hdp.Result.from_json(result.to_json())
     assert isinstance(back.query, RoundsQuery)
     assert isinstance(back.release, RoundsRelease)
@@ -185,9 +185,11 @@ def short_study():
 def test_a_budget_for_the_first_rounds_alone_is_refused_before_anything_is_charged():
     study = short_study()
     with pytest.raises(hdp.InsufficientBudget, match="Nothing was charged"):
-        hazard(study).fit(1.0, delta=DELTA, describe=False)
+        hazard(study).fit(1.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     assert study.ledger.history().empty
-    assert hazard(study).fit(0.7, delta=DELTA, describe=False).guarantee.epsilon == Fraction(7, 10)
+    assert hazard(study).fit(
+        0.7, delta=DELTA, mechanism="clipped_newton", describe=False
+    ).guarantee.epsilon == Fraction(7, 10)
 
 
 def test_without_that_check_the_first_rounds_would_be_lost(monkeypatch):
@@ -195,7 +197,7 @@ def test_without_that_check_the_first_rounds_would_be_lost(monkeypatch):
     monkeypatch.setattr(local, "prepare", lambda query, site_facts: replace(right(query, site_facts), ahead=()))
     study = short_study()
     with pytest.raises(hdp.InsufficientBudget):
-        hazard(study).fit(1.0, delta=DELTA, describe=False)
+        hazard(study).fit(1.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     assert len(study.ledger.history()) == 2
 
 
@@ -211,10 +213,10 @@ def test_a_fit_that_was_interrupted_goes_on_where_it_was(monkeypatch):
 
     monkeypatch.setattr(hdp.LocalSite, "answer", failing)
     with pytest.raises(hdp.SiteError):
-        hazard(study).fit(1.0, delta=DELTA, describe=False)
+        hazard(study).fit(1.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     once = study.ledger.balance.charged.mu_squared
     monkeypatch.setattr(hdp.LocalSite, "answer", right)
-    result = hazard(study).fit(1.0, delta=DELTA, describe=False)
+    result = hazard(study).fit(1.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     assert result.query.rounds[0] == answered[0]
     assert study.ledger.balance.charged.mu_squared == sum(event.mu_squared for event in result.release.events)
     assert once == result.release.events[0].mu_squared
@@ -222,7 +224,7 @@ def test_a_fit_that_was_interrupted_goes_on_where_it_was(monkeypatch):
 
 def test_the_first_question_depends_on_public_facts_alone():
     def first(private):
-        result = hazard(study_of(private=private)).fit(1.0, delta=DELTA, describe=False)
+        result = hazard(study_of(private=private)).fit(1.0, delta=DELTA, mechanism="clipped_newton", describe=False)
         return result.query.rounds[0], result.query.rounds[0].clip
 
     other = PRIVATE.assign(x1=5.0, event=1, time=1)
@@ -232,7 +234,7 @@ def test_the_first_question_depends_on_public_facts_alone():
 @pytest.mark.usefixtures("no_noise")
 def test_it_is_fitted_where_the_number_of_people_is_protected():
     study = study_of(relation="add_or_remove_one", n_max=5000)
-    result = hazard(study).fit(2.0, delta=DELTA, describe=False)
+    result = hazard(study).fit(2.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     assert (result.guarantee.epsilon, result.guarantee.delta) == (2, Fraction(1, 10**6))
     assert result.count.count == 3000
     assert result.facts.records == result.count.count
@@ -312,7 +314,7 @@ def test_what_no_proof_covers_is_refused_with_what_does_work(name):
 
 def test_a_site_does_not_answer_a_whole_fit_at_once():
     study = study_of()
-    result = hazard(study).fit(1.0, delta=DELTA, describe=False)
+    result = hazard(study).fit(1.0, delta=DELTA, mechanism="clipped_newton", describe=False)
     spent = study.ledger.balance.charged
     with pytest.raises(hdp.SiteError, match="does not answer"):
         study.site.answer(result.query)
@@ -327,7 +329,7 @@ def test_late_entrants_are_fitted():
     late = late[late["time"] > late["start"]]
     study = study_of(late.iloc[:400], late.iloc[400:], schema=WITH_START)
     result = hazard(study, "Surv(start, time, event) ~ x1 + x2 + x3 + x4 + x5 + x6").fit(
-        4.0, delta=DELTA, describe=False
+        4.0, delta=DELTA, mechanism="clipped_newton", describe=False
     )
     assert kind(result) == "RoundsQuery"
     truth = np.concatenate([TRIAL.alpha, TRIAL.beta])
