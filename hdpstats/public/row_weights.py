@@ -198,7 +198,7 @@ def radii(middle: float, farthest: float) -> list[float]:
     They are multiples of 2^-20 of a power of two, the same on every machine.
 
     >>> radii(1.0, 1.0)[-1], len(radii(1.0, 4.0))
-    (1.0, 15)
+    (1.0, 16)
     """
     first = int(np.floor(STEPS_OF_TWO * np.log2(max(FIRST * middle, 2.0**-18))))
     last = max(first, int(np.ceil(STEPS_OF_TWO * np.log2(min(max(farthest, 2.0**-18), 2.0**19)) - 1e-9)))
