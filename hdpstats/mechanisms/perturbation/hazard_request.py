@@ -4,10 +4,10 @@ r"""The query of objective perturbation for a hazard model: geometry, cap, centr
 saturates at ``e^d`` times the odds (the cumulative hazard, for cloglog) that the public fit predicts, and a person
 whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` over their sum. (Where covariates vary
 within a person follow-up ends there: `hdpstats.mechanisms.person_loss.hazard`.) Radius ``R``, total ``H`` and margin
-``d`` minimise the determinant of the coefficients' predicted covariance against the ordinary fit: of sampling, of the
+``d`` minimise the determinant of the slopes' predicted covariance against the ordinary fit: of sampling, of the
 noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
-public fit. (A sum of variances would depend on the coordinates: it is that of the baseline where follow-up hardly
-reaches, which no choice here can improve.) All sites of a study have one geometry and one set of caps, from pinned
+public fit. (With the baseline counted too, more people would make predicted errors of slopes larger: caps that are good
+for the one are not best for the other.) All sites of a study have one geometry and one set of caps, from pinned
 grids that go on to where nobody is weighed down: noise grows with ``H`` and ``R``, and falls with the number of people
 and epsilon.
 
@@ -47,7 +47,7 @@ from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.hazard import WEAK, HazardSide, relative_cap
 from hdpstats.public.hazard_fit import Baseline
-from hdpstats.public.moments import PublicFit, averaged
+from hdpstats.public.moments import averaged
 from hdpstats.public.row_weights import APART, Allowance, Moved, at_radii, kept, moved
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 from hdpstats.records.model import HazardCap
@@ -115,7 +115,7 @@ def choose_loss(
     else:
         parts = [_ended(person_loss, few, totals=ENDED_TOTALS if total is None else totals)]
     losses = [each for part in parts for each in part.losses]
-    volumes = np.concatenate([part.volumes(side.fit, sites, share=share, relation=relation) for part in parts])
+    volumes = np.concatenate([part.volumes(side, sites, share=share, relation=relation) for part in parts])
     return losses[int(np.argmin(volumes))]
 
 
@@ -140,8 +140,11 @@ class _Tried:
         M = self.moved.matrices
         return np.asarray(APART**2 * (M @ np.swapaxes(M, 1, 2)) + np.diag(self.own**2))
 
-    def volumes(self, fit: PublicFit, sites: Sequence[Asked], *, share: Fraction, relation: Relation) -> FloatArray:
-        """Return the log determinants (k,) of the predicted covariances, pooled with the public fit."""
+    def volumes(self, side: HazardSide, sites: Sequence[Asked], *, share: Fraction, relation: Relation) -> FloatArray:
+        """Return the log determinants (k,) of the slopes' predicted covariances, pooled with the public fit.
+
+        Of all coefficients where there are no slopes.
+        """
         D = self.H.shape[1]
         identity, precision = np.eye(D), np.zeros_like(self.H)
         for site, times in kinds(sites).items():
@@ -152,8 +155,9 @@ class _Tried:
             H = n * self.H + WEAK * identity
             precision += times * (H @ np.linalg.solve(n * self.J + noise[:, :, None] * identity, H))
         private = np.linalg.inv(precision) + self.allowances
-        pooled = np.linalg.inv(private) + np.linalg.inv(fit.covariance)
-        return -np.asarray(np.linalg.slogdet(pooled)[1])
+        pooled = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(side.fit.covariance))
+        counted = side.covariates if side.covariates.size else np.arange(D)
+        return np.asarray(np.linalg.slogdet(pooled[:, counted[:, None], counted])[1])
 
 
 def _weighed(person_loss: HazardPersonLoss, side: HazardSide, *, margin: float, totals: Sequence[float]) -> _Tried:
