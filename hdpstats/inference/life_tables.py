@@ -65,9 +65,10 @@ interval and :math:`d` the larger of its distances from those of the two neighbo
 within :math:`m_j \pm d` leaves the joined curve by at most :math:`d \min(t - a, b - t)`. Limits are widened by that,
 but never beyond what holds whatever the hazard is: between ``a`` and ``b``, survival is at most that at ``a`` and at
 least that at ``b``, and so are its limits. In the first interval, in which a hazard may begin far above what it is
-later (deaths in an operation), the widening on the side to which the change to the second interval points is
-:math:`d (b - t)`, upwards in the ratio of the limit at ``b`` to the value there: enough for every hazard that falls, or
-rises, in the first two intervals. With one interval alone the limits are those that hold whatever the hazard is.
+later (deaths in an operation), the widening on the side to which the change to the second interval points is :math:`d
+(b - t)`, and upwards the limit is the one at ``b`` less what the second interval's hazard adds from ``t`` to ``b``:
+enough for every hazard that falls, or rises, in the first two intervals. With one interval alone the limits are those
+that hold whatever the hazard is.
 
 **Quantiles** are times at which this curve reaches a level. They have as limits ends of intervals: the last one at
 which survival's lower limit is above the level, and the first one at which the upper limit is at most that. So they
@@ -584,9 +585,8 @@ def bends(value: FloatArray, high: FloatArray, cuts: FloatArray, times: FloatArr
     most = larger_of_neighbours(np.abs(change))[..., place]
     since, until = times - cuts[place], cuts[place + 1] - times
     near, first, rises = np.minimum(since, until), place == 0, change[..., :1] > 0.0
-    begun = value[..., 1:2]
-    stretch = np.divide(high[..., 1:2], begun, out=np.ones_like(begun), where=begun > 0.0)
-    return most * np.where(first & rises, until, near), most * np.where(first & ~rises, until * stretch, near)
+    above = (high[..., 1:2] - value[..., 1:2]) / cuts[1]
+    return most * np.where(first & rises, until, near), np.where(first & ~rises, (most + above) * until, most * near)
 
 
 def crossing_of(S: FloatArray, cuts: FloatArray, level: float) -> float:

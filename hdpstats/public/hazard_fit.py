@@ -36,11 +36,13 @@ from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, Likelihood
 EVENNESS = 0.01
 """Eigenvalues of the baseline's second moments are kept above this share of the largest."""
 
-BASELINE_SPREAD, SLOPE_SPREAD = 3.0, 0.6
+BASELINE_SPREAD, SLOPE_SPREAD = 8.0, 0.6
 """Prior standard deviations of mixed baseline coefficients and of whitened slopes: fixed, and weak on purpose.
 
 Spreads chosen by evidence are smaller, and their shrinkage biases what is pooled with the private estimate: with 200
-public people and eight intervals pooled 95 % intervals of S(t) then covered 0.85.
+public people and eight intervals pooled 95 % intervals of S(t) then covered 0.85. Mixed features are about a quarter
+long, and the logarithm of a hazard that rises and falls leaves a constant by several units: with 3 for the baseline
+pooled curves of 4,000 people were off by a standard error in its first third.
 """
 
 

@@ -359,6 +359,14 @@ def test_between_ends_bands_stay_within_what_every_hazard_allows_and_meet_the_en
         assert ((band.low <= band.value) & (band.value <= band.high)).all()
 
 
+def test_in_the_first_interval_the_limit_is_that_at_its_end_less_what_the_second_hazard_adds():
+    found = life_table([60.0, 10.0, 8.0], [0.0] * 3, 122.0, sd=3.0)
+    H, ends, times = found.cumulated, survival(found, 1.96), np.array([0.05, 0.4, 0.8])
+    highest = -np.log(ends.low[1])
+    expected = highest - (H[2] - H[1]) * (1.0 - times)
+    np.testing.assert_allclose(-np.log(survival_at(found, times, 1.96).low), expected, rtol=1e-9)
+
+
 def test_with_one_interval_a_band_is_what_every_hazard_allows():
     found = life_table([30.0], [0.0], 70.0)
     band, ends = survival_at(found, np.array([0.5]), 1.96), survival(found, 1.96)
