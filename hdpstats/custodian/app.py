@@ -6,7 +6,6 @@ GET    ``/v1/dummy``         invented rows
 PUT    ``/v1/public``        public rows for later queries
 POST   ``/v1/cost``          what a query would read and cost
 POST   ``/v1/answer``        the release of a query, charged before a row is touched
-POST   ``/v1/recorded``      the release of a query that the asker has received; nothing is charged or computed
 GET    ``/v1/ledger``        the asker's own part of the ledger
 ====== ===================== ==============================================================================
 
@@ -83,7 +82,6 @@ def application(
         ("PUT", "/v1/public", service.take_public),
         ("POST", "/v1/cost", service.cost),
         ("POST", "/v1/answer", service.answer),
-        ("POST", "/v1/recorded", service.show_recorded),
         ("GET", "/v1/ledger", service.show_share),
     )
     # Handlers read their requests themselves, from canonical text: FastAPI finds no parameter and parses no body.
@@ -220,16 +218,6 @@ class Service:
             return _handed_out(release, request.scope[NOTED])
 
         return _json(await self._about_query(request, self._capacity.compute, answered))
-
-    async def show_recorded(self, request: Request) -> Response:
-        """Show what the ledger has of a query that was charged to the asker; never more than his own part."""
-
-        def recorded(query: Query, analyst: str) -> dict[str, Any]:
-            found, noted = self._site.received(query, analyst=analyst), request.scope[NOTED]
-            handed = {"release": None, "entry": None} if found.release is None else _handed_out(found.release, noted)
-            return handed | {"charged": found.charged}
-
-        return _json(await self._about_query(request, self._capacity.read, recorded))
 
     async def show_share(self, request: Request) -> Response:
         """Show the asker's own part of the ledger."""

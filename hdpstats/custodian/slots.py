@@ -323,7 +323,7 @@ class Slots:
         HdpError
             The site refuses, or the computation failed, which is known at its slot.
         """
-        release = self._site.received(query, analyst=analyst).release
+        release = self._site.received(query, analyst=analyst)
         if release is not None:
             return release, False
         if self._overruns.of(analyst) >= self._timing.overruns:

@@ -4,7 +4,7 @@
 transforms do to values and to bounds, and why a formula is refused; ``readings`` says what its factors are, and how
 they are coded; ``compiler`` makes the ``design``, which computes the matrix or points of the unit cube, and for a
 survival formula the `SurvivalDesign`. ``outcome`` reads the outcome, and has the intervals of follow-up and their
-features. ``column_space`` and ``same_space`` tell whether two formulas have the same columns, with ``monomials``.
+features. ``column_space`` tells whether two formulas have the same columns.
 ``whitened`` whitens and weights rows.
 """
 

@@ -1,23 +1,29 @@
 """The canonical basis of a model's column space: what a query asks about, however the formula was written.
 
-Two formulas are the same model where the columns of their designs span the same functions of a row: another order of
-terms, another reference level, other constants in ``scale`` or ``poly``, another unit of ``log``. A query is about one
-basis of that space, and a user's coefficients follow from the fitted ones by a linear map.
+Two formulas are the same model where the columns of one are linear combinations of those of the other: another order
+of terms, another reference level, another centre or unit of a column, other contrasts. A query is about one basis of
+that space, and a user's coefficients follow from the fitted ones by a linear map.
 
-**What is chosen.** The columns are written as polynomials with exact coefficients (`hdpstats.formulas.monomials`) and
-brought to reduced echelon form. Where every row of that form is a single product of atoms the space is the span of
-these products, which do not depend on the formula: they are written out in alphabetical order by degree, categories
-with the first declared level as the reference, powers as ``poly`` with the constants of the schema, which is well
-conditioned. A space that is no span of products has the rows of that form for columns, as sums of products. Where
-neither can be written (a spline in one of several summands, a number that no float holds) the formula's own columns
-stay, with the terms in order; columns that depend linearly on each other, and designs too large to be taken apart, stay
-as they are.
+**Columns as polynomials.** An *atom* is what is not taken apart: a column, a function such as ``log(age)`` as it is
+written, a comparison, one column of a spline, or the indicator of one level of a category. A column of a design is a
+polynomial in atoms with fractions for coefficients, so nothing is rounded: ``scale(age, mean=50, sd=10)`` is
+``age / 10 - 5``. Three rules hold: the indicators of a category's levels add up to 1, by which that of the first level
+is written as 1 less the others; an indicator times itself is itself; indicators of two levels of one category exclude
+each other. Columns whose polynomials are equal are the same function of a row. (``log(2 * x)`` and ``log(x) + log(2)``
+are too, which these rules do not tell: they are two questions.)
+
+**What is chosen.** The polynomials are brought to reduced echelon form. Where every row of that form is a single
+product of atoms the space is the span of these products, which do not depend on the formula: they are written out in
+alphabetical order by degree, categories with the first declared level as the reference, powers as ``poly`` with the
+constants of the schema, which is well conditioned. In other spaces (``scale(x, mean=1, sd=2):g`` without ``x`` and
+``g``) the formula's own columns stay, with the terms in order; columns that depend linearly on each other, and designs
+too large to be taken apart, stay as they are.
 
 **Why it is right.** What is written (`right_sides`) is a proposal: the canonical formula is compiled, its columns are
 written as polynomials, and a matrix ``L`` of fractions with ``X_canonical = X_user L`` is solved for without rounding.
-It exists and is invertible exactly where the spaces are the same, for every row that a schema can admit. Then
-``X_canonical beta = X_user (L beta)``: the formula has the coefficients ``L beta`` for the same linear predictor, and a
-sum of losses of linear predictors has its minimum at both.
+It exists and is invertible exactly where the spaces of polynomials are the same. Then ``X_canonical beta = X_user (L
+beta)``: the formula has the coefficients ``L beta`` for the same linear predictor, and a sum of losses of linear
+predictors has its minimum at both.
 
 **Why it is private.** Formula and schema are public, no row takes part, and a site proves its bounds for the formula of
 the query, as it does for any other. What the user sees is a linear map of what was released.
@@ -26,9 +32,10 @@ the query, as it does for any other. What the user sees is a linear map of what 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
 from itertools import groupby
 from math import prod
-from typing import TypeVar, final
+from typing import Final, TypeVar, final
 
 import numpy as np
 
@@ -37,13 +44,185 @@ from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.bases import expand, with_knots
 from hdpstats.formulas.compiler import compile_terms
-from hdpstats.formulas.design import Design
-from hdpstats.formulas.expressions import Piecewise, Splines, bounds_of
-from hdpstats.formulas.lexer import tokenize
-from hdpstats.formulas.monomials import Atom, Columns, Monomial, Polynomial, TooLargeError, exactly
-from hdpstats.formulas.operations import LARGEST_EXPONENT, Interval
+from hdpstats.formulas.design import Design, DesignColumn, Level
+from hdpstats.formulas.expressions import (
+    Expression,
+    Number,
+    Operation,
+    Piecewise,
+    Splines,
+    Variable,
+    bounds_of,
+    written,
+)
+from hdpstats.formulas.lexer import literal, quoted, tokenize
+from hdpstats.formulas.operations import LARGEST_EXPONENT
 from hdpstats.formulas.parser import ParsedFormula, read_right_side
+from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
+
+MOST_MONOMIALS: Final = 4000
+"""A design whose columns have more summands in all is not taken apart."""
+
+_COMPLEMENTS: Final = {"<=": ">", "<": ">=", "!=": "=="}
+_COMPARISONS: Final = (">", ">=", "==")
+
+
+class TooLargeError(Exception):
+    """A polynomial has too many summands to be written out."""
+
+
+@final
+@dataclass(frozen=True, slots=True, order=True)
+class Atom:
+    """What is not taken apart.
+
+    Attributes
+    ----------
+    text : str
+        How it is written in a formula, inside ``I( )`` where it stands in parentheses; its identity.
+    block : str
+        The factor of several columns that it belongs to: a category's name or a spline; empty for a number.
+    index, size : int
+        Which column of the block it is, from 1, and how many there are, that of a reference level aside.
+    once : bool
+        Whether it is 0 or 1, hence equal to its square.
+    """
+
+    text: str
+    block: str = ""
+    index: int = 0
+    size: int = 0
+    once: bool = False
+
+
+Monomial = tuple[tuple[Atom, int], ...]
+"""Atoms with their powers, in order."""
+Polynomial = Mapping[Monomial, Fraction]
+
+ONE: dict[Monomial, Fraction] = {(): Fraction(1)}
+
+
+def times(a: Monomial, b: Monomial) -> Monomial | None:
+    """Return the product of two monomials; None where it is 0."""
+    powers = dict(a)
+    for atom, power in b:
+        powers[atom] = 1 if atom.once else powers.get(atom, 0) + power
+    levels = [atom.block for atom in powers if atom.once and atom.block]
+    return None if len(set(levels)) < len(levels) else tuple(sorted(powers.items()))
+
+
+def add(a: Polynomial, b: Polynomial, factor: Fraction = ONE[()]) -> Polynomial:
+    """Return ``a + factor b``."""
+    total = dict(a)
+    for monomial, value in b.items():
+        total[monomial] = total.get(monomial, Fraction(0)) + factor * value
+    return {monomial: value for monomial, value in total.items() if value}
+
+
+def multiply(a: Polynomial, b: Polynomial) -> Polynomial:
+    """Return ``a b``; raise `TooLargeError` where it has too many summands."""
+    if len(a) * len(b) > MOST_MONOMIALS:
+        raise TooLargeError
+    product: dict[Monomial, Fraction] = {}
+    for one, left in a.items():
+        for other, right in b.items():
+            both = times(one, other)
+            if both is not None:
+                product[both] = product.get(both, Fraction(0)) + left * right
+    return {monomial: value for monomial, value in product.items() if value}
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Columns:
+    """What is needed to write the columns of designs on one schema as polynomials.
+
+    Attributes
+    ----------
+    schema : Schema
+        The declared columns.
+    splines : mapping of Piecewise to Atom
+        What a curve is as an atom.
+    """
+
+    schema: Schema
+    splines: Mapping[Piecewise, Atom]
+
+    def of(self, design: Design) -> list[Polynomial]:
+        """Return the columns of a design; raise `TooLargeError` where they have too many summands."""
+        found, size = [], 0
+        for column in design.columns:
+            found.append(self._column(column))
+            size += len(found[-1])
+            if size > MOST_MONOMIALS:
+                raise TooLargeError
+        return found
+
+    def _column(self, column: DesignColumn) -> Polynomial:
+        levels = map(self._indicator, column.levels)
+        return reduce(multiply, (*map(self._expression, column.expressions), *levels), ONE)
+
+    def _indicator(self, level: Level) -> Polynomial:
+        own = self._level(level.column, level.code)
+        return add(ONE, own, Fraction(-1)) if level.negated else own
+
+    def _level(self, name: str, code: int) -> Polynomial:
+        declared = self.schema[name]
+        levels = declared.levels if isinstance(declared, Categorical) else ("0", "1")
+
+        def atom(place: int) -> Atom:
+            if not isinstance(declared, Categorical):  # 0 or 1, read as a category
+                return Atom(quoted(name), once=True)
+            text = f"({quoted(name)} == {literal(levels[place])})"
+            return Atom(text, quoted(name), place, len(levels) - 1, once=True)
+
+        if code:
+            return _single(atom(code))
+        return ONE | {((atom(place), 1),): Fraction(-1) for place in range(1, len(levels))}
+
+    def _expression(self, expression: Expression) -> Polynomial:
+        if isinstance(expression, Number):
+            return {(): Fraction(expression.value)} if expression.value else {}
+        if isinstance(expression, Variable):
+            return _single(Atom(quoted(expression.name), once=self.schema[expression.name].kind == "binary"))
+        if isinstance(expression, Piecewise):
+            return _single(self.splines[expression])
+        return self._operation(expression)
+
+    def _operation(self, operation: Operation) -> Polynomial:
+        rule, (first, *rest) = operation.rule, operation.operands
+        if rule == "I":
+            return self._expression(first)
+        if rule in ("+", "-"):
+            sign = Fraction(1 if rule == "+" else -1)
+            return add(self._expression(first), self._expression(rest[0]), sign)
+        if rule == "negative":
+            return add({}, self._expression(first), Fraction(-1))
+        if rule == "*":
+            return multiply(self._expression(first), self._expression(rest[0]))
+        if rule.startswith("^"):
+            return reduce(multiply, [self._expression(first)] * int(rule[1:]))
+        if rule == "/" and isinstance(rest[0], Number):
+            return add({}, self._expression(first), 1 / Fraction(rest[0].value))
+        if rule == "==" and isinstance(first, Variable) and self.schema[first.name].kind == "binary":
+            other = self._expression(rest[0])
+            if other in ({}, ONE):
+                one = self._expression(first)
+                return one if other else add(ONE, one, Fraction(-1))
+        if rule in _COMPLEMENTS:
+            whole = Operation(rule=_COMPLEMENTS[rule], operands=operation.operands, source="")
+            return add(ONE, self._operation(whole), Fraction(-1))
+        return _single(_atom(operation))
+
+
+def _atom(operation: Operation) -> Atom:
+    return Atom(written(operation), once=operation.rule in _COMPARISONS)
+
+
+def _single(atom: Atom) -> Polynomial:
+    return {((atom, 1),): Fraction(1)}
+
 
 _Key = tuple[tuple[str, ...], tuple[str, ...]]
 """The atoms of a product that are numbers, and the factors of several columns that the others belong to."""
@@ -52,14 +231,9 @@ _Key = tuple[tuple[str, ...], tuple[str, ...]]
 def right_sides(rows: Sequence[Polynomial]) -> Iterator[str]:
     """Yield right sides whose columns may span a space, best first, given the rows of its reduced echelon form.
 
-    Of a span of products: whole factors, powers as ``poly``; each product alone. Else the rows themselves.
+    Whole factors, powers as ``poly``; each product alone. None where the space is no span of products.
     """
     if any(len(row) > 1 for row in rows):
-        sums = _sums(rows)
-        if sums is not None:
-            yield " + ".join(
-                ["1" if {(): Fraction(1)} in rows else "0", *sorted(sums, key=lambda each: (len(each), each))]
-            )
         return
     products = frozenset(monomial for row in rows for monomial in row)
     for factors, powers in ((True, True), (True, False), (False, False)):
@@ -120,61 +294,6 @@ def _alone(atom: Atom, power: int) -> str:
     return f"I({atom.text}^{power})" if power > 1 else _number(atom.text)
 
 
-def _sums(rows: Sequence[Polynomial]) -> set[str] | None:
-    """Return a term for each row, or for each whole block of rows; None where one cannot be written.
-
-    A row is a product of levels and curves, times a sum of products of numbers. Where that sum stands with all levels
-    of a category it also stands by itself, in the place of the row with its highest product.
-    """
-    alone: dict[Monomial, str] = {}
-    blocks: dict[tuple[str, tuple[str, ...]], list[tuple[Atom, ...]]] = {}
-    highest: dict[str, Monomial] = {}
-    for row in rows:
-        shared = {tuple(atom for atom, _ in monomial if atom.block) for monomial in row}
-        numbers = {tuple((a, power) for a, power in each if not a.block): value for each, value in row.items()}
-        total = _sum(numbers)
-        if len(shared) != 1 or total is None or any(power > 1 for each in row for atom, power in each if atom.block):
-            return None
-        (atoms,) = shared
-        top = _ordered(numbers)[0][0]
-        if atoms:
-            highest[total] = top
-            blocks.setdefault((total, tuple(atom.block for atom in atoms)), []).append(atoms)
-        else:
-            alone[top] = total
-    for (total, _), members in blocks.items():
-        if len(members) != prod(atom.size for atom in members[0]):
-            return None
-        if total and any(atom.once for atom in members[0]) and highest[total] in alone:
-            alone[highest[total]] = total
-    terms = {":".join([*([total] if total else []), *names]) for total, names in blocks}
-    return terms | {total for total in alone.values() if total}
-
-
-def _ordered(polynomial: Polynomial) -> list[tuple[Monomial, Fraction]]:
-    """Return the summands, those of the highest degree first."""
-    return sorted(polynomial.items(), key=lambda item: (-sum(power for _, power in item[0]), item[0]))
-
-
-def _sum(polynomial: Polynomial) -> str | None:
-    """Return a sum of products of numbers as a factor, empty for 1; None where a coefficient is no float."""
-    if not all(map(exactly, polynomial.values())):
-        return None
-    if polynomial == {(): Fraction(1)}:
-        return ""
-    written = ""
-    for monomial, value in _ordered(polynomial):
-        factors = [f"{atom.text}^{power}" if power > 1 else atom.text for atom, power in monomial]
-        sign = "-" if value < 0 else "+"
-        size = [repr(float(abs(value)))] if abs(value) != 1 or not factors else []
-        written += f" {sign} {' * '.join([*size, *factors])}"
-    if len(polynomial) == 1 and not written.startswith(" - "):
-        ((monomial, value),) = polynomial.items()
-        if value == 1 and len(monomial) == 1:
-            return _alone(*monomial[0])
-    return f"I({written.removeprefix(' + ').strip()})"
-
-
 @final
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CanonicalDesign:
@@ -186,14 +305,10 @@ class CanonicalDesign:
         The canonical columns, or the user's own where there are no others.
     to_terms : (p, p) float64
         ``L``: the user's coefficients are ``L`` times those of ``design``.
-    is_settled : bool
-        Whether every other formula with these columns, of those that are polynomials in the same functions of single
-        columns, has this design too.
     """
 
     design: Design
     to_terms: FloatArray
-    is_settled: bool = False
 
 
 @remembered(256)
@@ -218,15 +333,14 @@ def canonical_design(design: Design, schema: Schema) -> CanonicalDesign:
     """
     own = CanonicalDesign(design=design, to_terms=np.eye(len(design.columns)))
     try:
-        columns = Columns(schema=schema, splines=_splines(design, schema))
+        columns = Columns(schema=schema, splines=_splines(design))
         reduced = _Reduced.of(columns.of(design))
         if reduced is None:
             return own
         for right in right_sides([row for row, _ in reduced.rows.values()]):
             found = _compiled(right, design, schema, columns, reduced)
             if found is not None:
-                written = (each for column in found.design.columns for each in column.expressions)
-                return replace(found, is_settled=all(map(columns.settles, written)))
+                return found
         return _compiled(_in_order(design), design, schema, columns, reduced) or own
     except TooLargeError:
         pass
@@ -256,7 +370,7 @@ def _compiled(
     made = read_columns(right, design, schema)
     if made is None:
         return None
-    known = Columns(schema=schema, splines={**columns.splines, **_splines(made, schema)})
+    known = Columns(schema=schema, splines={**columns.splines, **_splines(made)})
     polynomials = known.of(made)
     if _Reduced.of(polynomials) is None:
         return None
@@ -338,44 +452,17 @@ def _scaled(terms: Mapping[_Place, Fraction], factor: Fraction) -> dict[_Place, 
     return {place: factor * value for place, value in terms.items()}
 
 
-def _splines(design: Design, schema: Schema) -> dict[Piecewise, Atom]:
+def _splines(design: Design) -> dict[Piecewise, Atom]:
     """Return every curve of a design as an atom; its spline has all knots written out."""
     terms, _ = read_right_side(tokenize(design.canonical.partition("~")[2]))
     boxes, found = dict(design.boxes), {}
     for factor in {factor for term in terms for factor in term.factors if isinstance(factor, Splines)}:
         columns = expand(factor, bounds_of(factor.operand, boxes))
-        own = _unscaled(factor, boxes, schema)
-        text = with_knots(own, bounds_of(own.operand, boxes))
+        text = with_knots(factor, bounds_of(factor.operand, boxes))
         for place, column in enumerate(columns, start=1):
             if isinstance(column, Piecewise):
                 found[column] = Atom(f"{text}[{place}]", text, place, len(columns))
     return found
-
-
-def _unscaled(factor: Splines, boxes: Mapping[str, Interval], schema: Schema) -> Splines:
-    """Return a spline of ``a x + b``, ``a > 0``, as the spline of ``x`` that has the same curves, where knots allow it.
-
-    B-splines, and the natural ones that are made of them, do not depend on the unit and the origin of what they are of.
-    """
-    found = Columns(schema=schema, splines={}).affine(factor.operand)
-    if found is None or found.slope < 0:
-        return factor
-    image, box = bounds_of(factor.operand, boxes), boxes[found.variable.name]
-    ends = [float(found.slope * Fraction(end) + found.constant) for end in (box.lower, box.upper)]
-    if not np.allclose(ends, (image.lower, image.upper), rtol=0.0, atol=1e-12 * (image.upper - image.lower)):
-        return factor
-    given = [] if isinstance(factor.knots, int) else list(factor.knots)
-    given += [end for end in (factor.lower, factor.upper) if end is not None]
-    moved = {each: (Fraction(each) - found.constant) / found.slope for each in given}
-    if not all(map(exactly, moved.values())):
-        return factor
-    return replace(
-        factor,
-        operand=found.variable,
-        knots=factor.knots if isinstance(factor.knots, int) else tuple(float(moved[each]) for each in factor.knots),
-        lower=None if factor.lower is None else float(moved[factor.lower]),
-        upper=None if factor.upper is None else float(moved[factor.upper]),
-    )
 
 
 def _in_order(design: Design) -> str:

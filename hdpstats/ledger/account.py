@@ -211,11 +211,6 @@ class AccountReader(ABC):
         name = named_analyst(analyst)
         return self._read(lambda found: found.find(request_id, name))
 
-    def has_charged(self, request_id: str, analyst: str | None = None) -> bool:
-        """Whether a request was charged, with an analyst: to him, whether or not it has its release."""
-        name, chain = named_analyst(analyst), self._latest()
-        return chain.own_charge(request_id, name) is not None if name else request_id in chain.charges
-
     def history(self, analyst: str | None = None) -> pd.DataFrame:
         """Return one row per charge of this dataset under any of its names, in order; public facts only.
 

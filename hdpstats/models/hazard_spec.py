@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Final, Self, final
+from typing import Final, final
 
 import numpy as np
 
@@ -73,8 +73,6 @@ class HazardSpec(LossSpec):
         Columns of the schema.
     row_norm, total : float or None
         Declared bounds: on the scaled row norm without public rows, on the sum of a person's caps.
-    others : CanonicalDesign or None
-        The columns that queries are about, where they are not the canonical ones.
     """
 
     study: Study
@@ -87,7 +85,6 @@ class HazardSpec(LossSpec):
     offset: str | None
     row_norm: float | None
     total: float | None
-    others: CanonicalDesign | None = None
 
     @property
     def formula(self) -> str:
@@ -97,11 +94,7 @@ class HazardSpec(LossSpec):
     @cached_property
     def columns(self) -> CanonicalDesign:
         """The columns that a query is about: those of the formula span the same."""
-        return self.others or canonical_design(self.design.covariates, self.study.schema)
-
-    def asking(self, columns: CanonicalDesign, study: Study) -> Self:
-        """Return the model with queries about other columns, which span the same, to the sites of another study."""
-        return replace(self, others=columns, study=study)
+        return canonical_design(self.design.covariates, self.study.schema)
 
     @cached_property
     def asked(self) -> SurvivalDesign:

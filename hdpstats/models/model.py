@@ -12,7 +12,6 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.loops import progress
-from hdpstats._base.validation import truth
 from hdpstats.display import Report, named_values
 from hdpstats.mechanisms.clipped_newton import ClippedNewton
 from hdpstats.mechanisms.exponential import ExponentialMechanism
@@ -28,7 +27,7 @@ from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.plan import CANDIDATES, Plan, Wanted, checked_wanted, expected_of, smallest_epsilons
 from hdpstats.models.points import Prediction, fit_points, predict_points
 from hdpstats.models.public_hessian import fit_public_hessian, predict_public_hessian
-from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of, recorded_fit
+from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of
 from hdpstats.models.rounds import fit_clipped_newton, predict_clipped_newton
 from hdpstats.models.weighted import fit_weighted
 from hdpstats.privacy.sensitivity import Relation
@@ -307,13 +306,11 @@ class Model(ABC):
         allow_large_epsilon: bool = False,
         description: Description | None = None,
         describe: bool = True,
-        reuse: bool = False,
     ) -> Result:
         """Fit under differential privacy: the only method that spends epsilon.
 
         The same call again returns the stored release for free, and so does the same model written otherwise, with
-        another order of terms, reference level, centre or unit; ``replicate=2`` releases an independent one. Where a
-        formula only turns out to have the columns of an earlier one, the fit is refused before a charge, see ``reuse``.
+        another order of terms, reference level, centre or unit; ``replicate=2`` releases an independent one.
 
         Parameters
         ----------
@@ -348,9 +345,6 @@ class Model(ABC):
             Without a description the fit asks for what it needs to know of the private people, with a part of epsilon
             that `plan` and the summary show. False declines: intervals then assume that no cell is missing and
             that covariates are distributed as the public ones.
-        reuse
-            Return a stored release of a model with the same columns, written in a way that makes another query, its
-            coefficients mapped to this formula, at no charge; the summary says which. Without it such a fit is refused.
 
         Raises
         ------
@@ -362,18 +356,17 @@ class Model(ABC):
 
         Examples
         --------
-        A spline of 100 minus age spans the columns of one of age, which is only seen by comparing them:
+        Another reference level, centre or unit is the same model, which is charged once:
 
         >>> import hdpstats.api as hdp
         >>> import hdpstats.formula.api as hdpf
         >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), event=hdp.Binary(complete=True))
         >>> people = hdp.datasets.load_gbsg()
         >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
-        >>> fit = hdpf.logit("event ~ ns(age, df=2)", study).fit(epsilon=1, se_share=0)
-        >>> other = hdpf.logit("event ~ ns(I(100 - age), df=2)", study)
-        >>> again = other.fit(epsilon=1, se_share=0, reuse=True)
-        >>> again.release == fit.release
-        True
+        >>> fit = hdpf.logit("event ~ age", study).fit(epsilon=1, se_share=0)
+        >>> again = hdpf.logit("event ~ scale(age, mean=50, sd=10)", study).fit(epsilon=1, se_share=0)
+        >>> again.release == fit.release, study.ledger.spent.epsilon
+        (True, 1.0)
         """
         request = fit_request(
             epsilon,
@@ -390,8 +383,7 @@ class Model(ABC):
             raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
         request.check(sites)
         warn_of_nan(spec.public_only)
-        recorded = recorded_fit(spec, request, fit_of, reuse=truth(reuse, name="reuse"))
-        return fit_of(spec, request)() if recorded is None else recorded
+        return fit_of(spec, request)()
 
     def fit_public(self) -> Result:
         """Return the ordinary fit to the public rows alone: no noise, no penalty, no cost.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from operator import attrgetter
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -144,10 +144,6 @@ class LossSpec(ModelSpec):
     def question(self) -> str:
         """The formula of a query."""
         return self.columns.design.canonical
-
-    @abstractmethod
-    def asking(self, columns: CanonicalDesign, study: Study) -> Self:
-        """Return the model with queries about other columns, which span the same, to the sites of another study."""
 
     @property
     def assumption(self) -> str:

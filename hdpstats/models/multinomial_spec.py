@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Self, final
+from typing import final
 
 import numpy as np
 
@@ -78,10 +78,6 @@ class MultinomialSpec(LossSpec):
     def columns(self) -> CanonicalDesign:
         """The columns that a query is about."""
         return self.asked
-
-    def asking(self, columns: CanonicalDesign, study: Study) -> Self:
-        """Return the model with queries about other columns, which span the same, to the sites of another study."""
-        return replace(self, asked=columns, study=study)
 
     @property
     def formula(self) -> str:

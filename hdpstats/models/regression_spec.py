@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import Self, final
+from typing import final
 
 import numpy as np
 
@@ -186,12 +186,6 @@ class RegressionSpec(LossSpec):
     def columns(self) -> CanonicalDesign:
         """The columns that a query is about."""
         return self.asked
-
-    def asking(self, columns: CanonicalDesign, study: Study) -> Self:
-        """Return the model with queries about other columns, which span the same, to the sites of another study."""
-        chosen = chosen_loss(self.option, columns.design, self.study, weights=self.weights, offset=self.offset)
-        public = _public(self.study, columns.design, chosen, weights=self.weights, offset=self.offset)
-        return replace(self, asked=columns, study=study, chosen=chosen, public=public)
 
     @property
     def formula(self) -> str:

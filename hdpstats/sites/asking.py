@@ -1,14 +1,9 @@
-"""Asking the sites of a study, in rounds; and sites that hand out again what they released before.
+"""Asking the sites of a study, in rounds.
 
 In one round of a fit the sites are asked at the same time (`ask`), and those that fail are named. Sites in this process
 compute one after the other on the calling thread, the others on threads of their own meanwhile. A site that does not
 answer does not hold up a fit for longer than the study's ``deadline``; what it may have charged stays charged, and the
 same query is answered from its records once it is back.
-
-**Recorded releases.** A `RecordedSite` hands out what was released to its asker, and nothing else. A fit that is run on
-such sites asks what it would ask, in the same words, and either has all of its answers or stops at the first that is
-missing. Nothing is charged, and no private row is touched. Whose releases these are is decided by the site: one in this
-process has the ledger at hand, another one shows an analyst those that he was charged for.
 """
 
 import threading
@@ -21,10 +16,7 @@ from typing import final
 from hdpstats._base.errors import HdpError, SiteError
 from hdpstats._base.loops import progress
 from hdpstats.records.query import Query, Release
-from hdpstats.schema.public import PublicTable
-from hdpstats.schema.schema import Schema
 from hdpstats.sites.local import LocalSite
-from hdpstats.sites.site import Found, HeldData, Recorded, Site, SiteTerms
 from hdpstats.sites.study import Study
 
 
@@ -151,84 +143,3 @@ def _too_few(study: Study, failed: Mapping[str, HdpError], *, answered: int) -> 
     remedy = "releases that were given stay in the ledgers: the same fit gets them again for nothing"
     kind = kinds.pop() if len(kinds) == 1 else SiteError
     return kind(f"{needed} ({reasons}); {remedy}")
-
-
-class NotRecordedError(SiteError):
-    """The site has no release of the query."""
-
-
-@final
-class RecordedSite(Site):
-    """A site that hands out stored releases and computes nothing.
-
-    Parameters
-    ----------
-    site
-        Whose public facts it has.
-    recorded
-        Its releases.
-    """
-
-    def __init__(self, site: Site, recorded: Recorded) -> None:
-        self._site, self._recorded = site, recorded
-        self.forget()
-
-    def forget(self) -> None:
-        """Begin with a new fit: nothing was asked yet.
-
-        ``lacked`` is true from the first query on that has no release, and ``begun`` from the first query about a model
-        that was charged: descriptions of columns are asked in the same words whatever the model is.
-        """
-        self.lacked = self.begun = False
-
-    @property
-    def schema(self) -> Schema:
-        """The custodian's schema."""
-        return self._site.schema
-
-    @property
-    def records(self) -> int:
-        """The public number of people."""
-        return self._site.records
-
-    @property
-    def terms(self) -> SiteTerms:
-        """Who is protected."""
-        return self._site.terms
-
-    @property
-    def held(self) -> HeldData | None:
-        """Which data the site holds."""
-        return self._site.held
-
-    def put_public(self, table: PublicTable) -> None:
-        """Keep nothing: no release is computed."""
-
-    def answer(self, query: Query) -> Release:
-        """Return the stored release."""
-        found = Found()
-        try:
-            found = self._recorded.find(query)
-        finally:
-            self.lacked = self.lacked or found.release is None
-            self.begun = self.begun or (found.charged and hasattr(query, "model"))
-        if found.release is None:
-            raise NotRecordedError("the site has no release of this query")
-        return found.release
-
-
-def recorded_sites(sites: Mapping[str, Site]) -> tuple[dict[str, RecordedSite], tuple[str, ...]]:
-    """Return sites that hand out what they released before, and the formulas of the models that were asked about.
-
-    A site that does not say what it released has released nothing, as far as this goes.
-    """
-    found: dict[str, RecordedSite] = {}
-    formulas: list[str] = []
-    for name, site in sites.items():
-        try:
-            recorded = site.recorded()
-        except HdpError:
-            recorded = Recorded()
-        found[name] = RecordedSite(site, recorded)
-        formulas += recorded.formulas
-    return found, tuple(dict.fromkeys(formulas))

@@ -23,7 +23,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateRows, PrivateTable
 from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
 from hdpstats.sites.forms import Quote
-from hdpstats.sites.site import Found, HeldData, Recorded, Site, SiteTerms
+from hdpstats.sites.site import HeldData, Site, SiteTerms
 
 MOST_PUBLIC = 8
 """Public tables that a site keeps of one owner: the latest ones."""
@@ -217,16 +217,13 @@ class LocalSite(Site):
         """
         return self._table.rows <= self.records * self._terms.most_rows
 
-    def received(self, query: Query, *, analyst: str | None = None) -> Found:
-        """Return what the ledger has of a query, with an analyst: of what was charged to him.
+    def received(self, query: Query, *, analyst: str | None = None) -> Release | None:
+        """Return the release that the ledger has of a query, with an analyst: of what was charged to him; else None.
 
         Nothing is charged or computed.
         """
-        identity = self._request(query).id
-        stored = self._ledger.stored(identity, analyst)
-        if stored is None:
-            return Found(charged=self._ledger.has_charged(identity, analyst))
-        return Found(release=self._handed_out(stored, known=True), charged=True)
+        stored = self._ledger.stored(self._request(query).id, analyst)
+        return None if stored is None else self._handed_out(stored, known=True)
 
     def work(self, query: Query, *, analyst: str | None = None) -> Operations:
         """Return what the computation of a query on the declared number of rows takes at most; charges nothing.
@@ -268,12 +265,6 @@ class LocalSite(Site):
         """Return the columns that `answer` would read, in alphabetical order; needs no public rows."""
         self._check(query)
         return columns_of(query, self._site_facts(analyst))
-
-    def recorded(self) -> Recorded:
-        """Return what the ledger has of this version of the data, for whomever it was charged; see `Site.recorded`."""
-        history = self._ledger.history()
-        own = history["released"] & (history["version"] == self._ledger.version)
-        return Recorded(formulas=tuple(history["model"][own].dropna().unique()), find=self.received)
 
     def _request(self, query: Query) -> Request:
         """Return what is asked, as the ledger knows it, or refuse what this site does not answer."""

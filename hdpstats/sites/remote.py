@@ -21,7 +21,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.sites.attempts import warn_if_charged_again
 from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, check_format, public_to_bytes
 from hdpstats.sites.local import MOST_PUBLIC
-from hdpstats.sites.site import Found, HeldData, Recorded, Site, SiteTerms
+from hdpstats.sites.site import HeldData, Site, SiteTerms
 
 if TYPE_CHECKING:
     import httpx
@@ -318,25 +318,6 @@ class RemoteSite(Site):
         fields = self._client.ask("GET", "/v1/ledger")
         with _reading():
             return AnalystAccount.from_dict(fields)
-
-    def recorded(self) -> Recorded:
-        """Return what you were charged for, as your own part of the ledger has it; see `Site.recorded`.
-
-        Its formulas are those of all versions of the data: which version the site has now, and whether it has a release
-        of it, the site alone knows. It is asked at an address where nothing is charged.
-        """
-        history = self.account().history
-        formulas = history["model"][history["released"]].dropna().unique()
-        return Recorded(formulas=tuple(formulas), find=self._found)
-
-    def _found(self, query: Query) -> Found:
-        fields = self._client.ask("POST", "/v1/recorded", _canonical(query))
-        with _reading():
-            release = None if fields["release"] is None else _release(fields)
-            found = Found(release=release, charged=fields["charged"] is True)
-        if release is not None and release.entry is not None:
-            warn_if_charged_again(release.entry)
-        return found
 
     def dummy(self, rows: int = 100, *, seed: int = 0) -> pd.DataFrame:
         """Return invented rows that the site draws from its schema alone, to try code with before anything is charged.

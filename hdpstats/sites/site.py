@@ -1,7 +1,7 @@
 """What every site is, and who is protected by its releases; in this process, in another, or on another machine."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -124,40 +124,6 @@ class SiteTerms:
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What a site has of one query of whoever asks.
-
-    Attributes
-    ----------
-    release : Release or None
-        The recorded release.
-    charged : bool
-        Whether the query was charged. It has no release then where its computation was interrupted, or goes on.
-    """
-
-    release: Release | None = None
-    charged: bool = False
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
-    """What a site released before to whoever asks now.
-
-    Attributes
-    ----------
-    formulas : tuple of str
-        The formulas of the models that were asked about, as queries have them.
-    find : callable
-        Return what the site has of a query. It never charges and computes nothing.
-    """
-
-    formulas: tuple[str, ...] = ()
-    find: Callable[[Query], Found] = lambda _: Found()
-
-
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
 class HeldData:
     """Which data a site holds: public facts.
 
@@ -238,13 +204,6 @@ class Site(ABC):
             raise ArgumentError("table must be a public table, as study.public is", argument="table")
         if table.schema.sha256 != self.schema.sha256:
             raise SiteError("the public rows were checked against another schema than this site's")
-
-    def recorded(self) -> Recorded:
-        """Return what was released here before to whoever asks; nothing is charged, and no private row is read.
-
-        A site in this process has the whole ledger at hand; another one shows an analyst what he was charged for.
-        """
-        return Recorded()
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:  # noqa: B027  (all is, unless it is said)
         """Refuse a query, given the columns that it needs, that the site is known to refuse; nothing is asked of it.

@@ -147,15 +147,10 @@ class Study:
         if not names or not set(names) <= set(self._sites) or len(set(names)) != len(names):
             known = ", ".join(map(repr, self._sites)) or "none"
             raise ArgumentError(f"at must name sites of the study, each once; they are {known}", argument="names")
-        part = self.having({name: site for name, site in self._sites.items() if name in names})
-        part._quorum = None
-        return part
-
-    def having(self, sites: Mapping[str, Site]) -> "Study":
-        """Return the study with other sites in the place of its own."""
         part = copy(self)
-        part._sites = dict(sites)
+        part._sites = {name: site for name, site in self._sites.items() if name in names}
         part._terms = next(iter(part._sites.values())).terms
+        part._quorum = None
         return part
 
     @property

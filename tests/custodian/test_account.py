@@ -374,7 +374,7 @@ def test_a_release_is_recorded_although_the_head_cannot_be_read_once_it_was_char
         patch.setattr(hdp.LocalSite, "_compute", computed)
         with pytest.raises(hdp.LedgerError, match="down"):
             site.answer(histogram())
-    spent, recorded = site.ledger.spent, site.received(histogram()).release
+    spent, recorded = site.ledger.spent, site.received(histogram())
     assert recorded is not None
     assert open_site(settings).answer(histogram()) == recorded
     assert site.ledger.spent == spent

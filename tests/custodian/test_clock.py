@@ -184,7 +184,7 @@ def in_thread(task):
     return failed[0] if failed else None
 
 
-@pytest.mark.parametrize("path", ["/v1/cost", "/v1/answer", "/v1/recorded"])
+@pytest.mark.parametrize("path", ["/v1/cost", "/v1/answer"])
 def test_whatever_another_analyst_asks_for_beside_it_makes_an_overrun_uncounted(ask, works, lines, monkeypatch, path):
     works["private"], compute, codes = 0.36, PreparedHistogram.compute, []
 

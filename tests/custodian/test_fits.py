@@ -144,15 +144,3 @@ def test_dummy_rows_obey_the_schema_and_try_code(site):
 def test_dummy_rows_do_not_depend_on_the_private_ones(institution, site, small):
     with institution.connect(small) as other:
         pd.testing.assert_frame_equal(site.dummy(50), other.dummy(50))
-
-
-def test_the_same_model_written_otherwise_is_refused_from_the_analysts_own_part_of_the_ledger(site, running):
-    replicate, study = 1000 + next(REPLICATES), hdp.Study(private=site, public=PUBLIC)
-    one, other = (hdpf.logit(f"y ~ {right}", data=study) for right in ("ns(x, df=2) + g", "g + ns(I(-x), df=2)"))
-    first = one.fit(epsilon=1.0, replicate=replicate)
-    charges = len(running.account().history())
-    with pytest.raises(hdp.ArgumentError, match=f"reuse=True .*replicate={replicate + 1}"):
-        other.fit(epsilon=1.0, replicate=replicate)
-    again = other.fit(epsilon=1.0, replicate=replicate, reuse=True)
-    assert len(running.account().history()) == charges
-    assert again.release == first.release

@@ -63,7 +63,6 @@ REQUESTS = {
     "ledger": ("GET", "/v1/ledger", None, 200, None),
     "cost": ("POST", "/v1/cost", histogram().to_json(), 200, "histogram/1"),
     "answer": ("POST", "/v1/answer", histogram().to_json(), 200, "histogram/1"),
-    "recorded": ("POST", "/v1/recorded", histogram().to_json(), 200, "histogram/1"),
     "public": ("PUT", "/v1/public", b"{}", 400, None),
     "/v1/nothing": ("GET", "/v1/nothing?x=secret", None, 404, None),
 }

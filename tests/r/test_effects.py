@@ -115,17 +115,6 @@ def test_the_least_p_value_is_shown_as_what_it_is(certain) -> None:
         assert "2e-04" not in shown
 
 
-def test_the_same_model_written_otherwise_is_refused_or_used_again(study) -> None:
-    first = hdpf.logit("event3 ~ ns(age, df=2)", data=study).fit(epsilon=1)
-    charges = len(study.ledger.history())
-    other = "function(x, ...) dp_logit(event3 ~ ns(I(110 - age), df = 2), data = x, epsilon = 1, ...)"
-    code = f"function(x) tryCatch(({other})(x), error = conditionMessage)"
-    assert "reuse = TRUE" in r_bridge.call(code, study)
-    again = r_bridge.call(f"function(x) names(coef(({other})(x, reuse = TRUE)))", study)
-    assert len(again) == len(first.params)
-    assert len(study.ledger.history()) == charges
-
-
 def test_r_averages_over_described_people_and_a_weighted_sample(study, fit) -> None:
     cohort = hdp.describe(study, ["age", "size", "hormon", "event3"], complete=True, epsilon=1)
     sample = hdp.hybrid_weights(study, ["size", "hormon"], epsilon=1)

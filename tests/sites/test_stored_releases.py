@@ -82,7 +82,7 @@ def test_what_was_computed_for_another_analyst_is_new_to_this_one_and_has_the_da
         assert site.answer(query, analyst=analyst).entry.stored is None
     today[0] = "2026-03-04"
     for analyst, day in {"ann": "2026-03-02", "bob": "2026-03-03"}.items():
-        for release in (site.answer(query, analyst=analyst), site.received(query, analyst=analyst).release):
+        for release in (site.answer(query, analyst=analyst), site.received(query, analyst=analyst)):
             assert release.entry.stored == f"{day}T12:00Z"
             assert release.entry.number == 1
     assert site.answer(query).entry.stored == "2026-03-01T12:00Z"

@@ -1,52 +1,52 @@
 # Regressions of outcomes that are not binary: least squares, Huber's estimate, quantiles, counts, rates, categories.
 
 dp_linear <- function(formula, data, epsilon, ..., loss = "squares", weights = NULL, offset = NULL, row_norm = NULL,
-                      delta = 0, mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE, description = NULL,
+                      delta = 0, mechanism = "auto", se_share = "auto", replicate = 1, description = NULL,
                       describe = TRUE) {
   .fit("linear", formula, data, epsilon, match.call(), list(
     loss = loss, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
-    mechanism = mechanism, se_share = se_share, replicate = replicate, reuse = reuse,
+    mechanism = mechanism, se_share = se_share, replicate = replicate,
     description = description, describe = describe, ...
   ))
 }
 
 dp_quantile <- function(formula, data, epsilon, ..., q = 0.5, width = NULL, weights = NULL, offset = NULL,
-                        row_norm = NULL, delta = 0, mechanism = "auto", replicate = 1, reuse = FALSE, description = NULL,
+                        row_norm = NULL, delta = 0, mechanism = "auto", replicate = 1, description = NULL,
                         describe = TRUE) {
   .fit("quantile", formula, data, epsilon, match.call(), list(
     q = q, width = width, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
-    mechanism = mechanism, replicate = replicate, reuse = reuse,
+    mechanism = mechanism, replicate = replicate,
     description = description, describe = describe, ...
   ))
 }
 
 dp_mestimate <- function(formula, data, epsilon, loss, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
-                         mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE, description = NULL,
+                         mechanism = "auto", se_share = "auto", replicate = 1, description = NULL,
                          describe = TRUE) {
   if (missing(loss)) .refuse("loss must be given: \"poisson\", \"exponential\", \"huber\", or list(name = , ...)", sys.call())
   .fit("mestimate", formula, data, epsilon, match.call(), list(
     loss = loss, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
-    mechanism = mechanism, se_share = se_share, replicate = replicate, reuse = reuse,
+    mechanism = mechanism, se_share = se_share, replicate = replicate,
     description = description, describe = describe, ...
   ))
 }
 
 dp_poisson <- function(formula, data, epsilon, ..., cap = NULL, weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
-                       mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE, description = NULL,
+                       mechanism = "auto", se_share = "auto", replicate = 1, description = NULL,
                        describe = TRUE) {
   .fit("poisson", formula, data, epsilon, match.call(), list(
     cap = cap, weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
-    se_share = se_share, replicate = replicate, reuse = reuse,
+    se_share = se_share, replicate = replicate,
     description = description, describe = describe, ...
   ))
 }
 
 dp_multinomial <- function(formula, data, epsilon, ..., weights = NULL, row_norm = NULL, delta = 0, mechanism = "auto",
-                           se_share = "auto", replicate = 1, reuse = FALSE, description = NULL,
+                           se_share = "auto", replicate = 1, description = NULL,
                            describe = TRUE) {
   .fit("multinomial", formula, data, epsilon, match.call(), list(
     weights = weights, row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share,
-    replicate = replicate, reuse = reuse,
+    replicate = replicate,
     description = description, describe = describe, ...
   ))
 }

@@ -1,21 +1,21 @@
 # Models: formulas cross as text and meet one parser; only the functions with an epsilon spend.
 
 dp_logit <- function(formula, data, epsilon, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
-                     mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE, description = NULL, describe = TRUE) {
+                     mechanism = "auto", se_share = "auto", replicate = 1, description = NULL, describe = TRUE) {
   .fit("logit", formula, data, epsilon, match.call(), list(
     weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
-    se_share = se_share, replicate = replicate, reuse = reuse, description = description, describe = describe, ...
+    se_share = se_share, replicate = replicate, description = description, describe = describe, ...
   ))
 }
 
 dp_hazard <- function(formula, data, epsilon, ..., intervals = 24, baseline = c("log_spline", "spline", "dummies"),
                       df = NULL, knots = NULL, link = "logit", cap = NULL, weights = NULL, offset = NULL,
-                      row_norm = NULL, delta = 0, mechanism = "auto", se_share = "auto", replicate = 1, reuse = FALSE,
+                      row_norm = NULL, delta = 0, mechanism = "auto", se_share = "auto", replicate = 1,
                       description = NULL, describe = TRUE) {
   .fit("hazard", formula, data, epsilon, match.call(), list(
     intervals = intervals, baseline = .first(baseline, c("log_spline", "spline", "dummies")), df = df,
     knots = knots, link = link, cap = cap, weights = weights, offset = offset,
-    row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share, replicate = replicate, reuse = reuse,
+    row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share, replicate = replicate,
     description = description, describe = describe, ...
   ))
 }

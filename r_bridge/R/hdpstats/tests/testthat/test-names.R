@@ -389,7 +389,7 @@ test_that("figures of coefficients take labels, terms, scales and numbers", {
 })
 
 test_that("every fit names its arguments", {
-  common <- c("delta", "mechanism", "replicate", "reuse", "description", "describe")
+  common <- c("delta", "mechanism", "replicate", "description", "describe")
   for (fit in list(dp_logit, dp_hazard, dp_linear, dp_quantile, dp_mestimate, dp_poisson, dp_multinomial)) {
     expect_true(all(common %in% names(formals(fit))))
   }
