@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -14,11 +14,14 @@ from hdpstats._base.validation import choice, real
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.curves import read_times
 from hdpstats.results.effects import AverageEffects, Effects, differences, levels_of, widened
-from hdpstats.results.facts import Fitted, check_identified, design_of
+from hdpstats.results.facts import check_identified, design_of
 from hdpstats.results.margins import MarginalEffects, Standardised, combined, marginal_effects, standardise
-from hdpstats.results.population import PUBLIC, FittedRows, Population, population
-from hdpstats.results.tested import HasEstimates, chosen, fitted
+from hdpstats.results.population import Population, population
+from hdpstats.results.tested import chosen
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
 
 Stencil = tuple[tuple[float, float], ...]
 """Steps with their weights."""
@@ -31,144 +34,62 @@ STEP: Final = 1e-4
 """Its step, in widths of the declared range."""
 
 
-class _HasRows(HasEstimates, Protocol):
-    @property
-    def public_rows(self) -> FittedRows: ...
+def average_effects(
+    fit: "Result",
+    variable: str,
+    over: object,
+    *,
+    values: Sequence[object] | None,
+    times: float | Iterable[float] | None,
+    cause: str | None,
+    weights: object,
+    estimate: str | None,
+    alpha: float,
+) -> AverageEffects:
+    """Return what `Result.average_effects` does."""
+    found = chosen(fit, estimate)
+    level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+    check_identified(found)
+    fit = _with_estimate(fit, found)
+    by, which = _times(fit, times), _cause(fit, cause)
+    rows = population(fit, fit.public_rows, over, weights)
+    given = _values(fit, variable, values)
+
+    def at(frame: pd.DataFrame, row_weights: FloatArray) -> tuple[Effects, Effects]:
+        return _effects(fit, variable, given, Population(frame=frame, weights=row_weights, words=""), by, which)
+
+    effects, means = at(rows.frame, rows.weights)
+    if rows.draws:
+        drawn = [at(*each) for each in rows.draws]
+        effects = effects.with_draws([each for each, _ in drawn])
+        means = means.with_draws([each for _, each in drawn])
+    return AverageEffects(
+        variable=variable, effects=effects, means=means, estimate=found, population=rows.words, alpha=level
+    )
 
 
-class Averaged:
-    """Effects averaged over rows: post-processing that costs no privacy (`hdpstats.results.effects`)."""
-
-    __slots__ = ()
-
-    def average_effects(
-        self: _HasRows,
-        variable: str,
-        over: object = PUBLIC,
-        *,
-        values: Sequence[object] | None = None,
-        times: float | Iterable[float] | None = None,
-        cause: str | None = None,
-        weights: object = None,
-        estimate: str | None = None,
-        alpha: float = 0.05,
-    ) -> AverageEffects:
-        """Return how much the mean outcome changes with a variable, averaged over rows (g-computation).
-
-        Every row is predicted with each value of the variable and everything else as it is. A binary outcome has the
-        risk difference, risk ratio and odds ratio of the mean risks; a count or a time the difference and ratio of
-        means; other outcomes the difference. A hazard model has those of the risk of an event by a time, and the
-        difference of the restricted mean time. They are effects of the variable only as far as the model's other
-        covariates account for who has which value.
-
-        Parameters
-        ----------
-        variable : str
-            A column that the formula reads.
-        over : "public", DataFrame, WeightedSample, Study or Description
-            The rows: the public rows of this fit by default. What the effect is depends on them. With a description of
-            the private people these rows are raked to its averages, and its noise is in the intervals too.
-        values : sequence of two or more values, optional
-            The values to compare, the reference first. By default all levels of a factor, its first one the reference;
-            for a number the average derivative.
-        times : number or iterable of numbers, optional
-            For hazard models: by when, up to the horizon, which is the default.
-        cause : str, optional
-            For hazard models of several causes: of which one risks are; the first by default.
-        weights : array or str, optional
-            A weight for each row, or the column that has them.
-        estimate : str, optional
-            "public_only", "private_only" or "pooled"; that of `params` by default.
-        alpha : float
-            One minus the level of the intervals.
-
-        Returns
-        -------
-        AverageEffects
-            ``frame`` has a row per effect, ``standardised`` the mean outcomes themselves.
-
-        Raises
-        ------
-        ArgumentError
-            If an argument is none, or a coefficient is not identified.
-        SchemaError
-            If the rows lack a column of the model, or have a value that the schema does not declare.
-        """
-        fit = fitted(self)
-        found = chosen(self, estimate)
-        level = real(alpha, name="alpha", lower=0.001, upper=0.999)
-        check_identified(found)
-        fit = _with_estimate(fit, found)
-        by, which = _times(fit, times), _cause(fit, cause)
-        rows = population(fit, self.public_rows, over, weights)
-        given = _values(fit, variable, values)
-
-        def at(frame: pd.DataFrame, row_weights: FloatArray) -> tuple[Effects, Effects]:
-            return _effects(fit, variable, given, Population(frame=frame, weights=row_weights, words=""), by, which)
-
-        effects, means = at(rows.frame, rows.weights)
-        if rows.draws:
-            drawn = [at(*each) for each in rows.draws]
-            effects = effects.with_draws([each for each, _ in drawn])
-            means = means.with_draws([each for _, each in drawn])
-        return AverageEffects(
-            variable=variable, effects=effects, means=means, estimate=found, population=rows.words, alpha=level
-        )
-
-    def get_margeff(
-        self: _HasRows,
-        at: str = "overall",
-        method: str = "dydx",
-        *,
-        dummy: bool = False,
-        over: object = PUBLIC,
-        estimate: str | None = None,
-    ) -> MarginalEffects:
-        """Return average slopes of the columns of the design, as statsmodels' ``get_margeff`` does.
-
-        A column that is a transform of a variable moves by itself; for effects of variables see `average_effects`.
-
-        Parameters
-        ----------
-        at : {"overall", "mean", "median", "zero"}
-            Averaged over the rows, or at their means, medians, or zeros.
-        method : {"dydx", "eyex", "dyex", "eydx"}
-            Derivatives, elasticities, or one of both.
-        dummy : bool
-            Whether columns of zeros and ones have the difference between 1 and 0 in the place of a derivative.
-        over : "public", DataFrame, WeightedSample or Study
-            The rows; the public rows of this fit by default.
-        estimate : str, optional
-            Which estimate; see `average_effects`.
-
-        Returns
-        -------
-        MarginalEffects
-            ``margeff``, ``margeff_se``, ``pvalues``, ``conf_int()`` and ``summary_frame()``.
-
-        Raises
-        ------
-        ArgumentError
-            As `average_effects`; also for hazard and multinomial models.
-        """
-        found = chosen(self, estimate)
-        check_identified(found)
-        fit = _with_estimate(fitted(self), found)
-        rows = population(fit, self.public_rows, over)
-        effects = marginal_effects(fit, rows, at=at, method=method, dummy=dummy)
-        if not rows.draws:
-            return effects
-        others = [replace(rows, frame=frame, weights=weights) for frame, weights in rows.draws]
-        drawn = [marginal_effects(fit, each, at=at, method=method, dummy=dummy).margeff for each in others]
-        away = np.array(drawn) - effects.margeff
-        return replace(effects, estimate=widened(effects.estimate, away.T @ away / len(away)))
+def average_slopes(
+    fit: "Result", at: str, method: str, *, dummy: bool, over: object, estimate: str | None
+) -> MarginalEffects:
+    """Return what `Result.get_margeff` does."""
+    found = chosen(fit, estimate)
+    check_identified(found)
+    fit = _with_estimate(fit, found)
+    rows = population(fit, fit.public_rows, over)
+    effects = marginal_effects(fit, rows, at=at, method=method, dummy=dummy)
+    if not rows.draws:
+        return effects
+    others = [replace(rows, frame=frame, weights=weights) for frame, weights in rows.draws]
+    drawn = [marginal_effects(fit, each, at=at, method=method, dummy=dummy).margeff for each in others]
+    away = np.array(drawn) - effects.margeff
+    return replace(effects, estimate=widened(effects.estimate, away.T @ away / len(away)))
 
 
-def _with_estimate(fit: Fitted, estimate: Estimate) -> Fitted:
+def _with_estimate(fit: "Result", estimate: Estimate) -> "Result":
     return fit if estimate is fit.estimate else replace(fit, estimate=estimate)
 
 
-def _times(fit: Fitted, times: float | Iterable[float] | None) -> FloatArray:
+def _times(fit: "Result", times: float | Iterable[float] | None) -> FloatArray:
     if fit.facts.hazard is None:
         if times is not None:
             raise ArgumentError("times must be left out: this is no hazard model", argument="times")
@@ -179,7 +100,7 @@ def _times(fit: Fitted, times: float | Iterable[float] | None) -> FloatArray:
     return found
 
 
-def _cause(fit: Fitted, cause: str | None) -> str | None:
+def _cause(fit: "Result", cause: str | None) -> str | None:
     causes = () if fit.facts.hazard is None else fit.facts.hazard.causes
     if len(causes) > 1:
         return choice(causes[0] if cause is None else cause, name="cause", options=causes)
@@ -188,7 +109,7 @@ def _cause(fit: Fitted, cause: str | None) -> str | None:
     return None
 
 
-def _column(fit: Fitted, variable: str) -> Column:
+def _column(fit: "Result", variable: str) -> Column:
     if fit.facts.family is not None:
         raise ArgumentError("a distribution without covariates has no effects: see params", argument="variable")
     design = design_of(fit)
@@ -198,7 +119,7 @@ def _column(fit: Fitted, variable: str) -> Column:
     return fit.schema[choice(variable, name="variable", options=options)]
 
 
-def _values(fit: Fitted, variable: str, values: Sequence[object] | None) -> list[object] | None:
+def _values(fit: "Result", variable: str, values: Sequence[object] | None) -> list[object] | None:
     """Return the values to compare; None for a derivative."""
     column = _column(fit, variable)
     if isinstance(column, Categorical | Binary):
@@ -233,7 +154,7 @@ def _listed(values: Sequence[object]) -> list[object]:
 
 
 def _effects(
-    fit: Fitted,
+    fit: "Result",
     variable: str,
     values: Sequence[object] | None,
     rows: Population,
@@ -257,7 +178,7 @@ def _effects(
 
 
 def _derivative(
-    fit: Fitted, variable: str, frame: pd.DataFrame, standardised: Callable[[pd.DataFrame], Standardised]
+    fit: "Result", variable: str, frame: pd.DataFrame, standardised: Callable[[pd.DataFrame], Standardised]
 ) -> Effects:
     """Return average derivatives in a number, from one side where the model is not defined on the other."""
     column = _column(fit, variable)

@@ -29,11 +29,13 @@ from hdpstats.display import Report, Reported, columns, named_values, number
 from hdpstats.losses import LINKS
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import plots
-from hdpstats.results.facts import Fitted, HazardFacts, ModelFacts, covariates
+from hdpstats.results.facts import HazardFacts, ModelFacts, covariates
 from hdpstats.results.tables import tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from hdpstats.results.result import Result
 
 _TITLE: Final = "A result and its reference"
 _BASELINE_SHOWN: Final = 12
@@ -186,9 +188,9 @@ class Comparison(Reported):
         return f"<comparison with {self.label}: {len(self.frame)} terms, relative error {self.relative_error:.3g}>"
 
 
-def compare(fit: Fitted, reference: "Fitted | pd.DataFrame", *, cause: str | None, label: str | None) -> Comparison:
+def compare(fit: "Result", reference: "Result | pd.DataFrame", *, cause: str | None, label: str | None) -> Comparison:
     """Return a result beside a reference; see `hdpstats.results.Result.compare`."""
-    other = _table_of(reference)
+    other = _table_of(reference, kind=type(fit))
     facts, theirs = other.attrs, other["term"].tolist()
     terms, own = _own_terms(fit, cause, theirs)
     paired = {own[ours]: place for ours, place in match([terms[place] for place in own], theirs).items()}
@@ -234,7 +236,7 @@ def _differences(ours: Estimate, other: Estimate, places: list[int], terms: list
     )
 
 
-def _own_terms(fit: Fitted, cause: str | None, theirs: Sequence[str]) -> tuple[list[str], list[int]]:
+def _own_terms(fit: "Result", cause: str | None, theirs: Sequence[str]) -> tuple[list[str], list[int]]:
     """Return the result's terms, one cause's without its prefix, and the places of those that are compared."""
     terms, causes = list(fit.estimate.terms), () if fit.facts.hazard is None else fit.facts.hazard.causes
     if cause is not None and cause not in causes:
@@ -252,7 +254,9 @@ def _own_terms(fit: Fitted, cause: str | None, theirs: Sequence[str]) -> tuple[l
     return [term.removeprefix(prefix) for term in terms], places
 
 
-def _comparable(fit: Fitted, other: Mapping[Any, Any], paired: Mapping[int, int]) -> tuple[str | None, dict[int, int]]:
+def _comparable(
+    fit: "Result", other: Mapping[Any, Any], paired: Mapping[int, int]
+) -> tuple[str | None, dict[int, int]]:
     """Return which pairs mean the same, and a note about the others; a baseline does only on the same time axis."""
     hazard = fit.facts.hazard
     if hazard is None:
@@ -278,12 +282,12 @@ def _other_axis(hazard: HazardFacts, other: Mapping[Any, Any], has_baseline: boo
     return None if has_baseline else "the reference has no baseline hazard, or one of another form"
 
 
-def _table_of(reference: object) -> pd.DataFrame:
+def _table_of(reference: object, *, kind: "type[Result]") -> pd.DataFrame:
     """Return terms, estimates and standard errors, of a result or a tidy data frame, broom's ``std.error`` included.
 
     Its ``attrs`` have what is known of the model: model, formula, link, cuts, label; refuse another object.
     """
-    if isinstance(reference, Fitted):
+    if isinstance(reference, kind):
         facts, hazard, table = reference.facts, reference.facts.hazard, tidy(reference.estimate)
         table.attrs |= {
             "label": f"{facts.model}, {reference.estimate.label}",

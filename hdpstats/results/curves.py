@@ -31,7 +31,7 @@ those of life tables are (`hdpstats.inference.life_tables`). Standardised risks 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, NamedTuple, final
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 
 import numpy as np
 import pandas as pd
@@ -43,8 +43,11 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.inference.life_tables import bends
 from hdpstats.losses import LINKS
 from hdpstats.records.estimate import normal_quantile
-from hdpstats.results.facts import DesignRows, Fitted, HazardFacts, ModelFacts, check_identified, read_rows
+from hdpstats.results.facts import DesignRows, HazardFacts, ModelFacts, check_identified, read_rows
 from hdpstats.schema.schema import check_frame
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
 
 NEARLY_NONE: Final = 1e-6
 """With less cumulative hazard in an interval the limit for none is taken where the formula would cancel."""
@@ -392,7 +395,7 @@ def hazard_facts(facts: ModelFacts) -> HazardFacts:
     return facts.hazard
 
 
-def open_curves(fit: Fitted, frame: pd.DataFrame | None) -> HazardCurves:
+def open_curves(fit: "Result", frame: pd.DataFrame | None) -> HazardCurves:
     """Return the model at public rows, or at its typical covariates (zeros where none are known) without offset."""
     facts, estimate = hazard_facts(fit.facts), fit.estimate
     check_identified(estimate)
@@ -412,7 +415,7 @@ def open_curves(fit: Fitted, frame: pd.DataFrame | None) -> HazardCurves:
     return curves_at(facts, estimate.values, rows, covariance=estimate.sampling + estimate.privacy)
 
 
-def curves_at_zero(fit: Fitted) -> HazardCurves:
+def curves_at_zero(fit: "Result") -> HazardCurves:
     """Return the model where every covariate is 0."""
     opened = open_curves(fit, None)
     return replace(opened, rows=replace(opened.rows, X=np.zeros_like(opened.rows.X)))

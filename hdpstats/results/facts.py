@@ -4,10 +4,9 @@ A fitted model reads public rows that a user gives: they are checked, and turned
 `TermBlock` says which coefficients belong to which term of a formula, and what the columns of a term stand for.
 """
 
-from abc import ABC
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Final, final
+from typing import TYPE_CHECKING, Annotated, Final, final
 
 import numpy as np
 import pandas as pd
@@ -20,11 +19,14 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.outcome import categorical_design, log_time
 from hdpstats.losses import LINKS, MEANS, ExponentialTimes, multinomial
 from hdpstats.records.codec import LEFT_OUT, Record
-from hdpstats.records.estimate import Estimate, HasCoefficients
+from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.public import PublicTable
-from hdpstats.schema.schema import Schema, check_frame
+from hdpstats.schema.schema import check_frame
 from hdpstats.schema.spells import stratum_of
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
 
 MOST_FOLLOWED: Final = 20_000.0
 """People of a stratum for whose curves a spline in the logarithm of time needs no more than four coefficients."""
@@ -304,15 +306,6 @@ def _baseline(facts: ModelFacts, estimate: Estimate) -> list[bool]:
     return [place % own < len(facts.hazard.baseline_names) for place in range(len(estimate.terms))]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Fitted(HasCoefficients, ABC):
-    """What was fitted, to which columns, with which coefficients: the parts of a result that predictions need."""
-
-    facts: ModelFacts
-    schema: Schema
-    estimate: Estimate
-
-
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class DesignRows:
@@ -346,7 +339,7 @@ class DesignRows:
 
 
 def read_rows(
-    fit: Fitted, frame: pd.DataFrame, design: Design, *, strata: Sequence[tuple[str, int]] = ()
+    fit: "Result", frame: pd.DataFrame, design: Design, *, strata: Sequence[tuple[str, int]] = ()
 ) -> DesignRows:
     """Check public rows, with errors that name what is wrong, and return their design; the outcome is not needed."""
     offset = fit.facts.offset
@@ -380,7 +373,7 @@ BASELINE = "baseline"
 """What the coefficients of a baseline hazard are called together."""
 
 
-def design_of(fit: Fitted) -> Design:
+def design_of(fit: "Result") -> Design:
     """Return the design of a model's formula; that of a survival formula has an intercept that its model may not."""
     facts = fit.facts
     if facts.hazard is not None or facts.loss == ExponentialTimes.name:
@@ -413,7 +406,7 @@ class TermBlock:
     places: tuple[int, ...]
 
 
-def term_blocks(fit: Fitted) -> tuple[TermBlock, ...]:
+def term_blocks(fit: "Result") -> tuple[TermBlock, ...]:
     """Return the terms of a model in the order of its coefficients."""
     names, hazard = fit.estimate.terms, fit.facts.hazard
     own = own_terms(fit)
@@ -428,7 +421,7 @@ def term_blocks(fit: Fitted) -> tuple[TermBlock, ...]:
     )
 
 
-def own_terms(fit: Fitted) -> tuple[str, ...]:
+def own_terms(fit: "Result") -> tuple[str, ...]:
     """Return the term of each coefficient of one cause, or of one level of a categorical outcome."""
     if fit.facts.family is not None:
         return fit.estimate.terms

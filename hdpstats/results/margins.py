@@ -17,7 +17,7 @@ of the mean are differences of the fourth order.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 import pandas as pd
@@ -30,10 +30,13 @@ from hdpstats.losses import MEANS, multinomial
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.contrasts import DRAWN
 from hdpstats.results.curves import CurveParts, HazardCurves, hazard_facts, open_curves
-from hdpstats.results.facts import Fitted, design_of, read_rows
+from hdpstats.results.facts import design_of, read_rows
 from hdpstats.results.population import Population
 from hdpstats.results.summary import limit_headers
 from hdpstats.schema.columns import Categorical
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
 
 STEP = 1e-3
 """The step of derivatives of the mean in the linear predictor."""
@@ -93,13 +96,13 @@ def combined(parts: Sequence[Standardised], weights: Sequence[float]) -> Standar
 
 
 def standardise(
-    fit: Fitted, frame: pd.DataFrame, weights: FloatArray, *, times: FloatArray, cause: str | None
+    fit: "Result", frame: pd.DataFrame, weights: FloatArray, *, times: FloatArray, cause: str | None
 ) -> Standardised:
     """Return the means over the complete rows of a frame as it is.
 
     Parameters
     ----------
-    fit : Fitted
+    fit : Result
         The model; every coefficient identified.
     frame : DataFrame
         Public rows.
@@ -142,7 +145,7 @@ def _normalised(weights: FloatArray) -> FloatArray:
     return weights / total
 
 
-def _of_levels(fit: Fitted, X: FloatArray, w: FloatArray) -> Standardised:
+def _of_levels(fit: "Result", X: FloatArray, w: FloatArray) -> Standardised:
     """Return the mean probability of every level of a categorical outcome."""
     outcome = fit.schema[fit.facts.response]
     levels = outcome.levels if isinstance(outcome, Categorical) else ()
@@ -160,7 +163,7 @@ def _of_levels(fit: Fitted, X: FloatArray, w: FloatArray) -> Standardised:
 
 
 def _of_hazards(
-    fit: Fitted, frame: pd.DataFrame, weights: FloatArray, *, times: FloatArray, cause: str | None
+    fit: "Result", frame: pd.DataFrame, weights: FloatArray, *, times: FloatArray, cause: str | None
 ) -> Standardised:
     """Return the risk of a cause and the restricted mean time at every time, by blocks of rows."""
     opened = open_curves(fit, frame)
@@ -263,7 +266,7 @@ class MarginalEffects(Reported):
         return f"<marginal effects {self.header} over {self.population}>"
 
 
-def marginal_effects(fit: Fitted, rows: Population, *, at: str, method: str, dummy: bool) -> MarginalEffects:
+def marginal_effects(fit: "Result", rows: Population, *, at: str, method: str, dummy: bool) -> MarginalEffects:
     """Return average slopes of a model with one mean; see `hdpstats.results.averaged.Averaged.get_margeff`."""
     choice(at, name="at", options=PLACES)
     choice(method, name="method", options=METHODS)

@@ -8,7 +8,7 @@ an effect may be off on that account.
 """
 
 from dataclasses import dataclass
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import pandas as pd
@@ -23,10 +23,13 @@ from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.public.raking import Averages, PublicVariables, raked_variables, raking_at
 from hdpstats.results.description import Description
-from hdpstats.results.facts import Fitted, design_of, own_terms, read_rows
+from hdpstats.results.facts import design_of, own_terms, read_rows
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_frame
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
 
 PUBLIC = "public"
 
@@ -74,12 +77,12 @@ class Population:
     draws: tuple[tuple[pd.DataFrame, FloatArray], ...] = ()
 
 
-def population(fit: Fitted, rows: FittedRows, over: object, weights: object = None) -> Population:
+def population(fit: "Result", rows: FittedRows, over: object, weights: object = None) -> Population:
     """Return the rows that a user means.
 
     Parameters
     ----------
-    fit : Fitted
+    fit : Result
         The model.
     rows : FittedRows
         The public rows of the fit.
@@ -116,7 +119,7 @@ def population(fit: Fitted, rows: FittedRows, over: object, weights: object = No
     )
 
 
-def standard_deviations(fit: Fitted, rows: Population) -> FloatArray:
+def standard_deviations(fit: "Result", rows: Population) -> FloatArray:
     """Return for each coefficient the standard deviation (p,) of its column in the rows; 1 for indicators and others.
 
     Columns that are products of a number and an indicator have the standard deviation of the product.
@@ -201,7 +204,7 @@ class RakedRows:
     draws: tuple[tuple[pd.DataFrame, FloatArray], ...]
 
 
-def raked_rows(fit: Fitted, table: PublicTable, description: Description) -> RakedRows:
+def raked_rows(fit: "Result", table: PublicTable, description: Description) -> RakedRows:
     """Return complete public rows as the described people are.
 
     Raises

@@ -1,9 +1,10 @@
 """The result of a fit: one class for every model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
+import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
@@ -11,27 +12,42 @@ from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.follow_up import PublicCheck
-from hdpstats.records.estimate import Estimate, Heterogeneity
+from hdpstats.records.estimate import Estimate, HasCoefficients, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.saved import Saved
-from hdpstats.results import comparison, plots, reporting, tables
-from hdpstats.results.averaged import Averaged
+from hdpstats.results import (
+    averaged,
+    comparison,
+    contrasts,
+    curves,
+    plots,
+    prediction,
+    reporting,
+    survival_plots,
+    tables,
+    tested,
+)
+from hdpstats.results.contrasts import ContrastResults, PairwiseTests, WaldTest, WaldTestTerms
+from hdpstats.results.effects import AverageEffects
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck
-from hdpstats.results.facts import covariates
+from hdpstats.results.facts import ModelFacts, covariates
+from hdpstats.results.margins import MarginalEffects
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
-from hdpstats.results.prediction import Predictor
 from hdpstats.results.reporting import methods_text
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, report_of
-from hdpstats.results.tested import ESTIMATES, Disagreement, Tested
+from hdpstats.results.tested import ESTIMATES, Disagreement
+from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from hdpstats.results.survival_curves import SurvivalCurves
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class Result(Predictor, Tested, Averaged, Reported, Saved):
+class Result(HasCoefficients, Reported, Saved):
     """A fitted model: coefficients, their uncertainty, and what the fit cost in privacy.
 
     A result is post-processing: it holds released and public numbers only, and nothing with one entry per private
@@ -98,6 +114,9 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
     _format: ClassVar[int] = 6
     _what: ClassVar[str] = "a result"
 
+    facts: ModelFacts
+    schema: Schema
+    estimate: Estimate
     public_only: Estimate | None = None
     private_only: Estimate | None = None
     pooled: Estimate | None = None
@@ -263,6 +282,385 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
         of the intercept is the mean, or the rate per unit of time, where every covariate is 0.
         """
         return tables.ratios(self.facts, self.estimate, kind="rate ratio", alpha=alpha)
+
+    def t_test(
+        self,
+        r_matrix: object,
+        *,
+        estimate: str | None = None,
+        names: Sequence[str] | None = None,
+    ) -> ContrastResults:
+        """Test contrasts of coefficients, each by itself.
+
+        Parameters
+        ----------
+        r_matrix : str, list of str, array, or tuple of an array and values
+            ``"size[T.>50] - size[T.20-50] = 0"``, several constraints separated by commas, or a matrix with a column
+            per coefficient, alone (for values of 0) or with the values.
+        estimate : str, optional
+            "public_only", "private_only" or "pooled"; that of `params` by default.
+        names : sequence of str, optional
+            What texts call the coefficients, where not as `params` does.
+
+        Returns
+        -------
+        ContrastResults
+            ``effect``, ``sd``, ``statistic``, ``pvalue``, ``conf_int()`` and ``summary_frame()``, as in statsmodels.
+
+        Raises
+        ------
+        ArgumentError
+            If constraints cannot be read, or the result has no such estimate.
+        """
+        found = tested.chosen(self, estimate)
+        return contrasts.t_test(found, tested.constraints(found, r_matrix, names))
+
+    def wald_test(
+        self,
+        r_matrix: object,
+        *,
+        estimate: str | None = None,
+        names: Sequence[str] | None = None,
+    ) -> WaldTest:
+        """Test constraints jointly; arguments and errors are those of `t_test`.
+
+        ``statistic``, ``pvalue`` and ``df_constraint`` are numbers. A constraint that follows from the others is
+        refused.
+        """
+        found = tested.chosen(self, estimate)
+        return contrasts.wald_test(found, tested.constraints(found, r_matrix, names))
+
+    def wald_test_terms(self, *, skip_single: bool = False, estimate: str | None = None) -> WaldTestTerms:
+        """Test for each term of the formula that all its coefficients are 0: factors and splines as a whole.
+
+        These are tests of type III: each given all other terms, as R's ``car::Anova(type = 3)`` has them. With several
+        causes every cause has its own; of a multinomial model a term is tested in all levels together.
+
+        Parameters
+        ----------
+        skip_single : bool
+            Whether to leave out terms of one coefficient.
+        estimate : str, optional
+            Which estimate; see `t_test`.
+
+        Returns
+        -------
+        WaldTestTerms
+            ``table`` has a row per term: statistic, pvalue, df_constraint.
+        """
+        return tested.tests_of_terms(self, tested.chosen(self, estimate), skip_single=skip_single)
+
+    def t_test_pairwise(
+        self,
+        term_name: str,
+        *,
+        method: str = "hs",
+        alpha: float = 0.05,
+        cause: str | None = None,
+        estimate: str | None = None,
+    ) -> PairwiseTests:
+        """Compare all levels of a factor with each other, the reference level too.
+
+        Parameters
+        ----------
+        term_name : str
+            A term of the formula that is one categorical or binary column, such as "size" or "C(grade)", or that
+            column, "grade", where one term only is its levels. Where it is part of an interaction too, differences are
+            those where the other factors of the interaction are 0.
+        method : str
+            How p-values are adjusted for the number of pairs: a method of statsmodels' ``multipletests``, by default
+            that of Holm and Sidak.
+        alpha : float
+            One minus the level of the intervals, and that of the decisions.
+        cause : str, optional
+            Which cause of several; the first by default.
+        estimate : str, optional
+            Which estimate; see `t_test`.
+
+        Returns
+        -------
+        PairwiseTests
+            ``result_frame`` has a row per pair, "20-50 - <=20" and so on.
+        """
+        found = tested.chosen(self, estimate)
+        return contrasts.pairwise(found, tested.pairs(self, term_name, cause), method=method, alpha=alpha)
+
+    def average_effects(
+        self,
+        variable: str,
+        over: object = PUBLIC,
+        *,
+        values: Sequence[object] | None = None,
+        times: float | Iterable[float] | None = None,
+        cause: str | None = None,
+        weights: object = None,
+        estimate: str | None = None,
+        alpha: float = 0.05,
+    ) -> AverageEffects:
+        """Return how much the mean outcome changes with a variable, averaged over rows (g-computation).
+
+        Every row is predicted with each value of the variable and everything else as it is. A binary outcome has the
+        risk difference, risk ratio and odds ratio of the mean risks; a count or a time the difference and ratio of
+        means; other outcomes the difference. A hazard model has those of the risk of an event by a time, and the
+        difference of the restricted mean time. They are effects of the variable only as far as the model's other
+        covariates account for who has which value.
+
+        Parameters
+        ----------
+        variable : str
+            A column that the formula reads.
+        over : "public", DataFrame, WeightedSample, Study or Description
+            The rows: the public rows of this fit by default. What the effect is depends on them. With a description of
+            the private people these rows are raked to its averages, and its noise is in the intervals too.
+        values : sequence of two or more values, optional
+            The values to compare, the reference first. By default all levels of a factor, its first one the reference;
+            for a number the average derivative.
+        times : number or iterable of numbers, optional
+            For hazard models: by when, up to the horizon, which is the default.
+        cause : str, optional
+            For hazard models of several causes: of which one risks are; the first by default.
+        weights : array or str, optional
+            A weight for each row, or the column that has them.
+        estimate : str, optional
+            "public_only", "private_only" or "pooled"; that of `params` by default.
+        alpha : float
+            One minus the level of the intervals.
+
+        Returns
+        -------
+        AverageEffects
+            ``frame`` has a row per effect, ``standardised`` the mean outcomes themselves.
+
+        Raises
+        ------
+        ArgumentError
+            If an argument is none, or a coefficient is not identified.
+        SchemaError
+            If the rows lack a column of the model, or have a value that the schema does not declare.
+        """
+        return averaged.average_effects(
+            self,
+            variable,
+            over,
+            values=values,
+            times=times,
+            cause=cause,
+            weights=weights,
+            estimate=estimate,
+            alpha=alpha,
+        )
+
+    def get_margeff(
+        self,
+        at: str = "overall",
+        method: str = "dydx",
+        *,
+        dummy: bool = False,
+        over: object = PUBLIC,
+        estimate: str | None = None,
+    ) -> MarginalEffects:
+        """Return average slopes of the columns of the design, as statsmodels' ``get_margeff`` does.
+
+        A column that is a transform of a variable moves by itself; for effects of variables see `average_effects`.
+
+        Parameters
+        ----------
+        at : {"overall", "mean", "median", "zero"}
+            Averaged over the rows, or at their means, medians, or zeros.
+        method : {"dydx", "eyex", "dyex", "eydx"}
+            Derivatives, elasticities, or one of both.
+        dummy : bool
+            Whether columns of zeros and ones have the difference between 1 and 0 in the place of a derivative.
+        over : "public", DataFrame, WeightedSample or Study
+            The rows; the public rows of this fit by default.
+        estimate : str, optional
+            Which estimate; see `average_effects`.
+
+        Returns
+        -------
+        MarginalEffects
+            ``margeff``, ``margeff_se``, ``pvalues``, ``conf_int()`` and ``summary_frame()``.
+
+        Raises
+        ------
+        ArgumentError
+            As `average_effects`; also for hazard and multinomial models.
+        """
+        return averaged.average_slopes(self, at, method, dummy=dummy, over=over, estimate=estimate)
+
+    def predict(
+        self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05, cov: bool = False
+    ) -> "pd.Series[float] | pd.DataFrame | tuple[pd.Series[float], pd.DataFrame]":
+        """Predict the mean of the outcome (a probability for a binary one) of public rows.
+
+        A quantile regression predicts the quantile, an exponential model the mean time until the event, a multinomial
+        one the probability of every level: a column each, with ``ci`` a row each.
+
+        A hazard model has no such mean, and software differs in what ``predict`` gives for one (a linear predictor in
+        R, a relative hazard in statsmodels): ask `predict_survival`, `predict_hazard` or `predict_median`.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Public rows with the covariates of the formula, and the offset where the model has one; the outcome is not
+            needed. Values are taken as they are, also beyond the schema's bounds.
+        ci : bool
+            Whether to return confidence limits of the mean, by the delta method on the linear predictor and the normal
+            distribution (`cov_params` holds sampling and privacy noise); they are NaN where the standard errors are.
+        alpha : float
+            One minus the level of the limits, in [0.001, 0.999].
+        cov : bool
+            Whether to return the covariance of the predicted means too, by the delta method: what an average or a
+            difference of them needs. Not with ``ci``, nor for a multinomial model.
+
+        Returns
+        -------
+        Series, DataFrame, or a tuple of both
+            The means with the frame's index, NaN where a covariate is missing; with ``ci`` the columns predicted,
+            conf_low and conf_high; with ``cov`` the means and their covariance (n, n).
+
+        Raises
+        ------
+        SchemaError
+            If a column is absent, a level is not declared or a transform is not defined for a value.
+        ArgumentError
+            If ``frame`` is no DataFrame, a coefficient is not identified, or this is a hazard model.
+        """
+        if cov:
+            return prediction.with_covariance(self, frame, ci=ci)
+        return prediction.predicted(self, frame, ci=ci, alpha=alpha)
+
+    def baseline_hazard(self, alpha: float = 0.05, at: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Return the probability of the event in each interval for those who reach it, where every covariate is 0.
+
+        ``at`` is one row with other covariates. Columns interval, start, stop, cause (where there are several), hazard,
+        conf_low, conf_high; the limits are those of the linear predictor (`cov_params`). Errors: `predict_survival`.
+        """
+        curves.check_one_row(at)
+        opened = curves.curves_at_zero(self) if at is None else curves.open_curves(self, at)
+        return curves.hazard_table(opened, alpha=alpha).drop(columns="row")
+
+    def predict_hazard(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> pd.DataFrame:
+        """Return the hazards of public rows: for each row (its label in the frame) a row per interval and cause.
+
+        Columns row, interval, start, stop, cause (where there are several), hazard and, with ``ci``, conf_low and
+        conf_high as in `baseline_hazard`. The frame and the errors are those of `predict_survival`.
+        """
+        return curves.hazard_table(curves.open_curves(self, frame), alpha=alpha if ci else None)
+
+    def predict_survival(
+        self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
+    ) -> pd.DataFrame:
+        r"""Return the probability that nothing has happened to public rows by certain times.
+
+        :math:`S(t) = \prod_s (1 - \sum_k p_{ks})` over the intervals that have ended by ``t``, with the hazards
+        :math:`p_{ks}` of all causes. Within an interval the hazard of continuous time is taken as constant: when a part
+        ``u`` of the interval ``s`` has passed, the last factor is :math:`(1 - \sum_k p_{ks})^u`.
+
+        Parameters
+        ----------
+        frame : DataFrame
+            Public rows as for `predict`; outcome and entry times are not needed.
+        times : number or iterable of numbers, optional
+            Times from 0 up to the horizon; 0 and the end of every interval by default.
+        ci : bool
+            Whether to return pointwise limits, by the delta method on :math:`\log(-\log S)` and the normal
+            distribution. They allow for sampling and privacy noise (`cov_params`), and are NaN where the standard
+            errors are. Between ends of intervals they are wider by what a hazard that changes within an interval may
+            bend the curve, as the hazards of neighbouring intervals show. They hold as far as the baseline can follow
+            the hazard (``df`` of the model).
+        alpha : float
+            One minus the level of the limits, in [0.001, 0.999].
+
+        Returns
+        -------
+        DataFrame
+            Columns row (its label in the frame), time, survival and, with ``ci``, conf_low and conf_high; NaN where a
+            covariate is missing.
+
+        Raises
+        ------
+        SchemaError
+            If a column is absent, a level is not declared or a transform is not defined for a value.
+        ArgumentError
+            If this is no hazard model, an argument is none, a time lies beyond the horizon, or a coefficient is not
+            identified.
+        """
+        opened = curves.open_curves(self, frame)
+        at = curves.read_times(times, opened.facts)
+        curve = opened.survival(at, alpha=alpha if ci else None)
+        n, T = curve.value.shape
+        keys = {"row": opened.rows.index.repeat(T), "time": np.tile(at, n)}
+        return curves.curve_table(keys, "survival", curve, ci=ci)
+
+    def predict_incidence(
+        self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
+    ) -> pd.DataFrame:
+        r"""Return the probability that an event of each cause has happened to public rows by certain times.
+
+        :math:`F_k(t) = \sum_s S_{s-1} p_{ks}` over the intervals that have ended by ``t`` (Aalen and Johansen 1978),
+        and with constant hazards in the one that goes on: the incidences and event-free survival add up to 1. Arguments
+        and errors are those of `predict_survival`. Columns row, cause (where there are several), time, incidence and,
+        with ``ci``, conf_low and conf_high, by the delta method on :math:`\log(-\log(1 - F))`.
+        """
+        opened = curves.open_curves(self, frame)
+        at, causes = curves.read_times(times, opened.facts), opened.facts.causes
+        found = [opened.incidence(at, k, alpha=alpha if ci else None) for k in range(len(causes))]
+        curve = curves.CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
+        n, K, T = curve.value.shape
+        labels = {"row": opened.rows.index.repeat(K * T), **curves.cause_column(causes, before=n, after=T)}
+        return curves.curve_table({**labels, "time": np.tile(at, n * K)}, "incidence", curve, ci=ci)
+
+    def predict_median(self, frame: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
+        """Return median event-free times of public rows: columns median, conf_low, conf_high, the frame's index.
+
+        The median is when the curve of `predict_survival` is 0.5, with constant hazards within intervals. The limits
+        are when those of survival at the ends of intervals, joined in the same way, are (Brookmeyer and Crowley 1982).
+        Infinite where that is not reached, NaN where a covariate or the standard errors are missing. Errors are those
+        of `predict_survival`.
+        """
+        opened = curves.open_curves(self, frame)
+        cuts = np.array(opened.facts.grid.cuts)
+        value, low, high = (curves.crossing(part, cuts, level=0.5) for part in opened.survival(cuts, alpha=alpha))
+        return pd.DataFrame({"median": value, "conf_low": low, "conf_high": high}, index=opened.rows.index)
+
+    def plot_survival(
+        self,
+        frame: pd.DataFrame | None = None,
+        ax: "Axes | None" = None,
+        ci: bool = True,
+        labels: Sequence[str] | None = None,
+        *,
+        at_risk: "SurvivalCurves | None" = None,
+        time_unit: str | None = None,
+    ) -> "Axes":
+        """Draw event-free survival of public rows with pointwise 95 % bands (sampling and privacy noise).
+
+        The curve is that of `predict_survival`, with constant hazards within intervals.
+
+        ``frame`` has one to seven rows, named by ``labels`` or by its index; by default the curve is at the model's
+        typical covariates (`facts`), or at zeros where it has none. ``at_risk`` are survival curves whose numbers at
+        risk stand below the axis; ``time_unit`` is as in `SurvivalCurves.plot`. Errors: `predict_survival`,
+        `plot_coefficients`.
+        """
+        return survival_plots.plot_survival(
+            self, frame, labels=labels, ci=ci, at_risk=at_risk, time_unit=time_unit, ax=ax
+        )
+
+    def plot_hazard(
+        self,
+        ax: "Axes | None" = None,
+        ci: bool = True,
+        at: pd.DataFrame | None = None,
+        *,
+        time_unit: str | None = None,
+    ) -> "Axes":
+        """Draw the hazard of every interval, held for its length, with pointwise 95 % bands, a curve per cause.
+
+        ``at`` is one public row; by default the curves are at the covariates of `plot_survival`. ``time_unit`` and
+        errors are as there.
+        """
+        return survival_plots.plot_hazard(self, at, ci=ci, time_unit=time_unit, ax=ax)
 
     def plot_coefficients(
         self,

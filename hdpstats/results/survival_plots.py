@@ -18,7 +18,7 @@ from hdpstats.display import p_equals
 from hdpstats.inference.life_tables import Band
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.curves import CurveWithLimits, HazardCurves, check_one_row, open_curves, read_times
-from hdpstats.results.facts import Fitted, HazardFacts
+from hdpstats.results.facts import HazardFacts
 from hdpstats.results.group_curves import FINE, GroupCurve
 from hdpstats.results.plots import COLOURS, GREY, SIZE, axes_of, is_narrow, legend_above, palette
 from hdpstats.results.time_axis import TimeAxis, draw_at_risk, ticks_of, time_axis
@@ -26,11 +26,12 @@ from hdpstats.results.time_axis import TimeAxis, draw_at_risk, ticks_of, time_ax
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from hdpstats.results.result import Result
     from hdpstats.results.survival_curves import SurvivalCurves
 
 
 def plot_survival(
-    fit: Fitted,
+    fit: "Result",
     frame: pd.DataFrame | None,
     *,
     labels: Sequence[str] | None,
@@ -64,7 +65,9 @@ def plot_survival(
     return axes
 
 
-def plot_hazard(fit: Fitted, at: pd.DataFrame | None, *, ci: bool, time_unit: str | None, ax: "Axes | None") -> "Axes":
+def plot_hazard(
+    fit: "Result", at: pd.DataFrame | None, *, ci: bool, time_unit: str | None, ax: "Axes | None"
+) -> "Axes":
     """Draw the hazard of each interval with bands; see `hdpstats.results.Result.plot_hazard`."""
     check_one_row(at)
     opened = open_curves(fit, at)

@@ -1,11 +1,11 @@
-"""The tests that a result answers: contrasts, joint tests of terms, differences between the levels of a factor.
+"""Tests of linear hypotheses about the coefficients of a result: joint tests of terms, levels of a factor.
 
 `Disagreement` tests whether private people have the coefficients that public rows tell: Cochran's Q of both estimates.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 import pandas as pd
@@ -16,52 +16,21 @@ from hdpstats.display import Report, Reported, columns, named_values, number, p_
 from hdpstats.records.estimate import Estimate, Heterogeneity
 from hdpstats.results.contrasts import (
     Constraints,
-    ContrastResults,
-    PairwiseTests,
-    WaldTest,
     WaldTestTerms,
     constraints_of,
-    pairwise,
-    t_test,
     wald_test,
 )
-from hdpstats.results.facts import Fitted, ModelFacts, design_of, term_blocks
+from hdpstats.results.facts import design_of, term_blocks
 from hdpstats.schema.columns import Binary, Categorical
-from hdpstats.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
 
 ESTIMATES = ("public_only", "private_only", "pooled")
 """The names of the estimates of a result."""
 
 
-class HasEstimates(Protocol):
-    """A result, as far as tests need it."""
-
-    @property
-    def facts(self) -> ModelFacts:
-        """What was fitted."""
-
-    @property
-    def schema(self) -> Schema:
-        """The declared columns."""
-
-    @property
-    def estimate(self) -> Estimate:
-        """The estimate that `params` speaks of."""
-
-    @property
-    def public_only(self) -> Estimate | None:
-        """The estimate of public rows."""
-
-    @property
-    def private_only(self) -> Estimate | None:
-        """The estimate of private rows."""
-
-    @property
-    def pooled(self) -> Estimate | None:
-        """The estimate of both."""
-
-
-def chosen(result: HasEstimates, which: str | None) -> Estimate:
+def chosen(result: "Result", which: str | None) -> Estimate:
     """Return one of the estimates of a result by its name; the one that `params` speaks of by default."""
     if which is None:
         return result.estimate
@@ -73,125 +42,21 @@ def chosen(result: HasEstimates, which: str | None) -> Estimate:
     return found
 
 
-class Tested:
-    """Tests of linear hypotheses about the coefficients: post-processing that costs no privacy.
+def constraints(estimate: Estimate, r_matrix: object, names: Sequence[str] | None) -> Constraints:
+    """Return constraints on the coefficients of an estimate, which ``names`` may call otherwise."""
+    return constraints_of(r_matrix, _names(estimate, names))
 
-    ``estimate`` says which estimate is meant: that of `params` by default, or "public_only", "private_only", "pooled".
-    P-values and intervals are those of the drawn errors of each contrast (`hdpstats.results.contrasts`).
-    """
 
-    __slots__ = ()
-
-    def t_test(
-        self: HasEstimates,
-        r_matrix: object,
-        *,
-        estimate: str | None = None,
-        names: Sequence[str] | None = None,
-    ) -> ContrastResults:
-        """Test contrasts of coefficients, each by itself.
-
-        Parameters
-        ----------
-        r_matrix : str, list of str, array, or tuple of an array and values
-            ``"size[T.>50] - size[T.20-50] = 0"``, several constraints separated by commas, or a matrix with a column
-            per coefficient, alone (for values of 0) or with the values.
-        estimate : str, optional
-            Which estimate; see the class.
-        names : sequence of str, optional
-            What texts call the coefficients, where not as `params` does.
-
-        Returns
-        -------
-        ContrastResults
-            ``effect``, ``sd``, ``statistic``, ``pvalue``, ``conf_int()`` and ``summary_frame()``, as in statsmodels.
-
-        Raises
-        ------
-        ArgumentError
-            If constraints cannot be read, or the result has no such estimate.
-        """
-        found = chosen(self, estimate)
-        return t_test(found, constraints_of(r_matrix, _names(found, names)))
-
-    def wald_test(
-        self: HasEstimates,
-        r_matrix: object,
-        *,
-        estimate: str | None = None,
-        names: Sequence[str] | None = None,
-    ) -> WaldTest:
-        """Test constraints jointly; arguments and errors are those of `t_test`.
-
-        ``statistic``, ``pvalue`` and ``df_constraint`` are numbers. A constraint that follows from the others is
-        refused.
-        """
-        found = chosen(self, estimate)
-        return wald_test(found, constraints_of(r_matrix, _names(found, names)))
-
-    def wald_test_terms(self: HasEstimates, *, skip_single: bool = False, estimate: str | None = None) -> WaldTestTerms:
-        """Test for each term of the formula that all its coefficients are 0: factors and splines as a whole.
-
-        These are tests of type III: each given all other terms, as R's ``car::Anova(type = 3)`` has them. With several
-        causes every cause has its own; of a multinomial model a term is tested in all levels together.
-
-        Parameters
-        ----------
-        skip_single : bool
-            Whether to leave out terms of one coefficient.
-        estimate : str, optional
-            Which estimate; see the class.
-
-        Returns
-        -------
-        WaldTestTerms
-            ``table`` has a row per term: statistic, pvalue, df_constraint.
-        """
-        found = chosen(self, estimate)
-        identity = np.eye(len(found.terms))
-        tests = {}
-        for block in term_blocks(fitted(self)):
-            if len(block.places) > 1 or not skip_single:
-                L = identity[list(block.places)]
-                names = tuple(found.terms[place] for place in block.places)
-                tests[block.label] = wald_test(found, Constraints(L=L, q=np.zeros(len(L)), names=names))
-        return WaldTestTerms(tests=tests)
-
-    def t_test_pairwise(
-        self: HasEstimates,
-        term_name: str,
-        *,
-        method: str = "hs",
-        alpha: float = 0.05,
-        cause: str | None = None,
-        estimate: str | None = None,
-    ) -> PairwiseTests:
-        """Compare all levels of a factor with each other, the reference level too.
-
-        Parameters
-        ----------
-        term_name : str
-            A term of the formula that is one categorical or binary column, such as "size" or "C(grade)", or that
-            column, "grade", where one term only is its levels. Where it is part of an interaction too, differences are
-            those where the other factors of the interaction are 0.
-        method : str
-            How p-values are adjusted for the number of pairs: a method of statsmodels' ``multipletests``, by default
-            that of Holm and Sidak.
-        alpha : float
-            One minus the level of the intervals, and that of the decisions.
-        cause : str, optional
-            Which cause of several; the first by default.
-        estimate : str, optional
-            Which estimate; see the class.
-
-        Returns
-        -------
-        PairwiseTests
-            ``result_frame`` has a row per pair, "20-50 - <=20" and so on.
-        """
-        found = chosen(self, estimate)
-        constraints = _pairs(fitted(self), term_name, cause)
-        return pairwise(found, constraints, method=method, alpha=alpha)
+def tests_of_terms(fit: "Result", estimate: Estimate, *, skip_single: bool) -> WaldTestTerms:
+    """Return the joint test of each term's coefficients."""
+    identity = np.eye(len(estimate.terms))
+    tests = {}
+    for block in term_blocks(fit):
+        if len(block.places) > 1 or not skip_single:
+            L = identity[list(block.places)]
+            names = tuple(estimate.terms[place] for place in block.places)
+            tests[block.label] = wald_test(estimate, Constraints(L=L, q=np.zeros(len(L)), names=names))
+    return WaldTestTerms(tests=tests)
 
 
 def _names(estimate: Estimate, names: Sequence[str] | None) -> Sequence[str]:
@@ -203,14 +68,7 @@ def _names(estimate: Estimate, names: Sequence[str] | None) -> Sequence[str]:
     return listed
 
 
-def fitted(result: HasEstimates) -> Fitted:
-    """Return a result as what it is."""
-    if not isinstance(result, Fitted):
-        raise TypeError("tests are methods of a fitted model")
-    return result
-
-
-def _pairs(fit: Fitted, term: str, cause: str | None) -> Constraints:
+def pairs(fit: "Result", term: str, cause: str | None) -> Constraints:
     """Return the differences between the levels of a factor, a later one minus an earlier one."""
     causes = () if fit.facts.hazard is None else fit.facts.hazard.causes
     wanted = choice(causes[0] if cause is None else cause, name="cause", options=causes) if len(causes) > 1 else None
@@ -227,18 +85,18 @@ def _pairs(fit: Fitted, term: str, cause: str | None) -> Constraints:
         raise ArgumentError("a multinomial model has a factor in every level: use t_test", argument="term_name")
     rows = np.zeros((len(levels), len(fit.estimate.terms)))
     rows[list(codes), list(block.places)] = 1.0
-    pairs = [(late, early) for early in range(len(levels)) for late in range(early + 1, len(levels))]
-    L = np.array([rows[late] - rows[early] for late, early in pairs])
-    names = tuple(f"{levels[late]} - {levels[early]}" for late, early in pairs)
+    both = [(late, early) for early in range(len(levels)) for late in range(early + 1, len(levels))]
+    L = np.array([rows[late] - rows[early] for late, early in both])
+    names = tuple(f"{levels[late]} - {levels[early]}" for late, early in both)
     return Constraints(L=L, q=np.zeros(len(L)), names=names)
 
 
-def _variables(fit: Fitted, term: str) -> set[str]:
+def _variables(fit: "Result", term: str) -> set[str]:
     """Return the columns whose levels a term has: of "C(grade)" that is "grade"."""
     return {level.column for column in design_of(fit).columns if column.term == term for level in column.levels}
 
 
-def _levels(fit: Fitted, term: str) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
+def _levels(fit: "Result", term: str) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
     """Return the levels of a term that is one factor, and those that its columns stand for; None for other terms."""
     if fit.facts.family is not None:
         return None
@@ -250,7 +108,7 @@ def _levels(fit: Fitted, term: str) -> tuple[tuple[str, ...], tuple[int, ...]] |
     return tuple(names), tuple(column.levels[0].code for column in own)
 
 
-def _binary(fit: Fitted, term: str) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
+def _binary(fit: "Result", term: str) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
     """Return the levels of a binary column that the formula reads as a number."""
     declared = fit.schema.get(term)
     return (declared.labels or ("0", "1"), (1,)) if isinstance(declared, Binary) else None
