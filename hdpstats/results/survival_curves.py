@@ -4,16 +4,17 @@ Their log-rank test, with hazard ratios beside it, is an object that shows itsel
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import choice
+from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
@@ -24,12 +25,13 @@ from hdpstats.public.risk_sets import Score, log_hazard_ratios
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
-from hdpstats.results import curve_tables, reporting
-from hdpstats.results.curve_tables import CurveTables, check_groups
+from hdpstats.results import curve_tables, reporting, survival_plots
 from hdpstats.results.description_tables import frame_of, group_labels, labels_of
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
-from hdpstats.results.survival_plots import CurveFigures
 from hdpstats.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 NOISE = "The variance of the score counts sampling and privacy noise; the score is compared with a normal distribution."
 PUBLIC = "Public rows: the exact test, without noise."
@@ -146,6 +148,9 @@ class LogRankTest(Reported):
         return f"<{self.method} test: chi-square {self.statistic:.3g} on {self.df}, {p_equals(self.p_value)}>"
 
 
+TIDY: Final = ("group", "cause", "time", "estimate", "std_error", "conf_low", "conf_high", "at_risk", "events")
+EVENT_FREE: Final = "(event-free)"
+"""The cause under which the event-free probability stands where there are several causes."""
 SOURCES = ("private", "public")
 WITHIN: Final = {"within": True, "at_ends": False}
 """Whether people leave and come within intervals, by where in them times are recorded."""
@@ -153,7 +158,7 @@ WITHIN: Final = {"within": True, "at_ends": False}
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
-class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
+class SurvivalCurves(Reported, Saved):
     """Survival curves by group. ``hdpf.survfit(...).fit(epsilon)`` makes them, or ``.fit_public()``.
 
     Private curves are read from a noisy table of events and censorings in public intervals
@@ -292,6 +297,167 @@ class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
             for table in life_tables(numbers_of(query, releases, 0), within=WITHIN[self.recorded])
         ]
 
+    def tidy(self, conf_level: float = 0.95, *, source: str | None = None, site: str | None = None) -> pd.DataFrame:
+        """Return a row per group and end of an interval.
+
+        Columns: group (None without groups), time, estimate (the probability that nothing has happened by then),
+        std_error, conf_low, conf_high, at_risk (people at risk when the interval begins), events (in the interval).
+        With several causes there are rows for each ``cause``, whose estimate is its cumulative incidence, and for
+        ``"(event-free)"``. Groups that are too small for their noise have NaN, and so have times at which too few
+        people are at risk for it.
+
+        Parameters
+        ----------
+        conf_level
+            The level of the limits, which hold at each time by itself and count sampling and noise.
+        source
+            "private" or "public" people.
+        site
+            One site of several that answered; not with public people, who are at no site.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such site, or no such people.
+        """
+        alpha = 1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999)
+        return self._rows(self.times, alpha, source, site, counts=True)
+
+    def at(
+        self, times: float | Iterable[float], conf_level: float = 0.95, *, source: str | None = None
+    ) -> pd.DataFrame:
+        """Return the rows of `tidy` at any times up to the end of the last interval, without events.
+
+        Private people were counted at the ends of intervals only. In between the hazard is taken as constant within an
+        interval, as in figures, and limits allow for hazards that change as much within it as they do between it and
+        its neighbours (`hdpstats.inference.life_tables`). ``at_risk`` is at the time itself, linear in between.
+        """
+        asked = np.array([real(each, name="times", lower=0.0, upper=float(self.times[-1])) for each in _listed(times)])
+        alpha = 1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999)
+        return self._rows(asked, alpha, source, None, counts=False)
+
+    def drawn(self, cause: str | None = None, *, source: str | None = None) -> pd.DataFrame:
+        """Return the curves of `plot`, or of `plot_incidence`, for other software that draws.
+
+        Columns: group (None without groups), time, estimate, conf_low, conf_high (95 %), joined. Where ``joined`` is
+        true the curve goes through its rows in straight lines, which are close to each other; else it is one of steps,
+        held from each time to the next. The numbers are those of `at`. Groups that are not shown have no rows.
+
+        Parameters
+        ----------
+        cause
+            The cause whose incidence is wanted; by default the event-free probability is.
+        source
+            "private" or "public" people.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such cause, or no such people.
+        """
+        z, rows = normal_quantile(0.05), list[tuple[Any, ...]]()
+        place = None if cause is None else self.causes.index(choice(cause, name="cause", options=self.causes))
+        for label, curve in zip(self.groups, self.curves(source), strict=True):
+            if curve.known:
+                times, joined = curve.drawn_at, len(curve.ends) > 0
+                band = curve.survival(times, z) if place is None else curve.incidence(place, times, z)
+                numbers = zip(times, band.value, band.low, band.high, strict=True)
+                rows += [(label, *each, float(joined)) for each in numbers]
+        names = ("time", "estimate", "conf_low", "conf_high", "joined")
+        return frame_of(rows, texts=("group",), numbers=names).astype({"joined": bool})
+
+    def _rows(
+        self, times: FloatArray, alpha: float, source: str | None, site: str | None, *, counts: bool
+    ) -> pd.DataFrame:
+        z, several = normal_quantile(alpha), len(self.causes) > 1
+        before = np.append(0.0, times[:-1]) if counts else times
+        rows: list[tuple[Any, ...]] = []
+        for label, curve in zip(self.groups, self.curves(source, site), strict=True):
+            at_risk = curve.at_risk(before)
+            events = curve.events(times) if counts else np.full((len(times), len(self.causes)), np.nan)
+            parts = [(EVENT_FREE, curve.survival(times, z), events.sum(axis=1))]
+            if several:
+                own = [(name, curve.incidence(k, times, z), events[:, k]) for k, name in enumerate(self.causes)]
+                parts = [*own, *parts]
+            for cause, band, happened in parts:
+                numbers = zip(times, band.value, band.std_error, band.low, band.high, at_risk, happened, strict=True)
+                rows += [(label, cause, *each) for each in numbers]
+        frame = frame_of(rows, texts=TIDY[:2], numbers=TIDY[2:])
+        left_out = ([] if several else ["cause"]) + ([] if counts else ["events"])
+        return frame.drop(columns=left_out)
+
+    def quantile(
+        self, probs: float | Iterable[float] = (0.25, 0.5, 0.75), alpha: float = 0.05, *, source: str | None = None
+    ) -> pd.DataFrame:
+        """Return the times by which shares of people have had an event: group, prob, estimate, conf_low, conf_high.
+
+        Infinity says that it is not reached. Private people's estimate is where the curve of `at` and of figures
+        reaches the share, hazards constant within intervals; the limits are ends of intervals, and hold whatever
+        survival does in between. Public times are those of R's ``quantile``.
+        """
+        z = normal_quantile(alpha)
+        shares = [real(each, name="probs", lower=1e-6, upper=1.0 - 1e-6) for each in _listed(probs)]
+        rows = [
+            (label, share, *curve.reaches(1.0 - share, z))
+            for label, curve in zip(self.groups, self.curves(source), strict=True)
+            for share in shares
+        ]
+        return frame_of(rows, texts=("group",), numbers=("prob", "estimate", "conf_low", "conf_high"))
+
+    def median(self, alpha: float = 0.05, *, source: str | None = None) -> pd.DataFrame:
+        """Return the median time of each group: group, people, estimate, conf_low, conf_high; see `quantile`."""
+        found = self.quantile(0.5, alpha, source=source).drop(columns="prob")
+        people = [curve.people if curve.known else np.nan for curve in self.curves(source)]
+        found.insert(1, "people", people)
+        return found
+
+    def restricted_mean(
+        self, upto: float | None = None, alpha: float = 0.05, *, differences: bool = False, source: str | None = None
+    ) -> pd.DataFrame:
+        """Return the mean time without an event up to a time: the area under the curve.
+
+        Of private people the curve is that of `at` and of figures, with constant hazards within intervals, which the
+        error does not count: ask for more ends where a hazard changes within an interval.
+
+        Parameters
+        ----------
+        upto
+            The time, by default the last end at which all groups' curves are stated.
+        alpha
+            One minus the level of the limits.
+        differences
+            Whether differences of groups from the first one are returned, with a p-value.
+        source
+            "private" or "public" people.
+
+        Returns
+        -------
+        DataFrame
+            Columns group, time, estimate, std_error, conf_low, conf_high; of differences contrast in place of group,
+            and p_value.
+        """
+        end = float(self.times[-1])
+        last = min([end, *(curve.last for curve in self.curves(source) if curve.known)])
+        upto = last if upto is None else real(upto, name="upto", lower=0.0, upper=end, open_lower=True)
+        z = normal_quantile(alpha)
+        found = [curve.restricted_mean(upto) for curve in self.curves(source)]
+        names = ("time", "estimate", "std_error", "conf_low", "conf_high")
+        if not differences:
+            rows = [
+                (label, upto, mean, error, max(mean - z * error, 0.0), min(mean + z * error, upto))
+                if np.isfinite(mean) else (label, upto, *[np.nan] * 4)
+                for label, (mean, error) in zip(self.groups, found, strict=True)
+            ]  # fmt: skip
+            return frame_of(rows, texts=("group",), numbers=names)
+        check_groups(self.groups)
+        first, *others = zip(self.groups, found, strict=True)
+        contrasts = []
+        for label, (mean, error) in others:
+            apart, whole = mean - first[1][0], float(np.hypot(error, first[1][1]))
+            p = float(2.0 * ndtr(-abs(apart / whole))) if whole > 0.0 else np.nan
+            contrasts.append((f"{label} - {first[0]}", upto, apart, whole, apart - z * whole, apart + z * whole, p))
+        return frame_of(contrasts, texts=("contrast",), numbers=(*names, "p_value"))
+
     def logrank_test(
         self, method: str = "logrank", *, strata: str | Sequence[str] | None = None, source: str | None = None
     ) -> LogRankTest:
@@ -364,6 +530,73 @@ class SurvivalCurves(CurveTables, CurveFigures, Reported, Saved):
         """
         return curve_tables.compare(self, result, over, alpha=alpha)
 
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        ci: bool = True,
+        at_risk: bool = True,
+        median: bool = True,
+        p: bool = True,
+        public: bool = False,
+        labels: Sequence[str] | None = None,
+        time_unit: str | None = None,
+    ) -> "Axes":
+        """Draw the probability that nothing has happened, by group, with pointwise 95 % bands (sampling and noise).
+
+        Private curves have points with limits at the ends of intervals, at which people were counted. Between the ends
+        the line and its band are those of `at`: the hazard is taken as constant within each interval. Curves of public
+        rows are steps, with a step at each event.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; by default a new figure.
+        ci
+            Whether limits are drawn.
+        at_risk
+            Whether numbers at risk stand below the axis; those of private people are noisy.
+        median
+            Whether medians that are reached are marked, where the curve is one half.
+        p
+            Whether the log-rank test's p-value is shown, where groups are compared.
+        public
+            Whether the curves of public rows stand beside private ones, dashed.
+        labels
+            Texts for the groups.
+        time_unit
+            "days", "weeks", "months" or "years"; by default the longest of which the axis has two.
+        """
+        return survival_plots.plot_curves(
+            self,
+            ax,
+            ci=ci,
+            at_risk=at_risk,
+            median=median,
+            p=p,
+            public=public,
+            labels=labels,
+            time_unit=time_unit,
+        )
+
+    def plot_incidence(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        causes: str | Sequence[str] | None = None,
+        ci: bool = True,
+        at_risk: bool = True,
+        labels: Sequence[str] | None = None,
+        time_unit: str | None = None,
+    ) -> "Axes":
+        """Draw the cumulative incidence of causes, by default all of them; see `plot`.
+
+        Groups have colours and causes kinds of lines; in one group causes have colours.
+        """
+        return survival_plots.plot_incidence(
+            self, ax, causes=causes, ci=ci, at_risk=at_risk, labels=labels, time_unit=time_unit
+        )
+
     def levels(self, name: str) -> tuple[str, ...]:
         """Return the labels of a grouping column's levels."""
         return labels_of(self.schema, name)
@@ -396,3 +629,15 @@ def _by_stratum(
     names = [str(label) for label in group_labels(others, curves.schema)]
     strata = [", ".join(f"{name}={label}" for name, label in zip(by, each, strict=True)) for each in within]
     return names, strata, [[found[place] for place in row] for row in places.tolist()]
+
+
+def check_groups(groups: Sequence[str | None]) -> None:
+    """Refuse to compare where there is one group."""
+    if len(groups) < 2:
+        raise ArgumentError("groups to compare are needed: write a column on the right of ~", argument="formula")
+
+
+def _listed(values: float | Iterable[float]) -> list[float]:
+    if isinstance(values, str | bytes):
+        raise ArgumentError(f"times and shares must be numbers, not {values!r}", argument="times")
+    return list(values) if isinstance(values, Iterable) else [values]

@@ -6,7 +6,7 @@ gives.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
@@ -229,110 +229,77 @@ def _close(
     return axes
 
 
-class CurveFigures:
-    """Survival curves that are drawn."""
+def plot_curves(
+    curves: "SurvivalCurves",
+    ax: "Axes | None",
+    *,
+    ci: bool,
+    at_risk: bool,
+    median: bool,
+    p: bool,
+    public: bool,
+    labels: Sequence[str] | None,
+    time_unit: str | None,
+) -> "Axes":
+    """Draw survival by group; see `hdpstats.results.SurvivalCurves.plot`."""
+    names, groups = _names(curves, labels), curves.curves()
+    axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
+    for name, colour, curve in zip(names, colours, groups, strict=False):
+        if curve.known:
+            _draw(axes, curve, partial(curve.survival, z=normal_quantile(0.05)), colour, name, ci=ci)
+    if public and curves.source == "private":
+        for place, (colour, curve) in enumerate(zip(colours, curves.curves("public"), strict=False)):
+            times = curve.drawn_at
+            label = "public" if place == 0 else "_"
+            axes.step(times, curve.survival(times, 1.0).value, where="post", color=colour, linewidth=1.0,
+                      linestyle="--", label=label)  # fmt: skip
+    axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
+    if median:
+        _medians(curves, axes, colours)
+    if p and sum(curve.known for curve in groups) > 1:
+        words = f"log-rank {p_equals(curves.logrank_test().p_value)}"
+        ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1.0}
+        size = "x-small" if is_narrow(axes) else "small"
+        axes.annotate(
+            words,
+            (0.0, 0.0),
+            (5.0, 5.0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            fontsize=size,
+            bbox=ground,
+        )
+    return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=len(names) > 1 or public)
 
-    __slots__ = ()
 
-    def plot(
-        self,
-        ax: "Axes | None" = None,
-        *,
-        ci: bool = True,
-        at_risk: bool = True,
-        median: bool = True,
-        p: bool = True,
-        public: bool = False,
-        labels: Sequence[str] | None = None,
-        time_unit: str | None = None,
-    ) -> "Axes":
-        """Draw the probability that nothing has happened, by group, with pointwise 95 % bands (sampling and noise).
-
-        Private curves have points with limits at the ends of intervals, at which people were counted. Between the ends
-        the line and its band are those of `at`: the hazard is taken as constant within each interval. Curves of public
-        rows are steps, with a step at each event.
-
-        Parameters
-        ----------
-        ax
-            Where to draw; by default a new figure.
-        ci
-            Whether limits are drawn.
-        at_risk
-            Whether numbers at risk stand below the axis; those of private people are noisy.
-        median
-            Whether medians that are reached are marked, where the curve is one half.
-        p
-            Whether the log-rank test's p-value is shown, where groups are compared.
-        public
-            Whether the curves of public rows stand beside private ones, dashed.
-        labels
-            Texts for the groups.
-        time_unit
-            "days", "weeks", "months" or "years"; by default the longest of which the axis has two.
-        """
-        curves = cast("SurvivalCurves", self)
-        names, groups = _names(curves, labels), curves.curves()
-        axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
-        for name, colour, curve in zip(names, colours, groups, strict=False):
-            if curve.known:
-                _draw(axes, curve, partial(curve.survival, z=normal_quantile(0.05)), colour, name, ci=ci)
-        if public and curves.source == "private":
-            for place, (colour, curve) in enumerate(zip(colours, curves.curves("public"), strict=False)):
-                times = curve.drawn_at
-                label = "public" if place == 0 else "_"
-                axes.step(times, curve.survival(times, 1.0).value, where="post", color=colour, linewidth=1.0,
-                          linestyle="--", label=label)  # fmt: skip
-        axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
-        if median:
-            _medians(curves, axes, colours)
-        if p and sum(curve.known for curve in groups) > 1:
-            words = f"log-rank {p_equals(curves.logrank_test().p_value)}"
-            ground = {"facecolor": axes.get_facecolor(), "edgecolor": "none", "pad": 1.0}
-            size = "x-small" if is_narrow(axes) else "small"
-            axes.annotate(
-                words,
-                (0.0, 0.0),
-                (5.0, 5.0),
-                xycoords="axes fraction",
-                textcoords="offset points",
-                fontsize=size,
-                bbox=ground,
-            )
-        return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=len(names) > 1 or public)
-
-    def plot_incidence(
-        self,
-        ax: "Axes | None" = None,
-        *,
-        causes: str | Sequence[str] | None = None,
-        ci: bool = True,
-        at_risk: bool = True,
-        labels: Sequence[str] | None = None,
-        time_unit: str | None = None,
-    ) -> "Axes":
-        """Draw the cumulative incidence of causes, by default all of them; see `plot`.
-
-        Groups have colours and causes kinds of lines; in one group causes have colours.
-        """
-        curves = cast("SurvivalCurves", self)
-        shown = list(curves.causes) if causes is None else [causes] if isinstance(causes, str) else list(causes)
-        for each in shown:
-            choice(each, name="causes", options=curves.causes)
-        names, groups = _names(curves, labels), curves.curves()
-        axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
-        top = 0.0
-        for place, (name, curve) in enumerate(zip(names, groups, strict=True)):
-            if not curve.known:
-                continue
-            for rank, cause in enumerate(shown):
-                one = len(groups) == 1
-                band_at = partial(curve.incidence, curves.causes.index(cause), z=normal_quantile(0.05))
-                band = band_at(curve.drawn_at)
-                words = [name] if len(shown) == 1 else [cause] if one else [name, cause]
-                _draw(axes, curve, band_at, colours[rank if one else place], ", ".join(words), ci=ci,
-                      line="-" if one else LINES[rank % len(LINES)])  # fmt: skip
-                top = max(top, float(np.nanmax(band.high if ci and np.isfinite(band.high).any() else band.value)))
-        axes.set(ylim=(0.0, min(1.02, max(1.08 * top, 0.05))), ylabel="cumulative incidence")
-        several = len(names) * len(shown) > 1
-        return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=several)
+def plot_incidence(
+    curves: "SurvivalCurves",
+    ax: "Axes | None",
+    *,
+    causes: str | Sequence[str] | None,
+    ci: bool,
+    at_risk: bool,
+    labels: Sequence[str] | None,
+    time_unit: str | None,
+) -> "Axes":
+    """Draw the cumulative incidence of causes by group; see `hdpstats.results.SurvivalCurves.plot_incidence`."""
+    shown = list(curves.causes) if causes is None else [causes] if isinstance(causes, str) else list(causes)
+    for each in shown:
+        choice(each, name="causes", options=curves.causes)
+    names, groups = _names(curves, labels), curves.curves()
+    axis, axes, colours = _open(curves, rows=len(groups) if at_risk else 0, time_unit=time_unit, ax=ax)
+    top = 0.0
+    for place, (name, curve) in enumerate(zip(names, groups, strict=True)):
+        if not curve.known:
+            continue
+        for rank, cause in enumerate(shown):
+            one = len(groups) == 1
+            band_at = partial(curve.incidence, curves.causes.index(cause), z=normal_quantile(0.05))
+            band = band_at(curve.drawn_at)
+            words = [name] if len(shown) == 1 else [cause] if one else [name, cause]
+            _draw(axes, curve, band_at, colours[rank if one else place], ", ".join(words), ci=ci,
+                  line="-" if one else LINES[rank % len(LINES)])  # fmt: skip
+            top = max(top, float(np.nanmax(band.high if ci and np.isfinite(band.high).any() else band.value)))
+    axes.set(ylim=(0.0, min(1.02, max(1.08 * top, 0.05))), ylabel="cumulative incidence")
+    several = len(names) * len(shown) > 1
+    return _close(curves, axes, axis, names, colours, at_risk=at_risk, legend=several)
