@@ -23,8 +23,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.api import HdpError
 from hdpstats.display import details, page
-from hdpstats.ledger.account import accounts_html, elsewhere_words
-from hdpstats.ledger.export import charges_html
+from hdpstats.ledger.export import accounts_html, charges_html, elsewhere_words
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.registry import BY_NAME
 

@@ -5,19 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self, final
+from typing import TYPE_CHECKING, Any, Final, Self, final
 
 import pandas as pd
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import rational
-from hdpstats.display import Kind, grid, meter, notes
+from hdpstats.display import Kind, details, grid, meter, notes, section
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.records import Entry
 from hdpstats.privacy.budget import Budget, Spend, decimal
 from hdpstats.privacy.charging import Balance
 from hdpstats.records import codec
+
+if TYPE_CHECKING:
+    from hdpstats.ledger.ledger import Ledger
 
 _TYPES = {
     "entry": "int64",
@@ -230,3 +233,20 @@ def charges_html(history: pd.DataFrame) -> str:
     table = grid(("entry", "charged (UTC)", "mechanism", "model", "cost", "released"), rows)
     older = len(history) - len(rows)
     return table + (notes([f"and {older} before; history() has them all"]) if older else "")
+
+
+_OPEN: Final = 5
+"""Of how many accounts the bars are shown without a click."""
+
+
+def accounts_html(ledgers: Mapping[str, "Ledger"], *, elsewhere: int = 0) -> str:
+    """Return the bars of every account; ``elsewhere`` sites keep theirs themselves."""
+    accounts = "".join(section(f"Privacy spent at {name}", ledger.as_html()) for name, ledger in ledgers.items())
+    shown = accounts if len(ledgers) <= _OPEN else details(f"Privacy spent at {len(ledgers)} sites", accounts)
+    return shown + notes([elsewhere_words(elsewhere)] if elsewhere else [])
+
+
+def elsewhere_words(count: int) -> str:
+    """Say that so many sites keep their accounts themselves."""
+    keep = "site keeps its account itself" if count == 1 else "sites keep their accounts themselves"
+    return f"{count} {keep}: study.sites[name].account() asks for your part."

@@ -11,7 +11,7 @@ from hdpstats._base.errors import ArgumentError, MechanismError, forgets_rows
 from hdpstats._base.validation import integer, real
 from hdpstats.display import details, grid, key_values, page, section
 from hdpstats.ledger import Ledger
-from hdpstats.ledger.account import accounts_html
+from hdpstats.ledger.export import accounts_html
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.public import PublicTable

@@ -4,7 +4,7 @@ import pandas as pd
 
 import hdpstats.api as hdp
 from hdpstats.jupyter import Accounts
-from hdpstats.ledger.account import accounts_html
+from hdpstats.ledger.export import accounts_html
 from hdpstats.sites.study import sites_html
 
 SCHEMA = hdp.Schema(age=hdp.Continuous(20, 90, complete=True))
