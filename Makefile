@@ -6,6 +6,7 @@
 #   make test-entropy  tests that judge randomness with the operating system's entropy; properties on new examples
 #   make test-pandas2  how cells are read, with pandas 2.2
 #   make lint      style, types, layers
+#   make docs      the pages: docs/_build/index.html, with the reference of every public name of Python and R
 #   make validate  slow statistical studies; writes vignettes/validation/
 #   make bench     fits and descriptions against diffprivlib, statsmodels, scikit-learn, glum, pandas and R; timings of samplers
 #   make clean     remove environments and caches
@@ -24,7 +25,7 @@ THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
 TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
-.PHONY: demo test test-entropy test-pandas2 setup debs lint validate bench clean
+.PHONY: demo test test-entropy test-pandas2 setup debs lint docs validate bench clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
@@ -52,6 +53,10 @@ lint: setup
 	$(BIN)/ruff format --check hdpstats r_bridge tests benchmarks tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: setup
+	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
 
 validate: setup
 	$(THREADS) $(BIN)/python -m pytest tests/statistical -m validate -p no:randomly
@@ -87,4 +92,4 @@ $(VENV)/.everything: $(VENV)/.core | debs
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .bench-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) docs/_build docs/reference/generated docs/reference/r .bench-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -18,3 +18,7 @@ __all__ = [
     "skeleton",
     "worst_neighbours",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

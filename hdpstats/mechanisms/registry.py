@@ -381,3 +381,7 @@ def _read(base: Any, text: str) -> Any:
         raise SiteError(f"{what}: {error}") from None
     except ValueError:
         raise SiteError(what) from None
+
+
+def __dir__() -> list[str]:
+    return __all__

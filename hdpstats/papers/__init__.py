@@ -17,3 +17,7 @@ __all__ = [
     "unit_ball_trial",
     "wang",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -30,6 +30,25 @@ from hdpstats.schema.columns import Column as Declared
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema, check_frame
 
+__all__ = [
+    "Coefficient",
+    "ModelVariable",
+    "Terms",
+    "coefficients",
+    "design",
+    "factor_levels",
+    "of_result",
+    "order",
+    "renamed",
+    "standard_deviations",
+    "summary_rows",
+    "terms",
+    "terms_in_python",
+    "variables",
+    "with_coefficients",
+    "with_public_rows",
+]
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -314,3 +333,7 @@ def _link(facts: ModelFacts) -> str:
     if facts.hazard is not None:
         return facts.hazard.link
     return "identity" if facts.loss is None else MEAN_LINKS[facts.loss]
+
+
+def __dir__() -> list[str]:
+    return __all__

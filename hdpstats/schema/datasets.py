@@ -39,6 +39,8 @@ from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.schema.schema import Schema
 
+__all__ = ["load_colon", "load_flchain", "load_gbsg", "load_nwtco", "load_rotterdam"]
+
 THREE_YEARS: Final = 3 * 365.25
 """Three years in days: the time limit of ``event3``."""
 
@@ -189,7 +191,7 @@ def load_flchain() -> pd.DataFrame:
     -------
     pandas.DataFrame
         7874 rows: age (years, 50 or more), sex (``F`` or ``M``), sample_yr (calendar year of the blood
-        sample), kappa and lambda_ (serum free light chains, mg/dl), flc_grp (tenth of their sum, 1 to
+        sample), kappa and ``lambda_`` (serum free light chains, mg/dl), flc_grp (tenth of their sum, 1 to
         10), creatinine (mg/dl, missing in 1350), mgus (1: monoclonal gammopathy diagnosed), futime (days
         to death or last contact; 0 in 3 people), death (1: dead), chapter (cause of death by ICD-9
         chapter, missing in the living).
@@ -384,3 +386,7 @@ def _of_binary(column: Column, values: FloatArray) -> Any:
     """Return zeros and ones as the cells of a column."""
     labels = column.labels if isinstance(column, Binary) else None
     return values if labels is None else np.array(labels, dtype=object)[values.astype(np.int64)]
+
+
+def __dir__() -> list[str]:
+    return __all__

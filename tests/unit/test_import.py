@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
 
 LOADED_AT_USE = {"numpy", "pandas", "scipy", "numba", "sqlalchemy", "mpmath", "hdpstats.ledger", "hdpstats.models"}
 FEW_NEED = {"formulaic", "statsmodels", "matplotlib", "scipy.optimize", "scipy.stats", "hdpstats.papers"}
@@ -29,7 +31,20 @@ def test_names_are_loaded_when_they_are_asked_for():
 
 def test_every_public_name_is_there():
     assert set(dir(hdp)) == set(hdp.__all__)
+    for module in (hdp.audit, hdp.datasets, hdp.losses, hdp.mechanisms, hdp.model_matrix, hdp.simulate):
+        assert dir(module) == sorted(module.__all__)
     assert all(hasattr(hdp, name) for name in hdp.__all__)
     assert hdp.simulate.__name__ == "hdpstats.papers"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = hdp.nothing
+
+
+def test_the_reference_lists_every_public_name():
+    """Of R's functions it has a page for each help page of the package."""
+    pages = (Path(__file__).parents[2] / "docs" / "reference").glob("*.rst")
+    listed = {line.strip() for page in pages for line in page.read_text(encoding="utf-8").splitlines()}
+    modules = {"audit", "datasets", "losses", "mechanisms", "model_matrix", "simulate", "__version__"}
+    named = set(hdp.__all__) - modules | set(hdpf.__all__)
+    for module in (hdp.audit, hdp.datasets, hdp.losses, hdp.mechanisms, hdp.simulate):
+        named |= set(module.__all__)
+    assert named - listed == {"BY_NAME"}
