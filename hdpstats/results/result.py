@@ -95,7 +95,7 @@ class Result(Predictor, Tested, Averaged, Reported, Saved):
     [0.5, 0.731]
     """
 
-    _format: ClassVar[int] = 6
+    _format: ClassVar[int] = 7
     _what: ClassVar[str] = "a result"
 
     public_only: Estimate | None = None
