@@ -31,6 +31,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -410,7 +411,10 @@ def _read_rows(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
+    read = partial(pd.read_csv, path, dtype=str, keep_default_na=False, na_values=[""])
+    rows = read()
+    if rows.shape[1] == 1:  # of one column an empty line is a row whose cell is missing: none is left out
+        rows = read(skip_blank_lines=False)
     if not rows.index.equals(pd.RangeIndex(len(rows))):  # the first row has more cells than names: all moved by one
         raise ValueError("more cells than names")
     return rows
@@ -496,11 +500,13 @@ class Serving:
 
         All is read and checked first, and granted in the ledger; only then it is in force, as a whole, and connections
         end with the request that is under way on them. Where anything is wrong, or something else was changed that is
-        read once, the settings before stay in force. The log says in one line what happened.
+        read once, the settings before stay in force. The log says in one line what happened. No answer that takes
+        longer than predicted meanwhile is counted against its analyst.
         """
         async with self._reloading:
             try:
-                settings, certificates, tokens = await asyncio.to_thread(self._read)
+                with self._service.at_work():
+                    settings, certificates, tokens = await asyncio.to_thread(self._read)
             except Exception as error:  # whatever is wrong with the new settings, the service goes on
                 journal.write(failed=f"settings were not read again: {journal.cause(error)}", in_force="those before")
                 return

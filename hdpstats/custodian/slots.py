@@ -36,7 +36,7 @@ thread.
 
 How often an analyst's answers took longer than predicted is kept in a file (``site.overruns.db`` for ``site.yaml``, in
 the folder ``state`` of the settings), so that a new start forgets nothing, and not in the ledger, whose entries
-analysts can ask for.
+analysts can ask for. Where that file cannot be written, as the disk is full, nothing is charged.
 Counts stay until the custodian acts: `hdpstats site resume SITE.YAML --analyst NAME`.
 """
 
@@ -51,7 +51,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import final
 
-from hdpstats._base.errors import ArgumentError
+from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.loops import one_thread
 from hdpstats._base.work import Prices
 from hdpstats.custodian import journal
@@ -239,6 +239,7 @@ class UnderWay:
 
 _TABLE = "CREATE TABLE IF NOT EXISTS overruns (analyst TEXT PRIMARY KEY, number INTEGER NOT NULL)"
 _ADD = "INSERT INTO overruns VALUES (?, 1) ON CONFLICT (analyst) DO UPDATE SET number = number + 1"
+_KEEP = "INSERT INTO overruns VALUES (?, 0) ON CONFLICT (analyst) DO UPDATE SET number = number"
 
 
 @final
@@ -263,6 +264,25 @@ class Overruns:
         with self._connected() as connection:
             row = connection.execute("SELECT number FROM overruns WHERE analyst = ?", (analyst,)).fetchone()
         return 0 if row is None else int(row[0])
+
+    def countable(self, analyst: str) -> int:
+        """Return an analyst's number, which is written again: the disk has room for one more.
+
+        Raises
+        ------
+        SiteError
+            It cannot be written.
+        """
+        try:
+            with self._connected() as connection:
+                connection.execute("PRAGMA synchronous=OFF")  # nothing changes that a loss of power could undo
+                connection.execute(_KEEP, (analyst,))
+            return self.of(analyst)
+        except sqlite3.Error as error:
+            raise SiteError(
+                f"state: overruns cannot be counted in {self._path} ({error}), and nothing was charged: give this "
+                "process write permission to its folder, and space"
+            ) from None
 
     def add(self, analyst: str) -> None:
         """Count one; durable when this returns."""
@@ -321,20 +341,29 @@ class Slots:
         RequestRefused
             The analyst is stopped, or the answer would take too long. Nothing was charged.
         HdpError
-            The site refuses, or the computation failed, which is known at its slot.
+            The site refuses, also where an overrun could not be counted; or the computation failed, which is known at
+            its slot.
         """
         release = self._site.received(query, analyst=analyst)
         if release is not None:
             return release, False
-        if self._overruns.of(analyst) >= self._timing.overruns:
+        if self._overruns.countable(analyst) >= self._timing.overruns:
             raise RequestRefused("stopped")
         seconds = self.seconds(query, analyst=analyst)
 
         def late(slots: int, shared: bool) -> None:
-            """Count an overrun, unless a request of another analyst was under way, which may have been why."""
-            if not shared:
-                self._overruns.add(analyst)
-            journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=not shared)
+            """Count an overrun, unless a request of another analyst was under way, which may have been why.
+
+            Where it cannot be counted after all, the log says so: the answer was charged, and is not lost for that.
+            """
+            counted = not shared
+            if counted:
+                try:
+                    self._overruns.add(analyst)
+                except sqlite3.Error as error:
+                    counted = False
+                    journal.write(failed=f"an overrun was not counted: {error}", analyst=analyst)
+            journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=counted)
 
         with self._under_way.answer(analyst, query.to_json()) as meanwhile:
             departure = Departure(

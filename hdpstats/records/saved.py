@@ -197,7 +197,7 @@ class Saved:
         if record is None:
             raise ArgumentError(
                 f"this is not {cls._what} that this version of hdpstats reads: it reads format {cls._format}, not "
-                f"{found!r}",
+                f"{found!r}; make it anew, as what was charged before costs nothing again",
                 argument="path_or_text",
             )
         return record

@@ -111,7 +111,7 @@ class Result(HasCoefficients, Reported, Saved):
     [0.5, 0.731]
     """
 
-    _format: ClassVar[int] = 6
+    _format: ClassVar[int] = 7
     _what: ClassVar[str] = "a result"
 
     facts: ModelFacts

@@ -110,7 +110,7 @@ class WeightedSample(Reported, Saved):
     True
     """
 
-    _format: ClassVar[int] = 2
+    _format: ClassVar[int] = 3
     _what: ClassVar[str] = "a weighted sample"
 
     rows: Frame

@@ -1,9 +1,10 @@
 """When answers leave: at slots that public facts decide, on a clock of the test's own."""
 
 import functools
+import sqlite3
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from fractions import Fraction
 
 import anyio
@@ -19,6 +20,7 @@ from hdpstats.cli import main
 from hdpstats.custodian import Overruns, SiteSettings, application, journal
 from hdpstats.custodian.capacity import Bytes, Clock
 from hdpstats.custodian.prices import MARGIN, OVERHEAD
+from hdpstats.custodian.serving import Serving
 from hdpstats.custodian.settings import Timing
 from hdpstats.custodian.slots import Slots, UnderWay
 from hdpstats.ledger.leases import Holder
@@ -165,6 +167,44 @@ def test_an_overrun_beside_a_request_of_another_analyst_stops_nobody(slots, work
         slots.answer(histogram(replicate=5), analyst="ann")
     assert [line["counted"] for line in lines if "overrun" in line] == [False] * 4 + [True]
     assert (Overruns(settings.overruns).of("ann"), Overruns(settings.overruns).of("bob")) == (1, 0)
+
+
+def test_no_overrun_is_counted_while_settings_are_read_again(held, settings, time, works, lines, monkeypatch):
+    """That is work of the custodian's, which may be why."""
+    service = application(held, settings, time.clock, PRICES).service
+    works["private"] = 0.36
+    monkeypatch.setattr(Serving, "_read", lambda _: service._slots.answer(histogram(), analyst="ann"))
+    anyio.run(Serving(settings, service=service, listener=None).reload)
+    assert [line["counted"] for line in lines if "overrun" in line] == [False]
+    service._slots.answer(histogram(replicate=2), analyst="ann")
+    assert Overruns(settings.overruns).of("ann") == 1
+
+
+def fill_the_disk(settings, *, for_numbers_above):
+    """Let the file that counts overruns be read, and no larger number be written to it."""
+    with closing(sqlite3.connect(settings.overruns)) as connection:
+        connection.execute(
+            "CREATE TRIGGER full BEFORE INSERT ON overruns "
+            f"WHEN NEW.number > {for_numbers_above} BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
+        )
+
+
+def test_where_no_overrun_could_be_counted_nothing_is_charged(ask, held, settings, lines):
+    fill_the_disk(settings, for_numbers_above=-1)
+    response, taken = ask(histogram())
+    assert (response.status_code, response.json(), taken) == (422, {"error": "site"}, 0.0)
+    assert held.ledger.spent.epsilon == 0
+    assert any("disk is full" in str(line.get("why")) for line in lines)
+
+
+def test_an_overrun_that_cannot_be_counted_after_all_loses_no_answer(ask, works, settings, lines):
+    works["private"] = 0.36
+    fill_the_disk(settings, for_numbers_above=0)
+    response, taken = ask(histogram())
+    assert response.status_code == 200
+    assert taken == pytest.approx(STEP + 2 * SLOT + STEP, abs=1e-9)
+    assert [line["counted"] for line in lines if "overrun" in line] == [False]
+    assert any("disk is full" in str(line.get("failed")) for line in lines)
 
 
 def in_thread(task):

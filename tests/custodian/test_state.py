@@ -162,6 +162,16 @@ def test_rows_of_a_csv_file_with_more_cells_than_names_are_refused(path):
     assert serving.read_rows(file).shape == PRIVATE.shape
 
 
+@pytest.mark.parametrize("cell", ["", " "])
+def test_an_empty_line_of_a_csv_file_of_one_column_is_a_row(tmp_path, cell):
+    """Where the number of rows is public, it must not say whether somebody's cell is empty."""
+    file = tmp_path / "rows.csv"
+    file.write_text(f"a\n1\n{cell}\n3\n")
+    rows = serving.read_rows(file)["a"]
+    assert len(rows) == 3
+    assert hdp.Continuous(0, 9).admit(rows).missing.tolist() == [False, True, False]
+
+
 def test_folders_that_are_refused(path):
     folder = in_folder(path, PRIVATE, PRIVATE.drop(columns="k"))
     with pytest.raises(hdp.ArgumentError, match="different columns"):

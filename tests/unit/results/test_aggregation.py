@@ -309,9 +309,12 @@ def test_a_state_can_send_its_aggregate_and_no_more(tmp_path, interval):
     assert federation.at("south").values == pytest.approx(states["south"].estimate.values)
     with pytest.raises(hdp.ArgumentError, match="dictionary"):
         hdp.aggregate(federation)
-    for text in ("{}", "{}x", states["north"].to_json().replace('"format":3', '"format":9'), schools[0].to_json()):
+    for text in ("{}", "{}x", states["north"].to_json().replace('"format":4', '"format":9'), schools[0].to_json()):
         with pytest.raises(hdp.ArgumentError, match="not an aggregate"):
             hdp.Aggregate.from_json(text)
+    before = states["north"].to_json().replace('"format":4', '"format":3', 1)
+    with pytest.raises(hdp.ArgumentError, match="format 4, not 3; make it anew"):  # it may leave out descriptions
+        hdp.Aggregate.from_json(before)
 
 
 @pytest.mark.usefixtures("no_noise")

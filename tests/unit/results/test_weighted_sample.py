@@ -217,7 +217,7 @@ def test_only_models_of_this_package_can_be_fitted(sample):
 
 def test_a_sample_survives_a_file(sample, tmp_path):
     text = sample.to_json(tmp_path / "sample.json")
-    assert json.loads(text)["format"] == 2
+    assert json.loads(text)["format"] == 3
     again = hdp.WeightedSample.from_json(tmp_path / "sample.json")
     pd.testing.assert_frame_equal(again.frame, sample.frame)
     assert again.mean("x") == sample.mean("x")
@@ -227,7 +227,14 @@ def test_a_sample_survives_a_file(sample, tmp_path):
     assert str(again) == str(sample)
 
 
-@pytest.mark.parametrize("text", ["{}", '{"format": 1}', '{"format": 9, "rows": {}}', '{"format": 2, "rows": 3}'])
+def test_a_file_that_does_not_state_what_a_description_cost_is_refused(sample):
+    """Files of format 2 have no description, also where the weights were calibrated to one."""
+    text = sample.to_json().replace('"format":3', '"format":2', 1)
+    with pytest.raises(ArgumentError, match="format 3, not 2; make it anew"):
+        hdp.WeightedSample.from_json(text)
+
+
+@pytest.mark.parametrize("text", ["{}", '{"format": 1}', '{"format": 9, "rows": {}}', '{"format": 3, "rows": 3}'])
 def test_another_file_is_no_sample(text):
     with pytest.raises(ArgumentError, match="weighted sample"):
         hdp.WeightedSample.from_json(text)
