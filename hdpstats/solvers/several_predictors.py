@@ -46,8 +46,10 @@ def spells_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: fl
     )
 
 
-def spell_error(loss: HazardLink, block: int, *, intervals: int, sizes: FloatArray | float) -> FloatArray | float:
-    r"""Return what a spell's score is off at most, over its weight, its length and its caps and events.
+def spell_error(
+    loss: HazardLink, block: int, *, total: float, intervals: int, sizes: FloatArray | float
+) -> FloatArray | float:
+    r"""Return what spells with one event, whose caps add up to ``total``, are off at most over their weight and length.
 
     Let u = 2^-53, and ``x = (A_s, z)`` be a row of ``block`` numbers with ``||A_s|| <= 1`` and the length
     ``sqrt(1 + ||z||^2)``. ``sizes`` bounds the sum of the sizes of all that a predictor and a cap are made of.
@@ -60,15 +62,14 @@ def spell_error(loss: HazardLink, block: int, *, intervals: int, sizes: FloatArr
     Cutting exponents changes no difference of scores by more than e^-170 (`hdpstats.solvers.kernels`). So a score is
     off by ``k delta + ulps u``, relative to ``h`` or 1, however long coefficients are.
 
-    *Sums*: of the scores of ``intervals`` that are not 0, and of an event, times features. A product and
-    ``intervals`` additions err by ``(intervals + 1) u`` times the sum of the sizes, whatever the order; adding zeros,
-    of intervals in which the spell is not at risk, is exact. Three more products, by ``z``, by the weight and by a
-    power of two, and what is of the second order leave ``(intervals + 8) u``.
-
-    Relative to the sum of caps and events of the spell, that adds up to the number that is returned.
+    *Sums*: of the scores, each times a feature, of ``intervals`` at most that are not 0, the last one that of an event
+    if there is one. A product and ``intervals - 1`` additions err by ``intervals u`` times the sum of the sizes,
+    whatever the order; adding zeros, of intervals in which the spell is not at risk, is exact. So is a product by a
+    power of two. Two more, by ``z`` and by the weight, and what is of the second order leave ``(intervals + 4) u``.
     """
-    steepest = float(max(loss.survived_smoothness, loss.event_smoothness))
-    return steepest * predictor_error(block + 8, sizes) + (loss.ulps + intervals + 8.0) * UNIT
+    off, sums = predictor_error(block + 8, sizes), intervals + 4.0
+    survived = float(loss.survived_smoothness) * off + (loss.ulps + sums) * UNIT
+    return total * survived + float(loss.event_smoothness) * off + (loss.event_ulps + sums) * UNIT
 
 
 @final
@@ -180,9 +181,9 @@ class HazardObjective(SumObjective):
         level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 1.0
         sizes = norms * (float(np.linalg.norm(theta)) + slopes) + 2.0 * np.abs(spells.offset) + level
         longest = int(np.max(spells.last - spells.entry, initial=0))
-        lengths = (spells.total + 1.0) * spells.most * norms
-        per_spell = lengths * spell_error(spells.loss, spells.block, intervals=longest, sizes=sizes)
-        return self.summed_error(theta, per_spell, steepest=float(np.sum(lengths)))
+        lengths = spells.most * norms
+        error = spell_error(spells.loss, spells.block, total=spells.total, intervals=longest, sizes=sizes)
+        return self.summed_error(theta, lengths * error, steepest=(spells.total + 1.0) * float(np.sum(lengths)))
 
     def effect(self, direction: FloatArray) -> float:
         """Return (a bound on) the largest change of a linear predictor along a direction (D,)."""
