@@ -19,6 +19,7 @@ from hdpstats.losses.multinomial import exact_residuals, probabilities, residual
 from hdpstats.solvers.capped import CappedSpells, scores_work
 from hdpstats.solvers.kernels import (
     PIECE,
+    TOGETHER,
     added_over_pieces,
     added_work,
     coefficient_parts,
@@ -62,12 +63,14 @@ def spell_error(
     Cutting exponents changes no difference of scores by more than e^-170 (`hdpstats.solvers.kernels`). So a score is
     off by ``k delta + ulps u``, relative to ``h`` or 1, however long coefficients are.
 
-    *Sums*: of the scores, each times a feature, of ``intervals`` at most that are not 0, the last one that of an event
-    if there is one. A product and ``intervals - 1`` additions err by ``intervals u`` times the sum of the sizes,
-    whatever the order; adding zeros, of intervals in which the spell is not at risk, is exact. So is a product by a
-    power of two. Two more, by ``z`` and by the weight, and what is of the second order leave ``(intervals + 4) u``.
+    *Sums*: of the scores, each times a feature, of ``q`` intervals at most in which they are not 0, the last one that
+    of an event if there is one. Adding zeros, of intervals in which the spell is not at risk, is exact. No term is in
+    more than ``q - 1`` other additions, and as the terms of 8 intervals are added first (`kernels.TOGETHER`), in no
+    more than 7, those of ``q / 8 + 2`` groups less one, and that of an event: ``q / 8 + 9``. Each errs by ``u`` times
+    its part of the sum of the sizes. Three products, by a feature, by ``z`` and by the weight, and what is of the
+    second order add 5 u; a product by a power of two is exact.
     """
-    off, sums = predictor_error(block + 8, sizes), intervals + 4.0
+    off, sums = predictor_error(block + 8, sizes), min(intervals - 1.0, intervals / TOGETHER + 9.0) + 5.0
     survived = float(loss.survived_smoothness) * off + (loss.ulps + sums) * UNIT
     return total * survived + float(loss.event_smoothness) * off + (loss.event_ulps + sums) * UNIT
 
