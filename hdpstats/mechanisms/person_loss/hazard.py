@@ -321,10 +321,9 @@ class HazardPersonLoss(DeclaredLoss):
         error = spell_error(
             self.loss, self.model.block, total=self.total, intervals=self.model.grid.intervals, sizes=sizes
         )
-        largest = self.largest_weight * (geometry.length * float(error) + SUMS * UNIT * self.bounds.gradient_bound)
-        return people * largest + rounded_cells(
-            people * self.most_rows, self.dimension, summand=self._row_bounds.summand
-        )
+        largest = self.largest_weight * geometry.length * (float(error) + SUMS * UNIT * (self.total + 1.0))
+        cells = rounded_cells(people * self.most_rows, self.dimension, summand=self._row_bounds.summand)
+        return people * largest + cells
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 2 q + 64) u`` of the sizes: a cell's loss is at most its cap times ``1 + |eta - log h|``."""

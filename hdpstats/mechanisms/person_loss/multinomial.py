@@ -37,7 +37,7 @@ from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import PIECE, product_work, row_products
-from hdpstats.solvers.objective import UNIT, ObjectiveWork, linear_work, rounded_cells
+from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, linear_work, rounded_cells
 from hdpstats.solvers.several_predictors import MultinomialObjective, several_error
 
 

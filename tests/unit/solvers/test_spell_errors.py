@@ -218,3 +218,17 @@ def test_functions_err_by_no_more_than_is_taken_for_granted() -> None:
     assert off_by(np.exp(far), mpmath.exp, far, 1e-300) <= 8.0
     assert off_by(np.expm1(small), mpmath.expm1, small, 1e-300) <= 8.0
     assert off_by(log_ndtr(near), lambda x: mpmath.log(mpmath.ncdf(x)), near, 1.0) <= 16.0
+
+
+def test_terms_of_many_intervals_are_added_in_groups() -> None:
+    """One term of 1, and 511 of three quarters of its last place: added one by one, each is rounded to a whole one."""
+    q, one, terms = 512, np.ones(1), np.full(512, 1.5 * UNIT)
+    terms[0] = 1.0
+    found = np.empty((2, 1))
+    kernels.add_scores(np.full(q, 1e100), terms, np.ones((q, 1)), one, one, np.zeros(1, int), np.full(1, q), found)
+    exact = mpmath.fsum(terms.tolist())
+    for total in found[:, 0].tolist():
+        assert float(abs(total - exact)) <= (q / kernels.TOGETHER + 9.0) * UNIT
+    with np.errstate(over="ignore"):
+        assert float(abs(np.add.accumulate(terms)[-1] - exact)) > 2.0 * (q / kernels.TOGETHER + 9.0) * UNIT
+    np.testing.assert_allclose(module._sums(terms[None, :]), float(exact), rtol=(q / kernels.TOGETHER + 9.0) * UNIT)
