@@ -272,9 +272,11 @@ def logistic_sum(
 def score_sum(X: FloatArray, residual: FloatArray, rows: slice = ALL, *, bits: int) -> ExactArray:
     """Return `grid_sum` of any number of rows whose integers are at most 2^50, in integers that nothing overflows."""
     start, end, step = rows.indices(len(X))
+    if end - start <= SUMMED:
+        return grid_sum(X, residual, rows, bits=bits).astype(object)
     sums = [
         grid_sum(X, residual[k - start : k - start + SUMMED], slice(k, min(k + SUMMED, end), step), bits=bits)
-        for k in range(start, max(end, start + 1), SUMMED)
+        for k in range(start, end, SUMMED)
     ]
     return exact_total(np.stack(sums))
 
