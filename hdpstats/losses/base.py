@@ -297,9 +297,10 @@ class HazardLink(ABC):
         Whether the capped losses have values in closed form, `capped_values`.
     functions : float
         For how many exponentials a score, a curvature and a cap take the time at most, together.
-    ulps : float
-        Bound on the error of computed scores (relative to ``h`` and 1), in units of 2^-53, where ``u`` and ``h`` are
-        computed as `hdpstats.losses.hazard_links` says, or predictors are rounded to doubles.
+    ulps, event_ulps : float
+        Bounds on the errors of computed scores, survived (relative to ``h``) and of events (relative to 1), in units of
+        2^-53, where ``u`` and ``h`` are computed as `hdpstats.losses.hazard_links` says, or predictors are rounded to
+        doubles.
     smallest_cap : float
         Caps below it are raised to it.
     multiplicative : bool
@@ -322,6 +323,7 @@ class HazardLink(ABC):
     valued: ClassVar[bool] = False
     functions: ClassVar[float]
     ulps: ClassVar[float]
+    event_ulps: ClassVar[float]
     smallest_cap: ClassVar[float] = 0.0
     multiplicative: ClassVar[bool] = False
     cumulative: ClassVar[bool] = False

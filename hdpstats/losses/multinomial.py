@@ -64,7 +64,7 @@ def spread_bound(others: int) -> float:
 
 def probabilities(eta: FloatArray) -> FloatArray:
     """Return the probabilities (n, M) of the levels beside the reference; in the L2 norm they err by (M + 16) u."""
-    top = np.maximum(np.max(eta, axis=1, initial=0.0), 0.0)
+    top = np.max(eta.T, axis=0, initial=0.0)
     return _shares(eta - top[:, None], -top)
 
 
@@ -94,15 +94,20 @@ def residuals(eta: FloatArray, y: IntArray) -> FloatArray:
 
 
 def residuals_of_pairs(own: FloatArray, rest: FloatArray, y: IntArray) -> FloatArray:
-    """Return ``p - e_y`` (n, M) at predictors that are unevaluated sums ``own + rest`` of numbers (n, M)."""
-    whole, left = two_sum(own, rest)
-    level = np.argmax(whole, axis=1)[:, None]
-    largest, missing = np.take_along_axis(whole, level, axis=1), np.take_along_axis(left, level, axis=1)
-    above = largest > 0.0
-    top, missing = np.where(above, largest, 0.0), np.where(above, missing, 0.0)
+    """Return ``p - e_y`` (n, M) at predictors that are unevaluated sums ``own + rest`` of numbers (n, M).
+
+    Level by level: arrays that are kept so are gone through in the order in which they are stored.
+    """
+    whole, left = two_sum(own.T, rest.T)
+    top, missing = np.zeros(len(y)), np.zeros(len(y))
+    for each, lesser in zip(whole, left, strict=True):
+        above = each > top
+        top, missing = np.where(above, each, top), np.where(above, lesser, missing)
     apart, lost = two_sum(whole, -top)
-    p = _shares(apart + (lost + (left - missing)), (-top - missing)[:, 0])
-    return np.asarray(p - (y[:, None] == np.arange(1, own.shape[1] + 1)))
+    p = _shares((apart + (lost + (left - missing))).T, -top - missing)
+    for level, share in enumerate(p.T, start=1):
+        share -= y == level
+    return p
 
 
 def exact_residuals(numbers: MPContext, eta: list[mpf], y: int) -> list[mpf]:

@@ -58,8 +58,8 @@ from hdpstats.solvers.accelerated import Work, farthest, minimise_within, minimi
 from hdpstats.solvers.newton import SMALL, refine
 from hdpstats.solvers.objective import UNIT
 
-MOST_STEPS = 200_000
-"""Accelerated steps of a minimisation: reached at condition numbers of about ten millions."""
+MOST_STEPS = 300_000
+"""Accelerated steps of a minimisation: reached at condition numbers of about a hundred millions."""
 
 HESSIAN_FINENESS = Fraction(1, 2**24)
 """Grid of the Hessian's entries relative to the sensitivity."""
@@ -119,7 +119,7 @@ def effort_of(query: MinimiserQuery, person_loss: PersonLoss, *, noise: float, r
     near it (`PersonLoss.rounding`; ridge, noise and the rounding of steps on top). With ``n`` it grows no faster than
     ``n``: a score keeps 50 bits, and the length of the minimiser enters with a factor of order ``2^-77 D`` only, as
     predictors are compensated (`hdpstats.solvers.kernels`) and steps keep coefficients in two doubles. The accuracy is
-    ``6 e / lambda``: a public choice, which sets the size of the smoothing noise and of nothing else. Where that takes
+    ``M e / lambda`` with ``M`` of 3.6 to 4.9: a public choice, which sets the size of the smoothing noise and of nothing else. Where that takes
     more than `MOST_STEPS` a larger ``e`` is taken.
 
     Raises

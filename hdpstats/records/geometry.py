@@ -65,6 +65,14 @@ class Geometry(Record):
         """``D``: the number of coefficients, intercept included."""
         return len(self.location) + int(self.intercept)
 
+    @property
+    def length(self) -> float:
+        """A bound on ``w ||x||``, the length of a row times its weight: ``w <= 1``, ``w ||z|| <= R``, ``w ||x||^2 <= L``.
+
+        The root of ``i + R^2`` or of ``L``, whichever is smaller.
+        """
+        return math.sqrt(min(float(self.intercept) + self.radius**2, self.leverage))
+
     def arrays(self) -> tuple[FloatArray, FloatArray]:
         """Return location (d,) and whitening (d, d) as arrays."""
         d = len(self.location)

@@ -25,6 +25,7 @@ from hdpstats.solvers.kernels import (
     ALL,
     SPAN,
     STEEPEST,
+    TOGETHER,
     Factors,
     Pair,
     add_caps,
@@ -408,8 +409,8 @@ class CappedSpells:
             spells = slice(first, min(first + size, stop))
             terms = cells(self, of, spells, slice(0, len(self.A)))
             for j, feature in enumerate(self.A.T):
-                found[j, first - start : spells.stop - start] = (terms * feature).sum(axis=1)
-            found[-1, first - start : spells.stop - start] = terms.sum(axis=1)
+                found[j, first - start : spells.stop - start] = _sums(terms * feature)
+            found[-1, first - start : spells.stop - start] = _sums(terms)
             if intervals is not None:
                 intervals += np.rint(terms * math.ldexp(1.0, bits)).astype(np.int64).sum(axis=0)
         return found
@@ -496,6 +497,12 @@ class CappedSpells:
         curvature[where] = cells.event_curvature[where]
         curvature *= self.weights[spells, None]
         return np.asarray(curvature)
+
+
+def _sums(terms: FloatArray) -> FloatArray:
+    """Return the sums of rows, those of `TOGETHER` columns first."""
+    parts = [terms[:, first : first + TOGETHER].sum(axis=1) for first in range(0, terms.shape[1], TOGETHER)]
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def _plus(numbers: Pair, others: FloatArray) -> Pair:

@@ -272,9 +272,11 @@ def logistic_sum(
 def score_sum(X: FloatArray, residual: FloatArray, rows: slice = ALL, *, bits: int) -> ExactArray:
     """Return `grid_sum` of any number of rows whose integers are at most 2^50, in integers that nothing overflows."""
     start, end, step = rows.indices(len(X))
+    if end - start <= SUMMED:
+        return grid_sum(X, residual, rows, bits=bits).astype(object)
     sums = [
         grid_sum(X, residual[k - start : k - start + SUMMED], slice(k, min(k + SUMMED, end), step), bits=bits)
-        for k in range(start, max(end, start + 1), SUMMED)
+        for k in range(start, end, SUMMED)
     ]
     return exact_total(np.stack(sums))
 
@@ -472,6 +474,9 @@ SPAN = 170.0
 STEEPEST = 1e150
 """Ratios of hazard to cap are cut here: their squares do not overflow, and the score is the cap."""
 
+TOGETHER = 8
+"""Intervals whose terms are added up before they are added to those of others: fewer roundings for each term."""
+
 LANES = 256
 """Spells that are handled at a time."""
 
@@ -542,8 +547,11 @@ def add_scores(
     last: IntArray,
     out: FloatArray,
 ) -> None:
-    """Set ``out`` (e + 1, b): sums over the intervals at risk of ``c A_sj`` for every feature, and of ``c``."""
-    e, size = A.shape[1], np.empty(LANES)
+    """Set ``out`` (e + 1, b): sums over the intervals at risk of ``c A_sj`` for every feature, and of ``c``.
+
+    Those of `TOGETHER` intervals are added up first.
+    """
+    e, size, some = A.shape[1], np.empty(LANES), np.empty((A.shape[1] + 1, LANES))
     for start in range(0, len(W), LANES):
         end = min(start + LANES, len(W))
         w, k, begins, ends = W[start:end], K[start:end], entry[start:end], last[start:end]
@@ -551,18 +559,23 @@ def add_scores(
             row = out[j, start:end]
             for i in range(len(w)):
                 row[i] = 0.0
-        total = out[e, start:end]
-        for s in range(len(E)):
-            ratio, cap = E[s], G[s]
-            for i in range(len(w)):
-                u = min(ratio * w[i], STEEPEST)
-                c = cap * k[i] * (u / np.sqrt(1.0 + u * u))
-                size[i] = c if begins[i] <= s and s < ends[i] else 0.0
-                total[i] += size[i]
-            for j in range(e):
-                feature, row = A[s, j], out[j, start:end]
+        for first in range(0, len(E), TOGETHER):
+            some[:] = 0.0
+            for s in range(first, min(first + TOGETHER, len(E))):
+                ratio, cap, total = E[s], G[s], some[e]
                 for i in range(len(w)):
-                    row[i] += feature * size[i]
+                    u = min(ratio * w[i], STEEPEST)
+                    c = cap * k[i] * (u / np.sqrt(1.0 + u * u))
+                    size[i] = c if begins[i] <= s and s < ends[i] else 0.0
+                    total[i] += size[i]
+                for j in range(e):
+                    feature, row = A[s, j], some[j]
+                    for i in range(len(w)):
+                        row[i] += feature * size[i]
+            for j in range(e + 1):
+                row, of_some = out[j, start:end], some[j]
+                for i in range(len(w)):
+                    row[i] += of_some[i]
 
 
 @compiled

@@ -40,6 +40,9 @@ from hdpstats.solvers.kernels import (
 UNIT = 2.0**-53
 """Unit roundoff of binary64."""
 
+SUMS = 4.0
+"""In units of 2^-53, what the conversion of a sum of losses' gradients and two additions to it err by, of its size."""
+
 ROUGH = 1 << 16
 """Rows of a rough Hessian."""
 
@@ -244,13 +247,14 @@ class SumObjective(Objective):
     def summed_error(self, theta: FloatArray, per_row: FloatArray, *, steepest: float) -> float:
         """Return a bound on the error of `gradient` from those of the summands (n,).
 
-        ``steepest`` bounds the sum of their lengths. Rounding to the grid adds half a cell in each coordinate, the sums
-        of three numbers 8 u times their sizes.
+        ``steepest`` bounds the sum of their lengths. Rounding to the grid adds half a cell in each coordinate. The sum
+        of losses is converted and two numbers are added to it: three roundings (`SUMS`). The ridge is multiplied by two
+        differences besides: five, for which 8 u are counted, as for the perturbation.
         """
         cells: float = 0.5 * len(per_row) * math.sqrt(len(theta)) * math.ldexp(1.0, -self.grid_bits)
         sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
-        sizes += float(np.linalg.norm(self.linear)) + steepest
-        return (float(np.sum(per_row)) + cells + 8.0 * UNIT * sizes) * (1.0 + 2.0**-20)
+        rounded = 8.0 * (sizes + float(np.linalg.norm(self.linear))) + SUMS * steepest
+        return (float(np.sum(per_row)) + cells + UNIT * rounded) * (1.0 + 2.0**-20)
 
 
 def row_error(loss: PredictorLoss, D: int, *, sizes: FloatArray | float) -> FloatArray | float:

@@ -19,6 +19,7 @@ from hdpstats.losses.multinomial import exact_residuals, probabilities, residual
 from hdpstats.solvers.capped import CappedSpells, scores_work
 from hdpstats.solvers.kernels import (
     PIECE,
+    TOGETHER,
     added_over_pieces,
     added_work,
     coefficient_parts,
@@ -46,8 +47,10 @@ def spells_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: fl
     )
 
 
-def spell_error(loss: HazardLink, block: int, *, intervals: int, sizes: FloatArray | float) -> FloatArray | float:
-    r"""Return what a spell's score is off at most, over its weight, its length and its caps and events.
+def spell_error(
+    loss: HazardLink, block: int, *, total: float, intervals: int, sizes: FloatArray | float
+) -> FloatArray | float:
+    r"""Return what spells with one event, whose caps add up to ``total``, are off at most over their weight and length.
 
     Let u = 2^-53, and ``x = (A_s, z)`` be a row of ``block`` numbers with ``||A_s|| <= 1`` and the length
     ``sqrt(1 + ||z||^2)``. ``sizes`` bounds the sum of the sizes of all that a predictor and a cap are made of.
@@ -60,15 +63,16 @@ def spell_error(loss: HazardLink, block: int, *, intervals: int, sizes: FloatArr
     Cutting exponents changes no difference of scores by more than e^-170 (`hdpstats.solvers.kernels`). So a score is
     off by ``k delta + ulps u``, relative to ``h`` or 1, however long coefficients are.
 
-    *Sums*: of the scores of ``intervals`` that are not 0, and of an event, times features. A product and
-    ``intervals`` additions err by ``(intervals + 1) u`` times the sum of the sizes, whatever the order; adding zeros,
-    of intervals in which the spell is not at risk, is exact. Three more products, by ``z``, by the weight and by a
-    power of two, and what is of the second order leave ``(intervals + 8) u``.
-
-    Relative to the sum of caps and events of the spell, that adds up to the number that is returned.
+    *Sums*: of the scores, each times a feature, of ``q`` intervals at most in which they are not 0, the last one that
+    of an event if there is one. Adding zeros, of intervals in which the spell is not at risk, is exact. No term is in
+    more than ``q - 1`` other additions, and as the terms of 8 intervals are added first (`kernels.TOGETHER`), in no
+    more than 7, those of ``q / 8 + 2`` groups less one, and that of an event: ``q / 8 + 9``. Each errs by ``u`` times
+    its part of the sum of the sizes. Three products, by a feature, by ``z`` and by the weight, and what is of the
+    second order add 5 u; a product by a power of two is exact.
     """
-    steepest = float(max(loss.survived_smoothness, loss.event_smoothness))
-    return steepest * predictor_error(block + 8, sizes) + (loss.ulps + intervals + 8.0) * UNIT
+    off, sums = predictor_error(block + 8, sizes), min(intervals - 1.0, intervals / TOGETHER + 9.0) + 5.0
+    survived = float(loss.survived_smoothness) * off + (loss.ulps + sums) * UNIT
+    return total * survived + float(loss.event_smoothness) * off + (loss.event_ulps + sums) * UNIT
 
 
 @final
@@ -180,9 +184,9 @@ class HazardObjective(SumObjective):
         level = float(np.max(np.abs(spells.cap_baseline), initial=0.0)) + abs(spells.margin) + 1.0
         sizes = norms * (float(np.linalg.norm(theta)) + slopes) + 2.0 * np.abs(spells.offset) + level
         longest = int(np.max(spells.last - spells.entry, initial=0))
-        lengths = (spells.total + 1.0) * spells.most * norms
-        per_spell = lengths * spell_error(spells.loss, spells.block, intervals=longest, sizes=sizes)
-        return self.summed_error(theta, per_spell, steepest=float(np.sum(lengths)))
+        lengths = spells.most * norms
+        error = spell_error(spells.loss, spells.block, total=spells.total, intervals=longest, sizes=sizes)
+        return self.summed_error(theta, lengths * error, steepest=(spells.total + 1.0) * float(np.sum(lengths)))
 
     def effect(self, direction: FloatArray) -> float:
         """Return (a bound on) the largest change of a linear predictor along a direction (D,)."""
@@ -287,12 +291,23 @@ class MultinomialObjective(SumObjective):
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (M D, M D), ridge included."""
-        p, D = probabilities(self.predictor(theta)), self.X.shape[1]
-        whole = np.diag(self.ridge)
+        return self._loss_hessian(theta, slice(None)) + np.diag(self.ridge)
+
+    def rough_hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of the first `ROUGH` rows, as if they were all, where there are many more."""
+        if len(self.y) < 2 * ROUGH:
+            return self.hessian(theta)
+        return self._loss_hessian(theta, slice(0, ROUGH)) * (len(self.y) / ROUGH) + np.diag(self.ridge)
+
+    def _loss_hessian(self, theta: FloatArray, rows: slice) -> FloatArray:
+        """Return the Hessian (M D, M D) of the losses of some rows."""
+        X, weights = self.X[rows], self.weights[rows]
+        p, D = probabilities(self._predictor(theta, rows)), X.shape[1]
+        whole = np.zeros((len(theta), len(theta)))
         for a in range(self.others):
             for b in range(a, self.others):
-                weighted = self.weights * p[:, a] * ((a == b) - p[:, b])
-                block = (self.X.T * weighted) @ self.X
+                weighted = weights * p[:, a] * ((a == b) - p[:, b])
+                block = (X.T * weighted) @ X
                 whole[a * D : (a + 1) * D, b * D : (b + 1) * D] += block
                 if a != b:
                     whole[b * D : (b + 1) * D, a * D : (a + 1) * D] += block

@@ -68,7 +68,7 @@ from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers import CappedSpells, HazardObjective
 from hdpstats.solvers.capped import cap_sums_work, scores_work
 from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.objective import UNIT, RowBounds, rounded_cells
+from hdpstats.solvers.objective import SUMS, UNIT, RowBounds, rounded_cells
 from hdpstats.solvers.several_predictors import spell_error, spells_work
 
 
@@ -309,19 +309,21 @@ class HazardPersonLoss(DeclaredLoss):
         return self.largest_weight * (self.total + 1.0) * (2.0 + abs(self.model.cap.margin) + apart + raised)
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return what `HazardObjective.gradient_error` is for bounded rows.
+        """Return what `HazardObjective.gradient_error` is for bounded rows: see `RegressionPersonLoss.rounding`.
 
-        What scores are off is in proportion to caps and events, which over all spells of a person add up to ``H + 1``
-        at most; every spell is rounded to the grid by itself.
+        What scores are off is in proportion to caps, which over all spells of a person add up to ``H`` at most, and to
+        the event; every spell is rounded to the grid by itself.
         """
-        length = math.sqrt(self.model.geometry.leverage)
+        geometry = self.model.geometry
         slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
         level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin) + 1.0
-        sizes = length * (size + slopes) + 2.0 * self.largest_offset + level
-        error = spell_error(self.loss, self.model.block, intervals=self.model.grid.intervals, sizes=sizes)
-        largest = (self.total + 1.0) * self.largest_weight * length
-        cells = rounded_cells(people * self.most_rows, self.dimension, summand=largest)
-        return people * largest * (float(error) + 8.0 * UNIT) + cells
+        sizes = geometry.leverage / geometry.length * (size + slopes) + 2.0 * self.largest_offset + level
+        error = spell_error(
+            self.loss, self.model.block, total=self.total, intervals=self.model.grid.intervals, sizes=sizes
+        )
+        largest = self.largest_weight * geometry.length * (float(error) + SUMS * UNIT * (self.total + 1.0))
+        cells = rounded_cells(people * self.most_rows, self.dimension, summand=self._row_bounds.summand)
+        return people * largest + cells
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 2 q + 64) u`` of the sizes: a cell's loss is at most its cap times ``1 + |eta - log h|``."""
@@ -411,9 +413,17 @@ class HazardPersonLoss(DeclaredLoss):
 
     @property
     def _row_bounds(self) -> RowBounds:
-        """What a spell contributes at most."""
-        length, largest = math.sqrt(self.model.geometry.leverage), (self.total + 1.0) * self.largest_weight
-        return RowBounds(summand=largest * length, root=length * math.sqrt(4.0 * largest))
+        """What a spell contributes at most.
+
+        With caps that add up to ``C`` at most and an event ``e``, a feature's coordinate is at most ``C + e``, that of
+        a covariate, which multiplies the difference of the two, ``max(C, e) ||z||``; weighted, ``C`` is at most ``H``,
+        ``e`` is 1 and ``||z||`` is ``R``. Up to rounding, for which 2^50 multiples of the grid leave room.
+        """
+        geometry, H = self.model.geometry, self.total
+        return RowBounds(
+            summand=self.largest_weight * max(H + 1.0, max(H, 1.0) * geometry.radius) * (1.0 + 2.0**-20),
+            root=math.sqrt(4.0 * geometry.leverage * (H + 1.0) * self.largest_weight),
+        )
 
 
 def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPersonLoss:

@@ -37,7 +37,7 @@ from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import PIECE, product_work, row_products
-from hdpstats.solvers.objective import UNIT, ObjectiveWork, linear_work, rounded_cells
+from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, linear_work, rounded_cells
 from hdpstats.solvers.several_predictors import MultinomialObjective, several_error
 
 
@@ -134,12 +134,13 @@ class MultinomialPersonLoss(RowLoss):
         return self.largest_weight * (math.log(self.model.others + 1.0) + 2.0 * size)
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return what `MultinomialObjective.gradient_error` is for bounded rows."""
-        leverage, M, D = self.model.geometry.leverage, self.model.others, self.model.geometry.dimension
-        length = math.sqrt(leverage)
-        summand = self.largest_weight * length
-        per_row = summand * float(several_error(M, D, sizes=length * size))
-        return people * (per_row + 12.0 * UNIT * summand) + rounded_cells(people, self.dimension, summand=summand)
+        """Return what `MultinomialObjective.gradient_error` is for bounded rows: see `RegressionPersonLoss.rounding`."""
+        geometry, summand = self.model.geometry, self.largest_weight * self.model.geometry.length
+        sizes = geometry.leverage / geometry.length * size
+        per_row = summand * float(several_error(self.model.others, geometry.dimension, sizes=sizes))
+        return people * (per_row + 1.5 * SUMS * UNIT * summand) + rounded_cells(
+            people, self.dimension, summand=summand
+        )
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64 + M) u`` of the sizes, twice: of the sum and of the own predictor."""

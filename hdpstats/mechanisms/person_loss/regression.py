@@ -52,6 +52,7 @@ from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import LinearObjective
 from hdpstats.solvers.kernels import product_work, row_products
 from hdpstats.solvers.objective import (
+    SUMS,
     UNIT,
     ObjectiveWork,
     RowBounds,
@@ -203,11 +204,14 @@ class RegressionPersonLoss(RowLoss):
         return self.largest_weight * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return what `LinearObjective.gradient_error` is for bounded rows."""
-        length = math.sqrt(self.model.geometry.leverage)
-        summand = float(self.loss.lipschitz) * self.largest_weight * length
-        per_row = row_error(self.loss, self.dimension, sizes=length * size + self._offset)
-        each = self.largest_weight * length * per_row + 8.0 * UNIT * summand
+        """Return what `LinearObjective.gradient_error` is for bounded rows: ``w ||x|| <= l`` and ``w ||x||^2 <= L``.
+
+        What is in proportion to ``w ||x|| (||x|| ||theta|| + |o|)`` is at most ``l (L / l ||theta|| + |o|)``.
+        """
+        geometry, summand = self.model.geometry, self._bounds.summand
+        sizes = geometry.leverage / geometry.length * size + self._offset
+        per_row = row_error(self.loss, self.dimension, sizes=sizes)
+        each = self.largest_weight * geometry.length * per_row + SUMS * UNIT * summand
         return people * float(each) + rounded_cells(people, self.dimension, summand=summand)
 
     def loss_rounding(self, size: float) -> float:
@@ -261,10 +265,11 @@ class RegressionPersonLoss(RowLoss):
     @property
     def _bounds(self) -> RowBounds:
         """What a row contributes at most: ``w ||x||`` and ``w ||x||^2`` are bounded by the geometry."""
-        length = math.sqrt(self.model.geometry.leverage)
+        geometry = self.model.geometry
+        square = self.largest_weight * float(self.loss.smoothness) * geometry.leverage
         return RowBounds(
-            summand=float(self.loss.lipschitz) * self.largest_weight * length,
-            root=math.sqrt(self.largest_weight * float(self.loss.smoothness)) * length * (1.0 + 2.0**-20),
+            summand=float(self.loss.lipschitz) * self.largest_weight * geometry.length,
+            root=math.sqrt(square) * (1.0 + 2.0**-20),
         )
 
 

@@ -1,7 +1,7 @@
 r"""The ridge and the share of epsilon for smoothing, chosen together: the least predicted variance from public facts.
 
-A computed minimiser is within ``6 e / lambda`` of the exact one, ``e`` being the float error of a sum over all people
-(`hdpstats.mechanisms.minimiser.effort_of`). Smoothing covers that distance with noise of a standard deviation in
+A computed minimiser is within a few ``e / lambda`` of the exact one, ``e`` being the float error of a sum over all
+people (`hdpstats.mechanisms.minimiser.effort_of`). Smoothing covers that distance with noise of a standard deviation in
 proportion to ``e / (lambda s)``, where ``s`` is its share of epsilon. The other errors fall with the number of people,
 and ``e`` grows. So with many people both are larger than what else is asked for: ``lambda`` above the first ridge
 (`hdpstats.mechanisms.perturbation.request`), and ``s`` above `hdpstats.records.query.LEAST_SMOOTHING`.
