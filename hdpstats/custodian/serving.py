@@ -31,7 +31,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -411,10 +410,9 @@ def _read_rows(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    read = partial(pd.read_csv, path, dtype=str, keep_default_na=False, na_values=[""])
-    rows = read()
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
     if rows.shape[1] == 1:  # of one column an empty line is a row whose cell is missing: none is left out
-        rows = read(skip_blank_lines=False)
+        rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skip_blank_lines=False)
     if not rows.index.equals(pd.RangeIndex(len(rows))):  # the first row has more cells than names: all moved by one
         raise ValueError("more cells than names")
     return rows
