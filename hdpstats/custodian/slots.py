@@ -275,7 +275,6 @@ class Overruns:
         """
         try:
             with self._connected() as connection:
-                connection.execute("PRAGMA synchronous=OFF")  # nothing changes that a loss of power could undo
                 connection.execute(_KEEP, (analyst,))
             return self.of(analyst)
         except sqlite3.Error as error:
