@@ -6,7 +6,7 @@ and release, before the answer leaves. At its start, and before every charge, it
 still be on the chain. It so notices a ledger that was deleted, or restored from an older copy, and charges nothing to
 it. Who can rewrite both places is not noticed; they belong on different disks, and in different backups. Where the
 place of the head has no room for it, that is noticed before the charge too: the next head is written into a file that
-has its room on the disk already (``FILE.spare``), a database is written to without a change.
+has its room on the disk already (``FILE.spare``), a row of a database is changed and changed back.
 
 **The file is held open.** A ledger's connections live for one transaction. When the last connection to a SQLite file
 closes, SQLite merges its log (the file ``-wal``) into the file and deletes it: with one analyst at work that would be
@@ -241,12 +241,16 @@ class HeadInDatabase(HeadStore):
         return checked(found[0]) if found else None
 
     def prepare(self) -> None:
-        """Write to the row, without a change: the database has room, and this process the permission."""
+        """Change the row and change it back, in one transaction: there is room, and this process has the permission.
+
+        What changes nothing at all SQLite does not write.
+        """
         try:
             with self._engine.begin() as connection:
                 if self._engine.dialect.has_table(connection, _HEADS.name):
                     row = _HEADS.c.dataset == self._dataset
-                    connection.execute(update(_HEADS).where(row).values(entries=_HEADS.c.entries))
+                    for change in (1, -1):
+                        connection.execute(update(_HEADS).where(row).values(entries=_HEADS.c.entries + change))
         except SQLAlchemyError as error:
             raise self._failed(error) from None
 

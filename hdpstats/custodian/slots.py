@@ -239,7 +239,7 @@ class UnderWay:
 
 _TABLE = "CREATE TABLE IF NOT EXISTS overruns (analyst TEXT PRIMARY KEY, number INTEGER NOT NULL)"
 _ADD = "INSERT INTO overruns VALUES (?, 1) ON CONFLICT (analyst) DO UPDATE SET number = number + 1"
-_KEEP = "INSERT INTO overruns VALUES (?, 0) ON CONFLICT (analyst) DO UPDATE SET number = number"
+_TAKE_BACK = "UPDATE overruns SET number = number - 1 WHERE analyst = ?"
 
 
 @final
@@ -266,7 +266,9 @@ class Overruns:
         return 0 if row is None else int(row[0])
 
     def countable(self, analyst: str) -> int:
-        """Return an analyst's number, which is written again: the disk has room for one more.
+        """Return an analyst's number, when one more was counted and taken back: the disk has room for it.
+
+        What changes nothing at all SQLite does not write.
 
         Raises
         ------
@@ -275,8 +277,10 @@ class Overruns:
         """
         try:
             with self._connected() as connection:
-                connection.execute("PRAGMA synchronous=OFF")  # nothing changes that a loss of power could undo
-                connection.execute(_KEEP, (analyst,))
+                connection.execute("BEGIN IMMEDIATE")
+                for statement in (_ADD, _TAKE_BACK):
+                    connection.execute(statement, (analyst,))
+                connection.execute("COMMIT")
             return self.of(analyst)
         except sqlite3.Error as error:
             raise SiteError(

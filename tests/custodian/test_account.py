@@ -35,6 +35,7 @@ from hdpstats.privacy.budget import Spend
 from hdpstats.sites import attempts
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
+from tests.full_disk import full_disk
 
 PLACES = {"file": lambda folder: {"file": "elsewhere.head"}, "database": lambda folder: {"database": database(folder)}}
 
@@ -231,6 +232,19 @@ def test_a_full_disk_of_the_head_refuses_before_anything_is_charged(path, place,
         executed(elsewhere, "DROP TRIGGER full")
     site.answer(histogram())
     assert store.read().entries == entries + 2
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_where_the_system_writes_nothing_no_head_can_be_kept(place, tmp_path):
+    """SQLite writes nothing, and so meets no full disk, where the numbers of a row are those that it had."""
+    store = kept_at(place, tmp_path)
+    kept = store.write(["a" * 64])
+    if place == "file":
+        store._spare.unlink()  # which has its room already
+    with full_disk(), pytest.raises(hdp.LedgerError, match=r"space|used"):
+        store.prepare()
+    store.prepare()
+    assert store.read() == kept
 
 
 def kept_at(place, folder):

@@ -4,7 +4,7 @@ import functools
 import sqlite3
 import sys
 import threading
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from fractions import Fraction
 
 import anyio
@@ -33,6 +33,7 @@ from hdpstats.sites.remote import _refusal
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
+from tests.full_disk import full_disk
 
 SLOT = 0.3
 """Three times 0.095 seconds, which the computation is predicted to take, on a grid of 0.05 seconds."""
@@ -180,26 +181,22 @@ def test_no_overrun_is_counted_while_settings_are_read_again(held, settings, tim
     assert Overruns(settings.overruns).of("ann") == 1
 
 
-def fill_the_disk(settings, *, for_numbers_above):
-    """Let the file that counts overruns be read, and no larger number be written to it."""
-    with closing(sqlite3.connect(settings.overruns)) as connection:
-        connection.execute(
-            "CREATE TRIGGER full BEFORE INSERT ON overruns "
-            f"WHEN NEW.number > {for_numbers_above} BEGIN SELECT RAISE(FAIL, 'disk is full'); END"
-        )
-
-
-def test_where_no_overrun_could_be_counted_nothing_is_charged(ask, held, settings, lines):
-    fill_the_disk(settings, for_numbers_above=-1)
-    response, taken = ask(histogram())
-    assert (response.status_code, response.json(), taken) == (422, {"error": "site"}, 0.0)
+def test_where_no_overrun_could_be_counted_nothing_is_charged(slots, held, settings):
+    """SQLite writes nothing, and so meets no full disk, where a number is what it was."""
+    Overruns(settings.overruns).add("ann")
+    with full_disk(), pytest.raises(hdp.SiteError, match=r"cannot be counted .* and space"):
+        slots.answer(histogram(), analyst="ann")
     assert held.ledger.spent.epsilon == 0
-    assert any("disk is full" in str(line.get("why")) for line in lines)
+    slots.answer(histogram(), analyst="ann")
+    assert Overruns(settings.overruns).of("ann") == 1
 
 
-def test_an_overrun_that_cannot_be_counted_after_all_loses_no_answer(ask, works, settings, lines):
+def test_an_overrun_that_cannot_be_counted_after_all_loses_no_answer(ask, works, lines, monkeypatch):
+    def full(*_):
+        raise sqlite3.OperationalError("disk is full")
+
     works["private"] = 0.36
-    fill_the_disk(settings, for_numbers_above=0)
+    monkeypatch.setattr(Overruns, "add", full)
     response, taken = ask(histogram())
     assert response.status_code == 200
     assert taken == pytest.approx(STEP + 2 * SLOT + STEP, abs=1e-9)
