@@ -35,6 +35,7 @@ CHANGED = {
         "repeats=3": "repeats=2",
         "RUNS = 5": "RUNS = 3",
     },
+    "paper-001": {"for _ in range(24)": "for _ in range(12)"},
     "paper-002": {"SPLITS, RIDGES = 6": "SPLITS, RIDGES = 2", '"draws": 4': '"draws": 2'},
     "paper-004": {
         "draws=1000, **arguments": "draws=100, **arguments",
