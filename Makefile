@@ -13,7 +13,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-APT := flock /tmp/hdpstats-apt.lock $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive apt-get
+APT := flock Makefile $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive apt-get
 # R, R's survival for the reference values, what the R bridge and its tests use, a browser for JupyterLab, and a PostgreSQL
 # server that tests start for themselves.
 DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-irkernel r-cran-reticulate libpython3-dev r-cran-testthat \

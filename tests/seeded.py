@@ -7,8 +7,8 @@ A source has one stream of bytes for each test, for each fixture that several te
 collected: SHAKE-256 of the seed, of that name and of a counter. Whoever knows the seed knows the bytes; nobody else
 can tell them from random ones. A thread has a stream of its own, derived from the stream of the thread that started it
 and from how many were started before it, so threads share no bytes, and none depends on what another one draws or
-on when it runs. A child process made by Python's fork reads the operating system's entropy, as all other processes do, unless
-it is told to `begin`: a notebook is, and an R whose tests say what releases look like.
+on when it runs. A child process made by Python's fork reads the operating system's entropy, as all other processes do,
+unless it is told to `begin`: a notebook is, and an R whose tests say what releases look like.
 """
 
 import contextlib
