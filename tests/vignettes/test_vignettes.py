@@ -23,10 +23,11 @@ from tests.waiting import GENEROUS
 ROOT = Path(__file__).parents[2]
 VIGNETTES = sorted([*ROOT.joinpath("vignettes").glob("*.py"), *ROOT.joinpath("vignettes").glob("*.R")])
 STRICT = {
-    "python": "import warnings\nfrom tests import forked\nforked.everywhere()\nwarnings.simplefilter('error')\n",
+    "python": "import warnings\nfrom tests import few_draws, forked\n"
+    "few_draws.begin()\nforked.everywhere()\nwarnings.simplefilter('error')\n",
     "R": "options(warn = 2)",
 }
-"""By language, what runs before a vignette; one in Python draws seeded noise besides."""
+"""By language, what runs before a vignette; one in Python draws seeded noise besides, and standard errors seldom."""
 CHANGED = {
     "five-hospitals": {"deadline=20": "deadline=600", "began < 20": "began < 600"},
     "paper-000": {
@@ -45,8 +46,8 @@ CHANGED = {
         "steps=16_000": "steps=2_000",
     },
 }
-"""What stands in vignettes, and what for it here: deadlines that a machine under load would miss, and numbers of splits,
-draws and steps that take long. What vignettes print of them stays the same.
+"""What stands in vignettes, and what for it here: deadlines that a machine under load would miss, and numbers of
+splits, draws and steps that take long. What vignettes print of them stays the same.
 """
 ABOUT_R = ("r-and-python", "weighted-sample")
 """Vignettes in Python with cells in R."""
