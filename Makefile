@@ -14,26 +14,26 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-APT := $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive apt-get
+APT := flock Makefile $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND=noninteractive apt-get
 # R, R's survival for the reference values, what the R bridge and its tests use, a browser for JupyterLab, and a PostgreSQL
 # server that tests start for themselves.
 DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-irkernel r-cran-reticulate libpython3-dev r-cran-testthat \
   r-cran-car r-cran-emmeans r-cran-lmtest r-cran-parameters r-cran-performance r-cran-repr r-cran-sandwich r-cran-survey r-cran-xtable \
   r-cran-ggplot2 r-cran-tibble r-cran-withr r-cran-knitr r-cran-rmarkdown pandoc chromium libatomic1 postgresql
+# Packages of Debian are installed while pip installs those of Python, and loops are compiled meanwhile.
+MAKEFLAGS += -j2
 # One thread a process; compiled modules are kept, whatever the machine's setting, as tests start many processes.
 THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
 TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
-.PHONY: demo test test-entropy test-pandas2 setup debs lint docs validate bench clean
+.PHONY: demo test test-entropy test-pandas2 setup compiled debs lint style types layers docs validate bench clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
 
-# On a fresh clone most loops are compiled before processes start that would all compile them at once.
-test: setup
-	@$(THREADS) $(BIN)/python -c "from tests import forked; forked.load_compiled_code()"
+test: setup compiled
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks -m "not validate"
 
 # Without this, tests draw seeded noise (conftest.py) and properties are tried on the same examples every time.
@@ -48,10 +48,20 @@ test-pandas2: setup
 
 setup: $(VENV)/.everything
 
-lint: setup
+# On a fresh clone most loops are compiled before processes start that would all compile them at once.
+compiled: $(VENV)/.core
+	@$(THREADS) $(BIN)/python -m tests.compiled
+
+lint: style types layers
+
+style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check hdpstats r_bridge tests benchmarks tools
+
+types: setup
 	$(BIN)/mypy
+
+layers: setup
 	$(BIN)/lint-imports
 
 docs: setup

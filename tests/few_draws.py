@@ -18,6 +18,14 @@ FEW = {
 }
 
 
+_UNDOING = contextlib.ExitStack()
+
+
+def begin():
+    """Let standard errors of this process be made of few draws."""
+    _UNDOING.enter_context(drawn())
+
+
 @contextlib.contextmanager
 def drawn():
     """Let standard errors be made of few draws."""

@@ -17,8 +17,16 @@ PUBLIC = people(PUBLIC_ROWS, seed=1)
 STUDY = study_of(PRIVATE, epsilon=10**7)
 WITH_PUBLIC = study_of(PRIVATE, PUBLIC)
 MODEL = hdpf.logit(FORMULA, data=STUDY)
-RESULT = MODEL.fit(epsilon=1.0, se_share=0)
-POOLED = hdpf.logit(FORMULA, data=WITH_PUBLIC).fit(epsilon=1.0)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return MODEL.fit(epsilon=1.0, se_share=0)
+
+
+@pytest.fixture(scope="module")
+def pooled():
+    return hdpf.logit(FORMULA, data=WITH_PUBLIC).fit(epsilon=1.0)
 
 
 def shown(value):
@@ -312,15 +320,15 @@ def test_few_private_rows_are_fitted(formula, rows, public):
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, 0.0001, math.nan, math.inf, "0.05", None, True, [0.05]], ids=shown)
-def test_a_level_that_is_none_is_refused(alpha):
+def test_a_level_that_is_none_is_refused(alpha, pooled):
     for call in (
-        POOLED.conf_int,
-        POOLED.summary,
-        POOLED.odds_ratios,
-        lambda a: POOLED.predict(PUBLIC, ci=True, alpha=a),
+        pooled.conf_int,
+        pooled.summary,
+        pooled.odds_ratios,
+        lambda a: pooled.predict(PUBLIC, ci=True, alpha=a),
     ):
         refused(lambda call=call: call(alpha), hdp.ArgumentError, "alpha", WITH_PUBLIC)
-    refused(lambda: POOLED.tidy(conf_level=alpha), hdp.ArgumentError, "conf_level", WITH_PUBLIC)
+    refused(lambda: pooled.tidy(conf_level=alpha), hdp.ArgumentError, "conf_level", WITH_PUBLIC)
 
 
 @pytest.mark.parametrize(
@@ -334,8 +342,8 @@ def test_a_level_that_is_none_is_refused(alpha):
     ],
     ids=["unknown level", "missing column", "text", "mapping", "nothing"],
 )
-def test_rows_to_predict_are_checked_aloud(frame, error, named):
-    refused(lambda: RESULT.predict(frame), error, named)
+def test_rows_to_predict_are_checked_aloud(result, frame, error, named):
+    refused(lambda: result.predict(frame), error, named)
 
 
 @pytest.mark.parametrize(

@@ -273,25 +273,47 @@ def asked_by(query):
     return {_named(name_of(query), family_of(query))} | parts
 
 
-def asked_and_released(analysis, frame, **terms):
-    """Return what an analysis asks, and what the site releases of private rows, under the same noise each time."""
-    queries, releases, answer = [], [], LocalSite.answer
+def noted(analysis, frame, **terms):
+    """Return the questions of an analysis with their options, and their releases, under the same noise each time.
 
-    def recorded(site, query, **options):
-        queries.append(query)
-        releases.append(answer(site, query, **options))
-        return releases[-1]
+    Questions are calls: the name of a method of the site, its arguments, its options.
+    """
+    calls, releases = [], []
+
+    def recorded(name):
+        method = getattr(LocalSite, name)
+
+        def call(site, *arguments, **options):
+            calls.append((name, arguments, options))
+            found = method(site, *arguments, **options)
+            if name == "answer":
+                releases.append(_plain(found))
+            return found
+
+        return call
 
     with seeded.named("missing cells"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LocalSite, "answer", recorded)
+        for name in ("answer", "put_public"):
+            patch.setattr(LocalSite, name, recorded(name))
         analysis(study_of(frame, **terms))
-    found = [json.dumps(_placeless(json.loads(each.to_json())), sort_keys=True) for each in releases]
-    return set().union(*map(asked_by, queries)), found
+    return calls, releases
+
+
+def _plain(release):
+    return json.dumps(_placeless(json.loads(release.to_json())), sort_keys=True)
 
 
 def released(analysis, frame, **terms):
     """Return what an analysis releases of private rows, without places in ledgers."""
-    return asked_and_released(analysis, frame, **terms)[1]
+    return noted(analysis, frame, **terms)[1]
+
+
+def answers(calls, frame, **terms):
+    """Return what a site releases of private rows when it is asked the same, under the same noise each time."""
+    site = study_of(frame, **terms).site
+    with seeded.named("missing cells"):
+        found = [(name, getattr(site, name)(*arguments, **options)) for name, arguments, options in calls]
+    return [_plain(release) for name, release in found if name == "answer"]
 
 
 def test_every_mechanism_loss_and_link_is_in_an_analysis():
@@ -318,15 +340,16 @@ COMPLETE = (
 )
 def test_the_other_cells_of_a_row_with_a_missing_cell_count_for_nothing(name, complete):
     analysis, columns, asks = ANALYSES[name]
-    asked, whole = asked_and_released(analysis, private(None, None, OTHERS[0]), complete=complete)
-    assert complete or set(asks) <= asked
-    spoiled = []
+    asked, _ = noted(analysis, private(None, None, OTHERS[0]), complete=complete)
+    queries = [arguments[0] for name, arguments, _ in asked if name == "answer"]
+    assert complete or set(asks) <= set().union(*map(asked_by, queries))
+    whole, spoiled = answers(asked, private(None, None, OTHERS[0]), complete=complete), []
     # Another column and other cells from one table to the next. Of complete columns two do for most analyses: all kinds
     # of columns are among the first two of one, or in the one with weights.
     for place in range(2 if complete and "w" not in columns else max(2, len(columns))):
         column = columns[place % len(columns)]
         cell = MISSING[column][place % len(MISSING[column])]
-        spoiled.append(released(analysis, private(column, cell, OTHERS[place % 2]), complete=complete))
+        spoiled.append(answers(asked, private(column, cell, OTHERS[place % 2]), complete=complete))
     assert all(each == spoiled[0] for each in spoiled)
     assert spoiled[0] != whole, "the row counts where it is complete: the comparison can fail"
 

@@ -58,6 +58,8 @@ for (kind in names(private)[seq(first, length(private), by = every)]) {
   if (!inherits(study, "dp_study")) next
   print(study)
   said(print(dp_logit(event ~ age + size + nodes + grade, study, 1, row_norm = 2, se_share = 0)))
+  # What follows asks of rows that are in Python by now: of a third of the kinds.
+  if (match(kind, names(private)) %% 3L != 1L) next
   said(dp_logit(event ~ log(age - 30), study, 1, se_share = 0))
   said(dp_logit(size ~ age, study, 1, se_share = 0))
   said(dp_logit(event ~ age, study, 1000, allow_large_epsilon = TRUE))

@@ -134,10 +134,11 @@ test_that("no number of public rows is given for one of the fit", {
     public = dp_fit_public(nodes ~ age + hormon, data = the_study, model = "poisson")
   )
   spent <- dp_ledger(study)$spent[["epsilon"]]
+  functions <- of_rows()
   for (fit in fits) {
-    for (name in names(of_rows())) {
+    for (name in names(functions)) {
       given <- tryCatch({
-        utils::capture.output(value <- suppressMessages(suppressWarnings(of_rows()[[name]](fit))))
+        utils::capture.output(value <- suppressMessages(suppressWarnings(functions[[name]](fit))))
         value
       }, error = function(e) NULL)
       expect_true(!any(is.finite(suppressWarnings(as.numeric(unlist(given))))), info = paste(name, class(fit)[[1L]]))
