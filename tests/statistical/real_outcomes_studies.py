@@ -1,0 +1,220 @@
+"""Private fits to rows that are drawn from real people, against the ordinary fits to the same rows and to all people.
+
+A *setting* is a model of a population, a number of rows and some epsilons; a *cell* is one of its epsilons. In each
+trial as many rows are drawn with replacement, and fitted at every epsilon. Then
+
+* a private fit differs from the ordinary fit to the same rows by noise, and by what weights, caps and clips do;
+* the coefficients of the ordinary fit to all people are those that intervals should hold.
+
+The ordinary fits are R's ``lm``, ``glm``, ``rq`` or ``rlm`` (`fit_public`), to people who count as often as they were
+drawn. Their standard errors, which hold for a wrong model as well, are the standard deviations of such fits to
+`RESAMPLED` other draws of `RESAMPLED_ROWS` rows, for other numbers of rows by the root of the number.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+
+import numpy as np
+import pandas as pd
+
+import hdpstats.api as hdp
+from tests.statistical.monte_carlo import together
+from tests.statistical.real_outcomes import COUNTED, FORMULAS, KINDS, NONE, population
+
+RESAMPLED, RESAMPLED_ROWS = 400, 30_000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A kind of model (`KINDS`), a data set with its public people (`population`), rows, and epsilons."""
+
+    kind: str
+    data: str
+    public: str
+    rows: int
+    epsilons: tuple[float, ...]
+
+    def __str__(self) -> str:
+        return f"{self.kind}; {self.data}, {self.public}; {self.rows}"
+
+    @property
+    def ordinary(self) -> tuple[str, str, str]:
+        """What the ordinary fit depends on: kinds that differ in the mechanism alone have the same."""
+        return self.kind.partition(",")[0] if "hazard" not in self.kind else self.kind, self.data, self.public
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What one private fit gave, a number for each coefficient.
+
+    Attributes
+    ----------
+    apart : list of float
+        Private minus ordinary estimate of the same rows.
+    away : list of float
+        Private minus ordinary estimate of all people.
+    errors, privacy, allowance : list of float
+        Standard errors; their part of privacy, the allowance for weights included; that allowance.
+    covered, covered_pooled : list of bool
+        Whether 95 % intervals of the private-only and of the reported estimate hold the coefficients of all people.
+    seconds : float
+        Processor time of opening the model and fitting it, the reading of rows included.
+    """
+
+    epsilon: float
+    apart: list[float]
+    away: list[float]
+    errors: list[float]
+    privacy: list[float]
+    allowance: list[float]
+    covered: list[bool]
+    covered_pooled: list[bool]
+    seconds: float
+
+
+def ordinary(setting: Setting, times: np.ndarray) -> pd.Series:
+    """Return the coefficients of the ordinary fit to people who count so many times."""
+    kind, of = KINDS[setting.kind], population(setting.data, setting.public)
+    drawn = times > 0
+    people = of.people[drawn].assign(**{COUNTED: times[drawn].astype(np.float64)})
+    study = hdp.Study(public=people, schema=of.counted)
+    return kind.make(FORMULAS[setting.data, kind.outcome], study, weights=COUNTED).fit_public().params
+
+
+@cache
+def of_all_people(setting: Setting) -> pd.Series:
+    """Return the coefficients of the ordinary fit to all people."""
+    return ordinary(setting, np.ones(len(population(setting.data, setting.public).people)))
+
+
+def drawn_times(setting: Setting, rows: int, seed: Sequence[int]) -> np.ndarray:
+    """Return how often each person is among rows that are drawn with replacement."""
+    people = len(population(setting.data, setting.public).people)
+    return np.bincount(np.random.default_rng(seed).integers(0, people, rows), minlength=people)
+
+
+def one_trial(number: int, setting: Setting) -> list[Trial]:
+    """Draw rows, and fit them at every epsilon."""
+    of, kind = population(setting.data, setting.public), KINDS[setting.kind]
+    target = of_all_people(setting)
+    times = drawn_times(setting, setting.rows, [30, 1, setting.rows, number])
+    same = ordinary(setting, times)
+    rows = np.random.default_rng([30, 2, number]).permutation(np.repeat(np.arange(len(times)), times))
+    private = of.people.iloc[rows].reset_index(drop=True)
+    found = []
+    for epsilon in setting.epsilons:
+        start = time.process_time()
+        study = hdp.Study(
+            private=private,
+            public=None if setting.public == NONE else of.public,
+            schema=of.schema,
+            budget=hdp.Budget(epsilon=epsilon, delta=kind.fit.get("delta", 0.0)),
+        )
+        result = kind.make(FORMULAS[setting.data, kind.outcome], study).fit(epsilon=epsilon, **kind.fit)
+        seconds = time.process_time() - start
+        own, weights = result.private_only, result.facts.row_weights
+        own = result.estimate if own is None else own
+        at = [result.params.index.get_loc(name) for name in target.index]
+        found.append(
+            Trial(
+                epsilon=epsilon,
+                apart=(own.params[target.index] - same).tolist(),
+                away=(own.params[target.index] - target).tolist(),
+                errors=own.bse[target.index].tolist(),
+                privacy=np.sqrt(np.diag(own.privacy))[at].tolist(),
+                allowance=(np.zeros(len(at)) if weights is None else np.array(weights.allowance)[at]).tolist(),
+                covered=_holds(own.conf_int().loc[target.index], target),
+                covered_pooled=_holds(result.conf_int().loc[target.index], target),
+                seconds=seconds,
+            )
+        )
+    return found
+
+
+def _holds(limits: pd.DataFrame, target: pd.Series) -> list[bool]:
+    low, high = limits.to_numpy().T
+    return ((low <= target) & (target <= high)).tolist()
+
+
+def spread(number: int, setting: Setting) -> np.ndarray:
+    """Return the ordinary estimate of rows that are drawn for standard errors."""
+    return ordinary(setting, drawn_times(setting, RESAMPLED_ROWS, [30, 3, number])).to_numpy()
+
+
+def ordinary_errors(setting: Setting, *, resampled: int = RESAMPLED) -> np.ndarray:
+    """Return the standard deviations of ordinary estimates of ``RESAMPLED_ROWS`` rows."""
+    return np.std(together(partial(spread, setting=setting), range(resampled), chunksize=20), axis=0, ddof=1)
+
+
+def measured(setting: Setting, *, fits: int) -> list[list[Trial]]:
+    """Return trials of every epsilon of a setting."""
+    found = together(partial(one_trial, setting=setting), range(fits), chunksize=1)
+    return [list(each) for each in zip(*found, strict=True)]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What trials of a setting at one epsilon say, a number for each coefficient but where said otherwise.
+
+    Attributes
+    ----------
+    bias, bias_error : list of float
+        Mean of (private - ordinary) in reported standard errors, and its Monte-Carlo error.
+    noise : list of float
+        Root mean square of (private - ordinary), in units of what noise and the allowance are said to make of it.
+    noise_alone : list of float
+        The same without the allowance.
+    allowance : list of float
+        The mean allowance in reported standard errors.
+    covered, covered_pooled : list of float
+        Shares of intervals that hold the coefficients of all people.
+    covered_error : float
+        The Monte-Carlo error of the mean of ``covered`` over coefficients.
+    width : list of float
+        The median standard error over that of the ordinary fit.
+    seconds : float
+        Mean processor time of a fit.
+    """
+
+    terms: list[str]
+    epsilon: float
+    fits: int
+    bias: list[float]
+    bias_error: list[float]
+    noise: list[float]
+    noise_alone: list[float]
+    allowance: list[float]
+    covered: list[float]
+    covered_error: float
+    covered_pooled: list[float]
+    width: list[float]
+    seconds: float
+
+
+def cell_of(setting: Setting, trials: Sequence[Trial], errors: np.ndarray) -> Cell:
+    """Summarise trials of one epsilon; ``errors`` are those of `ordinary_errors`."""
+    of = {name: np.array([getattr(trial, name) for trial in trials]) for name in asdict(trials[0])}
+    z = of["apart"] / of["errors"]
+    alone = np.sqrt(np.maximum(of["privacy"] ** 2 - of["allowance"] ** 2, 0.0))
+    covered = of["covered"].mean(axis=1)
+
+    def root(values: np.ndarray) -> list[float]:
+        return np.sqrt(np.mean(values**2, axis=0)).tolist()
+
+    return Cell(
+        terms=[*of_all_people(setting).index],
+        epsilon=trials[0].epsilon,
+        fits=len(trials),
+        bias=z.mean(axis=0).tolist(),
+        bias_error=(z.std(axis=0, ddof=1) / np.sqrt(len(z))).tolist(),
+        noise=root(of["apart"] / of["privacy"]),
+        noise_alone=root(of["apart"] / alone),
+        allowance=np.mean(of["allowance"] / of["errors"], axis=0).tolist(),
+        covered=of["covered"].mean(axis=0).tolist(),
+        covered_error=float(covered.std(ddof=1) / np.sqrt(len(z))),
+        covered_pooled=of["covered_pooled"].mean(axis=0).tolist(),
+        width=(np.median(of["errors"], axis=0) / errors * np.sqrt(setting.rows / RESAMPLED_ROWS)).tolist(),
+        seconds=float(of["seconds"].mean()),
+    )
