@@ -182,6 +182,7 @@ def population(data: str, public: str) -> Population:
 FORMULAS = {
     ("Rotterdam", "binary"): "event3 ~ age + nodes + hormon + size",
     ("Rotterdam", "number"): "logtime ~ age + nodes + hormon + size",
+    ("Rotterdam", "quantity"): "logtime ~ age + nodes + hormon + size",
     ("Rotterdam", "count"): "nodes ~ age + hormon + size",
     ("Rotterdam", "level"): "size ~ age + nodes + hormon",
     ("Rotterdam", "survival"): "Surv(time, event) ~ age + log1p(nodes) + hormon + size",
@@ -195,12 +196,12 @@ FORMULAS = {
     ("nwtco", "survival"): "Surv(edrel, rel) ~ unfavourable + stage + years",
     ("flchain", "binary"): "dead5 ~ age + male + logkappa + loglambda",
     ("flchain", "number"): "logkappa ~ age + male + loglambda",
+    ("flchain", "quantity"): "logkappa ~ age + male + loglambda",
     ("flchain", "survival"): "Surv(futime, death) ~ age + male + logkappa + loglambda",
     ("RAND", "binary"): "visited ~ lncoins + idp + lpi + physlm + disea + health",
     ("RAND", "number"): "logvisits ~ lncoins + idp + lpi + physlm + disea + health",
     ("RAND", "count"): "mdvis ~ lncoins + idp + lpi + physlm + disea + health",
     ("RAND", "level"): "health ~ lpi + disea + physlm",
-    ("RAND", "quantity"): "disea ~ lpi + physlm + health",
 }
 
 LOG_COSH = hdp.losses.Loss(
@@ -235,7 +236,7 @@ KINDS = {
     "logit": Kind("binary", hdpf.logit, {}),
     "linear": Kind("number", hdpf.linear, {}),
     "Huber": Kind("number", _losses(hdp.losses.Huber(0.5)), {}),
-    "median": Kind("number", hdpf.quantile, {}),
+    "median": Kind("quantity", hdpf.quantile, {}),
     "Poisson": Kind("count", hdpf.poisson, {}),
     "multinomial": Kind("level", hdpf.multinomial, {}),
     "own loss": Kind("number", _losses(LOG_COSH), {}),

@@ -18,8 +18,11 @@ from functools import cache, partial
 
 import numpy as np
 import pandas as pd
+import pytest
 
 import hdpstats.api as hdp
+from hdpstats.records.estimate import Estimate
+from tests import known_noise
 from tests.statistical.monte_carlo import together
 from tests.statistical.real_outcomes import COUNTED, FORMULAS, KINDS, NONE, population
 
@@ -43,6 +46,58 @@ class Setting:
     def ordinary(self) -> tuple[str, str, str]:
         """What the ordinary fit depends on: kinds that differ in the mechanism alone have the same."""
         return self.kind.partition(",")[0] if "hazard" not in self.kind else self.kind, self.data, self.public
+
+
+EPSILONS = (1.0, 3.0)
+LARGE, MIDDLE, SMALL = 300_000, 30_000, 3_000
+PLAN = (
+    ("logit", LARGE, "RAND shifted", EPSILONS),
+    ("logit", MIDDLE, "Rotterdam gbsg", (1.0,)),
+    ("logit", SMALL, "flchain random", (3.0,)),
+    ("linear", LARGE, "Rotterdam gbsg", EPSILONS),
+    ("linear", MIDDLE, "RAND shifted", (3.0,)),
+    ("linear", SMALL, "flchain shifted", (3.0,)),
+    ("Huber", LARGE, "flchain shifted", EPSILONS),
+    ("Huber", MIDDLE, "Rotterdam gbsg", (3.0,)),
+    ("Huber", SMALL, "RAND random", (1.0,)),
+    ("median", LARGE, "flchain random", EPSILONS),
+    ("median", MIDDLE, "flchain shifted", (1.0,)),
+    ("median", SMALL, "Rotterdam gbsg", (3.0,)),
+    ("Poisson", LARGE, "RAND random", EPSILONS),
+    ("Poisson", MIDDLE, "Rotterdam gbsg", (3.0,)),
+    ("Poisson", SMALL, "colon shifted", (3.0,)),
+    ("multinomial", LARGE, "nwtco shifted", EPSILONS),
+    ("multinomial", MIDDLE, "RAND random", (0.5,)),
+    ("multinomial", SMALL, "Rotterdam gbsg", (3.0,)),
+    ("own loss", LARGE, "colon random", EPSILONS),
+    ("own loss", MIDDLE, "flchain shifted", (1.0,)),
+    ("own loss", SMALL, "Rotterdam gbsg", (3.0,)),
+    ("hazard, cloglog", LARGE, "Rotterdam gbsg", EPSILONS),
+    ("hazard, cloglog", MIDDLE, "flchain shifted", (1.0,)),
+    ("hazard, cloglog", SMALL, "nwtco random", (3.0,)),
+    ("hazard, logit", LARGE, "nwtco shifted", EPSILONS),
+    ("hazard, logit", MIDDLE, "colon random", (0.5,)),
+    ("hazard, logit", SMALL, "flchain random", (1.0,)),
+    ("exponential times", LARGE, "flchain random", EPSILONS),
+    ("exponential times", MIDDLE, "Rotterdam gbsg", (3.0,)),
+    ("logit, clipped", LARGE, "Rotterdam gbsg", EPSILONS),
+    ("logit, clipped", MIDDLE, "nwtco random", (0.5,)),
+    ("linear, clipped", LARGE, "flchain random", EPSILONS),
+    ("linear, clipped", MIDDLE, "Rotterdam gbsg", (1.0,)),
+    ("hazard, clipped", LARGE, "colon shifted", EPSILONS),
+    ("hazard, clipped", MIDDLE, "Rotterdam gbsg", (3.0,)),
+    ("logit, public Hessian", MIDDLE, "flchain random", (1.0,)),
+    ("logit, output", LARGE, "flchain random", EPSILONS),
+    ("logit, output", MIDDLE, "colon shifted", (3.0,)),
+    ("linear, output", LARGE, "RAND random", EPSILONS),
+    ("linear, output", MIDDLE, "nwtco shifted", (1.0,)),
+    ("logit", LARGE, "RAND none", EPSILONS),
+    ("logit", MIDDLE, "flchain none", (1.0,)),
+    ("linear", LARGE, "flchain none", EPSILONS),
+    ("hazard, cloglog", LARGE, "nwtco none", EPSILONS),
+)
+SETTINGS = tuple(Setting(kind, *people.split(), rows, epsilons) for kind, rows, people, epsilons in PLAN)
+"""A fraction of all combinations: every model with each number of rows, data sets and public people in turn."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +152,7 @@ def drawn_times(setting: Setting, rows: int, seed: Sequence[int]) -> np.ndarray:
 
 def one_trial(number: int, setting: Setting) -> list[Trial]:
     """Draw rows, and fit them at every epsilon."""
-    of, kind = population(setting.data, setting.public), KINDS[setting.kind]
-    target = of_all_people(setting)
+    of, target = population(setting.data, setting.public), of_all_people(setting)
     times = drawn_times(setting, setting.rows, [30, 1, setting.rows, number])
     same = ordinary(setting, times)
     rows = np.random.default_rng([30, 2, number]).permutation(np.repeat(np.arange(len(times)), times))
@@ -106,16 +160,9 @@ def one_trial(number: int, setting: Setting) -> list[Trial]:
     found = []
     for epsilon in setting.epsilons:
         start = time.process_time()
-        study = hdp.Study(
-            private=private,
-            public=None if setting.public == NONE else of.public,
-            schema=of.schema,
-            budget=hdp.Budget(epsilon=epsilon, delta=kind.fit.get("delta", 0.0)),
-        )
-        result = kind.make(FORMULAS[setting.data, kind.outcome], study).fit(epsilon=epsilon, **kind.fit)
+        result, own = _private(setting, private, epsilon)
         seconds = time.process_time() - start
-        own, weights = result.private_only, result.facts.row_weights
-        own = result.estimate if own is None else own
+        weights = result.facts.row_weights
         at = [result.params.index.get_loc(name) for name in target.index]
         found.append(
             Trial(
@@ -131,6 +178,37 @@ def one_trial(number: int, setting: Setting) -> list[Trial]:
             )
         )
     return found
+
+
+def without_noise(setting: Setting) -> pd.DataFrame:
+    """Return, for each epsilon (rows), what fits to everybody, equally often, are off the ordinary fit without noise.
+
+    In standard errors of a fit with noise. There is no Monte-Carlo error: one fit says what weights, caps, clips and
+    the ridge do.
+    """
+    of = population(setting.data, setting.public)
+    times = np.bincount(np.arange(setting.rows) % len(of.people), minlength=len(of.people))
+    target, found = ordinary(setting, times), {}
+    private = of.people.iloc[np.arange(setting.rows) % len(of.people)].reset_index(drop=True)
+    with pytest.MonkeyPatch.context() as patch:
+        known_noise.off(patch)
+        for epsilon in setting.epsilons:
+            own = _private(setting, private, epsilon)[1]
+            found[epsilon] = (own.params[target.index] - target) / own.bse[target.index]
+    return pd.DataFrame(found).T
+
+
+def _private(setting: Setting, private: pd.DataFrame, epsilon: float) -> tuple[hdp.Result, Estimate]:
+    """Return a private fit, and its estimate of private people alone."""
+    of, kind = population(setting.data, setting.public), KINDS[setting.kind]
+    study = hdp.Study(
+        private=private,
+        public=None if setting.public == NONE else of.public,
+        schema=of.schema,
+        budget=hdp.Budget(epsilon=epsilon, delta=kind.fit.get("delta", 0.0)),
+    )
+    result = kind.make(FORMULAS[setting.data, kind.outcome], study).fit(epsilon=epsilon, **kind.fit)
+    return result, result.estimate if result.private_only is None else result.private_only
 
 
 def _holds(limits: pd.DataFrame, target: pd.Series) -> list[bool]:
@@ -218,3 +296,25 @@ def cell_of(setting: Setting, trials: Sequence[Trial], errors: np.ndarray) -> Ce
         width=(np.median(of["errors"], axis=0) / errors * np.sqrt(setting.rows / RESAMPLED_ROWS)).tolist(),
         seconds=float(of["seconds"].mean()),
     )
+
+
+SITES = {"small": 1_000, "middle": 4_000, "large": 20_000}
+"""Sites of one population, and how many people are at each."""
+
+
+def one_agreement(number: int, kind: str, data: str, public: str) -> float:
+    """Return the p-value of the agreement of sites whose people are drawn from one population, at epsilon 1."""
+    of, model = population(data, public), KINDS[kind]
+    rng = np.random.default_rng([30, 4, number])
+    private = {
+        site: of.people.iloc[rng.integers(0, len(of.people), rows)].reset_index(drop=True)
+        for site, rows in SITES.items()
+    }
+    study = hdp.Study(private=private, public=of.public, schema=of.schema, budget=hdp.Budget(epsilon=1))
+    result = model.make(FORMULAS[data, model.outcome], study).fit(epsilon=1.0, **model.fit)
+    return float(result.heterogeneity.overall.pvalue)
+
+
+def agreements(kind: str, data: str, public: str, *, sets: int) -> list[float]:
+    """Return p-values of so many sets of sites."""
+    return together(partial(one_agreement, kind=kind, data=data, public=public), range(sets), chunksize=20)
