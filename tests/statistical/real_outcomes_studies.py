@@ -240,6 +240,8 @@ class Cell:
     ----------
     bias, bias_error : list of float
         Mean of (private - ordinary) in reported standard errors, and its Monte-Carlo error.
+    without_noise : list of float
+        What `without_noise` says.
     noise : list of float
         Root mean square of (private - ordinary), in units of what noise and the allowance are said to make of it.
     noise_alone : list of float
@@ -261,6 +263,7 @@ class Cell:
     fits: int
     bias: list[float]
     bias_error: list[float]
+    without_noise: list[float]
     noise: list[float]
     noise_alone: list[float]
     allowance: list[float]
@@ -271,8 +274,8 @@ class Cell:
     seconds: float
 
 
-def cell_of(setting: Setting, trials: Sequence[Trial], errors: np.ndarray) -> Cell:
-    """Summarise trials of one epsilon; ``errors`` are those of `ordinary_errors`."""
+def cell_of(setting: Setting, trials: Sequence[Trial], errors: np.ndarray, without: list[float]) -> Cell:
+    """Summarise trials of one epsilon; ``errors`` are those of `ordinary_errors`, ``without`` of `without_noise`."""
     of = {name: np.array([getattr(trial, name) for trial in trials]) for name in asdict(trials[0])}
     z = of["apart"] / of["errors"]
     alone = np.sqrt(np.maximum(of["privacy"] ** 2 - of["allowance"] ** 2, 0.0))
@@ -287,6 +290,7 @@ def cell_of(setting: Setting, trials: Sequence[Trial], errors: np.ndarray) -> Ce
         fits=len(trials),
         bias=z.mean(axis=0).tolist(),
         bias_error=(z.std(axis=0, ddof=1) / np.sqrt(len(z))).tolist(),
+        without_noise=without,
         noise=root(of["apart"] / of["privacy"]),
         noise_alone=root(of["apart"] / alone),
         allowance=np.mean(of["allowance"] / of["errors"], axis=0).tolist(),
