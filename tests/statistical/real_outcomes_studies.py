@@ -43,9 +43,9 @@ class Setting:
         return f"{self.kind}; {self.data}, {self.public}; {self.rows}"
 
     @property
-    def ordinary(self) -> tuple[str, str, str]:
-        """What the ordinary fit depends on: kinds that differ in the mechanism alone have the same."""
-        return self.kind.partition(",")[0] if "hazard" not in self.kind else self.kind, self.data, self.public
+    def label(self) -> str:
+        """The kind, and that there are no public rows where there are none."""
+        return f"{self.kind}, no public rows" if self.public == NONE else self.kind
 
 
 EPSILONS = (1.0, 3.0)

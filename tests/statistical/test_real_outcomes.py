@@ -192,8 +192,8 @@ coefficients are others: the former hold no limit of noise, the latter none of b
 
 ![bias and coverage of all coefficients by model and number of rows](real-outcomes.png)
 
-*Each point is a coefficient in a line of the table: on the left its bias, on the right how often its intervals hold
-the ordinary coefficient of the population. Dashed: the limits.*
+*Each point is a coefficient in a line of the table: on the left its bias (logarithmic beyond 1), on the right how often
+its intervals hold the ordinary coefficient of the population. Dashed: the limits.*
 
 """
 COLUMNS = (
@@ -237,7 +237,7 @@ def line_of(setting: Setting, cell: Cell) -> str:
     """Return a line of the table."""
     worst = int(np.argmax(np.abs(cell.bias)))
     cells = [
-        setting.kind,
+        setting.label,
         f"{setting.data}, {setting.public}",
         f"{setting.rows:,}",
         f"{cell.epsilon:g}",
@@ -255,14 +255,14 @@ def line_of(setting: Setting, cell: Cell) -> str:
 
 def figure_of(found: dict[Setting, list[Cell]]) -> Figure:
     """Return bias and coverage of every coefficient, by model and number of rows."""
-    kinds = [*dict.fromkeys(setting.kind for setting in found)]
+    kinds = [*dict.fromkeys(setting.label for setting in found)]
     figure = Figure(figsize=(9.0, 1.2 + 0.42 * len(kinds)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
     for place, (rows, colour) in enumerate(SEEN_BY_SIZE.items()):
         values: dict[str, list[float]] = {"at": [], "bias": [], "covered": []}
         for setting, cells in found.items():
             for cell in cells if setting.rows == rows else ():
-                values["at"] += [kinds.index(setting.kind) + 0.25 * (place - 1)] * len(cell.terms)
+                values["at"] += [kinds.index(setting.label) + 0.25 * (place - 1)] * len(cell.terms)
                 values["bias"] += cell.bias
                 values["covered"] += cell.covered
         for axes, name in ((left, "bias"), (right, "covered")):
@@ -274,5 +274,7 @@ def figure_of(found: dict[Setting, list[Cell]]) -> Figure:
             axes.axhline(between + 0.5, color=GREY, linewidth=0.3, zorder=0)
     left.set(yticks=range(len(kinds)), yticklabels=kinds, ylim=(len(kinds) - 0.5, -0.5), xlabel="bias, standard errors")
     right.set(xlabel="coverage of 95 % intervals", xlim=(None, 1.01))
-    left.legend(frameon=False, fontsize="small", loc="best")
+    left.set_xscale("symlog", linthresh=1.0)
+    left.xaxis.set_major_formatter("{x:g}")
+    figure.legend(*left.get_legend_handles_labels(), frameon=False, loc="outside upper center", ncols=3)
     return figure
