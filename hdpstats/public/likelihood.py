@@ -97,11 +97,12 @@ def _start(objective: LinearObjective) -> FloatArray:
     if not isinstance(loss, HuberLoss):
         return objective.centre
     root = np.sqrt(objective.weights)
-    theta = np.linalg.lstsq(root[:, None] * objective.X, root * (objective.y - objective.offset))[0]
+    found = np.linalg.lstsq(root[:, None] * objective.X, root * (objective.y - objective.offset))[0]
+    theta: FloatArray = np.asarray(found, dtype=np.float64)
     farthest = float(np.max(np.abs(objective.predictor(theta) - objective.y), initial=loss.c))
     for k in range(math.ceil(math.log2(farthest / loss.c)) - 1, 0, -1):
         theta = minimise(replace(objective, loss=replace(loss, c=2.0**k * loss.c)), start=theta).theta
-    return np.asarray(theta)
+    return theta
 
 
 def _is_certain(objective: LinearObjective, theta: FloatArray) -> bool:
