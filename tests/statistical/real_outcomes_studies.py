@@ -92,9 +92,8 @@ PLAN = (
     ("linear, output", LARGE, "RAND random", EPSILONS),
     ("linear, output", MIDDLE, "nwtco shifted", (1.0,)),
     ("logit", LARGE, "RAND none", EPSILONS),
-    ("logit", MIDDLE, "flchain none", (1.0,)),
+    ("logit", MIDDLE, "RAND none", (3.0,)),
     ("linear", LARGE, "flchain none", EPSILONS),
-    ("hazard, cloglog", LARGE, "nwtco none", EPSILONS),
 )
 SETTINGS = tuple(Setting(kind, *people.split(), rows, epsilons) for kind, rows, people, epsilons in PLAN)
 """A fraction of all combinations: every model with each number of rows, data sets and public people in turn."""
