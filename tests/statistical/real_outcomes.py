@@ -51,7 +51,7 @@ def _rotterdam() -> tuple[pd.DataFrame, dict[str, object]]:
         "hormon": hdp.Binary(complete=True),
         "grade3": hdp.Binary(complete=True),
         "size": hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
-        "logtime": hdp.Continuous(0, 9, complete=True),
+        "logtime": hdp.Continuous(1.5, 9.5, complete=True),
         "time": hdp.Duration(2557, complete=True),
         "event": hdp.Binary(complete=True),
     }
@@ -74,7 +74,7 @@ def _colon() -> tuple[pd.DataFrame, dict[str, object]]:
         "nodes": hdp.Continuous(0, 35, complete=True),
         "deep": hdp.Binary(complete=True),
         "dead5": hdp.Binary(complete=True),
-        "logtime": hdp.Continuous(0, 9, complete=True),
+        "logtime": hdp.Continuous(1.5, 9.5, complete=True),
         "time": hdp.Duration(2557, complete=True),
         "event": hdp.Binary(complete=True),
     }
