@@ -13,6 +13,7 @@ that the software of the field prints by default:
 shows where its iteration ended, and here they are NaN (`hdpstats.public.existence`).
 """
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -23,7 +24,15 @@ import scipy
 
 from hdpstats._base.errors import HdpError, HdpWarning
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.losses import BoundedSquares, ExponentialTimes, LogisticLoss, PoissonLoss, PredictorLoss, SmoothedQuantile
+from hdpstats.losses import (
+    BoundedSquares,
+    ExponentialTimes,
+    HuberLoss,
+    LogisticLoss,
+    PoissonLoss,
+    PredictorLoss,
+    SmoothedQuantile,
+)
 from hdpstats.losses.located import scale_of, window
 from hdpstats.public.existence import SignedRows, binary_rows, count_rows, existence, has_maximum, longest_of, polished
 from hdpstats.records.estimate import Estimate
@@ -55,7 +64,7 @@ def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided
     )
     basis, back = orthogonal(columns / scale)
     objective = ridge_objective(rows.loss, basis, rows.y, weights=rows.weights, offset=rows.offset)
-    found_at = minimise(objective, start=objective.centre).theta
+    found_at = minimise(objective, start=_start(objective)).theta
     theta, covariance = back @ found_at, back @ np.linalg.pinv(objective.hessian(found_at)) @ back.T
     infinite, signed = np.zeros(len(theta), dtype=bool), signed_rows(rows.loss)
     if not decided:
@@ -76,6 +85,24 @@ def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided
         terms=terms,
         label="maximum likelihood",
     )
+
+
+def _start(objective: LinearObjective) -> FloatArray:
+    """Return where Newton's method begins.
+
+    Huber's loss has no curvature farther than ``c`` from an outcome, and from there no step leads back. It begins at
+    least squares, and goes on with sizes ``2^k c`` from the largest residual down.
+    """
+    loss = objective.loss
+    if not isinstance(loss, HuberLoss):
+        return objective.centre
+    root = np.sqrt(objective.weights)
+    found = np.linalg.lstsq(root[:, None] * objective.X, root * (objective.y - objective.offset))[0]
+    theta: FloatArray = np.asarray(found, dtype=np.float64)
+    farthest = float(np.max(np.abs(objective.predictor(theta) - objective.y), initial=loss.c))
+    for k in range(math.ceil(math.log2(farthest / loss.c)) - 1, 0, -1):
+        theta = minimise(replace(objective, loss=replace(loss, c=2.0**k * loss.c)), start=theta).theta
+    return theta
 
 
 def _is_certain(objective: LinearObjective, theta: FloatArray) -> bool:

@@ -99,6 +99,17 @@ def test_huber_s_estimate_is_that_of_rlm_with_a_fixed_scale(study: hdp.Study) ->
     np.testing.assert_allclose(result.bse.to_numpy(), robust, rtol=1e-9)
 
 
+@pytest.mark.parametrize("c", [0.1, 0.5])
+def test_huber_s_estimate_is_found_where_nobody_is_within_c_of_zero(c: float) -> None:
+    frame = hdp.datasets.load_gbsg()
+    frame["logtime"] = np.log(frame["time"])
+    schema = hdp.Schema(logtime=hdp.Continuous(0, 9), age=hdp.Continuous(20, 90), nodes=hdp.Continuous(0, 51))
+    study = hdp.Study(public=frame, schema=schema)
+    values = hdpf.linear("logtime ~ age + nodes", study, loss=hdp.losses.Huber(c)).fit_public().params.to_numpy()
+    X = np.column_stack([np.ones(len(frame)), frame["age"], frame["nodes"]])
+    assert np.max(np.abs(X.T @ np.clip(frame["logtime"] - X @ values, -c, c))) < 1e-6
+
+
 def test_somebody_s_own_squares_are_least_squares(study: hdp.Study) -> None:
     own = hdp.losses.Loss(
         value=lambda eta, y: 0.5 * (eta - y) ** 2,

@@ -13,6 +13,13 @@ from tests import seeded
 
 R = TypeVar("R")
 
+OF_THE_MODEL = (
+    "Outcomes are drawn from the model that is fitted. There weights of people, caps and clips move no coefficient. "
+    "What they do where the model is not exactly true, as it never is with real outcomes, this page does not show: "
+    "[real outcomes](real-outcomes.md) does."
+)
+"""What a page whose outcomes are simulated says of what it does not show."""
+
 
 def together(work: Callable[..., R], *arguments: Iterable[Any], chunksize: int = 4) -> list[R]:
     """Return what two processes make of arguments, in their order: each with noise that the test's own noise seeds."""

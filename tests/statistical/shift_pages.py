@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import hdpstats.api as hdp
-from tests.statistical.monte_carlo import mean_ratio, ratios, share_error
+from tests.statistical.monte_carlo import OF_THE_MODEL, mean_ratio, ratios, share_error
 from tests.statistical.shift_studies import ESTIMATES, READINGS, Fits, Line
 
 HEAD = [
@@ -23,6 +23,8 @@ HEAD = [
     "lowest, and each; *error*: the root mean squared error over that of the declined fits to the same data sets, mean "
     "over coefficients; *width*: the median length of intervals over that of the oracle's, median over coefficients. "
     "In brackets: Monte-Carlo standard errors.",
+    "",
+    OF_THE_MODEL,
     "",
 ]
 

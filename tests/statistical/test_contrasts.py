@@ -15,7 +15,7 @@ from scipy.special import expit
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference.pooling import DEGREES, SCALE
-from tests.statistical.monte_carlo import together
+from tests.statistical.monte_carlo import OF_THE_MODEL, together
 
 pytestmark = pytest.mark.validate
 
@@ -124,6 +124,8 @@ def page_of(found: pd.DataFrame, repeats: int) -> list[str]:
         "other factor, "
         "and the risk difference of the treatment, standardised over the public rows. "
         f"Monte-Carlo standard errors are about {error:.3f}.",
+        "",
+        OF_THE_MODEL,
         "",
         "Public people are *alike*, or their coefficients are *apart* by draws from the prior of pooling (decision "
         "0040). A pooled estimate allows for people who are apart. Averaged over how far they may be, its tests have "

@@ -7,6 +7,7 @@ import pytest
 
 import hdpstats.api as hdp
 from tests.statistical import curves_studies as studies
+from tests.statistical.monte_carlo import OF_THE_MODEL
 
 pytestmark = pytest.mark.validate
 
@@ -74,6 +75,8 @@ event in an interval depend on three covariates as in the model; in an interval 
 have them. Hazards that cross are those of two strata, one rising and one falling. Coverage is the mean over four
 people whose curves are predicted, and the least over people and times.
 
+{of_the_model}
+
 {models}
 """
 COLUMNS = ("ends, mean", "least", "between, mean", "least", "half-width, ends", "between")
@@ -112,6 +115,7 @@ def page_of(found):
         fewer=table(found, FEWER, 1),
         fits=studies.FITS,
         public=studies.PUBLIC,
+        of_the_model=OF_THE_MODEL,
         models=models(found),
     )
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
+from tests.statistical.monte_carlo import OF_THE_MODEL
 from tests.statistical.rounds_studies import Rounds, equal, model_of, simulate
 
 pytestmark = pytest.mark.validate
@@ -49,6 +50,8 @@ def rows() -> list[str]:
             "standard errors say), and shares of coefficients within their 95 % intervals. Heterogeneous: how often "
             "Cochran's Q says at 5 % that "
             "sites differ, which they do not.",
+            "",
+            OF_THE_MODEL,
             "",
             "| fit | " + " | ".join([*COLUMNS, "heterogeneous"]) + " |",
             "|---|" + "---|" * (len(COLUMNS) + 1),

@@ -12,7 +12,7 @@ import pytest
 import hdpstats.api as hdp
 from tests.statistical.hazard_designs import DESIGNS, EIGHT_SLOPES, ball_scene, eight_scene
 from tests.statistical.hazard_studies import COVERED, Fit, paper, simulate, simulate_design, summary
-from tests.statistical.monte_carlo import together
+from tests.statistical.monte_carlo import OF_THE_MODEL, together
 
 pytestmark = pytest.mark.validate
 
@@ -50,6 +50,8 @@ def _page(sections: dict[str, list[str]]) -> list[str]:
         "simulated studies through the public API, in brackets its Monte-Carlo standard error. `pure` is "
         "`fit(epsilon)`, objective perturbation; `(epsilon, 1e-6)` is `fit(epsilon, delta=1e-6, "
         'mechanism="clipped_newton")`. Every study has its own public people.',
+        "",
+        OF_THE_MODEL,
         "",
         "## Error beside that of Nguyen and Hui (2017): 200 intervals, 3 covariates, epsilon = 1, 200 public people",
         "",

@@ -10,7 +10,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from tests.statistical.monte_carlo import together
+from tests.statistical.monte_carlo import OF_THE_MODEL, together
 
 pytestmark = pytest.mark.validate
 
@@ -110,6 +110,8 @@ def page_of(found: pd.DataFrame) -> list[str]:
         f"declared within [-10, 12]; {REPEATS} data sets each. Shares of coefficients that 95 % intervals hold, in "
         "brackets their Monte-Carlo standard errors; the last column is the median standard error of the pooled fit "
         "over that of public rows alone. Clipped scores are for an (epsilon, 1e-6); all others are pure.",
+        "",
+        OF_THE_MODEL,
         "",
         "| fit | epsilon | private only | pooled | standard error |",
         "|---|---|---|---|---|",

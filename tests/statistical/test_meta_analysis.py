@@ -9,6 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 from tests.statistical.meta_analysis_studies import Sites, equal, simulate
+from tests.statistical.monte_carlo import OF_THE_MODEL
 
 pytestmark = pytest.mark.validate
 
@@ -45,6 +46,8 @@ def rows() -> list[str]:
             "intervals. Heterogeneous: how often Cochran's Q says at 5 % that sites differ, which they do not. Where "
             "10 sites have 300 people each the public fit has as much weight as all of them; it is shrunk towards "
             "zero, and covers 0.94 alone.",
+            "",
+            OF_THE_MODEL,
             "",
             "| sites | " + " | ".join([*COLUMNS, "heterogeneous"]) + " |",
             "|---|" + "---|" * (len(COLUMNS) + 1),

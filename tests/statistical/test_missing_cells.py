@@ -25,6 +25,7 @@ from tests.statistical.missing_studies import (
     schema_of,
     simulate,
 )
+from tests.statistical.monte_carlo import OF_THE_MODEL
 
 pytestmark = pytest.mark.validate
 
@@ -82,6 +83,8 @@ def page():
         "brackets their Monte-Carlo standard errors. Covariates: a number, a skewed count that depends on it "
         "(log(1 + nodes)), a treatment. *Complete cases* is the maximum-likelihood fit without noise to the rows that "
         "are complete.",
+        "",
+        OF_THE_MODEL,
         "",
     ]
     yield lines

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from tests.statistical.monte_carlo import together
+from tests.statistical.monte_carlo import OF_THE_MODEL, together
 from tests.statistical.public_rows_studies import (
     DISTRIBUTIONS,
     FEW,
@@ -54,6 +54,8 @@ def test_the_page(alone: pd.DataFrame, levels: pd.DataFrame, medians: pd.DataFra
         "",
         f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`. Shares of data sets in "
         "which a 95 % interval holds the truth, in brackets their Monte-Carlo standard errors.",
+        "",
+        OF_THE_MODEL,
         "",
         f"## Public only: {FEW} public rows",
         "",

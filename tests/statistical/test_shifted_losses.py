@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import hdpstats.api as hdp
+from tests.statistical.monte_carlo import OF_THE_MODEL
 from tests.statistical.shifted_losses_studies import HOW, MECHANISMS, MODELS, PRIVATE, PUBLIC, simulate
 
 pytestmark = pytest.mark.validate
@@ -33,6 +34,8 @@ def page():
         f"coverage {ERROR:.3f}). *Without*: `fit(describe=False)`. *With*: the fit asks for averages of its covariates "
         "from its own epsilon. *Oracle*: the same with the curvature and the scores' covariance of the private rows "
         "themselves, which nothing released tells.",
+        "",
+        OF_THE_MODEL,
         "",
     ]
     yield lines

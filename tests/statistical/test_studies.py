@@ -18,6 +18,7 @@ from tests.statistical import (
     missing_studies,
     pooling_studies,
     public_rows_studies,
+    real_outcomes_studies,
     rounds_studies,
     shift_designs,
     shift_studies,
@@ -65,6 +66,12 @@ def of_shifted_loss(model):
     return [*shifted_losses_studies.one_fit(shifted_losses_studies.Job(model, "objective", LARGE, 0)).values()]
 
 
+def of_real_outcomes():
+    setting = real_outcomes_studies.Setting("logit", "colon", "random", 3000, (LARGE,))
+    (trial,) = real_outcomes_studies.one_trial(1, setting)
+    return trial.covered
+
+
 def of_discrete_cells():
     case = importance_studies.Case("discrete", "~ a*g*y", LARGE)
     return [*importance_studies.one_coverage(case, 2).values()]
@@ -85,6 +92,7 @@ COVERED = {
     "contrasts": lambda: [
         each[name] for each in test_contrasts.one_data_set(3, "alike") for name in ("contrast", "risk")
     ],
+    "real outcomes": of_real_outcomes,
     "importance weights": of_discrete_cells,
     "missing cells": lambda: of_missing(missing_studies.LOGIT),
     "missing cells, hazard": lambda: of_missing(missing_studies.HAZARD),

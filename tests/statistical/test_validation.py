@@ -9,6 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 from tests.statistical.designs import DESIGNS
+from tests.statistical.monte_carlo import OF_THE_MODEL
 from tests.statistical.studies import (
     COVERAGE_EPSILONS,
     Setting,
@@ -46,6 +47,8 @@ def page() -> list[str]:
         "Gaussian covariates (AR 0.5) in the unit ball, random true slopes, linear predictor with standard deviation "
         "1.5; every number is over simulated data sets through the public API, in brackets its Monte-Carlo standard "
         "error.",
+        "",
+        OF_THE_MODEL,
         "",
     ]
     yield lines
