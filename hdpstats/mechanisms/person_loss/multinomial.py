@@ -138,9 +138,7 @@ class MultinomialPersonLoss(RowLoss):
         geometry, summand = self.model.geometry, self.largest_weight * self.model.geometry.length
         sizes = geometry.leverage / geometry.length * size
         per_row = summand * float(several_error(self.model.others, geometry.dimension, sizes=sizes))
-        return people * (per_row + 1.5 * SUMS * UNIT * summand) + rounded_cells(
-            people, self.dimension, summand=summand
-        )
+        return people * (per_row + 1.5 * SUMS * UNIT * summand) + rounded_cells(people, self.dimension, summand=summand)
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64 + M) u`` of the sizes, twice: of the sum and of the own predictor."""
