@@ -176,7 +176,7 @@ def report(repeats: int, largest: int) -> str:
         "",
         "## Errors against private people",
         "",
-        "Standard errors (of fits: private-only) over those of sampling alone; medians over coefficients, or over the",
+        "Standard errors (of fits: private-only) over those of sampling alone; medians over coefficients, or the",
         "numbers of a description or a curve; the last panel of the figure. From `plan`, which spends and fits",
         "nothing; *fitted* is what the fits above report. Beside the noise, errors of fits count what weights and caps",
         "of people may do to an estimate (`hdpstats.public.row_weights`), which falls with the number of people only as",
