@@ -179,8 +179,8 @@ def report(repeats: int, largest: int) -> str:
         "Standard errors (of fits: private-only) over those of sampling alone; medians over coefficients, or the",
         "numbers of a description or a curve; the last panel of the figure. From `plan`, which spends and fits",
         "nothing; *fitted* is what the fits above report. Beside the noise, errors of fits count what weights and caps",
-        "of people may do to an estimate (`hdpstats.public.row_weights`), which falls with the number of people only as",
-        "radii and caps grow: with many people it may be most of what is shown of a hazard.",
+        "of people may do to an estimate (`hdpstats.public.row_weights`), which falls only where radii and caps grow",
+        "with the number of people: with many of them it may be most of what is shown of a hazard.",
         "",
         *error_table(planned, found[0]),
     ]
