@@ -53,6 +53,14 @@ PEER = "lbfgs, not private"
 LOGIT, DESCRIBED, HAZARD = "logit", "logit, its people described", "hazard"
 FITS = {LOGIT: Size(), DESCRIBED: Size(describe=True), HAZARD: Size(kind="hazard")}
 OTHERS = {"description": Size(kind="description"), "survival curve": Size(kind="curves")}
+STYLES = {
+    **{name: (f"C{k}", "osD^v"[k]) for k, name in enumerate(FITS | OTHERS)},
+    "linear": ("C5", "P"),
+    "poisson": ("C6", "X"),
+    PEER: ("black", "x"),
+}
+"""Colour and marker of each computation, the same in all panels."""
+
 PANELS = (
     Panel(field="n", label="private people", values=(1e3, 1e4, 1e5, 1e6, LARGEST), sizes=FITS | OTHERS),
     Panel(field="p", label="covariates", values=(2, 10, 40, 80), sizes=FITS),
@@ -106,18 +114,23 @@ def error_table(planned: dict[str, dict[int, float]], fits: dict[str, dict[float
 
 def drawn_errors(axes: Axes, planned: dict[str, dict[int, float]]) -> None:
     """Draw what noise adds to standard errors against the number of people."""
-    for k, (name, each) in enumerate(planned.items()):
-        axes.plot(list(each), [ratio - 1.0 for ratio in each.values()], color=f"C{k}", marker="osD^vx"[k], label=name)
-    axes.set(xscale="log", yscale="log", xlabel="private people", ylabel="SE / SE without noise - 1")
+    for name, each in planned.items():
+        colour, marker = STYLES[name]
+        axes.plot(list(each), [ratio - 1.0 for ratio in each.values()], color=colour, marker=marker, label=name)
+    axes.set(xscale="log", yscale="log", xlabel="private people", ylabel="SE / SE without noise, less 1")
+    axes.set_xticks(SIZES, [f"1e{len(str(size)) - 1}" for size in SIZES])
+    axes.yaxis.set_major_locator(LogLocator(numticks=20))
+    axes.yaxis.set_major_formatter("{x:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(frameon=False, fontsize="small")
+    axes.legend(frameon=False, fontsize="small", loc="lower left")
 
 
 def drawn(axes: Axes, panel: Panel, found: dict[str, dict[float, dict[str, Any]]]) -> None:
     """Draw the seconds of each computation against what grows."""
-    style = {name: (f"C{k}", "osD^v"[k]) for k, name in enumerate(FITS | OTHERS)} | {PEER: ("black", "x")}
     for name, each in found.items():
-        colour, marker = style[name]
+        colour, marker = STYLES[name]
         line = "--" if name == PEER else "-"
         axes.plot(list(each), [own["seconds"] for own in each.values()], line, color=colour, marker=marker, label=name)
     axes.set(xscale="log", yscale="log", xlabel=panel.label, ylabel="CPU seconds")
@@ -163,9 +176,11 @@ def report(repeats: int, largest: int) -> str:
         "",
         "## Errors against private people",
         "",
-        "Standard errors (of fits: private-only) over those without noise; medians over coefficients, or over the",
+        "Standard errors (of fits: private-only) over those of sampling alone; medians over coefficients, or the",
         "numbers of a description or a curve; the last panel of the figure. From `plan`, which spends and fits",
-        "nothing; *fitted* is what the fits above report.",
+        "nothing; *fitted* is what the fits above report. Beside the noise, errors of fits count what weights and caps",
+        "of people may do to an estimate (`hdpstats.public.row_weights`), which falls only where radii and caps grow",
+        "with the number of people: with many of them it may be most of what is shown of a hazard.",
         "",
         *error_table(planned, found[0]),
     ]

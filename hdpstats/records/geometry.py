@@ -67,7 +67,7 @@ class Geometry(Record):
 
     @property
     def length(self) -> float:
-        """A bound on ``w ||x||``, the length of a row times its weight: ``w <= 1``, ``w ||z|| <= R``, ``w ||x||^2 <= L``.
+        """A bound on ``w ||x||``, a row's length times its weight: ``w <= 1``, ``w ||z|| <= R``, ``w ||x||^2 <= L``.
 
         The root of ``i + R^2`` or of ``L``, whichever is smaller.
         """

@@ -7,7 +7,7 @@ level.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 import numpy as np
 from mpmath import MPContext, mpf
@@ -83,7 +83,6 @@ class HazardObjective(SumObjective):
     spells: CappedSpells
 
     bounds: RowBounds | None = None
-    rough_rows: ClassVar[int] = ROUGH // 4
 
     def __post_init__(self) -> None:
         """Choose the grid of the summands from their largest possible size."""
@@ -120,6 +119,11 @@ class HazardObjective(SumObjective):
     def rows(self) -> int:
         """The number of spells."""
         return len(self.spells.Z)
+
+    @property
+    def rough_rows(self) -> int:
+        """The spells of a rough Hessian: a sixteenth of all, where that is more than `ROUGH` over 4."""
+        return max(ROUGH // 4, max(self._known.rows, self.rows) // 16)
 
     @property
     def curvature_bits(self) -> int:
