@@ -410,9 +410,12 @@ def _read_rows(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""])
-    if rows.shape[1] == 1:  # of one column an empty line is a row whose cell is missing: none is left out
-        rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skip_blank_lines=False)
+    def read(*, skip: bool) -> pd.DataFrame:
+        return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skip_blank_lines=skip)
+
+    rows = read(skip=True)
+    if rows.shape[1] == 1:  # an empty line is a row whose cell is missing, and counts
+        rows = read(skip=False)
     if not rows.index.equals(pd.RangeIndex(len(rows))):  # the first row has more cells than names: all moved by one
         raise ValueError("more cells than names")
     return rows
