@@ -1,4 +1,4 @@
-"""Neither a site's process nor its asker's grows with the number of rounds; that of a fit to files not with the rows."""
+"""Neither a site's process nor its asker's grows with the number of rounds, nor that of a fit with rows in files."""
 
 import json
 import subprocess
@@ -53,7 +53,8 @@ rng = np.random.default_rng(1)
 public = pd.DataFrame(rng.normal(size=(2000, 20)).clip(-3, 3), columns=names).assign(y=rng.integers(0, 2, 2000))
 schema = hdp.Schema({name: hdp.Continuous(-3, 3) for name in names} | {"y": hdp.Binary()})
 before = peak()
-study = hdp.Study(private=sys.argv[1], public=public, schema=schema, budget=hdp.Budget(epsilon=1), **json.loads(sys.argv[2]))
+options = {"budget": hdp.Budget(epsilon=1), **json.loads(sys.argv[2])}
+study = hdp.Study(private=sys.argv[1], public=public, schema=schema, **options)
 hdpf.logit("y ~ " + " + ".join(names), data=study).fit(epsilon=1)
 print(peak() - before)
 """
@@ -61,7 +62,7 @@ print(peak() - before)
 
 @pytest.mark.validate
 def test_a_fit_to_rows_in_files_needs_the_memory_of_a_batch(tmp_path):
-    """2.5 million rows in row groups of pandas's defaults, of 170 MB each: beyond its imports a fit takes less than 400.
+    """2.5 million rows in row groups of 170 MB, as pandas writes them: beyond its imports a fit takes less than 400.
 
     So it does of 20 million, 307 MB; the control reads the file into memory.
     """
