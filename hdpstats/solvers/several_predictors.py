@@ -298,10 +298,11 @@ class MultinomialObjective(SumObjective):
         return self._loss_hessian(theta, slice(None)) + np.diag(self.ridge)
 
     def rough_hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian of the first `ROUGH` rows, as if they were all, where there are many more."""
-        if len(self.y) < 2 * ROUGH:
+        """Return the Hessian of the first rows, as if they were all, where there are many more."""
+        rough = max(ROUGH, len(self.y) // 16)
+        if len(self.y) < 2 * rough:
             return self.hessian(theta)
-        return self._loss_hessian(theta, slice(0, ROUGH)) * (len(self.y) / ROUGH) + np.diag(self.ridge)
+        return self._loss_hessian(theta, slice(0, rough)) * (len(self.y) / rough) + np.diag(self.ridge)
 
     def _loss_hessian(self, theta: FloatArray, rows: slice) -> FloatArray:
         """Return the Hessian (M D, M D) of the losses of some rows."""
