@@ -60,8 +60,6 @@ from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
-from hdpstats.public.row_weights import reach
-from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 from hdpstats.results import Result, RowWeights
@@ -544,26 +542,7 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
             covariance=tuple(tuple(row) for row in of_terms.tolist()),
         )
         facts = replace(facts, row_weights=told)
-    if weights is None and (note := not_allowed_for(spec, first.model.geometry)):
-        found = found.noted(note, instead="")
     return private_result(spec, request, points, facts=facts, found=found)
-
-
-def not_allowed_for(spec: LossSpec, geometry: Geometry) -> str | None:
-    """Return in words that people are weighted and nothing is allowed for it; None where nobody is, by the schema."""
-    design, first = spec.columns.design, int(geometry.intercept)
-    farthest = reach(geometry, lower=np.array(design.lower[first:]), upper=np.array(design.upper[first:]))
-    if farthest <= geometry.radius * (1.0 + 1e-9):
-        return None
-    if geometry.source is Source.PUBLIC_ROWS:
-        return (
-            "People are weighted in the geometry of public covariates; without public outcomes standard errors allow "
-            "nothing for what weights do where the model is not exactly true."
-        )
-    return (
-        "People beyond the declared row_norm are weighted down; without public rows standard errors allow nothing for "
-        "what weights do where the model is not exactly true."
-    )
 
 
 def _part(spec: LossSpec, point: Contribution[PointQuery, PointRelease]) -> ReleasedPoint:

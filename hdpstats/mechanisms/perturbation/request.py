@@ -8,8 +8,8 @@ of the whitened coefficients against those of the ordinary fit, which counts peo
 
 .. math:: \operatorname{tr} H^{-1} (J + B) H^{-1} + (\tau u)^2 \operatorname{tr} M M'
 
-with the covariance ``B`` of the noise, and the allowance for what weights may do (`hdpstats.public.row_weights`), of
-which the smallest is taken among radii that are nearly as good. It is one of the powers of a root of two from about a
+with the covariance ``B`` of the noise, and the allowance for what weights may do (`hdpstats.public.row_weights`), whose
+``tau`` public outcomes tell in part. It is one of the powers of a root of two from about a
 third of the median length of a public row to where no row within the schema's bounds is weighted down. The first term
 is of the order of the radius over the number of people and epsilon; so the radius grows with these, and the second
 vanishes. *All sites of a study have one radius*, else they would estimate different coefficients: the first term is
@@ -227,19 +227,19 @@ def best_geometry(public: WhitenedRows, sites: Sequence[Asked], cost_at: Callabl
         spread = n * at.J + noise[:, :, None] * np.eye(noise.shape[1])
         precision += times * n**2 * (at.H @ np.linalg.solve(spread, at.H))
     variances = np.trace(np.linalg.inv(precision), axis1=1, axis2=2)
-    allowances = public.moved_at(candidates, at.H).squares(public.unit)
-    errors = variances + allowances
+    allowances = public.moved_at(candidates, at.H).covariances(public.apart * public.unit)
+    squares = np.trace(allowances, axis1=1, axis2=2)
+    errors = variances + squares
     near = errors <= SPARE * np.min(errors)
-    return candidates[int(np.argmin(np.where(near, allowances, np.inf)))]
+    return candidates[int(np.argmin(np.where(near, squares, np.inf)))]
 
 
 def _candidates(public: WhitenedRows) -> list[Geometry]:
     """Return the geometries to try."""
-    middle = max(float(np.median(np.sqrt(public.lengths))), 1e-3)
     farthest = math.sqrt(float(np.max(public.lengths)))
     if public.elsewhere is not None:
         farthest = public.elsewhere.farthest
-    return at_radii(public.geometry, middle=middle, farthest=farthest)
+    return at_radii(public.geometry, middle=public.middle, farthest=farthest)
 
 
 def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
