@@ -51,9 +51,9 @@ ORDINARY = 2.0
 """Up to how many times sampling error, at the median coefficient, objective perturbation is taken in any case.
 
 Clipped scores do not estimate what the ordinary fit does where the model is not exactly true, however many people there
-are, and nothing is allowed for it; with many people that is more than their standard error. Where noise no more than
-doubles the standard error the coefficients of the ordinary fit are worth their price. The median, as coefficients of
-intervals in which hardly anybody is left may be mostly noise at any number of people.
+are, and their standard errors do not allow for it. Where noise no more than doubles the standard error the coefficients
+of the ordinary fit are worth their price. The median, as coefficients of intervals in which hardly anybody is left may
+be mostly noise at any number of people.
 """
 
 
@@ -137,7 +137,8 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
     nothing. Without a mechanism in the request one is chosen: objective perturbation, or noisy Newton steps where there
     is a delta, they have a proof, there are public people enough, errors of objective perturbation would be more than
     `ORDINARY` times those of sampling, and theirs are predicted to be smaller (of regressions by the factor `CLEARLY`).
-    The allowance for weights of people is left out then: clipped scores have none.
+    The allowance for weights of people counts, and for clipped scores that private people may be unlike public ones
+    (`Prediction.compared`): with many people they are not chosen.
 
     Raises
     ------

@@ -81,8 +81,8 @@ class Prediction:
 
     ``described`` says whether errors are predicted for people as they are described.
     ``refusal`` says why a fit is refused that would report none though they are wanted, ``risk`` what may give NaN
-    yet; ``sites`` is what is known of each site's people before; ``bare`` are errors without the allowance for weights
-    of people, where another mechanism is an alternative that has none, whatever it should allow for.
+    yet; ``sites`` is what is known of each site's people before; ``compared`` are
+    errors by which mechanisms are compared, where more counts than is reported.
     """
 
     mechanism: MechanismOptions
@@ -92,21 +92,21 @@ class Prediction:
     refusal: str | None = None
     risk: str = ""
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
-    bare: PredictedErrors | None = None
+    compared: PredictedErrors | None = None
 
     @property
     def against_public(self) -> float:
-        """`PredictedErrors.against_public` by which mechanisms are compared: of ``bare`` errors if known."""
+        """`PredictedErrors.against_public` by which mechanisms are compared: of ``compared`` errors if known."""
         return self._compared.against_public
 
     @property
     def against_sampling(self) -> float:
-        """`PredictedErrors.against_sampling`, of ``bare`` errors if known."""
+        """`PredictedErrors.against_sampling`, of ``compared`` errors if known."""
         return self._compared.against_sampling
 
     @property
     def _compared(self) -> PredictedErrors:
-        return self.errors if self.bare is None else self.bare
+        return self.errors if self.compared is None else self.compared
 
 
 SHARES: Final = tuple(Fraction(k, 20) for k in (1, 2, 3, 4, 6, 8, 10, 12, 14))
@@ -475,7 +475,6 @@ def predict_points(
     private = planned_covariance(planned, side.fit) if len(planned) == len(points) else averaged(points)
     weights, T = spec.allowance(query.model), spec.to_terms(query.model)
     whole = private.allowing(None if weights is None else weights.covariance)
-    compared = weights is not None and request.delta > 0
     return Prediction(
         mechanism=settled,
         errors=predicted_errors(whole, side.fit, T=T),
@@ -484,7 +483,6 @@ def predict_points(
         refusal=expected.refusal,
         risk=expected.risk,
         sites=sites,
-        bare=predicted_errors(private, side.fit, T=T) if compared else None,
     )
 
 

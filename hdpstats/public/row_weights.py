@@ -154,7 +154,7 @@ def told_apart(influences: FloatArray, matrix: FloatArray, *, unit: float) -> fl
     >>> told_apart(np.zeros((50, 1)), np.eye(1), unit=1.0)
     0.15
     >>> round(told_apart(np.full((50, 1), 0.02), np.eye(1), unit=1.0), 2)
-    0.75
+    0.64
     """
     V, S = influences.T @ influences, unit**2 * (matrix @ matrix.T)
     total, c = float(np.trace(S)), np.sum(influences, axis=0)
@@ -261,12 +261,12 @@ def reach(geometry: Geometry, *, lower: FloatArray, upper: FloatArray) -> float:
 
 
 def radii(middle: float, farthest: float) -> list[float]:
-    """Return the radii to try: powers of a root of two from `FIRST` times the median length to the bounds.
+    """Return the radii to try: powers of the eighth root of two from `FIRST` times the median length to the bounds.
 
     They are multiples of 2^-20 of a power of two, the same on every machine.
 
     >>> radii(1.0, 1.0)[-1], len(radii(1.0, 4.0))
-    (1.0, 16)
+    (1.0, 30)
     """
     first = int(np.floor(STEPS_OF_TWO * np.log2(max(FIRST * middle, 2.0**-18))))
     last = max(first, int(np.ceil(STEPS_OF_TWO * np.log2(min(max(farthest, 2.0**-18), 2.0**19)) - 1e-9)))

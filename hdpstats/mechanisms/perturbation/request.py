@@ -9,7 +9,7 @@ of the whitened coefficients against those of the ordinary fit, which counts peo
 .. math:: \operatorname{tr} H^{-1} (J + B) H^{-1} + (\tau u)^2 \operatorname{tr} M M'
 
 with the covariance ``B`` of the noise, and the allowance for what weights may do (`hdpstats.public.row_weights`), whose
-``tau`` public outcomes tell in part. It is one of the powers of a root of two from about a
+``tau`` public outcomes tell in part. It is one of the powers of the eighth root of two from about a
 third of the median length of a public row to where no row within the schema's bounds is weighted down. The first term
 is of the order of the radius over the number of people and epsilon; so the radius grows with these, and the second
 vanishes. *All sites of a study have one radius*, else they would estimate different coefficients: the first term is
