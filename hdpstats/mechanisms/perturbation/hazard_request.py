@@ -46,6 +46,7 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Asked, Recommended, kinds
@@ -78,6 +79,9 @@ HALF = 0.4
 
 PREDICTED, NODES = math.log(2.0), 32
 """Standard deviation of private log hazards about those of the public fit; points of the integral over it."""
+
+LEFT = (0.97, 0.94, 0.9, 0.85, 0.8, 0.7)
+"""How much of the noise of a free determinant a ridge may leave: candidates."""
 
 CONTRASTED = 0.7, 2.0
 """Margin and total of the caps whose contrast is computed."""
@@ -334,13 +338,21 @@ def choose_ridge(
     person_loss: HazardPersonLoss, side: HazardSide, *, records: int, epsilon: Fraction, relation: Relation
 ) -> Recommended:
     """Return what is recommended to one site that spends ``epsilon`` on objective and smoothing."""
-    share, n = epsilon * (1 - LEAST_SMOOTHING), max(records, 1)
-    free = free_ridge(person_loss, epsilon=share, share=NEARLY_FREE, relation=relation)
-    noise = noise_distribution(person_loss, epsilon=NEARLY_FREE * float(share), relation=relation).variance
-    model = person_loss.model
-    level = float(np.mean(np.diag(side.at(model.geometry, model.cap).moments(side.centre, records=n).H)))
-    pull = PULL * (1.0 + float(np.mean(noise)) / level) * float(np.mean(np.diag(side.fit.information)))
-    return Recommended(centre=side.centre, ridge=max(free, pull))
+    share, n, model = epsilon * (1 - LEAST_SMOOTHING), max(records, 1), person_loss.model
+    moments = side.at(model.geometry, model.cap).moments(side.centre, records=n)
+    h, axes = np.linalg.eigh(moments.H)
+    scores = np.einsum("ji,jk,ki->i", axes, moments.J, axes)
+    noise = float(np.mean(noise_distribution(person_loss, epsilon=float(share), relation=relation).variance))
+    level, known = float(np.mean(np.diag(moments.H))), float(np.mean(np.diag(side.fit.information)))
+    found, least = 0.0, math.inf
+    for left in LEFT:
+        free = free_ridge(person_loss, epsilon=share, share=left, relation=relation)
+        ridge = max(free, PULL * (1.0 + noise / left**2 / level) * known)
+        missed = (ridge / (h + ridge) * side.fit.unit * SCALE) ** 2
+        error = float(np.mean(((scores + noise / left**2) / h**2 + missed) / ((scores + noise) / h**2)))
+        if error < least:
+            found, least = ridge, error
+    return Recommended(centre=side.centre, ridge=found)
 
 
 def flat_cap(
