@@ -29,8 +29,9 @@ curvature ``H``.
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
 **Losses without a coupling**, the multinomial one among them, are charged for the determinant
-(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth of epsilon, a seventh without a
-public fit.
+(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a fifth of epsilon, whichever
+errs least where private people differ from public ones, and a seventh without a public fit. (The first of these ridges
+grows with the square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks.)
 
 **The ridge of output perturbation.** The noise on the minimiser has a standard deviation of ``k / lambda`` in each
 whitened direction. Unshrunk, the error of a direction with Hessian ``h`` has the variance
@@ -54,6 +55,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import steepest, trace_bound
 from hdpstats.mechanisms.person_loss.base import PersonLoss
@@ -75,7 +77,7 @@ PULL = 0.3
 CHEAP = 2.0
 """Ridge over the same where there is no public fit to pull to."""
 
-SHARE, SHARE_ALONE = 1.0 / 20.0, 1.0 / 7.0
+SHARES, SHARE_ALONE = (1.0 / 20.0, 1.0 / 14.0, 1.0 / 10.0, 1.0 / 7.0, 1.0 / 5.0), 1.0 / 7.0
 """Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without."""
 
 MOST_EXPONENT = 5.0
@@ -108,9 +110,17 @@ class LossCost(ABC):
     def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
 
-    def charged_ridge(self, beta: float, *, alone: bool) -> float:
-        """Return the ridge at which the determinant of a trace ``beta`` costs its share of epsilon, `SHARE`."""
-        return beta / math.expm1(min((SHARE_ALONE if alone else SHARE) * self.epsilon, MOST_EXPONENT))
+    @abstractmethod
+    def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
+        """Return least ridges to choose from where there is a public fit, with what part of epsilon each leaves."""
+
+    def charged_ridge(self, beta: float, *, share: float) -> float:
+        """Return the ridge at which the determinant of a trace ``beta`` costs a share of epsilon."""
+        return beta / math.expm1(min(share * self.epsilon, MOST_EXPONENT))
+
+    def charged_ridges(self, beta: float) -> list[tuple[float, float]]:
+        """Return the same for `SHARES`, each with what it leaves."""
+        return [(self.charged_ridge(beta, share=share), 1.0 - share) for share in SHARES]
 
 
 @final
@@ -134,7 +144,13 @@ class RegressionCost(LossCost):
         beta = float(self.loss.smoothness) * geometry.leverage * self.largest_weight
         if self.loss.coupled:
             return (CHEAP if alone else FREE) * beta * self.persons / self.epsilon
-        return self.charged_ridge(beta, alone=alone)
+        return self.charged_ridge(beta, share=SHARE_ALONE if alone else SHARES[0])
+
+    def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
+        """Return least ridges to choose from, with what part of epsilon each leaves."""
+        if self.loss.coupled:
+            return [(self.least_ridge(geometry, alone=False), 1.0)]
+        return self.charged_ridges(float(self.loss.smoothness) * geometry.leverage * self.largest_weight)
 
 
 @final
@@ -155,9 +171,12 @@ class MultinomialCost(LossCost):
 
     def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
-        return self.charged_ridge(
-            float(trace_bound(self.others)) * geometry.leverage * self.largest_weight, alone=alone
-        )
+        beta = float(trace_bound(self.others)) * geometry.leverage * self.largest_weight
+        return self.charged_ridge(beta, share=SHARE_ALONE if alone else SHARES[0])
+
+    def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
+        """Return least ridges to choose from, with what part of epsilon each leaves."""
+        return self.charged_ridges(float(trace_bound(self.others)) * geometry.leverage * self.largest_weight)
 
 
 @final
@@ -243,18 +262,32 @@ def _candidates(public: WhitenedRows) -> list[Geometry]:
 
 
 def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
-    """Return the larger of the least ridge and `PULL` times that of least mean squared error given the public fit."""
-    least, fit = cost.least_ridge(public.geometry, alone=public.fit is None), public.fit
+    """Return the larger of the least ridge and `PULL` times that of least mean squared error given the public fit.
+
+    Of the least ridges of a loss that is charged for the determinant that of the smallest predicted error counts: of
+    sampling, of noise, and of what unshrinking misses where curvature is not that of public rows and coefficients are
+    `SCALE` from the public fit.
+    """
+    fit = public.fit
     if fit is None:
-        return least
+        return cost.least_ridge(public.geometry, alone=True)
     slopes = public.slopes
     at = public.moments(public.centre, records=max(records, 1))
-    noise = float(np.mean(cost.noise(public.geometry).variance[slopes]))
-    score, level, information, spread = (
-        float(np.mean(np.diag(each)[slopes])) for each in (at.J, at.H, fit.information, fit.covariance)
-    )
-    wanted = (1.0 + noise / level) * information if public.scaled else (score + noise) / (level * spread)
-    return max(least, PULL * wanted)
+    noises = cost.noise(public.geometry).variance[slopes]
+    h, j = np.diag(at.H)[slopes], np.diag(at.J)[slopes]
+    information, spread = (float(np.mean(np.diag(each)[slopes])) for each in (fit.information, fit.covariance))
+    found, least = 0.0, math.inf
+    for own, left in cost.ridges(public.geometry):
+        noise, level = float(np.mean(noises)) / left**2, float(np.mean(h))
+        wanted = (1.0 + noise / level) * information
+        if not public.scaled:
+            wanted = (float(np.mean(j)) + noise) / (level * spread)
+        ridge = max(own, PULL * wanted)
+        missed = (ridge / (h + ridge) * fit.unit * SCALE) ** 2
+        error = float(np.mean(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2)))
+        if error < least:
+            found, least = ridge, error
+    return found
 
 
 MISTRUST = 0.3
