@@ -30,8 +30,8 @@ Where follow-up ends, all information that is taken away counts: :math:`M = 1 - 
 
 The ridge is each site's own, the larger of two: one that leaves 97 to 70 % of the rate of noise that a free determinant
 would (`hdpstats.privacy.hazard`), whichever errs least, and 0.3 times the ridge of least mean squared error given the
-public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not that of public people and
-coefficients are `SCALE` from theirs.
+public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not that of public people
+and coefficients are `SCALE` from theirs.
 
 **Without.** The schema's box, a flat cap ``h = H / q`` with ``H = 4`` unless it is declared, centred at the constant
 hazard under which half of the people have the event by the horizon.
@@ -51,7 +51,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Asked, Recommended, kinds
+from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, UNSHRUNK, Asked, Recommended, kinds
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
@@ -350,7 +350,7 @@ def choose_ridge(
     for left in LEFT:
         free = free_ridge(person_loss, epsilon=share, share=left, relation=relation)
         ridge = max(free, PULL * (1.0 + noise / left**2 / level) * known)
-        missed = (ridge / (h + ridge) * side.fit.unit * SCALE) ** 2
+        missed = (ridge / (h + ridge) * side.fit.unit * UNSHRUNK * SCALE) ** 2
         error = float(np.mean(((scores + noise / left**2) / h**2 + missed) / ((scores + noise) / h**2)))
         if error < least:
             found, least = ridge, error

@@ -29,7 +29,7 @@ curvature ``H``.
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
 **Losses without a coupling**, the multinomial one among them, are charged for the determinant
-(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a fifth of epsilon, whichever
+(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a tenth of epsilon, whichever
 errs least where private people differ from public ones, and a seventh without a public fit. (The first of these ridges
 grows with the square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks.)
 
@@ -74,10 +74,13 @@ FREE = 4.0 * (1.0 + 2.0**-10)
 PULL = 0.3
 """Share of the ridge of least mean squared error: see the module's docstring."""
 
+UNSHRUNK = 0.5
+"""Share of the curvature that unshrinking misses where private people are described by averages, about."""
+
 CHEAP = 2.0
 """Ridge over the same where there is no public fit to pull to."""
 
-SHARES, SHARE_ALONE = (1.0 / 20.0, 1.0 / 14.0, 1.0 / 10.0, 1.0 / 7.0, 1.0 / 5.0), 1.0 / 7.0
+SHARES, SHARE_ALONE = (1.0 / 20.0, 1.0 / 14.0, 1.0 / 10.0), 1.0 / 7.0
 """Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without."""
 
 MOST_EXPONENT = 5.0
@@ -283,7 +286,7 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
         if not public.scaled:
             wanted = (float(np.mean(j)) + noise) / (level * spread)
         ridge = max(own, PULL * wanted)
-        missed = (ridge / (h + ridge) * fit.unit * SCALE) ** 2
+        missed = (ridge / (h + ridge) * fit.unit * UNSHRUNK * SCALE) ** 2
         error = float(np.mean(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2)))
         if error < least:
             found, least = ridge, error
