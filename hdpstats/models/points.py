@@ -81,8 +81,8 @@ class Prediction:
 
     ``described`` says whether errors are predicted for people as they are described.
     ``refusal`` says why a fit is refused that would report none though they are wanted, ``risk`` what may give NaN
-    yet; ``sites`` is what is known of each site's people before; ``compared`` are
-    errors by which mechanisms are compared, where more counts than is reported.
+    yet; ``sites`` is what is known of each site's people before; ``unlike`` (p,) are standard
+    deviations of what is not reported: what private people who are unlike public ones may do to an estimate.
     """
 
     mechanism: MechanismOptions
@@ -92,21 +92,7 @@ class Prediction:
     refusal: str | None = None
     risk: str = ""
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
-    compared: PredictedErrors | None = None
-
-    @property
-    def against_public(self) -> float:
-        """`PredictedErrors.against_public` by which mechanisms are compared: of ``compared`` errors if known."""
-        return self._compared.against_public
-
-    @property
-    def against_sampling(self) -> float:
-        """`PredictedErrors.against_sampling`, of ``compared`` errors if known."""
-        return self._compared.against_sampling
-
-    @property
-    def _compared(self) -> PredictedErrors:
-        return self.errors if self.compared is None else self.compared
+    unlike: FloatArray | None = None
 
 
 SHARES: Final = tuple(Fraction(k, 20) for k in (1, 2, 3, 4, 6, 8, 10, 12, 14))

@@ -147,7 +147,7 @@ def predict_clipped_newton(
         errors=predicted_errors(found, state.fit, T=T, apart=apart),
         reported=True,
         sites=sites,
-        compared=predicted_errors(found.allowing(_unlike(spec, state.fit)), state.fit, T=T, apart=apart),
+        unlike=np.sqrt(np.diag(T @ _unlike(spec, state.fit) @ T.T)),
     )
 
 

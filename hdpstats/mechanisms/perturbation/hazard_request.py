@@ -28,8 +28,8 @@ slope that a cap moves most, margins .7 to 2.)
 
 Where follow-up ends, all information that is taken away counts: :math:`M = 1 - H_{all}^{-1} H`.
 
-The ridge is each site's own, the larger of two: one that leaves 97 to 70 % of the rate of noise that a free determinant
-would (`hdpstats.privacy.hazard`), whichever errs least, and 0.3 times the ridge of least mean squared error given the
+The ridge is each site's own, the larger of two: one that leaves 97 to 85 % of the rate of noise that a free determinant
+would (`hdpstats.privacy.hazard`), the largest that errs nearly least, and 0.3 times the ridge of least mean squared error given the
 public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not that of public people
 and coefficients are `SCALE` from theirs.
 
@@ -51,7 +51,15 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, UNSHRUNK, Asked, Recommended, kinds
+from hdpstats.mechanisms.perturbation.request import (
+    NEARLY_FREE,
+    PULL,
+    UNSHRUNK,
+    Asked,
+    Recommended,
+    kinds,
+    largest_good,
+)
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
@@ -82,7 +90,7 @@ HALF = 0.4
 PREDICTED, NODES = math.log(2.0), 32
 """Standard deviation of private log hazards about those of the public fit; points of the integral over it."""
 
-LEFT = (0.97, 0.94, 0.9, 0.85, 0.8, 0.7)
+LEFT = (0.97, 0.94, 0.9, 0.85)
 """How much of the noise of a free determinant a ridge may leave: candidates."""
 
 CONTRASTED = 0.7, 2.0
@@ -346,15 +354,14 @@ def choose_ridge(
     scores = np.einsum("ji,jk,ki->i", axes, moments.J, axes)
     noise = float(np.mean(noise_distribution(person_loss, epsilon=float(share), relation=relation).variance))
     level, known = float(np.mean(np.diag(moments.H))), float(np.mean(np.diag(side.fit.information)))
-    found, least = 0.0, math.inf
+    ridges, errors = [], []
     for left in LEFT:
         free = free_ridge(person_loss, epsilon=share, share=left, relation=relation)
         ridge = max(free, PULL * (1.0 + noise / left**2 / level) * known)
         missed = (ridge / (h + ridge) * side.fit.unit * UNSHRUNK * SCALE) ** 2
-        error = float(np.mean(((scores + noise / left**2) / h**2 + missed) / ((scores + noise) / h**2)))
-        if error < least:
-            found, least = ridge, error
-    return Recommended(centre=side.centre, ridge=found)
+        ridges.append(ridge)
+        errors.append(float(np.mean(((scores + noise / left**2) / h**2 + missed) / ((scores + noise) / h**2))))
+    return Recommended(centre=side.centre, ridge=largest_good(ridges, errors))
 
 
 def flat_cap(

@@ -29,8 +29,8 @@ curvature ``H``.
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
 **Losses without a coupling**, the multinomial one among them, are charged for the determinant
-(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a tenth of epsilon, whichever
-errs least where private people differ from public ones, and a seventh without a public fit. (The first of these ridges
+(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a tenth of epsilon, the
+largest ridge that errs nearly least where private people differ from public ones, and a seventh without a public fit. (The first of these ridges
 grows with the square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks.)
 
 **The ridge of output perturbation.** The noise on the minimiser has a standard deviation of ``k / lambda`` in each
@@ -253,7 +253,8 @@ def best_geometry(public: WhitenedRows, sites: Sequence[Asked], cost_at: Callabl
     squares = np.trace(allowances, axis1=1, axis2=2)
     errors = variances + squares
     near = errors <= SPARE * np.min(errors)
-    return candidates[int(np.argmin(np.where(near, squares, np.inf)))]
+    least = near & (squares <= np.min(squares[near]))
+    return candidates[int(np.flatnonzero(least)[-1])]
 
 
 def _candidates(public: WhitenedRows) -> list[Geometry]:
@@ -279,7 +280,7 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
     noises = cost.noise(public.geometry).variance[slopes]
     h, j = np.diag(at.H)[slopes], np.diag(at.J)[slopes]
     information, spread = (float(np.mean(np.diag(each)[slopes])) for each in (fit.information, fit.covariance))
-    found, least = 0.0, math.inf
+    ridges, errors = [], []
     for own, left in cost.ridges(public.geometry):
         noise, level = float(np.mean(noises)) / left**2, float(np.mean(h))
         wanted = (1.0 + noise / level) * information
@@ -287,10 +288,18 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
             wanted = (float(np.mean(j)) + noise) / (level * spread)
         ridge = max(own, PULL * wanted)
         missed = (ridge / (h + ridge) * fit.unit * UNSHRUNK * SCALE) ** 2
-        error = float(np.mean(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2)))
-        if error < least:
-            found, least = ridge, error
-    return found
+        ridges.append(ridge)
+        errors.append(float(np.mean(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2))))
+    return largest_good(ridges, errors)
+
+
+def largest_good(ridges: Sequence[float], errors: Sequence[float]) -> float:
+    """Return the largest ridge whose predicted squared error is nearly the least (`SPARE`).
+
+    >>> largest_good([4.0, 2.0, 1.0], [1.02, 1.0, 1.5])
+    4.0
+    """
+    return max(ridge for ridge, error in zip(ridges, errors, strict=True) if error <= SPARE * min(errors))
 
 
 MISTRUST = 0.3
