@@ -29,9 +29,9 @@ curvature ``H``.
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
 **Losses without a coupling**, the multinomial one among them, are charged for the determinant
-(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a tenth of epsilon, the
-largest ridge that errs nearly least where private people differ from public ones, and a seventh without a public fit. (The first of these ridges
-grows with the square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks.)
+(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a tenth of epsilon, the largest
+that errs nearly least where private people differ from public ones, and a seventh without a public fit. (It grows with
+the square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks.)
 
 **The ridge of output perturbation.** The noise on the minimiser has a standard deviation of ``k / lambda`` in each
 whitened direction. Unshrunk, the error of a direction with Hessian ``h`` has the variance
