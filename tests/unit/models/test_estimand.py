@@ -87,6 +87,15 @@ def test_weights_that_have_not_vanished_move_estimates_by_less_than_a_standard_e
         assert np.max(np.abs(off) / predicted) < limit
 
 
+@pytest.mark.parametrize(("name", "share"), [("hazard", 0.06), ("poisson", 0.02), ("linear", 0.01)])
+def test_the_pull_to_the_public_fit_vanishes_with_weights(name, share, patients):
+    """Ridges that cost as little noise as can be are .16, .03 and .008 of the curvature, and grow as weights vanish."""
+    spec = MODELS[name](hdp.Study(public=patients[1], schema=SCHEMA))._spec
+    query = spec.ask(epsilon=Fraction(1), records=200_000, share=Fraction(0), replicate=1)
+    at = spec.side(query.model).moments(np.array(query.centre), records=200_000)
+    assert float(query.ridge) < share * np.mean(np.diag(at.H))
+
+
 def test_public_outcomes_tell_how_far_apart_people_are(patients):
     for name in ("linear", "huber", "logit"):
         assert MODELS[name](hdp.Study(public=patients[1], schema=SCHEMA))._spec.public.apart > 1.5 * APART
