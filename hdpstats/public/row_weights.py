@@ -90,7 +90,7 @@ So the information that they bear stays bounded, however wide the schema's bound
 SPARE: Final = 1.03
 """Of weights whose mean squared error is at most this much of the least the ones of the smallest allowance are taken.
 
-They cost 1 % of a standard error at most, and people whom public rows do not show may be more than was allowed for.
+They cost 1.5 % of a standard error at most, and people whom public rows do not show may be more than was allowed for.
 """
 
 STEPS_OF_TWO: Final = 8
