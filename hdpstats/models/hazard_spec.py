@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from typing import Final, final
 
 import numpy as np
+import scipy
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
@@ -38,10 +39,10 @@ from hdpstats.public.hazard_fit import (
 )
 from hdpstats.public.moments import Moments
 from hdpstats.public.raking import PublicVariables
-from hdpstats.public.row_weights import Allowance, Elsewhere
+from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.geometry import Geometry, at_radius
+from hdpstats.records.geometry import Geometry, at_radius, whiten
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid
 from hdpstats.records.query import PointQuery, unstack
 from hdpstats.results import NOT_CHECKED, DeferredCheck, HazardFacts, ModelFacts, check_public
@@ -209,8 +210,25 @@ class HazardSpec(LossSpec):
         return choose_ridge(person_loss, side, records=records, epsilon=spent, relation=relation)
 
     def allowance(self, model: QueryModel) -> Allowance | None:
-        """Return what weights and caps of people may do to an estimate."""
-        return None if self.public is None else allowance(self.person_loss(model), self.public)
+        """Return what weights and caps of people may do to an estimate; None where nobody is weighted.
+
+        Without public outcomes it is that of weights of rows alone, for people of the same follow-up who are like the
+        public ones, or spread evenly over the schema's bounds. A flat cap is the same for everybody.
+        """
+        if self.public is not None:
+            return allowance(self.person_loss(model), self.public)
+        if not self.weights_rows(model.geometry):
+            return None
+        rows = whiten(model.geometry, self.asked.covariates.matrix(self._reference_rows()))
+        elsewhere = None if self._whitened is None else self._elsewhere(model.geometry)
+        sd = np.std(rows.X, axis=0)
+        sd[0] = 1.0
+        taken = moved_rows(rows.X, rows.weights, model.geometry, elsewhere=elsewhere)
+        found = taken.allowance(APART / np.maximum(sd, LEAST_SD))
+        level = np.linalg.solve(self._flat_baseline.mixing, self._flat_baseline.constant)
+        block = scipy.linalg.block_diag(level[:, None], np.eye(len(sd) - 1))
+        whole = np.kron(np.eye(len(self.causes)), np.asarray(block @ found.covariance @ block.T))
+        return replace(found, covariance=whole)
 
     @property
     def _flat_baseline(self) -> Baseline:

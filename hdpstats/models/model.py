@@ -12,6 +12,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.loops import progress
+from hdpstats._base.typing import FloatArray
 from hdpstats.display import Report, named_values
 from hdpstats.mechanisms.clipped_newton import ClippedNewton
 from hdpstats.mechanisms.exponential import ExponentialMechanism
@@ -50,9 +51,9 @@ ORDINARY = 2.0
 """Up to how many times sampling error, at the median coefficient, objective perturbation is taken in any case.
 
 Clipped scores do not estimate what the ordinary fit does where the model is not exactly true, however many people there
-are, and nothing is allowed for it; with many people that is more than their standard error. Where noise no more than
-doubles the standard error the coefficients of the ordinary fit are worth their price. The median, as coefficients of
-intervals in which hardly anybody is left may be mostly noise at any number of people.
+are, and their standard errors do not allow for it. Where noise no more than doubles the standard error the coefficients
+of the ordinary fit are worth their price. The median, as coefficients of intervals in which hardly anybody is left may
+be mostly noise at any number of people.
 """
 
 
@@ -136,7 +137,8 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
     nothing. Without a mechanism in the request one is chosen: objective perturbation, or noisy Newton steps where there
     is a delta, they have a proof, there are public people enough, errors of objective perturbation would be more than
     `ORDINARY` times those of sampling, and theirs are predicted to be smaller (of regressions by the factor `CLEARLY`).
-    The allowance for weights of people is left out then: clipped scores have none.
+    They are not where what private people who are unlike public ones may do to them (`Prediction.unlike`) exceeds the
+    errors of objective perturbation, the allowance for weights of people included: so not with many people.
 
     Raises
     ------
@@ -154,10 +156,18 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
         rounds = _predicted(spec, ClippedNewton(), request, people)
     except MechanismError:
         return plain
-    if plain.against_sampling <= ORDINARY:
+    if plain.errors.against_sampling <= ORDINARY or _exceeds(rounds.unlike, plain):
         return plain
     factor = 1.0 if isinstance(spec, HazardSpec) else CLEARLY
-    return rounds if rounds.against_public < factor * plain.against_public else plain
+    return rounds if rounds.errors.against_public < factor * plain.errors.against_public else plain
+
+
+def _exceeds(unlike: FloatArray | None, plain: Prediction) -> bool:
+    """Return whether standard deviations (p,) exceed private errors of a prediction, at the median of those above 0."""
+    if unlike is None:
+        return False
+    ratios = unlike / np.hypot(plain.errors.sampling, plain.errors.privacy)
+    return bool(np.nanmedian(ratios[unlike > 0.0]) > 1.0) if np.any(unlike > 0.0) else False
 
 
 def _predicted(

@@ -27,9 +27,10 @@ from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.privacy.budget import Guarantee, guarantee
 from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import Moments, PublicSide
-from hdpstats.public.row_weights import Allowance
+from hdpstats.public.row_weights import Allowance, reach
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
+from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import AnyModel, QueryModel
 from hdpstats.records.query import PointQuery, Release
 from hdpstats.records.several import charged_events
@@ -204,7 +205,13 @@ class LossSpec(ModelSpec):
 
     @abstractmethod
     def allowance(self, model: QueryModel) -> Allowance | None:
-        """Return what weights and caps of people may do to an estimate; None where nothing is known of it."""
+        """Return what weights and caps of people may do to an estimate; None where nobody is weighted."""
+
+    def weights_rows(self, geometry: Geometry) -> bool:
+        """Return whether a row within the schema's bounds may be so long that it is weighted down."""
+        design, first = self.columns.design, int(geometry.intercept)
+        farthest = reach(geometry, lower=np.array(design.lower[first:]), upper=np.array(design.upper[first:]))
+        return farthest > geometry.radius * (1.0 + 1e-9)
 
     def ask(
         self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int, sites: Sequence[Asked] = ()

@@ -1,9 +1,8 @@
 """A multinomial logistic regression on a study."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import final
 
 import numpy as np
@@ -17,16 +16,9 @@ from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
-from hdpstats.mechanisms.perturbation.request import (
-    Asked,
-    MultinomialCost,
-    Recommended,
-    best_geometry,
-    recommended,
-)
+from hdpstats.mechanisms.perturbation.request import MultinomialCost
 from hdpstats.models.model_spec import (
     FIXED,
-    LossSpec,
     case_weights,
     check_cluster,
     check_no_strata,
@@ -35,8 +27,8 @@ from hdpstats.models.model_spec import (
     declared_column,
     of_model,
 )
+from hdpstats.models.row_spec import RowSpec
 from hdpstats.public.multinomial import MultinomialSide, multinomial_likelihood, multinomial_side
-from hdpstats.public.row_weights import Allowance
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
@@ -49,7 +41,7 @@ from hdpstats.sites import Study
 
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
-class MultinomialSpec(LossSpec):
+class MultinomialSpec(RowSpec):
     """A multinomial model on a study: everything here is public.
 
     Attributes
@@ -73,11 +65,6 @@ class MultinomialSpec(LossSpec):
     weights: str | None
     row_norm: float | None
     offset: str | None = None
-
-    @property
-    def columns(self) -> CanonicalDesign:
-        """The columns that a query is about."""
-        return self.asked
 
     @property
     def formula(self) -> str:
@@ -121,7 +108,7 @@ class MultinomialSpec(LossSpec):
             formula=self.asked.design.canonical, others=self.others, geometry=geometry, weights=self.weights
         )
 
-    def _cost(self, epsilon: Fraction, *, share: Fraction) -> MultinomialCost:
+    def cost(self, epsilon: Fraction, *, share: Fraction) -> MultinomialCost:
         """Return what noise and what ridge a site's epsilon asks for."""
         return MultinomialCost(
             others=self.others,
@@ -130,30 +117,11 @@ class MultinomialSpec(LossSpec):
             largest_weight=self.largest_weight,
         )
 
-    def choose_model(self, sites: Sequence[Asked], *, share: Fraction) -> MultinomialModel:
-        """Return what all sites are asked about; see `LossSpec.choose_model`."""
-        if self.public is None:
-            return self.model_at(self.asked.design.box(self.row_norm))
-        return self.model_at(best_geometry(self.public, sites, partial(self._cost, share=share)))
-
-    def choose_ridge(self, model: QueryModel, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
-        return recommended(self._cost(epsilon, share=share), self.side(model), model.geometry, records=records)
-
-    def allowance(self, model: QueryModel) -> Allowance | None:
-        """Return what weights of rows may do to an estimate."""
-        side = self.side(model)
-        return None if side is None else side.allowance
-
     def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""
         return MultinomialPersonLoss(
             model=of_model(model, MultinomialModel), design=self.asked.design, largest_weight=self.largest_weight
         )
-
-    def side(self, model: QueryModel) -> MultinomialSide | None:
-        """Return the public rows at the query's radius."""
-        return None if self.public is None else self.public.at_radius(model.geometry.radius)
 
     def reference(self, model: QueryModel, described: CohortMoments | None = None) -> MultinomialSide:
         """Return rows in place of public ones, spread evenly or as described."""

@@ -60,8 +60,6 @@ from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
-from hdpstats.public.row_weights import reach
-from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 from hdpstats.results import Result, RowWeights
@@ -83,8 +81,8 @@ class Prediction:
 
     ``described`` says whether errors are predicted for people as they are described.
     ``refusal`` says why a fit is refused that would report none though they are wanted, ``risk`` what may give NaN
-    yet; ``sites`` is what is known of each site's people before; ``bare`` are errors without the allowance for weights
-    of people, where another mechanism is an alternative that has none, whatever it should allow for.
+    yet; ``sites`` is what is known of each site's people before; ``unlike`` (p,) are standard
+    deviations of what is not reported: what private people who are unlike public ones may do to an estimate.
     """
 
     mechanism: MechanismOptions
@@ -94,21 +92,7 @@ class Prediction:
     refusal: str | None = None
     risk: str = ""
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
-    bare: PredictedErrors | None = None
-
-    @property
-    def against_public(self) -> float:
-        """`PredictedErrors.against_public` by which mechanisms are compared: of ``bare`` errors if known."""
-        return self._compared.against_public
-
-    @property
-    def against_sampling(self) -> float:
-        """`PredictedErrors.against_sampling`, of ``bare`` errors if known."""
-        return self._compared.against_sampling
-
-    @property
-    def _compared(self) -> PredictedErrors:
-        return self.errors if self.bare is None else self.bare
+    unlike: FloatArray | None = None
 
 
 SHARES: Final = tuple(Fraction(k, 20) for k in (1, 2, 3, 4, 6, 8, 10, 12, 14))
@@ -477,7 +461,6 @@ def predict_points(
     private = planned_covariance(planned, side.fit) if len(planned) == len(points) else averaged(points)
     weights, T = spec.allowance(query.model), spec.to_terms(query.model)
     whole = private.allowing(None if weights is None else weights.covariance)
-    compared = weights is not None and request.delta > 0
     return Prediction(
         mechanism=settled,
         errors=predicted_errors(whole, side.fit, T=T),
@@ -486,7 +469,6 @@ def predict_points(
         refusal=expected.refusal,
         risk=expected.risk,
         sites=sites,
-        bare=predicted_errors(private, side.fit, T=T) if compared else None,
     )
 
 
@@ -544,26 +526,7 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
             covariance=tuple(tuple(row) for row in of_terms.tolist()),
         )
         facts = replace(facts, row_weights=told)
-    if weights is None and (note := not_allowed_for(spec, first.model.geometry)):
-        found = found.noted(note, instead="")
     return private_result(spec, request, points, facts=facts, found=found)
-
-
-def not_allowed_for(spec: LossSpec, geometry: Geometry) -> str | None:
-    """Return in words that people are weighted and nothing is allowed for it; None where nobody is, by the schema."""
-    design, first = spec.columns.design, int(geometry.intercept)
-    farthest = reach(geometry, lower=np.array(design.lower[first:]), upper=np.array(design.upper[first:]))
-    if farthest <= geometry.radius * (1.0 + 1e-9):
-        return None
-    if geometry.source is Source.PUBLIC_ROWS:
-        return (
-            "People are weighted in the geometry of public covariates; without public outcomes standard errors allow "
-            "nothing for what weights do where the model is not exactly true."
-        )
-    return (
-        "People beyond the declared row_norm are weighted down; without public rows standard errors allow nothing for "
-        "what weights do where the model is not exactly true."
-    )
 
 
 def _part(spec: LossSpec, point: Contribution[PointQuery, PointRelease]) -> ReleasedPoint:

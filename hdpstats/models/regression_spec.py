@@ -4,7 +4,7 @@ Numbers of a loss that were left out come from public facts. Arguments are check
 """
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -23,11 +23,10 @@ from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
-from hdpstats.mechanisms.perturbation.request import Asked, Recommended, RegressionCost, best_geometry, recommended
+from hdpstats.mechanisms.perturbation.request import RegressionCost
 from hdpstats.models.model_spec import (
     FIXED,
     TIES,
-    LossSpec,
     case_weights,
     check_cluster,
     check_no_strata,
@@ -39,9 +38,10 @@ from hdpstats.models.model_spec import (
     offset_column,
     offsets,
 )
+from hdpstats.models.row_spec import RowSpec
 from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.public.likelihood import classical_fit
-from hdpstats.public.row_weights import Allowance, Elsewhere
+from hdpstats.public.row_weights import Elsewhere
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
@@ -148,7 +148,7 @@ def _residuals(rows: PublicRows | None) -> FloatArray | None:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class RegressionSpec(LossSpec):
+class RegressionSpec(RowSpec):
     """A model of one linear predictor on a study: everything here is public.
 
     Attributes
@@ -181,11 +181,6 @@ class RegressionSpec(LossSpec):
     offset: str | None
     row_norm: float | None
     public: WhitenedPublic | None
-
-    @property
-    def columns(self) -> CanonicalDesign:
-        """The columns that a query is about."""
-        return self.asked
 
     @property
     def formula(self) -> str:
@@ -236,35 +231,20 @@ class RegressionSpec(LossSpec):
             table=self.chosen.table,
         )
 
-    def _cost(self, epsilon: Fraction, *, share: Fraction) -> RegressionCost:
-        """Return what noise and what ridge a site's epsilon asks for."""
-        return RegressionCost(
-            loss=self.loss,
-            epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),
-            persons=self.study.relation.persons_changed,
-            largest_weight=self.largest_weight,
-        )
-
-    def choose_model(self, sites: Sequence[Asked], *, share: Fraction) -> RegressionModel:
-        """Return what all sites are asked about; see `LossSpec.choose_model`."""
+    def cost(self, epsilon: Fraction, *, share: Fraction) -> RegressionCost:
+        """Return what noise and what ridge a site's epsilon asks for; refuse a share for a loss without a meat."""
         if share and self.meat is None:
             raise MechanismError(
                 f"se_share is spent on a Hessian, which does not give standard errors of the {self.loss.name} loss; "
                 "leave it out: they come from public rows with the outcome",
                 available=("objective", "output", "exponential"),
             )
-        if self.public is None:
-            return self.model_at(self.asked.design.box(self.row_norm))
-        return self.model_at(best_geometry(self.public, sites, partial(self._cost, share=share)))
-
-    def choose_ridge(self, model: QueryModel, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
-        """Return centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
-        return recommended(self._cost(epsilon, share=share), self.side(model), model.geometry, records=records)
-
-    def allowance(self, model: QueryModel) -> Allowance | None:
-        """Return what weights of rows may do to an estimate."""
-        side = self.side(model)
-        return None if side is None else side.allowance
+        return RegressionCost(
+            loss=self.loss,
+            epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),
+            persons=self.study.relation.persons_changed,
+            largest_weight=self.largest_weight,
+        )
 
     def person_loss(self, model: QueryModel) -> PersonLoss:
         """Return the loss of one row."""
@@ -275,10 +255,6 @@ class RegressionSpec(LossSpec):
             largest_weight=self.largest_weight,
             largest_offset=self.largest_offset,
         )
-
-    def side(self, model: QueryModel) -> WhitenedPublic | None:
-        """Return the public rows at the query's radius."""
-        return None if self.public is None else self.public.at_radius(model.geometry.radius)
 
     @cached_property
     def _reference_matrix(self) -> Callable[[CohortMoments | None], FloatArray]:

@@ -187,6 +187,14 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         return 0.5 * float(np.sqrt(max(float(np.mean(square)), 1e-12))) / level
 
     @property
+    def scores(self) -> FloatArray | None:
+        """The gradient of each row's loss at the public fit, case weights included; None without outcomes."""
+        if self.fit is None or self.y is None:
+            return None
+        eta = self.X @ self.fit.theta + self.offset
+        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+
+    @property
     def _levelled(self) -> tuple[slice, ...]:
         return (slice(int(self.geometry.intercept), None),)
 

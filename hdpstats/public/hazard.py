@@ -117,6 +117,11 @@ class HazardSide(RakeableSide):
         return self._slopes.ravel()
 
     @property
+    def counted(self) -> IntArray:
+        """The same, or all coordinates where there are no slopes."""
+        return self.covariates if self.covariates.size else np.arange(self.dimension)
+
+    @property
     def _slopes(self) -> IntArray:
         """The coordinates of the slopes of each cause (causes, p)."""
         spells = self.spells
@@ -175,6 +180,18 @@ class HazardSide(RakeableSide):
         rows = self.rows
         followed = followed_as_public(entry=rows.entry, last=rows.exit, event=rows.cause, intervals=self.cells)
         return Reached(uncensored=np.cumsum(followed[:, ::-1], axis=1)[:, ::-1].mean(axis=0)[None])
+
+    def influences(self) -> FloatArray:
+        """Return by how much each real person moves the minimum of the criterion from the public fit (people, D).
+
+        To first order, times -1: the inverse of the expected Hessian times the score of the own outcome.
+        """
+        scores = np.zeros((self.people, self.dimension))
+        np.add.at(scores, self.rows.person, self.spells.weights[:, None] * self.spells.scores(self.centre))
+        if self.invented is not None:
+            scores[self.invented != 0] = 0.0
+        H = self.moments(self.centre, records=self.seen).H
+        return np.asarray(np.linalg.solve(H, scores.T).T, dtype=np.float64)
 
     def triangles(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the stacked expected Hessian and score covariance of each person (people, D (D + 1) / 2)."""

@@ -16,7 +16,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.people import WhitenedPeople, unknown_directions, weighted_squares
 from hdpstats.public.raking import PublicVariables, RakedPeople
-from hdpstats.public.row_weights import Allowance, Elsewhere, Moved, kept, mallows, moved
+from hdpstats.public.row_weights import APART, Allowance, Elsewhere, Moved, kept, mallows, moved, told_apart
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
 
@@ -303,10 +303,8 @@ class WhitenedRows(PublicSide, ABC):
 
     def moved_at(self, geometries: Sequence[Geometry], H: FloatArray) -> Moved:
         """Return what weights of other radii do (`hdpstats.public.row_weights`); ``H`` (k, D, D) are one person's."""
-        weights, own = mallows(self.lengths, geometries), np.arange(self.dimension)
+        weights, slopes, width = mallows(self.lengths, geometries), self.own, self.geometry.dimension
         full = self.with_weights(np.ones((1, self.people)))[0]
-        width = self.geometry.dimension
-        slopes = own[own % width >= int(self.geometry.intercept)] if self.geometry.location else own
         means = kept(H, full, slopes)
         N = self.with_weights(0.5 * np.abs(weights - means[:, None]))
         if self.elsewhere is not None:
@@ -316,10 +314,46 @@ class WhitenedRows(PublicSide, ABC):
         return moved(H, N, shares=1.0 - means)
 
     @property
+    @abstractmethod
+    def scores(self) -> FloatArray | None:
+        """The gradient of each row's loss at the public fit (n, D), case weights included; None without outcomes."""
+
+    @property
+    def middle(self) -> float:
+        """The median length of a row, without the intercept."""
+        return max(float(np.median(np.sqrt(self.lengths))), 1e-3)
+
+    @property
+    def own(self) -> IntArray:
+        """The coordinates of slopes, of all coefficients where there are none."""
+        every = np.arange(self.dimension)
+        return (
+            every[every % self.geometry.dimension >= int(self.geometry.intercept)] if self.geometry.location else every
+        )
+
+    @property
+    def apart(self) -> float:
+        """How far apart coefficients of people who count more and less may be (`hdpstats.public.row_weights`)."""
+        if (scores := self.scores) is None:
+            return APART
+        real = slice(None) if self.groups is None else self.groups == 0
+        geometry = at_radius(self.geometry, self.middle)
+        weights = mallows_weights(self.lengths, geometry)
+        full, H = self.with_weights(np.array([np.ones(self.people), weights])) * self.seen
+        scores, weights = scores[real], weights[real]
+        influences = np.linalg.solve(full, scores.T).T - np.linalg.solve(H, (weights[:, None] * scores).T).T
+        M = self.moved_at([geometry], H[None] / self.seen).matrices[0]
+        return told_apart(influences[:, self.own], M[self.own], unit=self.unit)
+
+    @property
     def allowance(self) -> Allowance:
         """What weights of the geometry may do to an estimate."""
+        return self.allowance_for(self.apart * self.unit)
+
+    def allowance_for(self, scale: FloatArray | float) -> Allowance:
+        """Return the same for a given ``tau`` times the unit, of each coordinate or of all."""
         geometries = [self.geometry]
-        return self.moved_at(geometries, self.at_radii(geometries, records=1).H).allowance(self.unit)
+        return self.moved_at(geometries, self.at_radii(geometries, records=1).H).allowance(scale)
 
 
 def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:

@@ -38,10 +38,21 @@ from hdpstats.solvers.several_predictors import MultinomialObjective
 class MultinomialSide(WhitenedRows):
     """Public rows of a multinomial logistic regression in a geometry.
 
-    A person has ``H = a w (diag p - pp') (x) xx'`` and ``J = a^2 w^2`` times the same: the multinomial variance.
+    ``y`` (n,) are the codes of outcomes, None where these are not public. A person has
+    ``H = a w (diag p - pp') (x) xx'`` and ``J = a^2 w^2`` times the same: the multinomial variance.
     """
 
     others: int
+    y: IntArray | None = None
+
+    @property
+    def scores(self) -> FloatArray | None:
+        """The gradient of each row's loss at the public fit, case weights included; None without outcomes."""
+        if self.fit is None or self.y is None:
+            return None
+        p = probabilities(self.X @ self.fit.theta.reshape(self.others, -1).T)
+        apart = self.weights[:, None] * (p - (self.y[:, None] == np.arange(1, self.others + 1)))
+        return np.asarray((apart[:, :, None] * self.X[:, None, :]).reshape(len(self.X), -1))
 
     @property
     def canonical(self) -> bool:
@@ -111,6 +122,7 @@ def multinomial_side(
         fit = spread_where_unknown(replace(fit, parts=parts), seen.X, repeated=others)
     return MultinomialSide(
         others=others,
+        y=rows.codes[design.response] if labelled else None,
         geometry=geometry,
         X=whitened.X,
         mallows=whitened.weights,

@@ -17,14 +17,37 @@ groups, each fitted by itself, ``d`` apart, the estimate would be off by
 .. math:: M d, \qquad M = (H(w) + N)^{-1} N.
 
 (Where a few people who bear a share ``s`` of the information count for nothing, that is ``s / (1 + s)``.) How far apart
-they are is not known; :data:`APART` is taken for the standard deviation along every whitened direction, in units of the
-loss's scale (`hdpstats.public.moments.PublicFit.unit`). So the allowance is a normal error with covariance
+they are is not known. A normal ``d`` is taken, with the standard deviation ``tau`` along every whitened direction, in
+units of the loss's scale (`hdpstats.public.moments.PublicFit.unit`). So the allowance is a normal error with covariance
 
 .. math:: (\tau u)^2 M M',
 
-common to all sites of a study. Weights are chosen by the predicted mean squared error, this covariance included, and of
-those that are nearly as good (`SPARE`) the ones that do least: what weights take away vanishes as the number of people
-and epsilon grow.
+common to all sites of a study. Weights are chosen by the predicted mean squared error, this covariance included: what
+they take away vanishes as the number of people and epsilon grow.
+
+**How large tau is** public outcomes tell in part. The weighted and the ordinary fit to the *public* rows differ by a
+contrast ``c``: to first order the sum over rows of
+
+.. math:: \psi_i = H^{-1} g_i - H(w)^{-1} w_i g_i,
+
+whose covariance by sampling is :math:`V = \sum_i \psi_i \psi_i'` (Hausman 1978). Were private people like the public
+ones, ``c`` would have the covariance :math:`\tau^2 S + V`, :math:`S = u^2 M M'`, so that on slopes
+
+.. math:: t = \frac{|c|^2 - \operatorname{tr} V}{\operatorname{tr} S}, \qquad
+    v = \frac{2 \operatorname{tr} (\tau_0^2 S + V)^2}{(\operatorname{tr} S)^2}
+
+are an unbiased estimate of :math:`\tau^2` and about its variance. It is shrunk towards the square of
+:math:`\tau_0` = :data:`APART`, from which :math:`\tau^2` may differ by about :data:`DOUBT`, and never counts for less:
+
+.. math:: \tau^2 = \tau_0^2 + \frac{s^2}{s^2 + v} \max(0, t - \tau_0^2).
+
+The contrast is that of weights at the median length of a public row. Few public rows say little (``v`` is large), and
+without public outcomes nothing is known: then :math:`\tau = \tau_0`. A small contrast does not lower ``tau``: private
+people may differ from a line in ways in which public ones do not. The contrast only chooses among sets of weights, and
+widens errors; it follows from public rows alone, and a query has nothing of it but the radius, which is one of a grid.
+
+**Without public rows** nobody is weighted unless ``row_norm`` is declared. Then ``M`` is that of rows that are spread
+evenly over the schema's bounds, or of public covariates, and ``tau`` is for each standard deviation of these.
 
 **People whom public rows do not show** may be anywhere within the schema's bounds. They count as :data:`ELSEWHERE` of
 all people, spread evenly over the bounds, with the mean curvature. Those farther than :data:`FAR` standard deviations
@@ -43,15 +66,17 @@ from hdpstats.formulas.design import Design, rows_at
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights, whiten
 from hdpstats.schema.schema import Schema
 
-APART: Final = 0.1
-"""``tau``: how far apart the coefficients of people who count more and less may be, per whitened standard deviation.
+APART: Final = 0.15
+"""``tau_0``: how far apart the coefficients of people who count more and less may be, per whitened standard deviation.
 
-It is a convention, of the size that real data have: resampled patients of Rotterdam, weighted in the geometry of a
-trial's, gave estimates that differed from the ordinary ones by up to ten standard errors where it was taken for zero.
-With this value and 200,000 patients they differ, without noise, by up to .3 predicted standard errors in regressions
-and 1 in hazards; with 10,000 to 100,000, where weights have not vanished, by up to 1.5 for some coefficients (a linear
-model's of nodes, a Poisson model's of hormone therapy).
+It is a convention, of the size that real data have, where public outcomes say nothing else.
 """
+
+DOUBT: Final = 0.05
+"""``s``: a standard deviation of what ``tau`` squared may be. In data of patients ``tau`` was .1 to .4."""
+
+LEAST_SD: Final = 1e-3
+"""The least standard deviation of a column of rows that are not whitened by themselves."""
 
 ELSEWHERE: Final = 1e-3
 """The share of people who may be anywhere within the schema's bounds."""
@@ -62,13 +87,13 @@ FAR: Final = 5.0
 So the information that they bear stays bounded, however wide the schema's bounds are.
 """
 
-SPARE: Final = 1.04
+SPARE: Final = 1.03
 """Of weights whose mean squared error is at most this much of the least the ones of the smallest allowance are taken.
 
-They cost 2 % of a standard error at most, and people whom public rows do not show may be more than was allowed for.
+They cost 1.5 % of a standard error at most, and people whom public rows do not show may be more than was allowed for.
 """
 
-STEPS_OF_TWO: Final = 4
+STEPS_OF_TWO: Final = 8
 """Radii that are tried for each factor of two."""
 
 FIRST: Final = 0.35
@@ -100,14 +125,44 @@ class Moved:
     shares: FloatArray
     matrices: FloatArray
 
-    def squares(self, unit: float) -> FloatArray:
-        """Return the traces (k,) of the allowances' covariances."""
-        return np.asarray((APART * unit) ** 2 * np.sum(self.matrices**2, axis=(1, 2)))
+    def covariances(self, scale: FloatArray | float) -> FloatArray:
+        """Return the allowances' covariances (k, D, D); ``scale``, of each coordinate or all, is ``tau u``."""
+        roots = self.matrices * scale
+        return np.asarray(roots @ np.swapaxes(roots, 1, 2))
 
-    def allowance(self, unit: float) -> Allowance:
+    def allowance(self, scale: FloatArray | float) -> Allowance:
         """Return the allowance of the first set."""
-        M = self.matrices[0]
-        return Allowance(share=float(self.shares[0]), covariance=np.asarray((APART * unit) ** 2 * (M @ M.T)))
+        return Allowance(share=float(self.shares[0]), covariance=self.covariances(scale)[0])
+
+
+def told_apart(influences: FloatArray, matrix: FloatArray, *, unit: float) -> float:
+    """Return ``tau`` as public outcomes tell it.
+
+    Parameters
+    ----------
+    influences
+        What each row adds to the contrast along each slope (n, p).
+    matrix
+        The slopes' rows of ``M`` (p, D).
+    unit
+        The loss's scale.
+
+    Examples
+    --------
+    Outcomes that say nothing leave the convention; a contrast of one unit, which all rows share, does not.
+
+    >>> told_apart(np.zeros((50, 1)), np.eye(1), unit=1.0)
+    0.15
+    >>> round(told_apart(np.full((50, 1), 0.02), np.eye(1), unit=1.0), 2)
+    0.64
+    """
+    V, S = influences.T @ influences, unit**2 * (matrix @ matrix.T)
+    total, c = float(np.trace(S)), np.sum(influences, axis=0)
+    if not total > 0.0:
+        return APART
+    told = (float(c @ c) - float(np.trace(V))) / total
+    variance = 2.0 * float(np.sum((APART**2 * S + V) ** 2)) / total**2
+    return float(np.sqrt(APART**2 + DOUBT**2 / (DOUBT**2 + variance) * max(0.0, told - APART**2)))
 
 
 def moved(H: FloatArray, N: FloatArray, *, shares: FloatArray) -> Moved:
@@ -121,6 +176,19 @@ def kept(H: FloatArray, full: FloatArray, slopes: IntArray) -> FloatArray:
     if not whole > 0.0:
         return np.ones(len(H))
     return np.asarray(np.sum(np.diagonal(H, axis1=1, axis2=2)[:, slopes], axis=1) / whole)
+
+
+def moved_rows(X: FloatArray, weights: FloatArray, geometry: Geometry, *, elsewhere: "Elsewhere | None") -> Moved:
+    """Return what one set of weights (n,) of whitened rows (n, D) of the same curvature does."""
+    own = np.arange(int(geometry.intercept), X.shape[1])
+    full, H = (X.T @ (each[:, None] * X) / len(X) for each in (np.ones(len(X)), weights))
+    means = kept(H[None], full, own)
+    N = X.T @ (0.5 * np.abs(weights - means[0])[:, None] * X) / len(X)
+    if elsewhere is not None:
+        square = np.sum(elsewhere.X[:, int(geometry.intercept) :] ** 2, axis=1)
+        N = N + float(np.mean(np.diag(full)[own])) * elsewhere.moved(mallows(square, [geometry]), means)[0]
+    floor = 1e-9 * np.trace(full) * np.eye(len(full))
+    return moved((H + floor)[None], N[None], shares=1.0 - means)
 
 
 POINTS: Final = 256
@@ -193,12 +261,12 @@ def reach(geometry: Geometry, *, lower: FloatArray, upper: FloatArray) -> float:
 
 
 def radii(middle: float, farthest: float) -> list[float]:
-    """Return the radii to try: powers of a root of two from `FIRST` times the median length to the bounds.
+    """Return the radii to try: powers of the eighth root of two from `FIRST` times the median length to the bounds.
 
     They are multiples of 2^-20 of a power of two, the same on every machine.
 
     >>> radii(1.0, 1.0)[-1], len(radii(1.0, 4.0))
-    (1.0, 16)
+    (1.0, 30)
     """
     first = int(np.floor(STEPS_OF_TWO * np.log2(max(FIRST * middle, 2.0**-18))))
     last = max(first, int(np.ceil(STEPS_OF_TWO * np.log2(min(max(farthest, 2.0**-18), 2.0**19)) - 1e-9)))

@@ -6,24 +6,32 @@ whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` o
 within a person follow-up ends there: `hdpstats.mechanisms.person_loss.hazard`.) Radius ``R``, total ``H`` and margin
 ``d`` minimise the determinant of the slopes' predicted covariance against the ordinary fit: of sampling, of the
 noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
-public fit. (With the baseline counted too, more people would make predicted errors of slopes larger: caps that are good
-for the one are not best for the other.) All sites of a study have one geometry and one set of caps, from pinned
+public fit; of those that are nearly as good (`SPARE` for each slope) the ones of the smallest allowance are taken.
+(With the baseline counted too, more people would make predicted errors of slopes larger: caps that are good for the one
+are not best for the other.) All sites of a study have one geometry and one set of caps, from pinned
 grids that go on to where nobody is weighed down: noise grows with ``H`` and ``R``, and falls with the number of people
 and epsilon.
 
-*Allowance.* That of `hdpstats.public.row_weights` for weights of people: Mallows weights times what the cap leaves. A
+*Allowance.* That of `hdpstats.public.row_weights` for weights of people: Mallows weights times what the cap leaves.
+Its ``tau`` is told by the contrast of public people who are weighted at their median length and by `CONTRASTED` caps. A
 relative cap takes the same share of information from everybody where hazards are those of the public fit, and so does
-nothing. Where log hazards differ by ``tau z`` from these, it takes more from those above it: with
-:math:`u = e^{-d}` the curvature is :math:`(1 + u^2)^{-3/2}` times that of the likelihood, with the logarithmic
-derivative :math:`3 u^2 / (1 + u^2)` in ``u``. With the mean of :math:`|z| / 2`, .4, the standard deviation along every
-slope is
+nothing. Where log hazards are above these by ``y``, it takes more: with :math:`u = e^{y - d}` the curvature is
+:math:`(1 + u^2)^{-3/2}` times that of the likelihood, with the logarithmic derivative :math:`3 u^2 / (1 + u^2)` in
+``u``. Private hazards are taken to be normal about the public ones on the log scale, with the standard deviation
+`PREDICTED` (half of them are wrong by a factor of 1.6 or more), and the part of this that differs with covariates to be
+``tau z``: with the mean of :math:`|z| / 2`, .4, the standard deviation along every slope is
 
-.. math:: 0.4\, \tau^2\, \frac{3 u^2}{1 + u^2}.
+.. math:: 0.4\, \tau^2\, E\, \frac{3 u^2}{1 + u^2}.
+
+(Resampled patients of Rotterdam with a trial's as public ones, and the other way round: 1 to 1.3 times this for the
+slope that a cap moves most, margins .7 to 2.)
 
 Where follow-up ends, all information that is taken away counts: :math:`M = 1 - H_{all}^{-1} H`.
 
-The ridge is each site's own, the larger of two: one that leaves 97 % of the noise that a free determinant would
-(`hdpstats.privacy.hazard`), and 0.3 times the ridge of least mean squared error given the public fit.
+The ridge is each site's own, the larger of two: one that leaves 97 to 85 % of the rate of noise that a free determinant
+would (`hdpstats.privacy.hazard`), the largest that errs nearly least, and 0.3 times the ridge of least mean squared
+error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not that of
+public people and coefficients are `SCALE` from theirs.
 
 **Without.** The schema's box, a flat cap ``h = H / q`` with ``H = 4`` unless it is declared, centred at the constant
 hazard under which half of the people have the event by the horizon.
@@ -36,19 +44,29 @@ from fractions import Fraction
 from typing import final
 
 import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.perturbation.request import NEARLY_FREE, PULL, Asked, Recommended, kinds
+from hdpstats.mechanisms.perturbation.request import (
+    NEARLY_FREE,
+    PULL,
+    UNSHRUNK,
+    Asked,
+    Recommended,
+    kinds,
+    largest_good,
+)
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.hazard import WEAK, HazardSide, relative_cap
 from hdpstats.public.hazard_fit import Baseline
 from hdpstats.public.moments import averaged
-from hdpstats.public.row_weights import APART, Allowance, Moved, at_radii, kept, moved
+from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, moved, told_apart
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 from hdpstats.records.model import HazardCap
 from hdpstats.records.query import LEAST_SMOOTHING
@@ -57,9 +75,9 @@ from hdpstats.solvers import CappedSpells
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
 
-TOTALS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 32.0, 64.0)
-MARGINS = (0.3, 0.7, 1.2, 2.0)
-"""Candidates of totals and margins; radii are those of `hdpstats.public.row_weights.radii`."""
+TOTALS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 32.0, 64.0, 128.0)
+MARGINS = (0.3, 0.7, 1.2, 2.0, 3.0)
+"""Candidates of totals and margins; radii are some of those of `hdpstats.public.row_weights.radii`."""
 
 ENDED_TOTALS = (1.0, 1.8, 3.0, 6.0, 12.0, 25.0)
 ENDED_MARGINS = (0.3, 0.7, 1.2)
@@ -68,6 +86,15 @@ ENDED_REACHES = (0.6, 1.0, 1.6, 2.5)
 
 HALF = 0.4
 """The mean of half the size of a standard normal variable."""
+
+PREDICTED, NODES = math.log(2.0), 32
+"""Standard deviation of private log hazards about those of the public fit; points of the integral over it."""
+
+LEFT = (0.97, 0.94, 0.9, 0.85)
+"""How much of the noise of a free determinant a ridge may leave: candidates."""
+
+CONTRASTED = 0.7, 2.0
+"""Margin and total of the caps whose contrast is computed."""
 
 SEARCHED = 300
 """Public people that the search looks at."""
@@ -115,8 +142,11 @@ def choose_loss(
     else:
         parts = [_ended(person_loss, few, totals=ENDED_TOTALS if total is None else totals)]
     losses = [each for part in parts for each in part.losses]
-    volumes = np.concatenate([part.volumes(side, sites, share=share, relation=relation) for part in parts])
-    return losses[int(np.argmin(volumes))]
+    tau, own = apart(person_loss, side), side.counted
+    volumes = np.concatenate([part.volumes(side, sites, apart=tau, share=share, relation=relation) for part in parts])
+    squares = np.concatenate([np.trace(part.allowances(tau)[:, own[:, None], own], axis1=1, axis2=2) for part in parts])
+    near = volumes <= np.min(volumes) + len(own) * math.log(SPARE)
+    return losses[int(np.argmin(np.where(near, squares, np.inf)))]
 
 
 @final
@@ -125,7 +155,7 @@ class _Tried:
     """Losses in several geometries and under several caps, with what they are expected to do.
 
     ``H`` and ``J`` (k, D, D) are of one person, ``moved`` says what weights do, ``own`` (D,) what caps do by
-    themselves: a standard deviation along each coordinate.
+    themselves: a standard deviation along each coordinate, over the square of ``tau``.
     """
 
     losses: list[HazardPersonLoss]
@@ -134,13 +164,13 @@ class _Tried:
     moved: Moved
     own: FloatArray
 
-    @property
-    def allowances(self) -> FloatArray:
-        """The covariances (k, D, D) of the allowances."""
-        M = self.moved.matrices
-        return np.asarray(APART**2 * (M @ np.swapaxes(M, 1, 2)) + np.diag(self.own**2))
+    def allowances(self, apart: float) -> FloatArray:
+        """Return the covariances (k, D, D) of the allowances; ``apart`` is ``tau``."""
+        return self.moved.covariances(apart) + apart**4 * np.diag(self.own**2)
 
-    def volumes(self, side: HazardSide, sites: Sequence[Asked], *, share: Fraction, relation: Relation) -> FloatArray:
+    def volumes(
+        self, side: HazardSide, sites: Sequence[Asked], *, apart: float, share: Fraction, relation: Relation
+    ) -> FloatArray:
         """Return the log determinants (k,) of the slopes' predicted covariances, pooled with the public fit.
 
         Of all coefficients where there are no slopes.
@@ -154,9 +184,9 @@ class _Tried:
             )
             H = n * self.H + WEAK * identity
             precision += times * (H @ np.linalg.solve(n * self.J + noise[:, :, None] * identity, H))
-        private = np.linalg.inv(precision) + self.allowances
+        private = np.linalg.inv(precision) + self.allowances(apart)
         pooled = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(side.fit.covariance))
-        counted = side.covariates if side.covariates.size else np.arange(D)
+        counted = side.counted
         return np.asarray(np.linalg.slogdet(pooled[:, counted[:, None], counted])[1])
 
 
@@ -229,9 +259,10 @@ def _moved_elsewhere(
 
 
 def _own(side: HazardSide, margin: float) -> FloatArray:
-    """Return what a relative cap does by itself: a standard deviation (D,) along each slope."""
-    square, own = math.exp(-2.0 * margin), np.zeros(side.dimension)
-    own[side.covariates] = HALF * APART**2 * 3.0 * square / (1.0 + square)
+    """Return what a relative cap does by itself: a standard deviation (D,) along each slope, over ``tau^2``."""
+    z, density = hermegauss(NODES)
+    square, own = np.exp(2.0 * (PREDICTED * z - margin)), np.zeros(side.dimension)
+    own[side.covariates] = HALF * float(density @ (3.0 * square / (1.0 + square))) / math.sqrt(2.0 * math.pi)
     return own
 
 
@@ -288,7 +319,7 @@ def _geometries(side: HazardSide) -> list[Geometry]:
         return [at_radius(side.geometry, 1.0)]
     farthest = float(np.max(lengths)) if side.elsewhere is None else side.elsewhere.farthest
     middle = max(float(np.median(lengths)), 1e-3)
-    return at_radii(side.geometry, middle=middle, farthest=farthest)[-1::-2][::-1]
+    return at_radii(side.geometry, middle=middle, farthest=farthest)[-1::-4][::-1]
 
 
 def allowance(person_loss: HazardPersonLoss, side: HazardSide) -> Allowance:
@@ -296,20 +327,41 @@ def allowance(person_loss: HazardPersonLoss, side: HazardSide) -> Allowance:
     cap, few = person_loss.model.cap, side.thinned(TOLD)
     whole = replace(cap, total=MOST_TOTAL)
     found = _of_losses([person_loss], few, whole) if cap.weighs else _of_ended([person_loss], few)
-    return Allowance(share=float(found.moved.shares[0]), covariance=found.allowances[0])
+    return Allowance(share=float(found.moved.shares[0]), covariance=found.allowances(apart(person_loss, side))[0])
+
+
+def apart(person_loss: HazardPersonLoss, side: HazardSide) -> float:
+    """Return ``tau`` as public people tell it, where each of them has one spell (`hdpstats.public.row_weights`)."""
+    if person_loss.time_varying or not side.weighable or not side.covariates.size:
+        return APART
+    margin, total = CONTRASTED
+    whole = relative_cap(side, total=MOST_TOTAL, margin=margin, weighs=True)
+    middle = max(float(np.median(np.linalg.norm(side.spells.Z, axis=1))), 1e-3)
+    loss = capped(person_loss, at_radius(side.geometry, middle), replace(whole, total=total))
+    full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
+    influences = full.influences() - side.at(loss.model.geometry, loss.model.cap).influences()
+    M, own = _of_losses([loss], side.thinned(TOLD), whole).moved.matrices[0], side.covariates
+    return told_apart(influences[:, own], M[own], unit=1.0)
 
 
 def choose_ridge(
     person_loss: HazardPersonLoss, side: HazardSide, *, records: int, epsilon: Fraction, relation: Relation
 ) -> Recommended:
     """Return what is recommended to one site that spends ``epsilon`` on objective and smoothing."""
-    share, n = epsilon * (1 - LEAST_SMOOTHING), max(records, 1)
-    free = free_ridge(person_loss, epsilon=share, share=NEARLY_FREE, relation=relation)
-    noise = noise_distribution(person_loss, epsilon=NEARLY_FREE * float(share), relation=relation).variance
-    model = person_loss.model
-    level = float(np.mean(np.diag(side.at(model.geometry, model.cap).moments(side.centre, records=n).H)))
-    pull = PULL * (1.0 + float(np.mean(noise)) / level) * float(np.mean(np.diag(side.fit.information)))
-    return Recommended(centre=side.centre, ridge=max(free, pull))
+    share, n, model = epsilon * (1 - LEAST_SMOOTHING), max(records, 1), person_loss.model
+    moments = side.at(model.geometry, model.cap).moments(side.centre, records=n)
+    h, axes = np.linalg.eigh(moments.H)
+    scores = np.einsum("ji,jk,ki->i", axes, moments.J, axes)
+    noise = float(np.mean(noise_distribution(person_loss, epsilon=float(share), relation=relation).variance))
+    level, known = float(np.mean(np.diag(moments.H))), float(np.mean(np.diag(side.fit.information)))
+    ridges, errors = [], []
+    for left in LEFT:
+        free = free_ridge(person_loss, epsilon=share, share=left, relation=relation)
+        ridge = max(free, PULL * (1.0 + noise / left**2 / level) * known)
+        missed = (ridge / (h + ridge) * side.fit.unit * UNSHRUNK * SCALE) ** 2
+        ridges.append(ridge)
+        errors.append(float(np.mean(((scores + noise / left**2) / h**2 + missed) / ((scores + noise) / h**2))))
+    return Recommended(centre=side.centre, ridge=largest_good(ridges, errors))
 
 
 def flat_cap(

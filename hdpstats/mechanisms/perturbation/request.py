@@ -8,8 +8,8 @@ of the whitened coefficients against those of the ordinary fit, which counts peo
 
 .. math:: \operatorname{tr} H^{-1} (J + B) H^{-1} + (\tau u)^2 \operatorname{tr} M M'
 
-with the covariance ``B`` of the noise, and the allowance for what weights may do (`hdpstats.public.row_weights`), of
-which the smallest is taken among radii that are nearly as good. It is one of the powers of a root of two from about a
+with the covariance ``B`` of the noise, and the allowance for what weights may do (`hdpstats.public.row_weights`), whose
+``tau`` public outcomes tell in part. It is one of the powers of the eighth root of two from about a
 third of the median length of a public row to where no row within the schema's bounds is weighted down. The first term
 is of the order of the radius over the number of people and epsilon; so the radius grows with these, and the second
 vanishes. *All sites of a study have one radius*, else they would estimate different coefficients: the first term is
@@ -29,8 +29,9 @@ curvature ``H``.
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
 **Losses without a coupling**, the multinomial one among them, are charged for the determinant
-(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth of epsilon, a seventh without a
-public fit.
+(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a tenth of epsilon, the largest
+that errs nearly least where private people differ from public ones, and a seventh without a public fit. (It grows with
+the square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks.)
 
 **The ridge of output perturbation.** The noise on the minimiser has a standard deviation of ``k / lambda`` in each
 whitened direction. Unshrunk, the error of a direction with Hessian ``h`` has the variance
@@ -54,6 +55,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import steepest, trace_bound
 from hdpstats.mechanisms.person_loss.base import PersonLoss
@@ -72,10 +74,13 @@ FREE = 4.0 * (1.0 + 2.0**-10)
 PULL = 0.3
 """Share of the ridge of least mean squared error: see the module's docstring."""
 
+UNSHRUNK = 0.5
+"""Share of the curvature that unshrinking misses where private people are described by averages, about."""
+
 CHEAP = 2.0
 """Ridge over the same where there is no public fit to pull to."""
 
-SHARE, SHARE_ALONE = 1.0 / 20.0, 1.0 / 7.0
+SHARES, SHARE_ALONE = (1.0 / 20.0, 1.0 / 14.0, 1.0 / 10.0), 1.0 / 7.0
 """Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without."""
 
 MOST_EXPONENT = 5.0
@@ -108,9 +113,17 @@ class LossCost(ABC):
     def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
 
-    def charged_ridge(self, beta: float, *, alone: bool) -> float:
-        """Return the ridge at which the determinant of a trace ``beta`` costs its share of epsilon, `SHARE`."""
-        return beta / math.expm1(min((SHARE_ALONE if alone else SHARE) * self.epsilon, MOST_EXPONENT))
+    @abstractmethod
+    def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
+        """Return least ridges to choose from where there is a public fit, with what part of epsilon each leaves."""
+
+    def charged_ridge(self, beta: float, *, share: float) -> float:
+        """Return the ridge at which the determinant of a trace ``beta`` costs a share of epsilon."""
+        return beta / math.expm1(min(share * self.epsilon, MOST_EXPONENT))
+
+    def charged_ridges(self, beta: float) -> list[tuple[float, float]]:
+        """Return the same for `SHARES`, each with what it leaves."""
+        return [(self.charged_ridge(beta, share=share), 1.0 - share) for share in SHARES]
 
 
 @final
@@ -134,7 +147,13 @@ class RegressionCost(LossCost):
         beta = float(self.loss.smoothness) * geometry.leverage * self.largest_weight
         if self.loss.coupled:
             return (CHEAP if alone else FREE) * beta * self.persons / self.epsilon
-        return self.charged_ridge(beta, alone=alone)
+        return self.charged_ridge(beta, share=SHARE_ALONE if alone else SHARES[0])
+
+    def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
+        """Return least ridges to choose from, with what part of epsilon each leaves."""
+        if self.loss.coupled:
+            return [(self.least_ridge(geometry, alone=False), 1.0)]
+        return self.charged_ridges(float(self.loss.smoothness) * geometry.leverage * self.largest_weight)
 
 
 @final
@@ -155,9 +174,12 @@ class MultinomialCost(LossCost):
 
     def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
-        return self.charged_ridge(
-            float(trace_bound(self.others)) * geometry.leverage * self.largest_weight, alone=alone
-        )
+        beta = float(trace_bound(self.others)) * geometry.leverage * self.largest_weight
+        return self.charged_ridge(beta, share=SHARE_ALONE if alone else SHARES[0])
+
+    def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
+        """Return least ridges to choose from, with what part of epsilon each leaves."""
+        return self.charged_ridges(float(trace_bound(self.others)) * geometry.leverage * self.largest_weight)
 
 
 @final
@@ -227,34 +249,57 @@ def best_geometry(public: WhitenedRows, sites: Sequence[Asked], cost_at: Callabl
         spread = n * at.J + noise[:, :, None] * np.eye(noise.shape[1])
         precision += times * n**2 * (at.H @ np.linalg.solve(spread, at.H))
     variances = np.trace(np.linalg.inv(precision), axis1=1, axis2=2)
-    allowances = public.moved_at(candidates, at.H).squares(public.unit)
-    errors = variances + allowances
+    allowances = public.moved_at(candidates, at.H).covariances(public.apart * public.unit)
+    squares = np.trace(allowances, axis1=1, axis2=2)
+    errors = variances + squares
     near = errors <= SPARE * np.min(errors)
-    return candidates[int(np.argmin(np.where(near, allowances, np.inf)))]
+    least = near & (squares <= np.min(squares[near]))
+    return candidates[int(np.flatnonzero(least)[-1])]
 
 
 def _candidates(public: WhitenedRows) -> list[Geometry]:
     """Return the geometries to try."""
-    middle = max(float(np.median(np.sqrt(public.lengths))), 1e-3)
     farthest = math.sqrt(float(np.max(public.lengths)))
     if public.elsewhere is not None:
         farthest = public.elsewhere.farthest
-    return at_radii(public.geometry, middle=middle, farthest=farthest)
+    return at_radii(public.geometry, middle=public.middle, farthest=farthest)
 
 
 def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
-    """Return the larger of the least ridge and `PULL` times that of least mean squared error given the public fit."""
-    least, fit = cost.least_ridge(public.geometry, alone=public.fit is None), public.fit
+    """Return the larger of the least ridge and `PULL` times that of least mean squared error given the public fit.
+
+    Of the least ridges of a loss that is charged for the determinant that of the smallest predicted error counts: of
+    sampling, of noise, and of what unshrinking misses where curvature is not that of public rows and coefficients are
+    `SCALE` from the public fit.
+    """
+    fit = public.fit
     if fit is None:
-        return least
+        return cost.least_ridge(public.geometry, alone=True)
     slopes = public.slopes
     at = public.moments(public.centre, records=max(records, 1))
-    noise = float(np.mean(cost.noise(public.geometry).variance[slopes]))
-    score, level, information, spread = (
-        float(np.mean(np.diag(each)[slopes])) for each in (at.J, at.H, fit.information, fit.covariance)
-    )
-    wanted = (1.0 + noise / level) * information if public.scaled else (score + noise) / (level * spread)
-    return max(least, PULL * wanted)
+    noises = cost.noise(public.geometry).variance[slopes]
+    h, j = np.diag(at.H)[slopes], np.diag(at.J)[slopes]
+    information, spread = (float(np.mean(np.diag(each)[slopes])) for each in (fit.information, fit.covariance))
+    ridges, errors = [], []
+    for own, left in cost.ridges(public.geometry):
+        noise, level = float(np.mean(noises)) / left**2, float(np.mean(h))
+        wanted = (1.0 + noise / level) * information
+        if not public.scaled:
+            wanted = (float(np.mean(j)) + noise) / (level * spread)
+        ridge = max(own, PULL * wanted)
+        missed = (ridge / (h + ridge) * fit.unit * UNSHRUNK * SCALE) ** 2
+        ridges.append(ridge)
+        errors.append(float(np.mean(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2))))
+    return largest_good(ridges, errors)
+
+
+def largest_good(ridges: Sequence[float], errors: Sequence[float]) -> float:
+    """Return the largest ridge whose predicted squared error is nearly the least (`SPARE`).
+
+    >>> largest_good([4.0, 2.0, 1.0], [1.02, 1.0, 1.5])
+    4.0
+    """
+    return max(ridge for ridge, error in zip(ridges, errors, strict=True) if error <= SPARE * min(errors))
 
 
 MISTRUST = 0.3

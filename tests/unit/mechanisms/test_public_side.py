@@ -216,7 +216,7 @@ def test_weights_that_are_the_same_for_everybody_move_nothing():
     means = kept(H, full[0], np.arange(1, 3))
     assert means == pytest.approx([0.3])
     N = public.with_weights(np.abs(0.3 - means[:, None]) * np.ones((1, len(public.X))))
-    assert moved(H, N, shares=1.0 - means).squares(1.0) == pytest.approx([0.0], abs=1e-20)
+    assert moved(H, N, shares=1.0 - means).covariances(1.0) == pytest.approx(0.0, abs=1e-20)
 
 
 def test_the_allowance_is_what_another_slope_of_those_who_count_less_does():
@@ -247,7 +247,7 @@ def test_radii_are_the_same_numbers_everywhere():
     assert found[-1] >= 7.3
     assert found[0] <= 0.35 * 1.1
     assert all(each * 2**22 == int(each * 2**22) for each in found)
-    assert np.allclose(np.diff(np.log2(found)), 0.25, atol=1e-5)
+    assert np.allclose(np.diff(np.log2(found)), 0.125, atol=1e-5)
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(10)])
