@@ -119,8 +119,8 @@ def effort_of(query: MinimiserQuery, person_loss: PersonLoss, *, noise: float, r
     near it (`PersonLoss.rounding`; ridge, noise and the rounding of steps on top). With ``n`` it grows no faster than
     ``n``: a score keeps 50 bits, and the length of the minimiser enters with a factor of order ``2^-77 D`` only, as
     predictors are compensated (`hdpstats.solvers.kernels`) and steps keep coefficients in two doubles. The accuracy is
-    ``M e / lambda`` with ``M`` of 3.6 to 4.9: a public choice, which sets the size of the smoothing noise and of nothing else. Where that takes
-    more than `MOST_STEPS` a larger ``e`` is taken.
+    ``M e / lambda`` with ``M`` of 3.6 to 4.9: a public choice, which sets the size of the smoothing noise and of
+    nothing else. Where that takes more than `MOST_STEPS` a larger ``e`` is taken.
 
     Raises
     ------

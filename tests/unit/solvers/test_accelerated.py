@@ -124,7 +124,7 @@ def test_fewer_steps_or_larger_errors_would_not_do(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("q", [0.5, 0.3, 0.1, 0.01, 0.001])
 def test_errors_of_gradients_add_no_more_in_a_step_than_is_said(q: float) -> None:
-    """``T`` of the module after a step, for many states, curvatures and signs of both errors, in units of their part."""
+    """``T`` of the module after a step: many states, curvatures and signs of both errors, in units of their part."""
     rng, n, e = np.random.default_rng(5), 50_000, 1.0
     L = MU / q**2
     smooth, c = L - MU, 2.0 * MU * L / (L - MU)
