@@ -3,6 +3,7 @@
 Each mutation, of predictors, of exponents, of the rest of coefficients and of the grid, breaks the bound.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -254,3 +255,15 @@ def test_a_spell_alone_in_its_block_has_the_same_scores(monkeypatch: pytest.Monk
     together = spells.scores(theta)
     monkeypatch.setattr(module, "CELLS", q)
     np.testing.assert_array_equal(spells.scores(theta), together)
+
+
+def test_three_roundings_of_a_converted_sum_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum of gradients half a unit above a double, a ridge and a perturbation of half a unit: all are lost."""
+    task = objective(capped(1, m=1, e=1, p=1))
+    half, whole = (math.ldexp(1.0, power - task.grid_bits) for power in (7, 60))
+    each = np.ones(2)
+    task = replace(task, ridge=half * each, centre=0.0 * each, linear=half * each)
+    monkeypatch.setattr(HazardObjective, "loss_gradient", lambda *_: np.array([2**60 + 2**7] * 2, dtype=object))
+    np.testing.assert_array_equal(task.gradient(each), whole)
+    off, length = 3.0 * half * math.sqrt(2.0), (whole + half) * math.sqrt(2.0)
+    assert 2.99 * UNIT * length < off <= task.summed_error(each, np.zeros(0), steepest=length)
