@@ -67,9 +67,9 @@ class Geometry(Record):
 
     @property
     def length(self) -> float:
-        """A bound on ``w ||x||``, a row's length times its weight: ``w <= 1``, ``w ||z|| <= R``, ``w ||x||^2 <= L``.
+        """A bound on ``w ||x||``, the length of a row times its weight: the smaller root of ``i + R^2`` and of ``L``.
 
-        The root of ``i + R^2`` or of ``L``, whichever is smaller.
+        For ``w <= 1``, ``w ||z|| <= R`` and ``w ||x||^2 <= L``; ``i`` is 1 with an intercept, else 0.
         """
         return math.sqrt(min(float(self.intercept) + self.radius**2, self.leverage))
 

@@ -72,9 +72,10 @@ def scores_work(rows: int, *, p: int, q: int, e: int, causes: int, functions: fl
     of_intervals = Operations(steps=100.0 * causes + 20.0, passes=(60.0 + 20.0 * e) * q * causes)
     around = of_intervals + 2.0 * causes * (compensated_work(rows, p) + product_work(rows, p))
     by_factors = Operations(functions=3.0 * causes * rows, products=(6.0 + e) * cells, passes=40.0 * causes * rows)
+    sums = (e + 1.0) * 30.0 * math.ceil(math.log(max(q, 2), TOGETHER))  # of `_sums`, whose terms are transposed
     by_cells = Operations(
-        steps=causes * (parts * (124.0 + 12.0 * e) + blocks * (180.0 + 12.0 * e)),
-        passes=(44.0 + 3.0 * e) * cells + 4.0 * causes * q * e * blocks,
+        steps=causes * (parts * (124.0 + 12.0 * e) + blocks * (184.0 + 12.0 * e + sums)),
+        passes=(52.0 + 4.0 * e) * cells + 4.0 * causes * q * e * blocks,
         functions=functions * cells,
     )
     return around + by_factors + by_cells + Operations(passes=3.0 * causes * rows * (p + e))
@@ -407,12 +408,12 @@ class CappedSpells:
         found, size = np.empty((self.A.shape[1] + 1, stop - start)), max(1, CELLS // len(self.A))
         for first in range(start, stop, size):
             spells = slice(first, min(first + size, stop))
-            terms = cells(self, of, spells, slice(0, len(self.A)))
+            terms = np.ascontiguousarray(cells(self, of, spells, slice(0, len(self.A))).T)
             for j, feature in enumerate(self.A.T):
-                found[j, first - start : spells.stop - start] = _sums(terms * feature)
+                found[j, first - start : spells.stop - start] = _sums(terms * feature[:, None])
             found[-1, first - start : spells.stop - start] = _sums(terms)
             if intervals is not None:
-                intervals += np.rint(terms * math.ldexp(1.0, bits)).astype(np.int64).sum(axis=0)
+                intervals += np.rint(terms * math.ldexp(1.0, bits)).astype(np.int64).sum(axis=1)
         return found
 
     def factors(self, theta: FloatArray, part: slice, cause: int) -> Factors | None:
@@ -500,9 +501,18 @@ class CappedSpells:
 
 
 def _sums(terms: FloatArray) -> FloatArray:
-    """Return the sums of rows, those of `TOGETHER` columns first."""
-    parts = [terms[:, first : first + TOGETHER].sum(axis=1) for first in range(0, terms.shape[1], TOGETHER)]
-    return np.asarray(np.sum(parts, axis=0))
+    """Return sums over intervals of terms (q, b): those of `TOGETHER` intervals first, then of as many such sums.
+
+    A spell's sum depends on its own terms alone, to the last bit: the order in which `numpy.sum` adds would depend on
+    how many spells there are.
+    """
+    while len(terms) > 1:
+        parts = terms[::TOGETHER].copy()
+        for k in range(1, min(TOGETHER, len(terms))):
+            some = terms[k::TOGETHER]
+            parts[: len(some)] += some
+        terms = parts
+    return np.asarray(terms[0])
 
 
 def _plus(numbers: Pair, others: FloatArray) -> Pair:

@@ -215,8 +215,12 @@ class _Descent:
 
 
 def newton_step(hessian: FloatArray, gradient: FloatArray) -> FloatArray:
-    """Return ``H^-1 g`` from scaled eigenvalues, the smallest kept above rounding: never raises on finite input."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(hessian), np.finfo(float).tiny))
+    """Return ``H^-1 g`` from scaled eigenvalues, the smallest kept above rounding: never raises on finite input.
+
+    Diagonals that rounding made negative are not scaled: else a number overflows.
+    """
+    diagonal = np.diag(hessian)
+    scale = 1.0 / np.sqrt(np.where(diagonal < 0.0, 1.0, np.maximum(diagonal, np.finfo(float).tiny)))
     scaled = hessian * scale[:, None] * scale[None, :]
     eigenvalues, vectors = np.linalg.eigh(scaled)
     kept = np.maximum(eigenvalues, 1e-14 * eigenvalues[-1])

@@ -134,7 +134,7 @@ class MultinomialPersonLoss(RowLoss):
         return self.largest_weight * (math.log(self.model.others + 1.0) + 2.0 * size)
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return what `MultinomialObjective.gradient_error` is for bounded rows, as `RegressionPersonLoss.rounding`."""
+        """Return `MultinomialObjective.gradient_error` for bounded rows: see `RegressionPersonLoss.rounding`."""
         geometry, summand = self.model.geometry, self.largest_weight * self.model.geometry.length
         sizes = geometry.leverage / geometry.length * size
         per_row = summand * float(several_error(self.model.others, geometry.dimension, sizes=sizes))

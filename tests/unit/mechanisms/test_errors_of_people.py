@@ -76,9 +76,10 @@ def test_public_bounds_hold_for_people_at_every_distance(name: str) -> None:
             own, public = task.gradient_error(theta), person_loss.rounding(size, people=people.count)
             assert own <= 1.01 * public, "whoever asks adds a hundredth"
             nearest = max(nearest, own / public)
-            summand = math.ldexp(1.0, 50 - task.grid_bits)
+            known = getattr(task, "bounds", None)
+            summand = math.ldexp(1.0, 50 - task.grid_bits) if known is None else known.summand
             found = np.max(np.abs(people.scores(theta)))
             assert found <= (1.0 + 2.0**-30) * summand
             largest = max(largest, float(found) / summand)
     assert nearest > 0.97, "with smaller constants it would not hold"
-    assert largest > 0.25
+    assert largest > (0.5 if name == "squares" else 0.89), "nor with smaller ones"

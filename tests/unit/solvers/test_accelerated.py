@@ -124,7 +124,7 @@ def test_fewer_steps_or_larger_errors_would_not_do(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("q", [0.5, 0.3, 0.1, 0.01, 0.001])
 def test_errors_of_gradients_add_no_more_in_a_step_than_is_said(q: float) -> None:
-    """``T`` of the module after a step, for many states, curvatures and signs of both errors."""
+    """``T`` of the module after a step: many states, curvatures and signs of both errors, in units of their part."""
     rng, n, e = np.random.default_rng(5), 50_000, 1.0
     L = MU / q**2
     smooth, c = L - MU, 2.0 * MU * L / (L - MU)
@@ -143,6 +143,24 @@ def test_errors_of_gradients_add_no_more_in_a_step_than_is_said(q: float) -> Non
         added = above(y, after) - (1.0 - q) ** 2 * T - 2.0 * q * e * np.sqrt(T / MU)
         worst = max(worst, float(np.max(added)) / (q * e**2 / MU))
     assert 0.3 < worst <= kappa
+
+
+@pytest.mark.parametrize("kind", ["small", "large", "any", "indefinite", "negative", "zero"])
+def test_any_matrix_may_stand_for_the_hessian(kind: str) -> None:
+    """It steers the search alone: what ends it is a gradient, or the number of steps."""
+    rng = np.random.default_rng(2)
+    for way in WAYS:
+        task, work, start = kinked(3.0, 0.5, error=1e-7, way=way)
+
+        def hessian(theta: np.ndarray) -> np.ndarray:
+            some, one = rng.standard_normal((8, 8)), np.eye(8)
+            of_kind = {"small": 1e-9 * one, "large": 1e9 * one, "any": some @ some.T + 1e-3 * one}
+            return (of_kind | {"indefinite": some + some.T, "negative": -one, "zero": 0.0 * one})[kind]
+
+        task.hessian = hessian
+        with np.errstate(all="ignore"):
+            found = minimise_within(task, start=start, work=work)
+        assert np.linalg.norm(found - task.minimiser) <= work.radius
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -3,6 +3,7 @@
 Each mutation, of predictors, of exponents, of the rest of coefficients and of the grid, breaks the bound.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -231,4 +232,38 @@ def test_terms_of_many_intervals_are_added_in_groups() -> None:
         assert float(abs(total - exact)) <= (q / kernels.TOGETHER + 9.0) * UNIT
     with np.errstate(over="ignore"):
         assert float(abs(np.add.accumulate(terms)[-1] - exact)) > 2.0 * (q / kernels.TOGETHER + 9.0) * UNIT
-    np.testing.assert_allclose(module._sums(terms[None, :]), float(exact), rtol=(q / kernels.TOGETHER + 9.0) * UNIT)
+    np.testing.assert_allclose(module._sums(terms[:, None]), float(exact), rtol=(q / kernels.TOGETHER + 9.0) * UNIT)
+
+
+@pytest.mark.parametrize("q", [1, 7, 8, 9, 64, 65, 100, 200, 513])
+def test_sums_over_intervals_depend_on_the_own_spell_alone(q: int) -> None:
+    """Rows of a matrix, of which one may be the only one of its block: `numpy.sum` adds a column in another order."""
+    terms = np.random.default_rng(4).standard_normal((q, 30))
+    found = module._sums(terms)
+    for number in (1, 2, 3):
+        for first in range(30 - number):
+            part = module._sums(np.ascontiguousarray(terms[:, first : first + number]))
+            np.testing.assert_array_equal(part, found[first : first + number])
+
+
+def test_a_spell_alone_in_its_block_has_the_same_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else who comes or goes before it would change what it adds, and more than one contribution would change."""
+    q, rng = 120, np.random.default_rng(5)
+    spells = capped(6, m=41, q=q, e=2, p=2, link="probit", whole=True)
+    spells = replace(spells, entry=0 * spells.entry, last=0 * spells.last + q)
+    theta = rng.standard_normal(spells.block)
+    together = spells.scores(theta)
+    monkeypatch.setattr(module, "CELLS", q)
+    np.testing.assert_array_equal(spells.scores(theta), together)
+
+
+def test_three_roundings_of_a_converted_sum_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sum of gradients half a unit above a double, a ridge and a perturbation of half a unit: all are lost."""
+    task = objective(capped(1, m=1, e=1, p=1))
+    half, whole = (math.ldexp(1.0, power - task.grid_bits) for power in (7, 60))
+    each = np.ones(2)
+    task = replace(task, ridge=half * each, centre=0.0 * each, linear=half * each)
+    monkeypatch.setattr(HazardObjective, "loss_gradient", lambda *_: np.array([2**60 + 2**7] * 2, dtype=object))
+    np.testing.assert_array_equal(task.gradient(each), whole)
+    off, length = 3.0 * half * math.sqrt(2.0), (whole + half) * math.sqrt(2.0)
+    assert 2.99 * UNIT * length < off <= task.summed_error(each, np.zeros(0), steepest=length)
