@@ -33,7 +33,7 @@ TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
 
-test: setup compiled
+test: compiled
 	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks -m "not validate"
 
 # Without this, tests draw seeded noise (conftest.py) and properties are tried on the same examples every time.
@@ -49,7 +49,7 @@ test-pandas2: setup
 setup: $(VENV)/.everything
 
 # On a fresh clone most loops are compiled before processes start that would all compile them at once.
-compiled: $(VENV)/.core
+compiled: setup
 	@$(THREADS) $(BIN)/python -m tests.compiled
 
 lint: style types layers
