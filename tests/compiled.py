@@ -1,7 +1,4 @@
-"""Compile loops before processes start that would all compile them at once: ``make test`` runs this.
-
-It needs no package but those that the package itself needs, so that others can be installed meanwhile.
-"""
+"""Compile loops before processes start that would all compile them at once: ``make test`` runs this."""
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
