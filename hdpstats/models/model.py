@@ -375,7 +375,7 @@ class Model(ABC):
         >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
         >>> fit = hdpf.logit("event ~ age", study).fit(epsilon=1, se_share=0)
         >>> again = hdpf.logit("event ~ scale(age, mean=50, sd=10)", study).fit(epsilon=1, se_share=0)
-        >>> again.release == fit.release, study.ledger.spent.epsilon
+        >>> again.release == fit.release, float(study.ledger.spent.epsilon)
         (True, 1.0)
         """
         request = fit_request(

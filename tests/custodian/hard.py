@@ -80,8 +80,8 @@ def requests():
     most = min(MOST_DUMMY, MOST_DUMMY_CELLS // (len(SCHEMA) + 1))
     found.append(("GET", f"/v1/dummy?rows={most}&seed=1", None))
     bodies = [*worst(limits.query).values(), histogram().to_json().encode()]
-    found += [("POST", f"/v1/{name}", body) for name in ("cost", "answer", "recorded") for body in bodies]
-    found += [("POST", f"/v1/{name}", valid(limits.query)) for name in ("cost", "recorded")]
+    found += [("POST", f"/v1/{name}", body) for name in ("cost", "answer") for body in bodies]
+    found.append(("POST", "/v1/cost", valid(limits.query)))
     found += [("POST", "/v1/cost", query.to_json().encode()) for query in about(public)]
     found += [("PUT", "/v1/public", body) for body in worst(limits.public).values()]
     found += [("POST", "/v1/answer", filled("[],", 16_000_000)), ("GET", "/v1/nothing", None)]

@@ -73,7 +73,7 @@ def test_the_hardest_requests_to_every_address_are_answered_or_refused(instituti
                 assert len(body) > Limits().query
     assert {status for _, status in found} <= {200, 400, 404, 413, 422}
     served = {path for path, status in found if status == 200}
-    assert served == {f"/v1/{name}" for name in ("facts", "dummy", "public", "cost", "answer", "recorded", "ledger")}
+    assert served == {f"/v1/{name}" for name in ("facts", "dummy", "public", "cost", "answer", "ledger")}
     with institution.connect(running) as site:
         assert site.answer(histogram(replicate=2)).entry is not None
     running.stop()

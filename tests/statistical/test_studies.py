@@ -80,7 +80,9 @@ def of_discrete_cells():
 COVERED = {
     "logit": lambda: of_logit(studies.Setting(4000, 200)).covered_pooled,
     "20 columns": lambda: studies.one_design(1, 1)[-1][1:],
-    "other public covariates": lambda: np.array(studies.one_shift(0, studies.Shift("rotterdam", LARGE, 0.0))),
+    "other public covariates": lambda: [
+        studies.one_shift(number, studies.Shift("rotterdam", LARGE, 0.0)) for number in range(4)
+    ],
     "losses": lambda: test_losses.covered(test_losses.Job("linear", 0))[-1][2:4],
     "shifted losses": lambda: of_shifted_loss("Poisson"),
     "shifted patients": lambda: of_shift(shift_designs.patients),
