@@ -334,9 +334,8 @@ print(*[line for line in again.summary().as_text().splitlines() if "stored relea
 # question is about the space that the columns span; the stored release answers it through a linear map, and so exactly.
 
 # %%
-otherwise = hdpf.logit(
-    'event3 ~ hormon + I(2 * log1p(nodes)) + grade3 + relevel(size, ref="20-50") + scale(age, mean=50, sd=10)', data=study
-).fit(epsilon=1, description=cohort)
+other = 'event3 ~ hormon + I(2 * log1p(nodes)) + grade3 + relevel(size, ref="20-50") + scale(age, mean=50, sd=10)'
+otherwise = hdpf.logit(other, data=study).fit(epsilon=1, description=cohort)
 print(otherwise.conf_int().round(2).to_string())
 print("ten years of age:", np.isclose(otherwise.params.iloc[-1], 10 * result.params["age"]), end=" | ")
 print("charged:", ledger.spent.epsilon - before.epsilon)
