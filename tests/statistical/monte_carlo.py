@@ -16,7 +16,7 @@ R = TypeVar("R")
 OF_THE_MODEL = (
     "Outcomes are drawn from the model that is fitted. There weights of people, caps and clips move no coefficient. "
     "What they do where the model is not exactly true, as it never is with real outcomes, this page does not show: "
-    "[real outcomes](real-outcomes.md) does."
+    "the study of real outcomes (`tests/statistical/test_real_outcomes.py`) does."
 )
 """What a page whose outcomes are simulated says of what it does not show."""
 
