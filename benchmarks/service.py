@@ -20,7 +20,7 @@ from pathlib import Path
 import hdpstats.api as hdp
 from benchmarks.logistic import ROOT, machine
 from benchmarks.pages import keep
-from hdpstats.custodian.account import held_open
+from hdpstats.custodian.kept_head import held_open
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from tests.custodian.institution import Institution, Running
 from tests.custodian.people import SCHEMA, people

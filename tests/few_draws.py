@@ -3,7 +3,7 @@
 import contextlib
 from unittest import mock
 
-from hdpstats.inference import cohort, information, sandwich
+from hdpstats.inference import information, raked_curvature, sandwich
 from hdpstats.mechanisms.clipped_newton import estimate as clipped_newton
 from hdpstats.mechanisms.clipped_newton import expectations as raked
 from hdpstats.mechanisms.public_hessian import estimate as public_hessian
@@ -11,7 +11,7 @@ from hdpstats.mechanisms.public_hessian import estimate as public_hessian
 FEW = {
     sandwich: {"DRAWS": 500},
     information: {"REPEATED": (20,)},
-    cohort: {"AVERAGED": 12},
+    raked_curvature: {"AVERAGED": 12},
     clipped_newton: {"DRAWS": 500},
     raked: {"DRAWS": 40},
     public_hessian: {"DRAWS": 250},

@@ -4,9 +4,9 @@ It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite
 extra ``sites``; the command line imports it when it is used.
 """
 
-from hdpstats.custodian.account import note
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
+from hdpstats.custodian.kept_head import note
 from hdpstats.custodian.serving import described, open_site, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns

@@ -39,7 +39,11 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.loops import kept_code, silence
 from hdpstats.custodian import journal
-from hdpstats.custodian.account import (
+from hdpstats.custodian.app import Service, application
+from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring
+from hdpstats.custodian.exchange import Deadlines
+from hdpstats.custodian.journal import LOGGER, JsonLine
+from hdpstats.custodian.kept_head import (
     account_for_serving,
     caps_of,
     declare,
@@ -48,10 +52,6 @@ from hdpstats.custodian.account import (
     open_account,
     spare_of,
 )
-from hdpstats.custodian.app import Service, application
-from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring
-from hdpstats.custodian.exchange import Deadlines
-from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
 from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, files_of_database, write_durably
 from hdpstats.custodian.settings import SiteSettings

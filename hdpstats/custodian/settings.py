@@ -123,7 +123,7 @@ class Tls(Section):
 
 @final
 class Heads(Section):
-    """Where the head of the ledger is kept as well (`hdpstats.custodian.account`).
+    """Where the head of the ledger is kept as well (`hdpstats.custodian.kept_head`).
 
     Attributes
     ----------

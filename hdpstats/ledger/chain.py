@@ -15,7 +15,7 @@ by `Ledger.verify`, which follows every entry and computes every checkpoint agai
 What a checkpoint says is what its writer wrote: somebody who can write the file could append one with smaller sums,
 as he could rewrite the chain. A head that was noted later covers a checkpoint, as the hash of the checkpoint's entry is
 on the way to it. So whoever compares with a noted head takes no checkpoint after it, but follows everything
-(`hdpstats.custodian.account.check_heads`).
+(`hdpstats.custodian.kept_head.check_heads`).
 """
 
 import hashlib

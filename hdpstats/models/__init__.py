@@ -3,8 +3,8 @@
 A class for users (`regression`, `hazard`, `estimators`) is thin. Its base class `model.Model` plans and fits, by a
 table from each mechanism to the functions that fit and that predict errors; they are in `points`, `rounds`,
 `public_hessian`, `histogram` and `distribution_spec`. A ``..._spec`` checks the arguments, prepares the public side and
-makes queries. `request` holds what is asked for, and whether it was asked before. `site_records` has what is known of
-people before a fit, with `cohort`; `private_result` puts together what sites gave. `plan` shows predicted errors,
+makes queries. `request` holds what is asked for. `site_records` has what is known of people before a fit, with
+`own_description`; `private_result` puts together what sites gave. `plan` shows predicted errors,
 `evaluation` counts how a fit does on private people, `arrays` makes a study of arrays. `hybrid_weights` and
 `importance_weights` weight public rows; `weighted` fits models to them, and to noisy histograms. `description`
 describes the private cohort, `survival_curves` asks for curves from such a table, and `description_plan` predicts how

@@ -10,7 +10,6 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.cohort import raked_information, redrawn
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import (
     InObjective,
@@ -23,6 +22,7 @@ from hdpstats.inference.information import (
     chance_of_clear,
 )
 from hdpstats.inference.pooling import SCALE
+from hdpstats.inference.raked_curvature import raked_information, redrawn
 from hdpstats.inference.released import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.inference.sandwich import (
     PlannedPoint,
@@ -49,8 +49,8 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.mechanisms.perturbation.smoothing import ExpectedPeople, variance_of, with_smoothing
-from hdpstats.models.cohort import averaged_variables
 from hdpstats.models.model_spec import LossSpec
+from hdpstats.models.own_description import averaged_variables
 from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts

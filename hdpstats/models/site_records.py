@@ -2,7 +2,7 @@
 
 The number of people at a site is the public one, the declared one for a plan, or a noisy one that is released first.
 What averages of their variables are comes from a description, or is asked for after their number
-(`hdpstats.models.cohort`).
+(`hdpstats.models.own_description`).
 """
 
 import math
@@ -15,8 +15,8 @@ from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.perturbation.request import Asked
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.cohort import OwnDescription, SiteDescription, described_sites, own_description
 from hdpstats.models.model_spec import ModelSpec
+from hdpstats.models.own_description import OwnDescription, SiteDescription, described_sites, own_description
 from hdpstats.models.request import FitRequest
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down, total

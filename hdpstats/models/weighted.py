@@ -19,9 +19,9 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.weighted_moments import CalibratedWeights, sum_covariance
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
-from hdpstats.models.cohort import MOST_NOISE, check_described_study
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets
+from hdpstats.models.own_description import MOST_NOISE, check_described_study
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.hazard import spell_scores

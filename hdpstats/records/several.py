@@ -253,7 +253,7 @@ def charged_events(release: Release | None) -> tuple[PrivacyEvent, ...]:
     """Return what a release was charged to its people: its events, as often as its request was charged.
 
     A request is charged again where a process that computed it ended before; which draw is handed out may then depend
-    on each of them (`hdpstats.sites.attempts`).
+    on each of them (`hdpstats.sites.single_draw`).
     """
     answers = () if release is None else answers_in(release)
     return tuple(

@@ -3,8 +3,8 @@
 `RakedRows` are public rows raked to a description of the private people. That is post-processing of a release and
 public rows: the rows get weights, and numbers are moved and stretched, so that the averages of the model's variables
 are those described (`hdpstats.public.raking`). What a description does not have stays as it is in the public rows. Its
-noise leaves the averages open: rows raked to draws from what is known of them (`hdpstats.inference.cohort`) say how far
-an effect may be off on that account.
+noise leaves the averages open: rows raked to draws from what is known of them say how far an effect may be off on that
+account.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.lexer import quoted
 from hdpstats.inference import draws
-from hdpstats.inference.cohort import cohort_posterior
+from hdpstats.inference.raked_curvature import cohort_posterior
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.public.raking import Averages, PublicVariables, raked_variables, raking_at

@@ -21,8 +21,8 @@ from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateRows, PrivateTable
-from hdpstats.sites.attempts import drawn_once, warn_if_charged_again
 from hdpstats.sites.forms import Quote
+from hdpstats.sites.single_draw import drawn_once, warn_if_charged_again
 from hdpstats.sites.site import HeldData, Site, SiteTerms
 
 MOST_PUBLIC = 8
@@ -181,7 +181,7 @@ class LocalSite(Site):
 
         What was answered before is read from the ledger, where it is found by the whole text of the query, the data
         set and the terms: it needs no public rows again. A query that is not answered yet is computed once, whoever
-        asks at the same time (`hdpstats.sites.attempts`).
+        asks at the same time (`hdpstats.sites.single_draw`).
 
         With a ``pace``, the computation on private rows runs within what it returns: after the charge, before the
         record. One that ends at fixed instants only hides how long the computation took, also from who looks at the

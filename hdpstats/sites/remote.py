@@ -18,9 +18,9 @@ from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.sites.attempts import warn_if_charged_again
 from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, check_format, public_to_bytes
 from hdpstats.sites.local import MOST_PUBLIC
+from hdpstats.sites.single_draw import warn_if_charged_again
 from hdpstats.sites.site import HeldData, Site, SiteTerms
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import yaml
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.custodian import SiteSettings, open_site
-from hdpstats.custodian.account import account_for_serving
+from hdpstats.custodian.kept_head import account_for_serving
 from tests.custodian.institution import open_account
 from tests.custodian.people import PRIVATE, SCHEMA
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian.account import Head, HeadInDatabase
+from hdpstats.custodian.kept_head import Head, HeadInDatabase
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
 from tests.custodian.institution import EVERYTHING, Institution

@@ -17,7 +17,7 @@ from hdpstats._base.loops import silence
 from hdpstats.audit import observe
 from hdpstats.mechanisms import minimiser
 from hdpstats.schema.table import PrivateTable
-from hdpstats.sites.attempts import REFUSAL, errors_scrubbed
+from hdpstats.sites.single_draw import REFUSAL, errors_scrubbed
 from tests.support import RECORDS, people, seen_of_ledger, study_of
 
 SECRET = 1.2345678987
@@ -108,7 +108,9 @@ def test_a_failure_leads_to_no_row(model, study, monkeypatch):
     assert error.__cause__ is None
     assert error.__context__ is None
     inside = [
-        frame for frame in frames(error) if frame.f_code.co_filename.endswith(("sites/local.py", "sites/attempts.py"))
+        frame
+        for frame in frames(error)
+        if frame.f_code.co_filename.endswith(("sites/local.py", "sites/single_draw.py"))
     ]
     assert [frame.f_code.co_name for frame in inside] == ["answer", "drawn_once", "errors_scrubbed"]
     for frame in frames(error):
@@ -132,7 +134,7 @@ def test_an_answer_keeps_nothing_of_a_computation_that_failed():
 def test_the_search_for_rows_finds_them_behind_an_ordinary_error(model, study, monkeypatch):
     """The search of the test above must be able to fail."""
     monkeypatch.setattr(minimiser, "run", betray)
-    monkeypatch.setattr("hdpstats.sites.attempts.errors_scrubbed", lambda compute: compute())
+    monkeypatch.setattr("hdpstats.sites.single_draw.errors_scrubbed", lambda compute: compute())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         error = caught_from(lambda: model.fit(epsilon=1.0, se_share=0), ValueError)

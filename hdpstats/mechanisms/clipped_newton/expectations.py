@@ -4,7 +4,7 @@ r"""Expectations of clipped scores over public people and all outcomes that each
 private sum of clipped scores is matched with :math:`n\,E\,m(X; \theta)` over raked people
 (`hdpstats.public.raking`) at the posterior means of the described averages. What these expectations err by is the
 covariance of :math:`n\,E\,m` over draws: weights of the public people from the Bayesian bootstrap, which all sites
-share, and averages from the posterior, each site's own (`hdpstats.inference.cohort`).
+share, and averages from the posterior, each site's own (`hdpstats.inference.raked_curvature`).
 
 `raked_outcomes` lists the outcomes of raked people, set by set.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.cohort import cohort_posterior, notes_on, raked_information
+from hdpstats.inference.raked_curvature import cohort_posterior, notes_on, raked_information
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.moments import PublicSide, rakeable
 from hdpstats.public.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.inference.cohort import raked_information
+from hdpstats.inference.raked_curvature import raked_information
 from hdpstats.losses import LINKS
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.public import raked_hazard

@@ -13,11 +13,11 @@ from hdpstats.public.moments import PublicFit
 from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes
 from hdpstats.public.survival_outcomes import SurvivalOutcomes, without_censoring
 from hdpstats.records.geometry import whiten
-from tests.unit.inference import test_cohort, test_raked_hazard
-from tests.unit.inference.test_cohort import design_of, moments_of, people_of, side_of
+from tests.unit.inference import test_raked_curvature, test_raked_hazard
+from tests.unit.inference.test_raked_curvature import design_of, moments_of, people_of, side_of
 from tests.unit.inference.test_raked_hazard import AT_RISK, known
 
-public, side = test_cohort.public, test_raked_hazard.side
+public, side = test_raked_curvature.public, test_raked_hazard.side
 CLIP = 1.5
 TRUTH, START = np.array([-0.4, 0.6, -0.3, 0.2, 0.0, 0.5]), np.array([0.6, 0.0, 0.4, 0.0, 0.3, -0.5])
 

@@ -9,8 +9,8 @@ import pytest
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.outcome import response_of
 from hdpstats.inference import draws
-from hdpstats.inference.cohort import RakedInformation, raked_information, shrunk
 from hdpstats.inference.information import Information, draw_jointly
+from hdpstats.inference.raked_curvature import RakedInformation, raked_information, shrunk
 from hdpstats.losses import LogisticLoss
 from hdpstats.public.fit import public_rows, whitened_public
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind

@@ -404,7 +404,7 @@ def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) ->
     Raises
     ------
     ArgumentError, LedgerError
-        As `open_account` and `hdpstats.custodian.account.check_heads`; or the ledger's file cannot be closed to others.
+        As `open_account` and `check_heads`; or the ledger's file cannot be closed to others.
     """
     ledger, places = open_account(settings) if opened is None else opened, head_stores(settings)
     _close(settings)

@@ -20,7 +20,7 @@ import hdpstats.api as hdp
 from hdpstats._base.errors import NothingCharged
 from hdpstats.cli import main
 from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site, reading, serving
-from hdpstats.custodian.account import (
+from hdpstats.custodian.kept_head import (
     Head,
     HeadInDatabase,
     HeadInFile,
