@@ -28,7 +28,6 @@ from hdpstats.mechanisms.description.site import number_square
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
 from hdpstats.privacy import gaussian
 from hdpstats.privacy.budget import Spend
-from hdpstats.sites import attempts
 from hdpstats.sites.remote import _refusal
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
@@ -266,7 +265,7 @@ def test_a_wait_for_the_computation_of_another_process_keeps_nobody_waiting(slot
 
     query = histogram()
     slots._site.ledger.charge(slots._site._request(query), Spend(query.epsilon), analyst="bob", holder=Holder())
-    monkeypatch.setattr(attempts, "given_up", waits)
+    monkeypatch.setattr(single_draw, "given_up", waits)
     monkeypatch.setattr(PreparedHistogram, "compute", computed)
     with pytest.warns(ChargedAgain):
         slots.answer(query, analyst="ann")

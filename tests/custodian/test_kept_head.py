@@ -32,7 +32,7 @@ from hdpstats.custodian.kept_head import (
 from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, mode_of, write_durably
 from hdpstats.custodian.serving import check_files
 from hdpstats.privacy.budget import Spend
-from hdpstats.sites import attempts
+from hdpstats.sites import single_draw
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
 from tests.full_disk import full_disk
@@ -338,13 +338,13 @@ def test_a_head_that_another_process_keeps_meanwhile_hinders_no_charge(path, mon
 def test_only_what_was_refused_before_it_was_charged_keeps_no_draw(path, place, failing, monkeypatch):
     settings = changed(path, heads=PLACES[place](path.parent))
     note(settings)
-    site, own = open_site(settings), attempts._Attempts()
+    site, own = open_site(settings), single_draw._Attempts()
     entries = site.ledger.verify().entries
 
     def unreachable(*_):
         raise hdp.LedgerError("the server is down")
 
-    monkeypatch.setattr(attempts, "_ATTEMPTS", own)
+    monkeypatch.setattr(single_draw, "_ATTEMPTS", own)
     for kind in (HeadInFile, HeadInDatabase):
         monkeypatch.setattr(kind, failing, unreachable)
     for number in range(3):

@@ -21,7 +21,7 @@ from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from hdpstats.records.query import Query
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.sites import attempts, local
+from hdpstats.sites import local, single_draw
 
 SCHEMA = hdp.Schema(
     start=hdp.Duration(100, missing=0),
@@ -78,13 +78,13 @@ def site_of(relation: str = "replace_one") -> hdp.LocalSite:
 def answered(query: Query, monkeypatch: pytest.MonkeyPatch, relation: str = "replace_one") -> bool:
     """Return whether a site answers; fail where something is raised by a private computation."""
     site, entered = site_of(relation), []
-    right = attempts.errors_scrubbed
+    right = single_draw.errors_scrubbed
 
     def watched(compute: Callable[[], Any]) -> Any:
         entered.append(compute)
         return right(compute)
 
-    monkeypatch.setattr(attempts, "errors_scrubbed", watched)
+    monkeypatch.setattr(single_draw, "errors_scrubbed", watched)
     try:
         released = site.answer(query)
     except HdpError:

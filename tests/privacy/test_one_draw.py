@@ -19,7 +19,7 @@ from hdpstats.ledger.leases import Holder
 from hdpstats.mechanisms.minimiser import PreparedPoint
 from hdpstats.noise import exact
 from hdpstats.privacy.budget import Spend
-from hdpstats.sites import attempts
+from hdpstats.sites import single_draw
 from tests import forked
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 from tests.waiting import GENEROUS
@@ -178,7 +178,7 @@ def test_bits_come_from_the_draw_of_their_own_thread():
 
 def kept(site):
     """Return the draws that this process keeps for a site."""
-    return [attempt for key, attempt in attempts._ATTEMPTS._found.items() if key[0] == site.ledger.place]
+    return [attempt for key, attempt in single_draw._ATTEMPTS._found.items() if key[0] == site.ledger.place]
 
 
 def test_no_draw_is_kept_once_its_release_is_recorded_or_where_it_was_never_charged(query, computed, monkeypatch):
@@ -225,7 +225,7 @@ def test_what_ends_while_it_waits_for_another_computation_keeps_no_draw(place, q
     def interrupted(*_, **__):
         raise failure
 
-    monkeypatch.setattr(attempts, "given_up", interrupted)
+    monkeypatch.setattr(single_draw, "given_up", interrupted)
     with pytest.raises(type(failure)):
         site.answer(query)
     assert not kept(site)
@@ -314,12 +314,12 @@ import os, sys
 import hdpstats.api as hdp
 from hdpstats.mechanisms.minimiser import PreparedPoint
 from hdpstats.mechanisms.registry import query_from_json
-from hdpstats.sites import attempts
+from hdpstats.sites import single_draw
 from tests.support import RECORDS, SCHEMA, people
 
 place, query = sys.argv[1], query_from_json(sys.stdin.readline())
 site = hdp.LocalSite(people(RECORDS), schema=SCHEMA, ledger=hdp.Ledger(place, dataset="trial", epsilon=3, create=True))
-does, right, wait = sys.argv[2], PreparedPoint.compute, attempts.given_up
+does, right, wait = sys.argv[2], PreparedPoint.compute, single_draw.given_up
 def compute(self, table):
     release = right(self, table)
     if does == "die":
@@ -329,9 +329,9 @@ def compute(self, table):
     return release
 def given_up(*lease, **options):
     print("waits", flush=True)
-    attempts.given_up = wait
+    single_draw.given_up = wait
     return wait(*lease, **options)
-PreparedPoint.compute, attempts.given_up = compute, given_up
+PreparedPoint.compute, single_draw.given_up = compute, given_up
 print(site.answer(query).theta)
 """
 
