@@ -28,6 +28,7 @@ from hdpstats.mechanisms.description.site import number_square
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
 from hdpstats.privacy import gaussian
 from hdpstats.privacy.budget import Spend
+from hdpstats.sites import single_draw
 from hdpstats.sites.remote import _refusal
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
