@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import shown
 from hdpstats.records import codec
 from hdpstats.records.codec import WrittenBy, from_dict, to_dict
 
@@ -197,7 +198,8 @@ class Saved:
         if record is None:
             raise ArgumentError(
                 f"this is not {cls._what} that this version of hdpstats reads: it reads format {cls._format}, not "
-                f"{found!r}; make it anew, as what was charged before costs nothing again",
+                f"{shown(found)}; make it anew: a query that this version writes as before costs nothing, any other is "
+                "charged",
                 argument="path_or_text",
             )
         return record

@@ -192,3 +192,18 @@ def test_a_file_that_is_no_table_is_refused(path):
     with pytest.raises(hdp.ArgumentError, match="cannot be read as Parquet"):
         open_site(changed(path, data="rows"))
     assert len(pd.read_parquet(folder / "0.parquet")) == RECORDS
+
+
+def test_no_overrun_is_forgotten_unseen_where_one_is_counted_while_others_are_cleared(tmp_path, monkeypatch):
+    kept, right, added = Overruns(tmp_path / "overruns.db"), Overruns.of, [1]
+    kept.add("ann")
+
+    def beside(overruns, analyst):
+        number = right(overruns, analyst)
+        overruns.add(analyst)
+        added.append(1)
+        return number
+
+    monkeypatch.setattr(Overruns, "of", beside)
+    cleared = kept.clear("ann")
+    assert cleared + right(kept, "ann") == len(added)
