@@ -33,7 +33,6 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from hdpstats._base.disk import allocate
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import integer
 from hdpstats.custodian import journal
@@ -41,7 +40,7 @@ from hdpstats.custodian.reading import closed_to_others, files_of_database
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.analysts import Quota
-from hdpstats.ledger.location import file_of, locate, patience, shown
+from hdpstats.ledger.location import allocate, file_of, locate, patience, shown
 from hdpstats.ledger.records import Verification, checked_sha256
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.charging import agreed

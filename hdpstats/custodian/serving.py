@@ -377,9 +377,9 @@ def rows_in(path: Path) -> tuple[Path, ...]:
 def read_rows(path: Path) -> pd.DataFrame:
     """Read private rows as they are stored: Parquet in its own types, CSV as texts, which the schema maps.
 
-    An empty cell of a CSV file is missing, as are the cells that a short line does not have: an empty line is a row all of
-    whose cells are missing. Any other text, ``NA`` too, is what it says. Files of a folder must have the
-    same columns; they may store them in different types, as files in which cells are missing do.
+    An empty cell of a CSV file is missing, as are those that a short line does not have: an empty line is a row without
+    a cell. Any other text, ``NA`` too, is what it says. Files of a folder must have the same columns; they may store
+    them in different types, as files in which cells are missing do.
     """
     if not path.is_dir():
         return _read_rows(path)

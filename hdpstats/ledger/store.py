@@ -53,9 +53,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlc
 from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.schema import CreateTable
 
-from hdpstats._base.disk import allocate
 from hdpstats._base.errors import LedgerError, NothingCharged
-from hdpstats.ledger.location import check_one_name, check_place, file_of, in_memory, locate, patience, shown
+from hdpstats.ledger.location import allocate, check_one_name, check_place, file_of, in_memory, locate, patience, shown
 from hdpstats.ledger.records import AccountTerms, Entry, Lease
 
 T = TypeVar("T")
@@ -300,7 +299,8 @@ class Store:
         held = ExitStack()
         if self._file is not None:
             try:
-                allocate(held.enter_context(TemporaryFile(dir=self._file.parent)).fileno(), ROOM)
+                file = held.enter_context(TemporaryFile(dir=self._file.parent))  # noqa: SIM115 — closed with `held`
+                allocate(file.fileno(), ROOM)
             except OSError as error:
                 held.close()
                 if error.errno in _FULL:  # whatever else it is, who charges is told

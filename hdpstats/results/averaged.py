@@ -16,7 +16,7 @@ from hdpstats.results.curves import read_times
 from hdpstats.results.effects import AverageEffects, Effects, differences, levels_of, widened
 from hdpstats.results.facts import check_identified, design_of
 from hdpstats.results.margins import MarginalEffects, Standardised, combined, marginal_effects, standardise
-from hdpstats.results.population import Population, population
+from hdpstats.results.population import Population, guarantee_over, population
 from hdpstats.results.tested import chosen
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 
@@ -50,6 +50,7 @@ def average_effects(
     found = chosen(fit, estimate)
     level = real(alpha, name="alpha", lower=0.001, upper=0.999)
     check_identified(found)
+    guarantee = guarantee_over(fit, found, over)
     fit = _with_estimate(fit, found)
     by, which = _times(fit, times), _cause(fit, cause)
     rows = population(fit, fit.public_rows, over, weights)
@@ -64,7 +65,13 @@ def average_effects(
         effects = effects.with_draws([each for each, _ in drawn])
         means = means.with_draws([each for _, each in drawn])
     return AverageEffects(
-        variable=variable, effects=effects, means=means, estimate=found, population=rows.words, alpha=level
+        variable=variable,
+        effects=effects,
+        means=means,
+        estimate=found,
+        population=rows.words,
+        alpha=level,
+        guarantee=guarantee,
     )
 
 
@@ -74,9 +81,10 @@ def average_slopes(
     """Return what `Result.get_margeff` does."""
     found = chosen(fit, estimate)
     check_identified(found)
+    guarantee = guarantee_over(fit, found, over)
     fit = _with_estimate(fit, found)
     rows = population(fit, fit.public_rows, over)
-    effects = marginal_effects(fit, rows, at=at, method=method, dummy=dummy)
+    effects = replace(marginal_effects(fit, rows, at=at, method=method, dummy=dummy), guarantee=guarantee)
     if not rows.draws:
         return effects
     others = [replace(rows, frame=frame, weights=weights) for frame, weights in rows.draws]

@@ -25,10 +25,11 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_value
 from hdpstats.inference import draws
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results.contrasts import DRAWN
 from hdpstats.results.margins import MEAN, POSITIVE, RESTRICTED, RISK, AveragedOutcome, Standardised
-from hdpstats.results.summary import limit_headers
+from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
 
 
 @final
@@ -199,6 +200,9 @@ class AverageEffects(Reported):
         What they are averaged over, in words.
     alpha : float
         One minus the level of the intervals.
+    guarantee : Guarantee or None
+        What all releases guarantee together that the effects rest on: those of the fit, and of a description or a
+        weighted sample that is averaged over. None where no private record was used.
     """
 
     variable: str
@@ -207,6 +211,7 @@ class AverageEffects(Reported):
     estimate: Estimate
     population: str
     alpha: float
+    guarantee: Guarantee | None
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -245,6 +250,7 @@ class AverageEffects(Reported):
         ]
         headers = ["estimate", "std err", "P>|z|", *limit_headers(alpha), "frame err"]
         facts = [("Variable:", self.variable), ("Averaged over:", self.population), ("Estimate:", self.estimate.label)]
+        facts += [] if self.guarantee is None else [("Guarantee:", str(self.guarantee))]
         notes = [
             "frame err: the standard error that the rows add where they are a sample; it is no part of the intervals."
         ]
@@ -255,6 +261,8 @@ class AverageEffects(Reported):
             title=f"Average effects of {self.variable}" if self.variable.isidentifier() else "Average effects",
             blocks=[named_values(facts), columns(headers, names, rows)],
             notes=[*drawn, *notes],
+            badges=guarantee_badges(self.guarantee),
+            ending=guarantee_details(self.guarantee),
         )
 
     def __repr__(self) -> str:

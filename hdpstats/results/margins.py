@@ -27,12 +27,13 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, truth
 from hdpstats.display import Report, Reported, columns, number, p_value
 from hdpstats.losses import MEANS, multinomial
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.contrasts import DRAWN
 from hdpstats.results.curves import CurveParts, HazardCurves, hazard_facts, open_curves
 from hdpstats.results.facts import design_of, read_rows
 from hdpstats.results.population import Population
-from hdpstats.results.summary import limit_headers
+from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
 from hdpstats.schema.columns import Categorical
 
 if TYPE_CHECKING:
@@ -210,11 +211,15 @@ PLACES: Final = ("overall", "mean", "median", "zero")
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class MarginalEffects(Reported):
-    """Average slopes: ``estimate`` has them as linear functions of the coefficients, ``header`` says which they are."""
+    """Average slopes: ``estimate`` has them as linear functions of the coefficients, ``header`` says which they are.
+
+    ``guarantee`` is that of all releases that they rest on; None where no private record was used.
+    """
 
     estimate: Estimate
     header: str
     population: str
+    guarantee: Guarantee | None = None
 
     @property
     def margeff(self) -> FloatArray:
@@ -260,7 +265,14 @@ class MarginalEffects(Reported):
         headers = [self.header, "std err", "z", "P>|z|", *limit_headers(alpha)]
         notes = [f"Averaged over {self.population}."]
         notes += [] if self.estimate.distribution is None else [DRAWN]
-        return Report(title="Marginal effects", blocks=[columns(headers, list(self.estimate.terms), rows)], notes=notes)
+        notes += [] if self.guarantee is None else [f"Guarantee: {self.guarantee}."]
+        return Report(
+            title="Marginal effects",
+            blocks=[columns(headers, list(self.estimate.terms), rows)],
+            notes=notes,
+            badges=guarantee_badges(self.guarantee),
+            ending=guarantee_details(self.guarantee),
+        )
 
     def __repr__(self) -> str:
         return f"<marginal effects {self.header} over {self.population}>"

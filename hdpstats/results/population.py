@@ -7,7 +7,7 @@ noise leaves the averages open: rows raked to draws from what is known of them s
 account.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -21,9 +21,14 @@ from hdpstats.inference import draws
 from hdpstats.inference.raked_curvature import cohort_posterior
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
+from hdpstats.privacy.budget import OWN, Guarantee, Part, as_pair, over_data_sets, total
 from hdpstats.public.raking import Averages, PublicVariables, raked_variables, raking_at
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.query import Release
+from hdpstats.records.several import answers_in, charged_events
 from hdpstats.results.description import Description
 from hdpstats.results.facts import design_of, own_terms, read_rows
+from hdpstats.results.sites import accounts_of, charged_before, charged_releases, data_sets_of
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_frame
@@ -116,6 +121,79 @@ def population(fit: "Result", rows: FittedRows, over: object, weights: object = 
         frame=frame,
         weights=_weights(frame, weights),
         words=f"{len(frame)} {words}" + ("" if weights is None else ", weighted"),
+    )
+
+
+AVERAGED_OVER: Final = "the description averaged over"
+WEIGHTED_BY: Final = "the weighted sample averaged over"
+
+
+def guarantee_over(fit: "Result", estimate: Estimate, over: object) -> Guarantee | None:
+    """Return what all releases guarantee together that averages over rows rest on: those of a fit, and of the rows.
+
+    Those of a description or of a weighted sample add up with those of the fit where they may be of the same people:
+    where they were charged to one account, or an account is not known. What the fit rests on already is counted once.
+    None where no private record was used.
+
+    Parameters
+    ----------
+    fit : Result
+        The model.
+    estimate : Estimate
+        Which of its estimates is averaged: that of public rows alone rests on no release.
+    over : object
+        The rows, as in `population`.
+
+    Raises
+    ------
+    ArgumentError
+        If the fit and the rows have guarantees under different relations, which do not add up.
+    """
+    own = None if estimate is fit.public_only else fit.guarantee
+    if not isinstance(over, Description | WeightedSample):
+        return own
+    if own is None:
+        return over.guarantee
+    if own.relation is not over.guarantee.relation:
+        raise ArgumentError(
+            f"over: what the averages are taken over was released under {over.guarantee.relation.value}, and the fit "
+            f"under {own.relation.value}, so that no guarantee holds for both; average over rows released under "
+            f"{own.relation.value}",
+            argument="over",
+        )
+    fitted = [*charged_before(fit.released.description), *charged_releases(fit.released)]
+    counted = {each.sha256 for whole in fitted for each in answers_in(whole)}
+    releases = [
+        each
+        for whole in ([release for _, release in over.releases] if isinstance(over, Description) else over.releases)
+        for each in answers_in(whole)
+        if each.sha256 not in counted
+    ]
+    if not releases:
+        return own
+    parts = (_part(releases),) if isinstance(over, Description) else over.guarantee.as_parts(WEIGHTED_BY)
+    mine = accounts_of(data_sets_of(fitted, fit.site_facts))
+    theirs = accounts_of(data_sets_of(releases, ()))
+    together = over_data_sets(
+        [
+            (mine if mine and theirs else _UNKNOWN, replace(own, parts=own.as_parts(OWN))),
+            (theirs if mine and theirs else _UNKNOWN, replace(over.guarantee, parts=parts)),
+        ]
+    )
+    return replace(together, sites=max(own.sites, over.guarantee.sites, len(mine | theirs)))
+
+
+_UNKNOWN: Final = frozenset({"unknown"})
+
+
+def _part(releases: list[Release]) -> Part:
+    """Return what releases of a description keep: the largest epsilon and delta of sites."""
+    pairs = [as_pair(total(charged_events(each))) for each in releases]
+    return Part(
+        what=AVERAGED_OVER,
+        epsilon=max(each.epsilon for each in pairs),
+        delta=max(each.delta for each in pairs),
+        releases=tuple(sorted(each.sha256 for each in releases)),
     )
 
 
