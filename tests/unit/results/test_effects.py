@@ -313,5 +313,5 @@ def test_effects_state_all_that_they_rest_on():
     own = sample.fit(hdpf.logit, "event3 ~ age + hormon")
     assert own.average_effects("hormon", over=sample).guarantee == sample.guarantee
     removed = replace(described, guarantee=replace(described.guarantee, relation=Relation.ADD_OR_REMOVE_ONE))
-    with pytest.raises(ArgumentError, match="over: .* under add_or_remove_one, and the fit under replace_one"):
+    with pytest.raises(ArgumentError, match=r"over: .* under add_or_remove_one, and the fit under replace_one"):
         fit.average_effects("hormon", over=removed)
