@@ -16,6 +16,10 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.families.hazard.public import spell_scores
+from hdpstats.families.hazard.public_fit import hazard_likelihood, spells_of_rows
+from hdpstats.families.regression.likelihood import maximum_likelihood
+from hdpstats.families.regression.rows import ridge_objective
 from hdpstats.inference.weighted_moments import CalibratedWeights, sum_covariance
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
@@ -24,9 +28,6 @@ from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checke
 from hdpstats.models.own_description import MOST_NOISE, check_described_study
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.hazard import spell_scores
-from hdpstats.public.hazard_fit import hazard_likelihood, spells_of_rows
-from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample
@@ -36,7 +37,6 @@ from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Site, Study
-from hdpstats.solvers import ridge_objective
 
 MOST_STEPS = 50
 

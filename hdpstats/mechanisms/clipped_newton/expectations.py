@@ -16,14 +16,14 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.hazard.outcomes import SurvivalOutcomes
+from hdpstats.families.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
 from hdpstats.inference import draws
 from hdpstats.inference.raked_curvature import cohort_posterior, notes_on, raked_information
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.moments import PublicSide, rakeable
-from hdpstats.public.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
 from hdpstats.public.people import whitened_people
 from hdpstats.public.raking import RakedPeople, raked_variables, raking_at
-from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records import codec
 from hdpstats.records.cohort import CohortMoments
 from hdpstats.records.geometry import Geometry
