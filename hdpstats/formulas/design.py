@@ -23,7 +23,7 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, evaluation_work, values_of
 from hdpstats.formulas.operations import Interval
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import (
     LARGEST,
     Geometry,

@@ -30,7 +30,7 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
-from hdpstats.inference.raked_curvature import UNUSABLE, raked_information
+from hdpstats.raking.posterior import UNUSABLE, raked_information
 from hdpstats.inference.sandwich import DRAWS, averaged, combine, of_point, undetermined
 from hdpstats.losses import SmoothedQuantile
 from hdpstats.public.fit import WhitenedPublic

@@ -17,7 +17,7 @@ quantile inverts the weighted distribution function, and its limits invert that 
 
 **Calibrated weights.** Weights from a density ratio or from counts err by their own noise, by a ridge, and by what
 their model leaves out, such as values between points. Described shares, means and squares correct them: of all weights
-with nearly these averages the nearest ones in Kullback-Leibler divergence are taken (`hdpstats.solvers.tilting`),
+with nearly these averages the nearest ones in Kullback-Leibler divergence are taken (`hdpstats.raking.tilting`),
 
 .. math:: w_i \propto b_i \exp(a'f_i), \qquad
     a = \arg\min \log \sum_i b_i e^{a'f_i} - a't + \tfrac12 \sum_j \lambda_j a_j^2,
@@ -50,7 +50,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference.draws import generator, normal
 from hdpstats.records.codec import Record
 from hdpstats.records.estimate import normal_quantile
-from hdpstats.solvers.tilting import tilted_weights, tilts
+from hdpstats.raking.tilting import tilted_weights, tilts
 
 DRAWS = 400
 """Draws of weights from which a covariance is taken where it is not linear in the noise."""

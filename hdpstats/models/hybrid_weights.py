@@ -31,7 +31,7 @@ from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsR
 from hdpstats.models.model_spec import guarantee_of
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.privacy.budget import release_epsilon
-from hdpstats.results.description import Description
+from hdpstats.describe.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.columns import Binary, Categorical

@@ -31,7 +31,7 @@ from hdpstats.privacy.budget import release_delta, release_epsilon, total
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.records.query import PointRelease, of_kind
 from hdpstats.results import WeightedSample
-from hdpstats.results.description import Description
+from hdpstats.describe.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable

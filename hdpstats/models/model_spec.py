@@ -28,7 +28,7 @@ from hdpstats.privacy.budget import Guarantee, guarantee
 from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.public.row_weights import Allowance, reach
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import AnyModel, QueryModel

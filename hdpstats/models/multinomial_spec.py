@@ -29,7 +29,7 @@ from hdpstats.models.model_spec import (
 )
 from hdpstats.models.row_spec import RowSpec
 from hdpstats.public.multinomial import MultinomialSide, multinomial_likelihood, multinomial_side
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import MultinomialModel, QueryModel

@@ -24,9 +24,9 @@ from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.budget import Spend
-from hdpstats.records.cohort import CohortMoments
-from hdpstats.results.description import Description
-from hdpstats.results.description_tables import NO_SEED
+from hdpstats.records.averages import CohortMoments
+from hdpstats.describe.description import Description
+from hdpstats.describe.tables import NO_SEED
 from hdpstats.sites import Study
 
 LEAST_AVERAGES, MOST_AVERAGES = Fraction(1, 50), Fraction(3, 20)

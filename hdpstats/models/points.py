@@ -22,7 +22,7 @@ from hdpstats.inference.information import (
     chance_of_clear,
 )
 from hdpstats.inference.pooling import SCALE
-from hdpstats.inference.raked_curvature import raked_information, redrawn
+from hdpstats.raking.posterior import raked_information, redrawn
 from hdpstats.inference.released import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.inference.sandwich import (
     PlannedPoint,

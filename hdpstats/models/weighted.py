@@ -27,10 +27,10 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.hazard import spell_scores
 from hdpstats.public.hazard_fit import hazard_likelihood, spells_of_rows
 from hdpstats.public.likelihood import maximum_likelihood
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample
-from hdpstats.results.description import Description
+from hdpstats.describe.description import Description
 from hdpstats.results.sites import DescribedCohort
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable

@@ -35,7 +35,7 @@ from hdpstats.public.moments import (
     spread_where_unknown,
 )
 from hdpstats.public.people import WhitenedPeople, completed, unknown_directions, whitened_people
-from hdpstats.public.raking import PublicVariables, RakedPeople
+from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

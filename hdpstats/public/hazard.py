@@ -30,7 +30,7 @@ from hdpstats.public.moments import (
 )
 from hdpstats.public.people import WhitenedPeople, unknown_directions, whitened_people
 from hdpstats.public.raked_hazard import ALMOST, Reached, raked_hazard
-from hdpstats.public.raking import PublicVariables, RakedPeople
+from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.public.row_weights import Elsewhere
 from hdpstats.public.survival_outcomes import followed_as_public
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten

@@ -15,7 +15,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.people import WhitenedPeople, unknown_directions, weighted_squares
-from hdpstats.public.raking import PublicVariables, RakedPeople
+from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.public.row_weights import APART, Allowance, Elsewhere, Moved, kept, mallows, moved, told_apart
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 

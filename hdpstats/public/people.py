@@ -8,11 +8,11 @@ covariates are asked for, and never in a fit to public rows: they had no outcome
 The share is that of a 0/1 column whose variance is that of an even spread over its bounds, 1/12: 9 %. Nobody knows how
 many private people have the value: in draws of curvature all people who were invented for one value are taken to be
 more or fewer together, by a factor with an exponential distribution of mean 1 (as if they were one person of a Bayesian
-bootstrap). Where the share was described it is raked to what was released (`hdpstats.public.raking`).
+bootstrap). Where the share was described it is raked to what was released (`hdpstats.raking.variables`).
 
 All of this follows from schema and public rows, so that queries that rest on it stay functions of public facts.
 
-**Raked** public people (`hdpstats.public.raking`) are held in a geometry, with the second moments that no coefficients
+**Raked** public people (`hdpstats.raking.variables`) are held in a geometry, with the second moments that no coefficients
 change. Columns of rows lie one after the other in memory, (D, B, n): every column is made and read by itself.
 """
 
@@ -26,7 +26,7 @@ import numpy as np
 from hdpstats._base.loops import compiled_reordered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.design import whiten_columns
-from hdpstats.public.raking import RakedPeople
+from hdpstats.raking.variables import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.schema.columns import Binary, Categorical, NumericColumn
 from hdpstats.schema.schema import Schema

@@ -7,7 +7,7 @@ from hdpstats.inference.weighted_moments import Estimated
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
-from hdpstats.results.description import Description
+from hdpstats.describe.description import Description
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck, Evaluation, check_public
 from hdpstats.results.facts import HazardFacts, ModelFacts, RowWeights, SampleFacts
 from hdpstats.results.population import FittedRows

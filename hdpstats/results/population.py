@@ -2,7 +2,7 @@
 
 `RakedRows` are public rows raked to a description of the private people. That is post-processing of a release and
 public rows: the rows get weights, and numbers are moved and stretched, so that the averages of the model's variables
-are those described (`hdpstats.public.raking`). What a description does not have stays as it is in the public rows. Its
+are those described (`hdpstats.raking.variables`). What a description does not have stays as it is in the public rows. Its
 noise leaves the averages open: rows raked to draws from what is known of them say how far an effect may be off on that
 account.
 """
@@ -18,11 +18,11 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.lexer import quoted
 from hdpstats.inference import draws
-from hdpstats.inference.raked_curvature import cohort_posterior
+from hdpstats.raking.posterior import cohort_posterior
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
-from hdpstats.public.raking import Averages, PublicVariables, raked_variables, raking_at
-from hdpstats.results.description import Description
+from hdpstats.raking.variables import Averages, PublicVariables, raked_variables, raking_at
+from hdpstats.describe.description import Description
 from hdpstats.results.facts import design_of, own_terms, read_rows
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.public import PublicTable

@@ -24,7 +24,7 @@ from hdpstats.results.summary import weights_words
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from hdpstats.results.description import Description
+    from hdpstats.describe.description import Description
     from hdpstats.results.result import Result
     from hdpstats.results.survival_curves import SurvivalCurves
     from hdpstats.results.weighted_sample import WeightedSample

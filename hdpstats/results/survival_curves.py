@@ -26,7 +26,7 @@ from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
 from hdpstats.results import curve_tables, reporting, survival_plots
-from hdpstats.results.description_tables import frame_of, group_labels, labels_of
+from hdpstats.describe.tables import frame_of, group_labels, labels_of
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
 from hdpstats.schema.schema import Schema
 

@@ -21,7 +21,7 @@ from hdpstats.inference.life_tables import LifeTable
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn
 from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers, GroupSums, share_noise
 from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 
 
 def people_of(numbers: DescribedNumbers) -> tuple[float, float]:

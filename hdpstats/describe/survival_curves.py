@@ -15,13 +15,13 @@ from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, ends_of, smallest_share
 from hdpstats.mechanisms.description.site import levels_of, prepare
-from hdpstats.models.description import check_private, released
-from hdpstats.models.description_plan import CurvesPlan, plan_curves
+from hdpstats.describe.request import check_private, released
+from hdpstats.describe.plan import CurvesPlan, plan_curves
 from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
 from hdpstats.models.own_description import check_described_study
 from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.budget import release_delta, release_epsilon
-from hdpstats.results.description import Description
+from hdpstats.describe.description import Description
 from hdpstats.results.group_curves import public_curves
 from hdpstats.results.survival_curves import WITHIN, SurvivalCurves
 from hdpstats.schema.columns import Weight

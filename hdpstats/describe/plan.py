@@ -16,7 +16,7 @@ from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.models.model_spec import site_facts_of
 from hdpstats.privacy.budget import total
-from hdpstats.results.description_tables import NO_SEED, frame_of, group_labels, public_cohort, tidy_frame
+from hdpstats.describe.tables import NO_SEED, frame_of, group_labels, public_cohort, tidy_frame
 from hdpstats.results.survival_curves import WITHIN
 from hdpstats.sites import Study
 

@@ -14,13 +14,13 @@ from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.cells import FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, described_columns, ends_of, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
-from hdpstats.models.description_plan import DescriptionPlan, plan_description
+from hdpstats.describe.plan import DescriptionPlan, plan_description
 from hdpstats.models.model_spec import checked_study, declared_column, guarantee_of, site_facts_of
 from hdpstats.models.request import epsilons_of, people_of
 from hdpstats.privacy.budget import over_sites, release_delta, release_epsilon
 from hdpstats.records.query import of_kind
-from hdpstats.results.description import Description
-from hdpstats.results.description_tables import public_cohort
+from hdpstats.describe.description import Description
+from hdpstats.describe.tables import public_cohort
 from hdpstats.schema.columns import Binary, Categorical, Weight
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study

@@ -9,7 +9,7 @@ released, :math:`T_j \sim N(t_j, \sigma_j^2)`, the posterior of :math:`\tau` is 
 number; below it is drawn towards the public one and keeps the uncertainty that the noise leaves. Shares at risk have no
 such prior.
 
-**Information.** ``H`` and ``J`` are sums over public rows that are raked to the averages (`hdpstats.public.raking`), in
+**Information.** ``H`` and ``J`` are sums over public rows that are raked to the averages (`hdpstats.raking.variables`), in
 the unchanged geometry. The best guess is their mean over `AVERAGED` draws of the averages, at equal weights of the
 public rows (not their value at the mean of the averages: where these are noisy a variance near its floor would make
 :math:`H^{-1}` explode). Draws take weights of the public rows from the Bayesian bootstrap, which sites share, and
@@ -28,7 +28,7 @@ from hdpstats.inference import draws
 from hdpstats.inference.information import OverPublicPeople
 from hdpstats.public.moments import Moments, PublicSide, RakeableSide, rakeable
 from hdpstats.public.people import WhitenedPeople
-from hdpstats.public.raking import (
+from hdpstats.raking.variables import (
     LEAST_SHARE,
     Averages,
     RakedVariables,
@@ -37,7 +37,7 @@ from hdpstats.public.raking import (
     raking_at,
 )
 from hdpstats.records import codec
-from hdpstats.records.cohort import CohortMoment, CohortMoments
+from hdpstats.records.averages import CohortMoment, CohortMoments
 
 SCALE = 0.5
 """Of the prior of ``tau``: by how much, in public standard deviations, private averages differ from public ones."""

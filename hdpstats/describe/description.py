@@ -19,7 +19,7 @@ from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
 from hdpstats.results import reporting
-from hdpstats.results.description_tables import (
+from hdpstats.describe.tables import (
     TIDY,
     PublicCohort,
     differences,
