@@ -9,16 +9,6 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
-from hdpstats.display import Report, Reported, columns, named_values
-from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
-from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
-from hdpstats.mechanisms.description.estimate import read
-from hdpstats.privacy.budget import Guarantee
-from hdpstats.records import codec
-from hdpstats.records.estimate import normal_quantile
-from hdpstats.records.query import LedgerEntry
-from hdpstats.records.saved import Saved
-from hdpstats.results import reporting
 from hdpstats.describe.tables import (
     TIDY,
     PublicCohort,
@@ -30,6 +20,16 @@ from hdpstats.describe.tables import (
     sums_frame,
     tidy_frame,
 )
+from hdpstats.display import Report, Reported, columns, named_values
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
+from hdpstats.mechanisms.description.estimate import read
+from hdpstats.privacy.budget import Guarantee
+from hdpstats.records import codec
+from hdpstats.records.estimate import normal_quantile
+from hdpstats.records.query import LedgerEntry
+from hdpstats.records.saved import Saved
+from hdpstats.results import reporting
 from hdpstats.results.plots import plot_differences
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
 from hdpstats.schema.schema import Schema

@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 import pandas as pd
 
+from hdpstats.describe.tables import NO_SEED, frame_of, group_labels, public_cohort, tidy_frame
 from hdpstats.display import Report, Reported, columns
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.mechanisms.description import DescriptionQuery
@@ -16,7 +17,6 @@ from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.models.model_spec import site_facts_of
 from hdpstats.privacy.budget import total
-from hdpstats.describe.tables import NO_SEED, frame_of, group_labels, public_cohort, tidy_frame
 from hdpstats.results.survival_curves import WITHIN
 from hdpstats.sites import Study
 

@@ -34,7 +34,7 @@ is drawn from what a fit would know of it: random weightings of the public rows,
 Given it the covariances are in closed form; they are averaged. Of the pull ``p`` the second moments are those that
 pooling expects where private and public people are alike (`hdpstats.inference.pooling.expected_pull`). Without a public
 fit it is not known how far the ridge pulls: that part is then left out. Of a level that public rows lack the pull is
-not known either: with people invented for one (`hdpstats.public.people`) plans take curvature for known.
+not known either: with people invented for one (`hdpstats.public.invented`) plans take curvature for known.
 """
 
 from collections.abc import Sequence

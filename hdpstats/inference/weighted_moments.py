@@ -48,9 +48,9 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference.draws import generator, normal
+from hdpstats.raking.tilting import tilted_weights, tilts
 from hdpstats.records.codec import Record
 from hdpstats.records.estimate import normal_quantile
-from hdpstats.raking.tilting import tilted_weights, tilts
 
 DRAWS = 400
 """Draws of weights from which a covariance is taken where it is not linear in the noise."""

@@ -11,15 +11,15 @@ describes the private cohort, `survival_curves` asks for curves from such a tabl
 exact both are. ``fit``, ``evaluate``, ``describe`` with an epsilon and the functions for weights are all that spends.
 """
 
-from hdpstats.describe.request import DescriptionRequest, describe
 from hdpstats.describe.plan import CurvesPlan, DescriptionPlan
+from hdpstats.describe.request import DescriptionRequest, describe
+from hdpstats.describe.survival_curves import CurvesRequest, survfit
 from hdpstats.models.estimators import Distribution, MEstimator
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
 from hdpstats.models.plan import Plan
 from hdpstats.models.regression import Linear, Logit, Quantile
-from hdpstats.describe.survival_curves import CurvesRequest, survfit
 
 __all__ = [
     "CurvesPlan",

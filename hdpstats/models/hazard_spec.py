@@ -38,8 +38,8 @@ from hdpstats.public.hazard_fit import (
     spells_of_rows,
 )
 from hdpstats.public.moments import Moments
-from hdpstats.raking.variables import PublicVariables
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
+from hdpstats.raking.variables import PublicVariables
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius, whiten

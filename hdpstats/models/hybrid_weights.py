@@ -22,6 +22,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.validation import choice, exact, integer, text
+from hdpstats.describe.description import Description
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
 from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
@@ -31,7 +32,6 @@ from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsR
 from hdpstats.models.model_spec import guarantee_of
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.privacy.budget import release_epsilon
-from hdpstats.describe.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.columns import Binary, Categorical

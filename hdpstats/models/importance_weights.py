@@ -13,6 +13,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError, forgets_rows
 from hdpstats._base.validation import choice, integer, real
+from hdpstats.describe.description import Description
 from hdpstats.formulas import Design, compile_one_sided
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import CountQuery, CountRelease
@@ -31,7 +32,6 @@ from hdpstats.privacy.budget import release_delta, release_epsilon, total
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.records.query import PointRelease, of_kind
 from hdpstats.results import WeightedSample
-from hdpstats.describe.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable

@@ -13,6 +13,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.loops import progress
 from hdpstats._base.typing import FloatArray
+from hdpstats.describe.description import Description
 from hdpstats.display import Report, named_values
 from hdpstats.mechanisms.clipped_newton import ClippedNewton
 from hdpstats.mechanisms.exponential import ExponentialMechanism
@@ -35,7 +36,6 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
 from hdpstats.results import FittedRows, Result, WeightedSample
-from hdpstats.describe.description import Description
 
 CLEARLY = 0.8
 """How much smaller, as variances, errors of a regression by noisy Newton steps must be predicted to be chosen.

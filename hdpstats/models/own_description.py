@@ -15,6 +15,8 @@ from typing import Final, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.describe.description import Description
+from hdpstats.describe.tables import NO_SEED
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import expected_numbers, numbers_of, public_people
 from hdpstats.mechanisms.description.moments import moments_of, people_of
@@ -25,8 +27,6 @@ from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.averages import CohortMoments
-from hdpstats.describe.description import Description
-from hdpstats.describe.tables import NO_SEED
 from hdpstats.sites import Study
 
 LEAST_AVERAGES, MOST_AVERAGES = Fraction(1, 50), Fraction(3, 20)

@@ -22,7 +22,6 @@ from hdpstats.inference.information import (
     chance_of_clear,
 )
 from hdpstats.inference.pooling import SCALE
-from hdpstats.raking.posterior import raked_information, redrawn
 from hdpstats.inference.released import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.inference.sandwich import (
     PlannedPoint,
@@ -60,6 +59,8 @@ from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
+from hdpstats.raking.information import raked_information
+from hdpstats.raking.posterior import redrawn
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 from hdpstats.results import Result, RowWeights

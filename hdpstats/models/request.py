@@ -7,11 +7,11 @@ from typing import final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer, truth
+from hdpstats.describe.description import Description
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named
 from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.records.query import AUTO, MechanismOptions, WithHessianShare, checked_share
-from hdpstats.describe.description import Description
 from hdpstats.sites import Study
 
 ONLY = "site"

@@ -9,7 +9,6 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.raking.posterior import UNUSABLE
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import (
@@ -50,11 +49,13 @@ from hdpstats.models.site_records import SiteRecords, planned_records, record_co
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.fit import WhitenedPublic
 from hdpstats.public.hazard import HazardSide
-from hdpstats.public.moments import PublicFit, WhitenedRows, rakeable
+from hdpstats.public.moments import PublicFit, WhitenedRows
 from hdpstats.public.multinomial import MultinomialSide
 from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
 from hdpstats.public.row_weights import APART
 from hdpstats.public.survival_outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.raking.curvature import rakeable
+from hdpstats.raking.information import UNUSABLE
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result

@@ -16,6 +16,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.describe.description import Description
 from hdpstats.inference.weighted_moments import CalibratedWeights, sum_covariance
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
@@ -30,7 +31,6 @@ from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample
-from hdpstats.describe.description import Description
 from hdpstats.results.sites import DescribedCohort
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable

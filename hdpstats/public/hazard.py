@@ -21,18 +21,14 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
 from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
-from hdpstats.public.moments import (
-    Moments,
-    PublicFit,
-    RakeableSide,
-    averaged,
-    averaged_sums,
-)
-from hdpstats.public.people import WhitenedPeople, unknown_directions, whitened_people
+from hdpstats.public.invented import unknown_directions
+from hdpstats.public.moments import Moments, PublicFit, averaged, averaged_sums
 from hdpstats.public.raked_hazard import ALMOST, Reached, raked_hazard
-from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.public.row_weights import Elsewhere
 from hdpstats.public.survival_outcomes import followed_as_public
+from hdpstats.raking.curvature import RakeableSide
+from hdpstats.raking.people import WhitenedPeople, whitened_people
+from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
 from hdpstats.solvers import CappedSpells

@@ -13,6 +13,7 @@ from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
 from hdpstats.public.existence import existence, has_maximum, level_rows, longest_of, polished
 from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
+from hdpstats.public.invented import completed
 from hdpstats.public.likelihood import identified, spread
 from hdpstats.public.moments import (
     Moments,
@@ -23,7 +24,6 @@ from hdpstats.public.moments import (
     each_column,
     spread_where_unknown,
 )
-from hdpstats.public.people import completed
 from hdpstats.public.row_weights import Elsewhere
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten

@@ -28,8 +28,8 @@ import numpy as np
 from hdpstats._base.loops import compiled_reordered
 from hdpstats._base.typing import FloatArray
 from hdpstats.public.moments import Moments
-from hdpstats.public.people import WhitenedPeople, rounded
 from hdpstats.public.survival_outcomes import without_censoring
+from hdpstats.raking.people import WhitenedPeople, rounded
 from hdpstats.solvers import CappedSpells
 from hdpstats.solvers.capped import CELLS
 from hdpstats.solvers.kernels import LANES, STEEPEST, Factors

@@ -27,9 +27,9 @@ import numpy as np
 from hdpstats._base.loops import compiled
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas import Design
+from hdpstats.raking.tilting import tilted_weights, tilts
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.raking.tilting import tilted_weights, tilts
 
 LEAST_SHARE = 0.01
 """The least share of a level."""

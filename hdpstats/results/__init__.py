@@ -3,11 +3,11 @@
 ``facts`` says what was fitted, ``result`` is the object that a user holds; the other modules compute for it.
 """
 
+from hdpstats.describe.description import Description
 from hdpstats.inference.weighted_moments import Estimated
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
-from hdpstats.describe.description import Description
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck, Evaluation, check_public
 from hdpstats.results.facts import HazardFacts, ModelFacts, RowWeights, SampleFacts
 from hdpstats.results.population import FittedRows

@@ -15,14 +15,14 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.describe.description import Description
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.lexer import quoted
 from hdpstats.inference import draws
-from hdpstats.raking.posterior import cohort_posterior
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
+from hdpstats.raking.posterior import cohort_posterior
 from hdpstats.raking.variables import Averages, PublicVariables, raked_variables, raking_at
-from hdpstats.describe.description import Description
 from hdpstats.results.facts import design_of, own_terms, read_rows
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.public import PublicTable

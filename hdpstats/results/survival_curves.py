@@ -15,6 +15,7 @@ from scipy.special import ndtr
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
+from hdpstats.describe.tables import frame_of, group_labels, labels_of
 from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
@@ -26,7 +27,6 @@ from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
 from hdpstats.results import curve_tables, reporting, survival_plots
-from hdpstats.describe.tables import frame_of, group_labels, labels_of
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
 from hdpstats.schema.schema import Schema
 

@@ -17,13 +17,15 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.raking.posterior import cohort_posterior, notes_on, raked_information
 from hdpstats.mechanisms.score_sums import clipped
-from hdpstats.public.moments import PublicSide, rakeable
+from hdpstats.public.moments import PublicSide
 from hdpstats.public.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
-from hdpstats.public.people import whitened_people
-from hdpstats.raking.variables import RakedPeople, raked_variables, raking_at
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
+from hdpstats.raking.curvature import rakeable
+from hdpstats.raking.information import raked_information
+from hdpstats.raking.people import whitened_people
+from hdpstats.raking.posterior import cohort_posterior, notes_on
+from hdpstats.raking.variables import RakedPeople, raked_variables, raking_at
 from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.geometry import Geometry

@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.raking.posterior import raked_information
 from hdpstats.losses import LINKS
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.public import raked_hazard
 from hdpstats.public.hazard import relative_cap
 from hdpstats.public.raked_hazard import Reached
+from hdpstats.raking.information import raked_information
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import at_radius
 
