@@ -11,7 +11,7 @@ variances (`hdpstats.inference.combination`). Where there is a public fit ``u`` 
 Unshrinking errs where ``H`` does, in proportion to what the ridge pulled: that distance is drawn given all sources.
 
 The distribution of the errors is drawn, not assumed normal: ``b`` from the exact distribution of the mechanism, ``S``
-normal, ``H`` and ``J`` from what is known of them (`hdpstats.inference.released`; they are estimates too). Several
+normal, ``H`` and ``J`` from what is known of them (`hdpstats.models.estimates`; they are estimates too). Several
 sites' errors are drawn jointly. Scores and noises are each site's own and average out. The weighting of the public rows
 that all curvatures rest on and the pull :math:`\theta_0 - c` are the same at all sites; so what unshrinking misses is
 missed everywhere alike, and would not average out over a thousand sites. So is what weights of people may do to an

@@ -24,7 +24,6 @@ from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceCho
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.perturbation import OutputRelease
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.model_spec import guarantee_of
 from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
@@ -37,6 +36,7 @@ from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Site, Study
+from hdpstats.sites.study import guarantee_of
 
 MECHANISMS = ("auto", "objective", "output")
 

@@ -17,16 +17,7 @@ from hdpstats.losses import multinomial
 from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
 from hdpstats.mechanisms.perturbation.request import MultinomialCost
-from hdpstats.models.model_spec import (
-    FIXED,
-    case_weights,
-    check_cluster,
-    check_no_strata,
-    checked_row_norm,
-    checked_study,
-    declared_column,
-    of_model,
-)
+from hdpstats.models.model_spec import FIXED, case_weights, check_cluster, check_no_strata, checked_row_norm, of_model
 from hdpstats.models.row_spec import RowSpec
 from hdpstats.public.multinomial import MultinomialSide, multinomial_likelihood, multinomial_side
 from hdpstats.records.averages import CohortMoments
@@ -36,7 +27,9 @@ from hdpstats.records.model import MultinomialModel, QueryModel
 from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.study import checked_study
 
 
 @final

@@ -22,7 +22,6 @@ from hdpstats.inference.information import (
     chance_of_clear,
 )
 from hdpstats.inference.pooling import SCALE
-from hdpstats.inference.released import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.inference.sandwich import (
     PlannedPoint,
     PredictedCovariance,
@@ -48,6 +47,7 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.mechanisms.perturbation.smoothing import ExpectedPeople, variance_of, with_smoothing
+from hdpstats.models.estimates import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.own_description import averaged_variables
 from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result

@@ -31,8 +31,6 @@ from hdpstats.models.model_spec import (
     check_cluster,
     check_no_strata,
     checked_row_norm,
-    checked_study,
-    declared_column,
     may_count,
     of_model,
     offset_column,
@@ -48,7 +46,9 @@ from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.results import ModelFacts
+from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.study import checked_study
 from hdpstats.solvers import ridge_objective
 
 

@@ -397,7 +397,7 @@ def raked_spells(spells: CappedSpells, z: FloatArray) -> CappedSpells:
 
 
 def _shrunk(A: FloatArray, z: FloatArray, sums: _Sums, like: _Rounded, *, dimension: int) -> FloatArray:
-    """Return matrices (B, e + p, e + p) of sums times ``x x'``, shrunk as `hdpstats.public.moments.raked` shrinks."""
+    """Return matrices (B, e + p, e + p) of sums times ``x x'``, shrunk as `hdpstats.raking.curvature.raked` shrinks."""
     (q, e), p = A.shape, z.shape[2]
     by_interval = sums.intervals
     found = np.zeros((len(z), e + p, e + p))

@@ -3,7 +3,6 @@
 ``facts`` says what was fitted, ``result`` is the object that a user holds; the other modules compute for it.
 """
 
-from hdpstats.describe.description import Description
 from hdpstats.inference.weighted_moments import Estimated
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.results.aggregated import Aggregate
@@ -20,7 +19,6 @@ __all__ = [
     "NOT_CHECKED",
     "Aggregate",
     "DeferredCheck",
-    "Description",
     "Estimated",
     "Evaluation",
     "FittedRows",

@@ -15,7 +15,6 @@ from scipy.special import ndtr
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
-from hdpstats.describe.tables import frame_of, group_labels, labels_of
 from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
@@ -28,7 +27,8 @@ from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
 from hdpstats.results import curve_tables, reporting, survival_plots
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
-from hdpstats.schema.schema import Schema
+from hdpstats.results.tables import frame_of
+from hdpstats.schema.schema import Schema, group_labels, labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
