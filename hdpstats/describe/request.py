@@ -14,7 +14,7 @@ from hdpstats.describe.plan import DescriptionPlan, plan_description
 from hdpstats.describe.tables import public_cohort
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, costs_of
-from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, described_columns, ends_of, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.privacy.budget import epsilons_of, over_sites, release_delta, release_epsilon

@@ -46,7 +46,7 @@ import numpy as np
 from hdpstats._base.loops import progress
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import heterogeneity
+from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, OverPublicPeople, ScoreNoise, draw_jointly
 from hdpstats.inference.pooling import Pooling, disagreement, expected_covariance, expected_pull

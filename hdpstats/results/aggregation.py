@@ -17,7 +17,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import (
+from hdpstats.inference.meta_analysis import (
     BETWEEN,
     SiteSummary,
     all_drawn,

@@ -12,7 +12,7 @@ from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.records.estimate import Estimate
-from hdpstats.results.curves import read_times
+from hdpstats.results.hazard_curves import read_times
 from hdpstats.results.effects import AverageEffects, Effects, differences, levels_of, widened
 from hdpstats.results.facts import check_identified, design_of
 from hdpstats.results.margins import MarginalEffects, Standardised, combined, marginal_effects, standardise

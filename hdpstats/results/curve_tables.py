@@ -9,7 +9,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.display import Block, Report, columns, named_values, p_value
 from hdpstats.records.estimate import normal_quantile
-from hdpstats.results.curves import hazard_facts
+from hdpstats.results.hazard_curves import hazard_facts
 from hdpstats.results.population import population
 from hdpstats.results.result import Result
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows

@@ -23,7 +23,7 @@ from hdpstats.inference.life_tables import (
     survival_at,
 )
 from hdpstats.inference.log_rank import noisy_score
-from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.people import causes_of
 from hdpstats.public.follow_up import FollowUp, risk_sets
 from hdpstats.public.risk_sets import RiskSets, Score, exact_score, first_below

@@ -29,7 +29,7 @@ from hdpstats.display import Report, Reported, columns, number, p_value
 from hdpstats.losses import MEANS, multinomial
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.contrasts import DRAWN
-from hdpstats.results.curves import CurveParts, HazardCurves, hazard_facts, open_curves
+from hdpstats.results.hazard_curves import CurveParts, HazardCurves, hazard_facts, open_curves
 from hdpstats.results.facts import design_of, read_rows
 from hdpstats.results.population import Population
 from hdpstats.results.summary import limit_headers

@@ -18,7 +18,7 @@ from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
-from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.risk_sets import Score, log_hazard_ratios

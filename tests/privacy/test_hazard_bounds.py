@@ -17,7 +17,7 @@ from hdpstats.losses import LINKS
 from hdpstats.losses.base import CappedTerms
 from hdpstats.losses.hazard_links import ProbitLink
 from hdpstats.mechanisms.person_loss import hazard as mechanism
-from hdpstats.privacy.hazard import (
+from hdpstats.privacy.hazard_caps import (
     HazardBounds,
     flat_determinant,
     hazard_bounds,

@@ -10,7 +10,7 @@ import pytest
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
-from hdpstats.privacy.hazard import flat_determinant
+from hdpstats.privacy.hazard_caps import flat_determinant
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid

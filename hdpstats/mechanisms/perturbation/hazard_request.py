@@ -29,7 +29,7 @@ slope that a cap moves most, margins .7 to 2.)
 Where follow-up ends, all information that is taken away counts: :math:`M = 1 - H_{all}^{-1} H`.
 
 The ridge is each site's own, the larger of two: one that leaves 97 to 85 % of the rate of noise that a free determinant
-would (`hdpstats.privacy.hazard`), the largest that errs nearly least, and 0.3 times the ridge of least mean squared
+would (`hdpstats.privacy.hazard_caps`), the largest that errs nearly least, and 0.3 times the ridge of least mean squared
 error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not that of
 public people and coefficients are `SCALE` from theirs.
 
@@ -61,7 +61,7 @@ from hdpstats.mechanisms.perturbation.request import (
     largest_good,
 )
 from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.hazard import hazard_noise
+from hdpstats.privacy.hazard_caps import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.hazard import WEAK, HazardSide, relative_cap
 from hdpstats.public.hazard_fit import Baseline

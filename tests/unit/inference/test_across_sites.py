@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import (
+from hdpstats.inference.meta_analysis import (
     BETWEEN,
     SiteSummary,
     between_variances,

@@ -12,7 +12,7 @@ import pytest
 from hdpstats._base.loops import rehearsing
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.parted import PartedObjective
-from hdpstats.privacy.hazard import UP
+from hdpstats.privacy.hazard_caps import UP
 from hdpstats.schema.partitions import ReadInParts, in_this_process
 from hdpstats.solvers import CappedSpells, HazardObjective, kernels, minimise
 from hdpstats.solvers import capped as module
