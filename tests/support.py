@@ -15,7 +15,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.clipped_newton import expectations as raked
 from hdpstats.raking import information as raked_information
 from hdpstats.raking import posterior
-from hdpstats.results import tested
+from hdpstats.results import disagreement
 
 RECORDS = 397
 """Number of private records: a prime, so that nothing else has this length."""
@@ -63,7 +63,7 @@ def fitted(private, public=None, *, formula=FORMULA, schema=SCHEMA, epsilon=1.0,
 
 def without_words_on_noise(monkeypatch):
     """Let no summary say what noise decides: what averages could not mend, and whether estimates disagree."""
-    monkeypatch.setattr(tested, "LEVEL", 0.0)
+    monkeypatch.setattr(disagreement, "LEVEL", 0.0)
     for module in (raked_information, raked):
         monkeypatch.setattr(module, "notes_on", lambda *_, **__: (posterior.RAKED,))
 

@@ -46,9 +46,9 @@ import numpy as np
 from hdpstats._base.loops import progress
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, OverPublicPeople, ScoreNoise, draw_jointly
+from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.pooling import Pooling, disagreement, expected_covariance, expected_pull
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate

@@ -20,9 +20,9 @@ from hdpstats.privacy.budget import OWN, Guarantee, release_epsilon
 from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import of_kind
 from hdpstats.results import Result
-from hdpstats.results.hazard_curves import curves_at, hazard_facts
 from hdpstats.results.evaluation import Evaluation, spread_out, times_of
 from hdpstats.results.facts import DesignRows, check_identified
+from hdpstats.results.hazard_curves import curves_at, hazard_facts
 from hdpstats.results.sites import accounts_of, data_sets_of
 from hdpstats.sites.study import guarantee_of
 

@@ -3,9 +3,9 @@ r"""What is known of a site's curvature, over public rows that are raked to what
 ``H`` and ``J`` are sums over public rows that are raked to the averages (`hdpstats.raking.variables`), in the unchanged
 geometry. The best guess is their mean over `AVERAGED` draws of the averages (`hdpstats.raking.posterior`), at equal
 weights of the public rows (not their value at the mean of the averages: where these are noisy a variance near its floor
-would make :math:`H^{-1}` explode). Draws take weights of the public rows from the Bayesian bootstrap, which sites share,
-and averages from the posterior, each site's own: noise, sampling of public rows and what is left of the difference
-between private and public people all count.
+would make :math:`H^{-1}` explode). Draws take weights of the public rows from the Bayesian bootstrap, which sites
+share, and averages from the posterior, each site's own: noise, sampling of public rows and what is left of the
+difference between private and public people all count.
 """
 
 from collections.abc import Iterable, Iterator

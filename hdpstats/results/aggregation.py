@@ -17,6 +17,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.inference import draws
+from hdpstats.inference.combination import shares
 from hdpstats.inference.meta_analysis import (
     BETWEEN,
     SiteSummary,
@@ -29,7 +30,6 @@ from hdpstats.inference.meta_analysis import (
     scatter,
     spread_variance,
 )
-from hdpstats.inference.combination import shares
 from hdpstats.records import codec
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release

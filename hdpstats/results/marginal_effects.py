@@ -1,71 +1,99 @@
-"""The effects that a result answers: average effects of variables, and average slopes of columns of the design."""
+r"""Marginal effects: average slopes of columns of the design, as statsmodels' ``get_margeff`` has them.
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+They have statsmodels' words. With the mean :math:`\mu(\eta_i)`, the slope in column ``j`` is
+:math:`\mu'(\eta_i) \beta_j`, averaged over rows; its gradient in the coefficients is :math:`\mu'(\eta_i) 1_j +
+\mu''(\eta_i) \beta_j x_i`. Elasticities multiply by :math:`x_{ij}`, divide by :math:`\mu(\eta_i)`, or both. Derivatives
+of the mean are differences of the fourth order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import choice, real
+from hdpstats._base.validation import choice, truth
+from hdpstats.display import Report, Reported, columns, number, p_value
+from hdpstats.losses import MEANS, multinomial
 from hdpstats.records.estimate import Estimate
-from hdpstats.results.hazard_curves import read_times
-from hdpstats.results.effects import AverageEffects, Effects, differences, levels_of, widened
-from hdpstats.results.facts import check_identified, design_of
-from hdpstats.results.margins import MarginalEffects, Standardised, combined, marginal_effects, standardise
+from hdpstats.results.average_effects import widened, with_estimate
+from hdpstats.results.contrasts import DRAWN
+from hdpstats.results.facts import check_identified, chosen, design_of, read_rows
 from hdpstats.results.population import Population, population
-from hdpstats.results.tested import chosen
-from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
+from hdpstats.results.standardised_means import slope
+from hdpstats.results.summary import limit_headers
 
 if TYPE_CHECKING:
     from hdpstats.results.result import Result
 
-Stencil = tuple[tuple[float, float], ...]
-"""Steps with their weights."""
+METHODS: Final = {"dydx": "dy/dx", "eyex": "d(lny)/d(lnx)", "dyex": "dy/d(lnx)", "eydx": "d(lny)/dx"}
+"""The methods with statsmodels' headers."""
 
-CENTRAL: Final[Stencil] = ((-2.0, 1.0 / 12.0), (-1.0, -2.0 / 3.0), (1.0, 2.0 / 3.0), (2.0, -1.0 / 12.0))
-FORWARD: Final[Stencil] = ((0.0, -25.0 / 12.0), (1.0, 4.0), (2.0, -3.0), (3.0, 4.0 / 3.0), (4.0, -0.25))
-"""Derivatives by differences of the fourth order, from both sides and from one."""
-
-STEP: Final = 1e-4
-"""Its step, in widths of the declared range."""
+PLACES: Final = ("overall", "mean", "median", "zero")
+"""Where slopes are taken."""
 
 
-def average_effects(
-    fit: "Result",
-    variable: str,
-    over: object,
-    *,
-    values: Sequence[object] | None,
-    times: float | Iterable[float] | None,
-    cause: str | None,
-    weights: object,
-    estimate: str | None,
-    alpha: float,
-) -> AverageEffects:
-    """Return what `Result.average_effects` does."""
-    found = chosen(fit, estimate)
-    level = real(alpha, name="alpha", lower=0.001, upper=0.999)
-    check_identified(found)
-    fit = _with_estimate(fit, found)
-    by, which = _times(fit, times), _cause(fit, cause)
-    rows = population(fit, fit.public_rows, over, weights)
-    given = _values(fit, variable, values)
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class MarginalEffects(Reported):
+    """Average slopes: ``estimate`` has them as linear functions of the coefficients, ``header`` says which they are."""
 
-    def at(frame: pd.DataFrame, row_weights: FloatArray) -> tuple[Effects, Effects]:
-        return _effects(fit, variable, given, Population(frame=frame, weights=row_weights, words=""), by, which)
+    estimate: Estimate
+    header: str
+    population: str
 
-    effects, means = at(rows.frame, rows.weights)
-    if rows.draws:
-        drawn = [at(*each) for each in rows.draws]
-        effects = effects.with_draws([each for each, _ in drawn])
-        means = means.with_draws([each for _, each in drawn])
-    return AverageEffects(
-        variable=variable, effects=effects, means=means, estimate=found, population=rows.words, alpha=level
-    )
+    @property
+    def margeff(self) -> FloatArray:
+        """The slopes, one for each column of the design but the intercept."""
+        return np.asarray(self.estimate.params)
+
+    @property
+    def margeff_se(self) -> FloatArray:
+        """Their standard errors."""
+        return np.asarray(self.estimate.bse)
+
+    @property
+    def margeff_cov(self) -> FloatArray:
+        """Their covariance."""
+        return np.asarray(self.estimate.cov_params())
+
+    @property
+    def tvalues(self) -> FloatArray:
+        """Slopes over standard errors."""
+        return np.asarray(self.estimate.tvalues)
+
+    @property
+    def pvalues(self) -> FloatArray:
+        """Two-sided p-values."""
+        return np.asarray(self.estimate.pvalues)
+
+    def conf_int(self, alpha: float = 0.05) -> FloatArray:
+        """Return confidence limits, a row per slope."""
+        return self.estimate.conf_int(alpha).to_numpy()
+
+    def summary_frame(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return a row per slope, under statsmodels' headers."""
+        low, high = self.conf_int(alpha).T
+        headers = (self.header, "Std. Err.", "z", "Pr(>|z|)", "Conf. Int. Low", "Cont. Int. Hi.")
+        found = (self.margeff, self.margeff_se, self.tvalues, self.pvalues, low, high)
+        return pd.DataFrame(dict(zip(headers, found, strict=True)), index=pd.Index(self.estimate.terms))
+
+    def _report(self, alpha: float = 0.05) -> Report:
+        rows = [
+            [number(b), number(se, 3), number(z, 3), p_value(p, self.estimate.p_floor), number(low, 3), number(high, 3)]
+            for b, se, z, p, low, high in self.summary_frame(alpha).to_numpy()
+        ]
+        headers = [self.header, "std err", "z", "P>|z|", *limit_headers(alpha)]
+        notes = [f"Averaged over {self.population}."]
+        notes += [] if self.estimate.distribution is None else [DRAWN]
+        return Report(title="Marginal effects", blocks=[columns(headers, list(self.estimate.terms), rows)], notes=notes)
+
+    def __repr__(self) -> str:
+        return f"<marginal effects {self.header} over {self.population}>"
 
 
 def average_slopes(
@@ -74,7 +102,7 @@ def average_slopes(
     """Return what `Result.get_margeff` does."""
     found = chosen(fit, estimate)
     check_identified(found)
-    fit = _with_estimate(fit, found)
+    fit = with_estimate(fit, found)
     rows = population(fit, fit.public_rows, over)
     effects = marginal_effects(fit, rows, at=at, method=method, dummy=dummy)
     if not rows.draws:
@@ -85,138 +113,92 @@ def average_slopes(
     return replace(effects, estimate=widened(effects.estimate, away.T @ away / len(away)))
 
 
-def _with_estimate(fit: "Result", estimate: Estimate) -> "Result":
-    return fit if estimate is fit.estimate else replace(fit, estimate=estimate)
-
-
-def _times(fit: "Result", times: float | Iterable[float] | None) -> FloatArray:
-    if fit.facts.hazard is None:
-        if times is not None:
-            raise ArgumentError("times must be left out: this is no hazard model", argument="times")
-        return np.zeros(0)
-    found = read_times(fit.facts.hazard.grid.horizon if times is None else times, fit.facts.hazard)
-    if not len(found) or not (found > 0.0).all():
-        raise ArgumentError("times must be one or more times above 0", argument="times")
-    return found
-
-
-def _cause(fit: "Result", cause: str | None) -> str | None:
-    causes = () if fit.facts.hazard is None else fit.facts.hazard.causes
-    if len(causes) > 1:
-        return choice(causes[0] if cause is None else cause, name="cause", options=causes)
-    if cause is not None:
-        raise ArgumentError("cause must be left out: this model has no causes to choose from", argument="cause")
-    return None
-
-
-def _column(fit: "Result", variable: str) -> Column:
-    if fit.facts.family is not None:
-        raise ArgumentError("a distribution without covariates has no effects: see params", argument="variable")
-    design = design_of(fit)
-    read = [name for name in design.needs if name != design.response]
-    times = () if fit.facts.hazard is None else (fit.facts.hazard.stop, fit.facts.hazard.start)
-    options = [name for name in read if name not in times] or ["a column of the formula, which has none"]
-    return fit.schema[choice(variable, name="variable", options=options)]
-
-
-def _values(fit: "Result", variable: str, values: Sequence[object] | None) -> list[object] | None:
-    """Return the values to compare; None for a derivative."""
-    column = _column(fit, variable)
-    if isinstance(column, Categorical | Binary):
-        levels = column.levels if isinstance(column, Categorical) else (column.labels or (0, 1))
-        given: list[object] = list(levels) if values is None else _listed(values)
-        strange = [value for value in given if value not in levels]
-        if strange:
-            listed = ", ".join(map(repr, levels))
-            raise ArgumentError(
-                f"values: {strange[0]!r} is no level of {variable}; they are {listed}", argument="values"
-            )
-        return given
-    if values is None:
-        return None
-    return [real(value, name="values", lower=-math.inf, upper=math.inf) for value in _listed(values)]
-
-
-def _with(frame: pd.DataFrame, variable: str, value: Any) -> pd.DataFrame:
-    """Return rows with one value, or values, of a variable."""
-    return frame.assign(**{variable: value})
-
-
-def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _listed(values: Sequence[object]) -> list[object]:
-    listed = [] if isinstance(values, str | bytes) else list(values)
-    if len(listed) < 2:
-        raise ArgumentError("values must be a list of two or more values, the reference first", argument="values")
-    return listed
-
-
-def _effects(
-    fit: "Result",
-    variable: str,
-    values: Sequence[object] | None,
-    rows: Population,
-    times: FloatArray,
-    cause: str | None,
-) -> tuple[Effects, Effects]:
-    """Return the effects in some rows, and the standardised means themselves."""
-
-    def standardised(frame: pd.DataFrame) -> Standardised:
-        return standardise(fit, frame, rows.weights, times=times, cause=cause)
-
-    if values is None:
-        slopes = _derivative(fit, variable, rows.frame, standardised)
-        return slopes, levels_of(standardised(rows.frame), name="as it is", derivative=False)
-    first = values[0]
-    parts = [standardised(_with(rows.frame, variable, value)) for value in values]
-    pairs = zip(values[1:], parts[1:], strict=True)
-    effects = differences([(f"{_shown(value)} - {_shown(first)}", parts[0], part) for value, part in pairs])
-    named = zip(values, parts, strict=True)
-    return effects, _stacked([levels_of(part, name=_shown(value), derivative=False) for value, part in named])
-
-
-def _derivative(
-    fit: "Result", variable: str, frame: pd.DataFrame, standardised: Callable[[pd.DataFrame], Standardised]
-) -> Effects:
-    """Return average derivatives in a number, from one side where the model is not defined on the other."""
-    column = _column(fit, variable)
-    if not isinstance(column, NumericColumn) or variable not in frame:
+def marginal_effects(fit: "Result", rows: Population, *, at: str, method: str, dummy: bool) -> MarginalEffects:
+    """Return average slopes of a model with one mean; see `hdpstats.results.Result.get_margeff`."""
+    choice(at, name="at", options=PLACES)
+    choice(method, name="method", options=METHODS)
+    facts, discrete = fit.facts, truth(dummy, name="dummy")
+    if discrete and (method.endswith("ex") or at in ("median", "zero")):
         raise ArgumentError(
-            f"over must have the column {variable!r}, in which the derivative is taken", argument="over"
+            "dummy=True needs method 'dydx' or 'eydx', at 'overall' or 'mean': a column of zeros and ones has no "
+            "logarithm and no other place",
+            argument="dummy",
         )
-    own = frame[variable]
-
-    def by(stencil: Stencil, step: float) -> Effects:
-        parts = [standardised(_with(frame, variable, own + k * step)) for k, _ in stencil]
-        return levels_of(combined(parts, [c / step for _, c in stencil]), name="per unit", derivative=True)
-
-    step = STEP * (column.upper - column.lower)
-    try:
-        return by(CENTRAL, step)
-    except SchemaError:
-        standardised(frame)  # the rows themselves may be at fault
-    for sign in (1.0, -1.0):
-        try:
-            found, half = by(FORWARD, sign * step), by(FORWARD, sign * step / 2.0)
-        except SchemaError:
-            continue
-        if np.allclose(found.values, half.values, rtol=1e-4, atol=1e-12):
-            return found
-        break
-    raise ArgumentError(
-        f"values must be given, such as two quantiles of {variable}: the model has no slope in it at the ends of its "
-        "declared range, where some rows are, so that there is no average derivative",
-        argument="values",
+    if facts.loss is None or facts.loss == multinomial.NAME:
+        raise ArgumentError("this model has no single mean to take slopes of; ask average_effects", argument="self")
+    design = design_of(fit)
+    found = read_rows(fit, rows.frame, design)
+    w = rows.weights[found.complete]
+    if not w.sum() > 0.0:
+        raise ArgumentError("over must have a complete row with a weight above 0", argument="over")
+    X, offset = _placed(found.X, found.offset, w, at=at)
+    beta = np.asarray(fit.estimate.params)
+    placed = _Rows(
+        X=X,
+        offset=offset,
+        weights=w / w.sum() if at == "overall" else np.ones(1),
+        beta=beta,
+        mean=MEANS[facts.loss],
     )
+    own = [k for k, column in enumerate(design.columns) if column.term != "Intercept"]
+    values, gradient = np.zeros(len(own)), np.zeros((len(own), len(beta)))
+    for place, j in enumerate(own):
+        if discrete and np.isin(found.X[:, j], (0.0, 1.0)).all():
+            values[place], gradient[place] = _jump(placed, j, log=method.startswith("ey"))
+        else:
+            values[place], gradient[place] = _slope(placed, j, method=method)
+    names = tuple(design.columns[j].name for j in own)
+    estimate = fit.estimate.linear(gradient, names, values=values)
+    return MarginalEffects(estimate=estimate, header=METHODS[method], population=rows.words)
 
 
-def _stacked(parts: Sequence[Effects]) -> Effects:
-    return Effects(
-        keys=pd.concat([part.keys for part in parts], ignore_index=True),
-        values=np.concatenate([np.asarray(part.values) for part in parts]),
-        gradient=np.concatenate([part.gradient for part in parts]),
-        frame_error=np.concatenate([part.frame_error for part in parts]),
-        ratio=tuple(each for part in parts for each in part.ratio),
-    )
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Rows:
+    """Rows of the design with offsets and weights, 1 in sum; the coefficients and the mean."""
+
+    X: FloatArray
+    offset: FloatArray
+    weights: FloatArray
+    beta: FloatArray
+    mean: Callable[[FloatArray], FloatArray]
+
+
+def _placed(X: FloatArray, offset: FloatArray, w: FloatArray, *, at: str) -> tuple[FloatArray, FloatArray]:
+    """Return the rows where slopes are taken: all, or one; the intercept stays 1."""
+    if at == "overall":
+        return X, offset
+    if at == "zero":
+        constant = (X == 1.0).all(axis=0)
+        return constant.astype(np.float64)[None, :], np.zeros(1)
+    if at == "mean":
+        return (w @ X / w.sum())[None, :], np.array([w @ offset / w.sum()])
+    return np.median(X[w > 0.0], axis=0)[None, :], np.array([np.median(offset[w > 0.0])])
+
+
+def _slope(at: "_Rows", j: int, *, method: str) -> tuple[float, FloatArray]:
+    """Return one average slope and its gradient."""
+    X, w, beta, mean = at.X, at.weights, at.beta, at.mean
+    eta = X @ beta + at.offset
+    first = partial(slope, mean)
+    level, rise, second = mean(eta), first(eta), slope(first, eta)
+    scale = X[:, j] if method.endswith("ex") else np.ones(len(X))
+    outer, inner = scale * rise, scale * second
+    if method.startswith("ey"):
+        outer, inner = outer / level, scale * (second / level - (rise / level) ** 2)
+    gradient = beta[j] * ((w * inner) @ X)
+    gradient[j] += w @ outer
+    return float(beta[j] * (w @ outer)), np.asarray(gradient)
+
+
+def _jump(at: "_Rows", j: int, *, log: bool) -> tuple[float, FloatArray]:
+    """Return the average difference between 1 and 0 in one column, and its gradient."""
+    value, gradient = 0.0, np.zeros(len(at.beta))
+    for sign, to in ((1.0, 1.0), (-1.0, 0.0)):
+        moved = at.X.copy()
+        moved[:, j] = to
+        eta = moved @ at.beta + at.offset
+        level, rise = at.mean(eta), slope(at.mean, eta)
+        value += sign * float(at.weights @ (np.log(level) if log else level))
+        gradient += sign * ((at.weights * (rise / level if log else rise)) @ moved)
+    return value, gradient

@@ -16,12 +16,12 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value
+from hdpstats.inference.log_rank import Score, log_hazard_ratios
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.privacy.budget import Guarantee
-from hdpstats.public.risk_sets import Score, log_hazard_ratios
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved

@@ -15,8 +15,8 @@ from hdpstats._base.validation import choice, real
 from hdpstats.losses import LINKS
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.estimate import Estimate
+from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.facts import ModelFacts, covariates
-from hdpstats.results.tested import Disagreement
 
 
 def tidy(estimate: Estimate, *, exponentiate: bool = False, conf_level: float = 0.95) -> pd.DataFrame:

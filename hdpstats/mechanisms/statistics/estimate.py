@@ -37,8 +37,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.combination import scalar_weight, shares
+from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.losses.families import Family, Interval
 from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
 from hdpstats.mechanisms.statistics import (

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats.inference.life_tables import bends
 from hdpstats.losses import LINKS
-from hdpstats.results import curves as arrays
+from hdpstats.results import hazard_curves as arrays
 from hdpstats.results.hazard_curves import open_curves
 
 HAZARDS = {
