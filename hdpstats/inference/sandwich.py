@@ -43,7 +43,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.loops import progress
+from hdpstats._base.progress import progress
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted

@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from hdpstats._base.loops import silence
+from hdpstats._base.silence import silence
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles

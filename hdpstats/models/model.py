@@ -11,7 +11,7 @@ from typing import Any, Final, Self, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
-from hdpstats._base.loops import progress
+from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.describe.description import Description
 from hdpstats.display import Report, named_values

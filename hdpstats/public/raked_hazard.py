@@ -25,7 +25,7 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled_reordered
+from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray
 from hdpstats.public.moments import Moments
 from hdpstats.public.survival_outcomes import without_censoring

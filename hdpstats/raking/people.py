@@ -9,7 +9,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled_reordered
+from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import whiten_columns
 from hdpstats.raking.variables import RakedPeople

@@ -24,7 +24,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled
+from hdpstats._base.compiled import compiled
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas import Design
 from hdpstats.raking.tilting import tilted_weights, tilts

@@ -7,8 +7,8 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import SMALLEST_COMPILED
 from hdpstats.formulas import design
 from hdpstats.losses import logistic
 from hdpstats.mechanisms import loading, score_sums

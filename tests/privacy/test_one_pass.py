@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base.loops import LANES, products
+from hdpstats._base.products import LANES, products
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.design import PIECE
 from hdpstats.mechanisms.description import DescribedColumn

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.losses.hazard_links import LogitLink
 from hdpstats.mechanisms.base import SiteFacts, costly_table
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery

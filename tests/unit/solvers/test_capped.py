@@ -9,7 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.person_loss.parted import PartedObjective
 from hdpstats.privacy.hazard_caps import UP

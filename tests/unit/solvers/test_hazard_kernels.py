@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import compiled
+from hdpstats._base.compiled import compiled
 from hdpstats.losses import LINKS
 from hdpstats.solvers import hazard_kernels, hazard_likelihood
 from hdpstats.solvers.hazard_kernels import CellKernel, CumulativeHazards, TabulatedKernel
