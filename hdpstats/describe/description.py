@@ -394,7 +394,7 @@ def check_described_study(study: Study, description: Description) -> None:
             )
 
 
-@rows_of.register
+@rows_of.register(Description)
 def _(over: Description, fit: "Result", rows: FittedRows) -> Population:
     """Return the public rows of a fit raked to what is described."""
     if rows.table is None:

@@ -316,7 +316,7 @@ class WeightedSample(Reported, Saved):
         return f"<weighted sample: {len(self.rows)} public rows, {size}, {self.guarantee}>"
 
 
-@rows_of.register
+@rows_of.register(WeightedSample)
 def _(over: WeightedSample, _fit: "Result", _rows: FittedRows) -> Population:
     return Population(
         frame=over.rows,

@@ -110,7 +110,7 @@ def test_code_that_two_processes_keep_at_once_is_of_their_own_types_and_sources(
     assert found(factor, given).keys() == own.keys()  # the same names: nothing piles up
 
 
-@pytest.mark.parametrize("changed", [(loops, "__file__", __file__), (numba, "__version__", "0.1")])
+@pytest.mark.parametrize("changed", [(compiling, "__file__", __file__), (numba, "__version__", "0.1")])
 def test_code_that_was_compiled_in_another_way_is_not_used(kept, loop, monkeypatch, changed):
     numbers = np.arange(6.0)
     for expected in (0, 1):
