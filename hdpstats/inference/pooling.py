@@ -55,7 +55,7 @@ DEGREES = 4.0
 SCALE = 0.2
 """``a``: the size of the common scale beforehand, in coefficients per public standard deviation of the column.
 
-Of losses that are no likelihood, times half a residual standard deviation (`hdpstats.public.fit`).
+Of losses that are no likelihood, times half a residual standard deviation (`hdpstats.families.regression.public`).
 """
 
 CHAINS = 250

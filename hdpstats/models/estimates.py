@@ -27,13 +27,13 @@ from typing import Final, final
 import numpy as np
 
 from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.families.regression.likelihood import is_tied
+from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
 from hdpstats.inference.sandwich import DRAWS, averaged, combine, of_point, undetermined
 from hdpstats.losses import SmoothedQuantile
-from hdpstats.public.fit import WhitenedPublic
-from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import UNUSABLE, raked_information

@@ -15,7 +15,6 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import IntArray
 from hdpstats.inference.draws import Generator, nodes
 from hdpstats.inference.sandwich import PredictedErrors
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights, axes_of, centres, places
 from hdpstats.mechanisms.histogram.site import cells_of, prepare
@@ -30,6 +29,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import of_kind
 from hdpstats.results import Result, WeightedSample
 from hdpstats.results.facts import SampleFacts
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Study
 from hdpstats.sites.study import guarantee_of
 from hdpstats.solvers.nearest import halving_order

@@ -15,7 +15,6 @@ from hdpstats._base.errors import ArgumentError, MechanismError, forgets_rows
 from hdpstats._base.validation import choice, integer, real
 from hdpstats.describe.description import Description
 from hdpstats.formulas import Design, compile_one_sided
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_rows, public_sample
@@ -35,6 +34,7 @@ from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Site, Study
 from hdpstats.sites.study import guarantee_of
 

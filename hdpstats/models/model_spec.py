@@ -17,14 +17,13 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
+from hdpstats.families.base import PersonLoss, declared_bound
+from hdpstats.families.regression.likelihood import is_tied
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.compiler import SurvivalDesign
-from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
-from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.public.row_weights import Allowance, reach
 from hdpstats.records.averages import CohortMoments
@@ -35,6 +34,7 @@ from hdpstats.records.query import PointQuery
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.schema import declared_column
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
 from hdpstats.sites.study import site_facts_of

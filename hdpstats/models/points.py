@@ -10,6 +10,8 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.base import PersonLoss
+from hdpstats.families.regression.public import FEWEST_ROWS, WhitenedPublic
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import (
     InObjective,
@@ -35,7 +37,6 @@ from hdpstats.mechanisms.count import CountRelease
 from hdpstats.mechanisms.exponential import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential import site as exponential
 from hdpstats.mechanisms.exponential.request import choose_exponential
-from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.perturbation import (
     ObjectivePerturbation,
     ObjectiveQuery,
@@ -57,7 +58,6 @@ from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
-from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
 from hdpstats.raking.information import raked_information
 from hdpstats.raking.posterior import redrawn

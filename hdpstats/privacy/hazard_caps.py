@@ -72,7 +72,7 @@ UP = 1.0 + 2.0**-32
 """Inflation of constants: a person's caps, as gradients have them, add up to at most ``UP H``.
 
 Gradients have the cap of an interval as the exponential of the exact sum of two doubles, ``fl(gamma + d)`` and the
-level ``l``; sums of caps (`hdpstats.solvers.capped`) as that of ``fl(fl(gamma + l) + d)``. With ``u = 2^-53``,
+level ``l``; sums of caps (`hdpstats.families.hazard.spells`) as that of ``fl(fl(gamma + l) + d)``. With ``u = 2^-53``,
 ``|gamma| <= 10^6`` and exponents of at most 700 in size (others are cut, or count for nothing) the exponents differ by
 at most ``u {|gamma| + |d| + (700 + |d|) + 700}``: by less than ``1.01 10^6 u`` (margins are of size 20 at most), and
 caps by as much of themselves, however ``gamma`` and ``l`` cancel. A sum in doubles, over at most 10^4 intervals, as

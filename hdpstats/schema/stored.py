@@ -3,7 +3,7 @@
 A column of a Parquet file is a column of doubles, or is made one cell by cell (`hdpstats.schema.coerce.numbers`). The
 map of a numeric column is then arithmetic of a double alone: which cells are missing, a number that fills them, and a
 cut to the bounds. A loop that passes over rows once may do that on the way
-(`hdpstats.mechanisms.person_loss.one_pass`); whatever else reads the column finds it mapped when it asks
+(`hdpstats.families.regression.one_pass`); whatever else reads the column finds it mapped when it asks
 (`columns_of`). The numbers are those of `hdpstats.schema.column.NumericColumn.admit`, to the last bit.
 """
 

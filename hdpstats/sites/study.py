@@ -12,13 +12,13 @@ from hdpstats._base.validation import integer, real
 from hdpstats.display import details, grid, key_values, page, section
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.export import accounts_html
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.privacy.budget import Budget, Guarantee, guarantee
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import Release
 from hdpstats.records.several import charged_events
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.opening import Private, named, open_sites, schema_of, terms_of
 from hdpstats.sites.site import Site

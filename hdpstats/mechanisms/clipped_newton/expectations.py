@@ -16,11 +16,11 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.hazard.outcomes import SurvivalOutcomes
+from hdpstats.families.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
 from hdpstats.inference import draws
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.moments import PublicSide
-from hdpstats.public.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
-from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import raked_information
 from hdpstats.raking.people import whitened_people

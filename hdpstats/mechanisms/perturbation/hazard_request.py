@@ -3,7 +3,7 @@ r"""The query of objective perturbation for a hazard model: geometry, cap, centr
 **With public people.** Whitened by them, centred at the public fit, capped relative to it: the loss of an interval
 saturates at ``e^d`` times the odds (the cumulative hazard, for cloglog) that the public fit predicts, and a person
 whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` over their sum. (Where covariates vary
-within a person follow-up ends there: `hdpstats.mechanisms.person_loss.hazard`.) Radius ``R``, total ``H`` and margin
+within a person follow-up ends there: `hdpstats.families.hazard.bounds`.) Radius ``R``, total ``H`` and margin
 ``d`` minimise the determinant of the slopes' predicted covariance against the ordinary fit: of sampling, of the
 noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
 public fit; of those that are nearly as good (`SPARE` for each slope) the ones of the smallest allowance are taken.
@@ -48,9 +48,12 @@ from numpy.polynomial.hermite_e import hermegauss
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.hazard.bounds import HazardPersonLoss
+from hdpstats.families.hazard.public import WEAK, HazardSide, relative_cap
+from hdpstats.families.hazard.public_fit import Baseline
+from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.perturbation.request import (
     NEARLY_FREE,
     PULL,
@@ -63,14 +66,11 @@ from hdpstats.mechanisms.perturbation.request import (
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.hazard_caps import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
-from hdpstats.public.hazard import WEAK, HazardSide, relative_cap
-from hdpstats.public.hazard_fit import Baseline
 from hdpstats.public.moments import averaged
 from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, moved, told_apart
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 from hdpstats.records.model import HazardCap
 from hdpstats.records.query import LEAST_SMOOTHING
-from hdpstats.solvers import CappedSpells
 
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""

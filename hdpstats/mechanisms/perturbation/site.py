@@ -1,7 +1,7 @@
 r"""Objective and output perturbation that survive a finite solver and floating point: pure, or with normal noise.
 
 **Objective perturbation** (Chaudhuri, Monteleoni and Sarwate 2011; corrected). With the losses ``l_i`` of the people in
-whitened coordinates (`hdpstats.mechanisms.person_loss.base`) and a public centre ``c`` it minimises
+whitened coordinates (`hdpstats.families.base`) and a public centre ``c`` it minimises
 
 .. math:: \sum_i \ell_i(\theta) + \tfrac{\lambda}{2}\|\theta - c\|^2 + b'\theta
 
@@ -66,7 +66,7 @@ import math
 from fractions import Fraction
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.families.base import PersonLoss
 from hdpstats.mechanisms.minimiser import (
     Perturbation,
     PointCalibration,
@@ -75,7 +75,6 @@ from hdpstats.mechanisms.minimiser import (
     hessian_of,
     prepared,
 )
-from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveRelease, OutputRelease
 from hdpstats.noise.distributions import FINENESS, NoiseDistribution, lattice, lattice_noise
 from hdpstats.noise.exact import power_of_two_below, round_down, sqrt_down, sqrt_up
@@ -86,6 +85,7 @@ from hdpstats.privacy.charging import square_of
 from hdpstats.privacy.gaussian import fixed_sign_multiplier, mu_of, objective_multiplier
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.query import MinimiserQuery
+from hdpstats.schema.site_facts import SiteFacts
 
 STEPS = 64
 """Lattice steps within ``total``, at most."""

@@ -18,21 +18,21 @@ import numpy as np
 import scipy
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.hazard.likelihood import Likelihood
+from hdpstats.families.hazard.outcomes import followed_as_public
+from hdpstats.families.hazard.public_fit import Baseline, PublicSpells, fit_public, mixed_baseline
+from hdpstats.families.hazard.raked import ALMOST, Reached, raked_hazard
+from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
-from hdpstats.public.hazard_fit import Baseline, PublicSpells, fit_public, mixed_baseline
 from hdpstats.public.invented import unknown_directions
 from hdpstats.public.moments import Moments, PublicFit, averaged, averaged_sums
-from hdpstats.public.raked_hazard import ALMOST, Reached, raked_hazard
 from hdpstats.public.row_weights import Elsewhere
-from hdpstats.public.survival_outcomes import followed_as_public
 from hdpstats.raking.curvature import RakeableSide
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
-from hdpstats.solvers import CappedSpells
-from hdpstats.solvers.hazard_likelihood import Likelihood
 
 WEAK = 0.1
 """Information added in every direction: of intervals that follow-up never reaches the private people say nothing."""
@@ -158,7 +158,7 @@ class HazardSide(RakeableSide):
         return whitened_people(self.geometry, people)
 
     def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
-        """Return ``H`` and ``J`` of ``records`` raked public people: see `hdpstats.public.raked_hazard`."""
+        """Return ``H`` and ``J`` of ``records`` raked public people: see `hdpstats.families.hazard.raked`."""
         found = raked_hazard(
             self.spells,
             theta,
@@ -381,7 +381,7 @@ def spell_scores(
 ) -> SpellScores:
     """Return each spell's gradient of minus the log-likelihood, and the weighted information.
 
-    Arguments are those of `hazard_fit.hazard_likelihood`, with identified coefficients ``values`` (causes (e + p),).
+    Arguments are those of `public_fit.hazard_likelihood`, with identified coefficients ``values`` (causes (e + p),).
     """
     X, known = rows.X[:, 1:], LINKS[link]
     e, blocks = features.shape[1], values.reshape(causes, -1)

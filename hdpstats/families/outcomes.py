@@ -5,7 +5,7 @@ be computed from public covariates without public outcomes: for each public pers
 probabilities under the model. Clipped scores have no mean of zero, and need none: the expectation is taken of the same
 clipped scores, so that solving "sum = expectation" for ``theta`` is consistent whatever the clip.
 
-The outcomes of regressions are here, of follow-up in `hdpstats.public.survival_outcomes`, of raked people in
+The outcomes of regressions are here, of follow-up in `hdpstats.families.hazard.outcomes`, of raked people in
 `hdpstats.mechanisms.clipped_newton.expectations`.
 
 *Outcomes of a likelihood*: 0 and 1, or counts up to the largest; the loss says how likely they are
@@ -90,7 +90,7 @@ class Outcomes(ABC):
     def gradients(self, theta: FloatArray, people: slice) -> FloatArray:
         """Return the gradient of a person's weighted loss at ``theta`` under each outcome (b, K, D).
 
-        What `hdpstats.mechanisms.person_loss.base.People.scores` returns for a private person with that record.
+        What `hdpstats.families.base.People.scores` returns for a private person with that record.
         """
 
     @abstractmethod

@@ -10,9 +10,9 @@ censoring with probability
 made monotone: censoring is taken not to depend on covariates given the model. Person ``i`` is at risk in ``s`` with
 probability :math:`G_s S_{s-1}(x_i)`, as far as the cap does not end follow-up before; where people are weighed by their
 caps instead, the weights are those of the raked covariates. ``H`` and ``J`` are the sums over
-people and intervals of `hdpstats.public.hazard` with these in place of the public people's own intervals. (Weighting
-public people by how long they were followed instead leaves too few of them.) Nothing is expanded to person-period rows
-but for the numbers of one block.
+people and intervals of `hdpstats.families.hazard.public` with these in place of the public people's own intervals.
+(Weighting public people by how long they were followed instead leaves too few of them.) Nothing is expanded to
+person-period rows but for the numbers of one block.
 
 **Compiled sums.** With the factors of `hdpstats.solvers.kernels` the ratio of hazard to cap is :math:`u = E_s W_i`,
 the cap :math:`h = G_s K_i`, and :math:`u h` are the odds of the event (logit link) or its cumulative hazard
@@ -27,11 +27,10 @@ import numpy as np
 
 from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.hazard.outcomes import without_censoring
+from hdpstats.families.hazard.spells import CELLS, CappedSpells
 from hdpstats.public.moments import Moments
-from hdpstats.public.survival_outcomes import without_censoring
 from hdpstats.raking.people import WhitenedPeople, rounded
-from hdpstats.solvers import CappedSpells
-from hdpstats.solvers.capped import CELLS
 from hdpstats.solvers.kernels import LANES, STEEPEST, Factors
 
 LEAST_SURVIVAL = 2.0**-40

@@ -19,10 +19,10 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.hazard.spells import CappedSpells
+from hdpstats.families.outcomes import OutcomeDistribution, Outcomes
 from hdpstats.losses import LINKS
 from hdpstats.losses.base import LikelihoodTerms
-from hdpstats.public.outcomes import OutcomeDistribution, Outcomes
-from hdpstats.solvers import CappedSpells
 
 
 @final

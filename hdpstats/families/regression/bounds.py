@@ -19,10 +19,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.formulas.design import whitened_rows
-from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss
-from hdpstats.mechanisms.person_loss.base import (
+from hdpstats.families.base import (
     ROUNDING,
     LossWork,
     People,
@@ -32,8 +29,12 @@ from hdpstats.mechanisms.person_loss.base import (
     numbers_of,
     stacking_work,
 )
-from hdpstats.mechanisms.person_loss.one_pass import StoredRows, everywhere, stored_rows
-from hdpstats.mechanisms.person_loss.parted import people_in_parts
+from hdpstats.families.parted import people_in_parts
+from hdpstats.families.regression.one_pass import StoredRows, everywhere, stored_rows
+from hdpstats.families.regression.rows import LinearObjective, linear_work, row_error
+from hdpstats.formulas.design import whitened_rows
+from hdpstats.formulas.outcome import Response, design_of, made, response_of
+from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss
 from hdpstats.noise.exact import round_down, sqrt_up
 from hdpstats.privacy.sensitivity import (
     BallNorm,
@@ -49,18 +50,8 @@ from hdpstats.records.model import RegressionModel
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers import LinearObjective
 from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.objective import (
-    SUMS,
-    UNIT,
-    ObjectiveWork,
-    RowBounds,
-    linear_work,
-    rounded_cells,
-    row_error,
-    score_bits,
-)
+from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, RowBounds, rounded_cells, score_bits
 
 BETWEEN_0_AND_1 = Response(column="")
 """Where an outcome in [0, 1] comes from, for who asks for constants only."""

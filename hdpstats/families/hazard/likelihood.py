@@ -8,8 +8,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.validation import choice
-from hdpstats.losses import LINKS, HazardLink
-from hdpstats.solvers.hazard_kernels import (
+from hdpstats.families.hazard.kernels import (
     NEVER,
     CellKernel,
     CumulativeHazards,
@@ -18,6 +17,7 @@ from hdpstats.solvers.hazard_kernels import (
     TabulatedKernel,
     table_size,
 )
+from hdpstats.losses import LINKS, HazardLink
 from hdpstats.solvers.newton import AMPLE, newton, newton_step
 from hdpstats.solvers.objective import SmoothObjective
 

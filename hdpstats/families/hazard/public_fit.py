@@ -2,11 +2,11 @@
 
 Baseline features ``A`` (q, e) are mixed to ``A B`` so that they are close to orthogonal over public person-intervals
 and their rows have norm at most 1; covariates are whitened by public people. The public fit is a posterior mode, as in
-`hdpstats.public.fit`, with the baseline drawn towards a constant hazard; its covariance is a sandwich, as case
-weights are not numbers of people.
+`hdpstats.families.regression.public`, with the baseline drawn towards a constant hazard; its covariance is a sandwich,
+as case weights are not numbers of people.
 
 `hazard_likelihood` is the ordinary fit: what R's ``glm`` computes on rows of persons and periods, which are never
-formed. Coefficients that have no finite value are NaN (`hdpstats.public.existence`).
+formed. Coefficients that have no finite value are NaN (`hdpstats.families.existence`).
 """
 
 import warnings
@@ -19,11 +19,12 @@ import scipy
 
 from hdpstats._base.errors import HdpError, HdpWarning
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.families.existence import Existence, SignedRows, existence, has_maximum, longest_of, polished
+from hdpstats.families.hazard.likelihood import HazardData, HazardFit, Likelihood, fit_hazard
+from hdpstats.families.regression.likelihood import ALIASED_IN_GLM, identified, orthogonal, unidentified
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
-from hdpstats.public.existence import Existence, SignedRows, existence, has_maximum, longest_of, polished
 from hdpstats.public.invented import Completed, completed, unknown_directions
-from hdpstats.public.likelihood import ALIASED_IN_GLM, identified, orthogonal, unidentified
 from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column, spread_along
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
@@ -31,7 +32,6 @@ from hdpstats.records.model import TimeGrid
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.spells import in_strata, spells_of
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, Likelihood, fit_hazard
 
 EVENNESS = 0.01
 """Eigenvalues of the baseline's second moments are kept above this share of the largest."""

@@ -17,10 +17,7 @@ import numpy as np
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.formulas.design import whitened_rows
-from hdpstats.formulas.outcome import categorical_design
-from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
-from hdpstats.mechanisms.person_loss.base import (
+from hdpstats.families.base import (
     ROUNDING,
     LossWork,
     People,
@@ -30,6 +27,11 @@ from hdpstats.mechanisms.person_loss.base import (
     numbers_of,
     stacking_work,
 )
+from hdpstats.families.multinomial.rows import MultinomialObjective, several_error
+from hdpstats.families.regression.rows import linear_work
+from hdpstats.formulas.design import whitened_rows
+from hdpstats.formulas.outcome import categorical_design
+from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
 from hdpstats.noise.exact import round_down, sqrt_up
 from hdpstats.privacy.sensitivity import Relation, rank_one_jacobian, uncoupled_rate
 from hdpstats.records.model import MultinomialModel
@@ -37,8 +39,7 @@ from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import PIECE, product_work, row_products
-from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, linear_work, rounded_cells
-from hdpstats.solvers.several_predictors import MultinomialObjective, several_error
+from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, rounded_cells
 
 
 @final

@@ -10,7 +10,7 @@ that the software of the field prints by default:
   being counted in a window of 1.3 residual scales times ``n^(-1/5)``.
 
 `maximum_likelihood` is what R's ``glm`` computes, but for coefficients that have no finite value: of these ``glm``
-shows where its iteration ended, and here they are NaN (`hdpstats.public.existence`).
+shows where its iteration ended, and here they are NaN (`hdpstats.families.existence`).
 """
 
 import math
@@ -24,6 +24,16 @@ import scipy
 
 from hdpstats._base.errors import HdpError, HdpWarning
 from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.families.existence import (
+    SignedRows,
+    binary_rows,
+    count_rows,
+    existence,
+    has_maximum,
+    longest_of,
+    polished,
+)
+from hdpstats.families.regression.rows import LinearObjective, ridge_objective
 from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
@@ -34,9 +44,8 @@ from hdpstats.losses import (
     SmoothedQuantile,
 )
 from hdpstats.losses.located import scale_of, window
-from hdpstats.public.existence import SignedRows, binary_rows, count_rows, existence, has_maximum, longest_of, polished
 from hdpstats.records.estimate import Estimate
-from hdpstats.solvers import LinearObjective, minimise, ridge_objective
+from hdpstats.solvers import minimise
 
 ALIASED, ALIASED_IN_GLM = 1e-7, 1e-11
 """A column whose part outside the span of the columns before it is relatively smaller than this is not identified: in

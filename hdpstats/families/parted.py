@@ -20,10 +20,11 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
-from hdpstats.mechanisms.person_loss.base import People
+from hdpstats.families.base import People
+from hdpstats.families.hazard.rows import HazardObjective
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.schema.partitions import Parts
-from hdpstats.solvers.objective import UNIT, LinearObjective, RowBounds, SumObjective, score_bits
-from hdpstats.solvers.several_predictors import HazardObjective
+from hdpstats.solvers.objective import UNIT, RowBounds, SumObjective, score_bits
 
 T = TypeVar("T")
 

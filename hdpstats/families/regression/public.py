@@ -17,6 +17,8 @@ from typing import Generic, TypeVar, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.multinomial.rows import MultinomialObjective
+from hdpstats.families.regression.rows import LinearObjective, ridge_objective
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import whitened_matrix
 from hdpstats.formulas.outcome import Response
@@ -40,10 +42,9 @@ from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers import LinearObjective, minimise, ridge_objective
+from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import AMPLE, newton
 from hdpstats.solvers.objective import SmoothObjective
-from hdpstats.solvers.several_predictors import MultinomialObjective
 
 FEWEST_ROWS = 40
 """Public rows needed for a public geometry; fewer give way to the schema's box."""

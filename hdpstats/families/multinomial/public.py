@@ -1,4 +1,4 @@
-"""The public side of a multinomial logistic regression: as `hdpstats.public.fit`, one spread for all levels' slopes.
+"""The public side of a multinomial logistic regression: as that of one predictor, one spread for all levels' slopes.
 
 `multinomial_likelihood` is the ordinary fit.
 """
@@ -9,12 +9,13 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.existence import existence, has_maximum, level_rows, longest_of, polished
+from hdpstats.families.multinomial.rows import MultinomialObjective
+from hdpstats.families.regression.likelihood import identified, spread
+from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
-from hdpstats.public.existence import existence, has_maximum, level_rows, longest_of, polished
-from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
 from hdpstats.public.invented import completed
-from hdpstats.public.likelihood import identified, spread
 from hdpstats.public.moments import (
     Moments,
     WhitenedRows,
@@ -30,7 +31,6 @@ from hdpstats.records.geometry import whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.solvers import minimise
-from hdpstats.solvers.several_predictors import MultinomialObjective
 
 
 @final
@@ -139,7 +139,7 @@ def multinomial_likelihood(
     """Return the maximum-likelihood fit to rows ``X`` (n, D) of levels ``y`` (n,) with its model-based covariance.
 
     A coefficient that the rows do not identify, or whose estimate is infinite, is NaN, as in
-    `hdpstats.public.likelihood.maximum_likelihood`.
+    `hdpstats.families.regression.likelihood.maximum_likelihood`.
     """
     present = weights > 0
     kept = identified(X[present])

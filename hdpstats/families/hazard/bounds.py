@@ -43,12 +43,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import BoolArray, ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations, sorting
-from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
-from hdpstats.formulas.design import whitened_rows
-from hdpstats.losses import LINKS, HazardLink
-from hdpstats.losses.base import FARTHEST, CappedTerms
-from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.base import (
+from hdpstats.families.base import (
     NUMBERS,
     ROUNDING,
     DeclaredLoss,
@@ -57,19 +52,23 @@ from hdpstats.mechanisms.person_loss.base import (
     declared_bound,
     numbers_of,
 )
-from hdpstats.mechanisms.person_loss.parted import people_in_parts
+from hdpstats.families.hazard.rows import HazardObjective, spell_error, spells_work
+from hdpstats.families.hazard.spells import CappedSpells, cap_sums_work, scores_work
+from hdpstats.families.parted import people_in_parts
+from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
+from hdpstats.formulas.design import whitened_rows
+from hdpstats.losses import LINKS, HazardLink
+from hdpstats.losses.base import FARTHEST, CappedTerms
 from hdpstats.noise.exact import round_down
 from hdpstats.privacy.hazard_caps import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.model import HazardModel
 from hdpstats.schema.partitions import Parts
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.spells import in_strata, spells_of
 from hdpstats.schema.table import AdmittedTable, joined
-from hdpstats.solvers import CappedSpells, HazardObjective
-from hdpstats.solvers.capped import cap_sums_work, scores_work
 from hdpstats.solvers.kernels import product_work, row_products
 from hdpstats.solvers.objective import SUMS, UNIT, RowBounds, rounded_cells
-from hdpstats.solvers.several_predictors import spell_error, spells_work
 
 
 @final
