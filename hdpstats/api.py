@@ -24,14 +24,18 @@ from hdpstats._base.errors import (
 if TYPE_CHECKING:
     from hdpstats import audit
     from hdpstats import papers as simulate
+    from hdpstats.describe import (
+        CurvesPlan,
+        CurvesRequest,
+        Description,
+        DescriptionPlan,
+        DescriptionRequest,
+        describe,
+    )
     from hdpstats.ledger import Ledger
     from hdpstats.losses import options as losses
     from hdpstats.mechanisms import registry as mechanisms
     from hdpstats.models import (
-        CurvesPlan,
-        CurvesRequest,
-        DescriptionPlan,
-        DescriptionRequest,
         DiscreteHazard,
         Distribution,
         Linear,
@@ -39,14 +43,12 @@ if TYPE_CHECKING:
         MEstimator,
         Plan,
         Quantile,
-        describe,
         hybrid_weights,
         importance_weights,
     )
     from hdpstats.privacy.budget import Budget
     from hdpstats.results import (
         Aggregate,
-        Description,
         Evaluation,
         LogRankTest,
         Result,
@@ -121,12 +123,16 @@ __all__ = [
 ]
 
 _NAMES: Final = {
-    "hdpstats.ledger": ("Ledger",),
-    "hdpstats.models": (
+    "hdpstats.describe": (
         "CurvesPlan",
         "CurvesRequest",
+        "Description",
         "DescriptionPlan",
         "DescriptionRequest",
+        "describe",
+    ),
+    "hdpstats.ledger": ("Ledger",),
+    "hdpstats.models": (
         "DiscreteHazard",
         "Distribution",
         "Linear",
@@ -134,14 +140,12 @@ _NAMES: Final = {
         "MEstimator",
         "Plan",
         "Quantile",
-        "describe",
         "hybrid_weights",
         "importance_weights",
     ),
     "hdpstats.privacy.budget": ("Budget",),
     "hdpstats.results": (
         "Aggregate",
-        "Description",
         "Evaluation",
         "LogRankTest",
         "Result",

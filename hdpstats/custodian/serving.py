@@ -36,8 +36,9 @@ from typing import Any, Final, final
 
 import pandas as pd
 
+from hdpstats._base.compiled import kept_code
 from hdpstats._base.errors import ArgumentError, forgets_rows
-from hdpstats._base.loops import kept_code, silence
+from hdpstats._base.silence import silence
 from hdpstats.custodian import journal
 from hdpstats.custodian.app import Service, application
 from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring

@@ -38,9 +38,9 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.moments import Moments
-from hdpstats.public.raking import PublicVariables
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.raking.variables import PublicVariables
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius, whiten
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid

@@ -18,25 +18,18 @@ from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.perturbation.request import MultinomialCost
-from hdpstats.models.model_spec import (
-    FIXED,
-    case_weights,
-    check_cluster,
-    check_no_strata,
-    checked_row_norm,
-    checked_study,
-    declared_column,
-    of_model,
-)
+from hdpstats.models.model_spec import FIXED, case_weights, check_cluster, check_no_strata, checked_row_norm, of_model
 from hdpstats.models.row_spec import RowSpec
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import MultinomialModel, QueryModel
 from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.study import checked_study
 
 
 @final

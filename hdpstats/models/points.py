@@ -24,8 +24,6 @@ from hdpstats.inference.information import (
     chance_of_clear,
 )
 from hdpstats.inference.pooling import SCALE
-from hdpstats.inference.raked_curvature import raked_information, redrawn
-from hdpstats.inference.released import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.inference.sandwich import (
     PlannedPoint,
     PredictedCovariance,
@@ -50,6 +48,7 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.mechanisms.perturbation.smoothing import ExpectedPeople, variance_of, with_smoothing
+from hdpstats.models.estimates import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.own_description import averaged_variables
 from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result
@@ -60,6 +59,8 @@ from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.moments import PublicSide
+from hdpstats.raking.information import raked_information
+from hdpstats.raking.posterior import redrawn
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 from hdpstats.results import Result, RowWeights

@@ -15,7 +15,6 @@ from hdpstats.families.hazard.public import HazardSide
 from hdpstats.families.multinomial.public import MultinomialSide
 from hdpstats.families.outcomes import LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
 from hdpstats.families.regression.public import WhitenedPublic
-from hdpstats.inference.raked_curvature import UNUSABLE
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import (
@@ -53,8 +52,10 @@ from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.moments import PublicFit, WhitenedRows, rakeable
+from hdpstats.public.moments import PublicFit, WhitenedRows
 from hdpstats.public.row_weights import APART
+from hdpstats.raking.curvature import rakeable
+from hdpstats.raking.information import UNUSABLE
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result

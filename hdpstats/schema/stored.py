@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled, double_at
+from hdpstats._base.compiled import compiled
+from hdpstats._base.intrinsics import double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.schema.column import Column, NumericColumn
 from hdpstats.schema.table import AdmittedTable

@@ -9,8 +9,10 @@ from typing import final
 
 import pandas as pd
 
+from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
-from hdpstats._base.loops import SMALLEST_COMPILED, rehearsing, silence
+from hdpstats._base.rehearsal import rehearsing
+from hdpstats._base.silence import silence
 from hdpstats._base.work import Operations
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, costly_table

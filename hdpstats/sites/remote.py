@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
-from hdpstats._base.loops import progress
+from hdpstats._base.progress import progress
 from hdpstats._base.validation import integer, real, text
 from hdpstats.mechanisms.registry import is_listed, query_from_json, release_from_json
 from hdpstats.records import codec

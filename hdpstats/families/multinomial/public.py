@@ -15,6 +15,7 @@ from hdpstats.families.regression.likelihood import identified, spread
 from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
+from hdpstats.public.invented import completed
 from hdpstats.public.moments import (
     Moments,
     WhitenedRows,
@@ -24,7 +25,6 @@ from hdpstats.public.moments import (
     each_column,
     spread_where_unknown,
 )
-from hdpstats.public.people import completed
 from hdpstats.public.row_weights import Elsewhere
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten

@@ -29,9 +29,9 @@ slope that a cap moves most, margins .7 to 2.)
 Where follow-up ends, all information that is taken away counts: :math:`M = 1 - H_{all}^{-1} H`.
 
 The ridge is each site's own, the larger of two: one that leaves 97 to 85 % of the rate of noise that a free determinant
-would (`hdpstats.privacy.hazard`), the largest that errs nearly least, and 0.3 times the ridge of least mean squared
-error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not that of
-public people and coefficients are `SCALE` from theirs.
+would (`hdpstats.privacy.hazard_caps`), the largest that errs nearly least, and 0.3 times the ridge of least mean
+squared error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not
+that of public people and coefficients are `SCALE` from theirs.
 
 **Without.** The schema's box, a flat cap ``h = H / q`` with ``H = 4`` unless it is declared, centred at the constant
 hazard under which half of the people have the event by the horizon.
@@ -64,7 +64,7 @@ from hdpstats.mechanisms.perturbation.request import (
     largest_good,
 )
 from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.hazard import hazard_noise
+from hdpstats.privacy.hazard_caps import hazard_noise
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.moments import averaged
 from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, moved, told_apart

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats._base.work import Operations
 from hdpstats.families.regression.rows import LinearObjective, linear_work, ridge_objective
 from hdpstats.losses import HuberLoss, LogisticLoss
