@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real, text
 from hdpstats.custodian import journal
-from hdpstats.custodian.reading import check_secret
+from hdpstats.custodian.files import check_file
 from hdpstats.custodian.settings import Identities, Tls
 
 Stamp = tuple[int, int, int]
@@ -249,7 +249,7 @@ def issue(key: str | Path, *, analyst: str, audience: str, hours: float, certifi
 
     Without a certificate it is good with any, at sites whose settings have ``bound: false``.
     """
-    check_secret(Path(key), name="key")
+    check_file(Path(key), name="key", private=True)
     now = datetime.now(UTC)
     claims: dict[str, Any] = {
         "sub": text(analyst, name="analyst", longest=100),

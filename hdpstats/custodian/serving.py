@@ -42,6 +42,7 @@ from hdpstats.custodian import journal
 from hdpstats.custodian.app import Service, application
 from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring
 from hdpstats.custodian.exchange import Deadlines
+from hdpstats.custodian.files import check_file, check_folders, write_durably
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.kept_head import (
     account_for_serving,
@@ -53,7 +54,6 @@ from hdpstats.custodian.kept_head import (
     spare_of,
 )
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
-from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, files_of_database, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns
 from hdpstats.ledger import Ledger
@@ -216,7 +216,7 @@ class CellsKey:
 
 def _key(path: Path, *, make: bool) -> CellsKey | None:
     """Return the key, which is made where there is none and ``make`` says so; None where it is gone or not whole."""
-    check_secret(path, name="the key of the rows' hash")
+    check_file(path, name="the key of the rows' hash", private=True)
     made = make and not path.exists()
     try:
         if made:
@@ -234,7 +234,7 @@ def _key(path: Path, *, make: bool) -> CellsKey | None:
 
 def _read(path: Path) -> Mapping[str, Mapping[str, str]]:
     """Return the hashes that are kept, by data set and version."""
-    check_secret(path, name="the rows' hash")
+    check_file(path, name="the rows' hash", private=True)
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         cells: Any = fields["cells"] if fields["format"] == FORMAT else None
@@ -260,9 +260,7 @@ def take_over_state(settings: SiteSettings) -> None:
     for before, now in settings.beside:
         if before == now or now.exists() or not before.exists():
             continue
-        check_secret(before, name="state")
-        for each in files_of_database(before):  # also those that SQLite would read beside it
-            check_trusted(each, name="state", alone=True)
+        check_file(before, name="state", private=True)
         try:
             write_durably(now, _database(before) if before.suffix == ".db" else before.read_bytes())
         except (OSError, sqlite3.Error):
@@ -339,29 +337,32 @@ def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]
 
 
 def check_files(settings: SiteSettings) -> None:
-    """Refuse secrets that others may read, and files that others may write or replace and the site relies on."""
+    """Refuse private files that others may read, and files that others may write or replace and the site relies on."""
     tls, tokens, kept = settings.tls, settings.identities, settings.heads
-    for path in rows_in(settings.data):
-        check_secret(path, name="data")
-        check_folder(path, name="data", alone=path != settings.data)  # a file more in a folder would be rows more
-    secrets = {"tls: key": tls.key, "tls: passphrase": tls.passphrase}
-    trusted = {"tls: certificate": tls.certificate, "tls: clients": tls.clients, "tls: crl": tls.crl}
-    trusted |= {"tokens: key": tokens.key, "tokens: ca": tokens.ca}
-    for refuse, files in ((check_secret, secrets), (check_trusted, trusted)):
-        for name, file in files.items():
-            if file is not None:
-                refuse(file, name=name)
-    written = [("heads: file", each) for each in (kept.file, kept.file and spare_of(kept.file)) if each is not None]
-    for name, database in (("heads: database", _file_at(kept.database)), ("timing", settings.overruns)):
-        written += [(name, each) for each in ([] if database is None else files_of_database(database))]
-    for name, each in written:
-        check_trusted(each, name=name, alone=True)
+    for rows in rows_in(settings.data):
+        check_file(rows, name="data", private=True)
+    named = {
+        "tls: key": tls.key,
+        "tls: passphrase": tls.passphrase,
+        "tls: certificate": tls.certificate,
+        "tls: clients": tls.clients,
+        "tls: crl": tls.crl,
+        "tokens: key": tokens.key,
+        "tokens: ca": tokens.ca,
+        "heads: file": kept.file,
+        "heads: database": _file_at(kept.database),
+        "timing": settings.overruns,
+    }
+    for name, file in named.items():
+        if file is not None:
+            check_file(file, name=name, private=name in ("tls: key", "tls: passphrase"))
+    if kept.file is not None:
+        check_file(spare_of(kept.file), name="heads: file")
     ledger = _file_at(settings.ledger.place)
-    for each in () if ledger is None else files_of_database(ledger):  # others' permissions to them are taken away
-        check_folder(each, name="ledger", alone=True)
+    if ledger is not None:  # others' permissions to it are taken away
+        check_folders(ledger, name="ledger")
     for folder in kept_code():  # whoever writes a file there has it executed here
-        for each in (folder, folder / "code"):
-            check_folder(each, name="compiled code (NUMBA_CACHE_DIR)", alone=True)
+        check_folders(folder / "code", name="compiled code (NUMBA_CACHE_DIR)")
 
 
 def _file_at(place: str | Path | None) -> Path | None:
