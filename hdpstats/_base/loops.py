@@ -167,8 +167,8 @@ def _used_by(loop: Callable[..., Any]) -> Iterator[object]:
 
 
 def _state(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_mtime_ns, found.st_size
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def kept_code() -> Iterator[Path]:
@@ -292,14 +292,14 @@ def _sums(count: int) -> Callable[..., None]:
     @intrinsic  # type: ignore[untyped-decorator]
     def sums(_typing: Any, matrix: Any, columns: Any, out: Any, d: Any, rows: Any) -> Any:  # noqa: ARG001
         def generated(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
-            pointers = [builder.inttoptr(each, DOUBLE.as_pointer()) for each in given[:3]]
+            pointers = [builder.inttoptr(address, DOUBLE.as_pointer()) for address in given[:3]]
             _generate(builder, *pointers, *given[3:], count=count)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 5), generated
 
-    found: Callable[..., None] = sums
-    return found
+    compiled_sums: Callable[..., None] = sums
+    return compiled_sums
 
 
 def _generate(builder: Any, matrix: Any, columns: Any, out: Any, d: Any, rows: Any, *, count: int) -> None:

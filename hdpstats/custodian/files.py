@@ -41,17 +41,17 @@ def check_file(path: Path, *, name: str, private: bool = False) -> None:
         Others may do so, or the file cannot be looked at.
     """
     check_folders(path, name=name)
-    found = _status(path, name=name)
-    if found is None:
+    status = _status(path, name=name)
+    if status is None:
         return
-    others = _of_others(path, found)
-    if not private or _is_mounted_secret(path, found):
+    others = _of_others(path, status)
+    if not private or _is_mounted_secret(path, status):
         others &= _WRITING
-    elif found.st_uid == ROOT:
+    elif status.st_uid == ROOT:
         others &= ~stat.S_IRGRP
     if not others:
         return
-    mode = stat.S_IMODE(found.st_mode)
+    mode = stat.S_IMODE(status.st_mode)
     if not private:
         raise ArgumentError(
             f"{name}: others than the owner may write {path} (mode {mode:04o}), so that it may not say what the "
@@ -82,25 +82,26 @@ def check_folders(path: Path, *, name: str) -> None:
     real = Path(os.path.realpath(path))
     files, holding = (path, real), (path.absolute().parent, real.parent)
     for place in dict.fromkeys((*files, *path.absolute().parents, *real.parents)):
-        found = _status(place, name=name, follow=False)
-        if found is None and place not in files:
+        status = _status(place, name=name, follow=False)
+        if status is None and place not in files:
             raise ArgumentError(
                 f"{name}: there is no folder {place} on the way to {path}: make it first, for the user of this process",
                 argument=name,
             )
-        if found is None:
+        if status is None:
             continue
-        if found.st_uid not in (ROOT, os.geteuid()):
+        if status.st_uid not in (ROOT, os.geteuid()):
             raise ArgumentError(
-                f"{name}: {place} belongs to another user (number {found.st_uid}), who may so write or replace {path}: "
-                f"look at what is there, and chown it to the user of this process, number {os.geteuid()}, or to root",
+                f"{name}: {place} belongs to another user (number {status.st_uid}), who may so write or replace "
+                f"{path}: look at what is there, and chown it to the user of this process, number {os.geteuid()}, "
+                "or to root",
                 argument=name,
             )
-        if place in files or not stat.S_ISDIR(found.st_mode) or not _of_others(place, found) & _WRITING:
+        if place in files or not stat.S_ISDIR(status.st_mode) or not _of_others(place, status) & _WRITING:
             continue
-        if not ((found.st_mode & stat.S_ISVTX and place not in holding) or _is_read_only(place)):
+        if not ((status.st_mode & stat.S_ISVTX and place not in holding) or _is_read_only(place)):
             raise ArgumentError(
-                f"{name}: others than the owner may write in {place} (mode {stat.S_IMODE(found.st_mode):04o}), and so "
+                f"{name}: others than the owner may write in {place} (mode {stat.S_IMODE(status.st_mode):04o}), and so "
                 f"replace {path} or put files beside it: look at what is there, and chmod go-w {place}, or use a "
                 "folder of its own",
                 argument=name,
@@ -121,11 +122,11 @@ def _status(path: Path, *, name: str, follow: bool = True) -> os.stat_result | N
         ) from None
 
 
-def _of_others(path: Path, found: os.stat_result) -> int:
+def _of_others(path: Path, status: os.stat_result) -> int:
     """Return the permission bits of others than the owner and a group that is the service's own."""
-    folder = found if stat.S_ISDIR(found.st_mode) else Path(os.path.realpath(path)).parent.stat()
-    own = found.st_gid == folder.st_gid and is_of_own_group(folder)
-    return stat.S_IMODE(found.st_mode) & (stat.S_IRWXO if own else stat.S_IRWXG | stat.S_IRWXO)
+    folder = status if stat.S_ISDIR(status.st_mode) else Path(os.path.realpath(path)).parent.stat()
+    of_own_group = status.st_gid == folder.st_gid and is_of_own_group(folder)
+    return stat.S_IMODE(status.st_mode) & (stat.S_IRWXO if of_own_group else stat.S_IRWXG | stat.S_IRWXO)
 
 
 def is_of_own_group(folder: os.stat_result) -> bool:
@@ -150,9 +151,9 @@ def _is_read_only(path: Path) -> bool:
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
-def _is_mounted_secret(path: Path, found: os.stat_result) -> bool:
+def _is_mounted_secret(path: Path, status: os.stat_result) -> bool:
     """Whether a file is in a file system in memory that is mounted read-only, as this process sees it (Linux)."""
-    device = f"{os.major(found.st_dev)}:{os.minor(found.st_dev)}"
+    device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
     with suppress(OSError):
         mounts = [line.partition(" - ") for line in MOUNTS.read_text(errors="replace").splitlines()]
         kinds = {after.split()[0] for before, _, after in mounts if before.split()[2:3] == [device]}
