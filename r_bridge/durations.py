@@ -163,8 +163,8 @@ def _times(name: str, survival: Any) -> dict[str, str | None]:
     made = survival["attributes"].get("inputAttributes", {"names": [], "values": []})
     units = {}
     for argument, attributes in zip(made["names"] or [], made["values"], strict=True):
-        found = dict(zip(attributes["names"] or [], attributes["values"], strict=True)).get("units")
-        units[argument] = None if found is None else found["values"][0]
+        named = dict(zip(attributes["names"] or [], attributes["values"], strict=True))
+        units[argument] = named["units"]["values"][0] if "units" in named else None
     columns = [column for column in survival["columns"] if column != "status"]
     return {f"{name}.{column}": units.get(unit) for column, unit in zip(columns, ("time", "time2"), strict=False)}
 

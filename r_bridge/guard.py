@@ -334,7 +334,12 @@ def condition_class(kind: type) -> str:
     return f"dp_{words}"
 
 
-ERRORS: dict[str, type[HdpError]] = {
-    condition_class(kind): kind for kind in vars(hdp).values() if isinstance(kind, type) and issubclass(kind, HdpError)
-}
+def _errors(kind: type[HdpError]) -> Iterator[type[HdpError]]:
+    """Yield a class of errors and all that derive from it."""
+    yield kind
+    for derived in kind.__subclasses__():
+        yield from _errors(derived)
+
+
+ERRORS = {condition_class(kind): kind for kind in _errors(HdpError) if kind.__name__ in hdp.__all__}
 """The errors of `hdpstats` by their R classes."""
