@@ -14,7 +14,6 @@ MODULES = sorted(path for package in ("hdpstats", "r_bridge") for path in (ROOT 
 MECHANISMS = sorted(path.parent for path in (ROOT / "hdpstats" / "mechanisms").glob("*/__init__.py"))
 
 
-
 def named(docstring):
     """Return which of the two facts a mechanism's docstring names."""
     return [fact for fact in ("Guarantee:", "Source:") if fact in (docstring or "")]
