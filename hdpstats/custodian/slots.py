@@ -52,8 +52,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import final
 
+from hdpstats._base.compiled import one_thread
 from hdpstats._base.errors import ArgumentError, SiteError
-from hdpstats._base.loops import one_thread
 from hdpstats._base.work import Prices
 from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import Clock
