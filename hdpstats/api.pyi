@@ -12,14 +12,18 @@ from hdpstats._base.errors import (
     SchemaError,
     SiteError,
 )
+from hdpstats.describe import (
+    CurvesPlan,
+    CurvesRequest,
+    Description,
+    DescriptionPlan,
+    DescriptionRequest,
+    describe,
+)
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options as losses
 from hdpstats.mechanisms import registry as mechanisms
 from hdpstats.models import (
-    CurvesPlan,
-    CurvesRequest,
-    DescriptionPlan,
-    DescriptionRequest,
     DiscreteHazard,
     Distribution,
     Linear,
@@ -27,14 +31,12 @@ from hdpstats.models import (
     MEstimator,
     Plan,
     Quantile,
-    describe,
     hybrid_weights,
     importance_weights,
 )
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import (
     Aggregate,
-    Description,
     Evaluation,
     LogRankTest,
     Result,

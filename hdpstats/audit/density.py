@@ -16,8 +16,8 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
+from hdpstats.families.regression.bounds import RegressionPersonLoss, regression_person_loss
 from hdpstats.losses import LogisticLoss, PredictorLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, Norm, Relation

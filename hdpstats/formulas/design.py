@@ -7,7 +7,7 @@ is made of declarations alone, for planning where there are no public rows.
 **Whitened and weighted** rows are in one array that is kept column by column (`whitened_rows`). They are the same
 numbers as ``whiten(geometry, design.matrix(table))``, to the last bit, without a copy of the design: the
 whitening replaces the columns of the design, in pieces of rows that stay in cache. What is computed of a row depends on
-that row alone: the sums over columns run in their order in every lane of a vector (`hdpstats._base.loops`).
+that row alone: the sums over columns run in their order in every lane of a vector (`hdpstats._base.products`).
 """
 
 from collections import Counter
@@ -17,13 +17,15 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.errors import SchemaError
-from hdpstats._base.loops import SMALLEST_COMPILED, compiled, products, silence
+from hdpstats._base.products import products
+from hdpstats._base.silence import silence
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, evaluation_work, values_of
 from hdpstats.formulas.operations import Interval
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import (
     LARGEST,
     Geometry,

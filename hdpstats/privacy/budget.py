@@ -149,6 +149,14 @@ def release_epsilon(value: object, *, allow_large_epsilon: bool = False) -> Frac
     return rounded_down(epsilon, EPSILON_GRAIN)
 
 
+def epsilons_of(epsilon: float | Iterable[float]) -> list[Fraction]:
+    """Check the values that `plan` is asked for."""
+    values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
+    if not values:
+        raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")
+    return [release_epsilon(value, allow_large_epsilon=True) for value in values]
+
+
 def release_delta(value: object) -> Fraction:
     """Return the delta of one release, on the grain: in [0, 1).
 

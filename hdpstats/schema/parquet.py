@@ -35,8 +35,8 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
+from hdpstats._base.compiled import several_threads
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, SiteError, forgets_rows
-from hdpstats._base.loops import several_threads
 from hdpstats.records import codec
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Column

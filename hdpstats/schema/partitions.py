@@ -31,7 +31,7 @@ import numpy as np
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, SiteError
-from hdpstats._base.loops import silence
+from hdpstats._base.silence import silence
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -257,7 +257,7 @@ def on_cluster(client: Any, work: Callable[[Any], Any], sources: Sequence[Any]) 
 
 def _alone(expected: Mapping[str, str], work: Callable[[Any], Any], source: object) -> Any:
     """Compute on a worker of a cluster, which shares its processors with others; None where the worker is not alike."""
-    from hdpstats._base.loops import one_thread  # numba, which other work with partitions does without
+    from hdpstats._base.compiled import one_thread  # numba, which other work with partitions does without
 
     if environment() != expected:
         return None

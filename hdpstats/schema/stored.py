@@ -3,7 +3,7 @@
 A column of a Parquet file is a column of doubles, or is made one cell by cell (`hdpstats.schema.coerce.numbers`). The
 map of a numeric column is then arithmetic of a double alone: which cells are missing, a number that fills them, and a
 cut to the bounds. A loop that passes over rows once may do that on the way
-(`hdpstats.mechanisms.person_loss.one_pass`); whatever else reads the column finds it mapped when it asks
+(`hdpstats.families.regression.one_pass`); whatever else reads the column finds it mapped when it asks
 (`columns_of`). The numbers are those of `hdpstats.schema.column.NumericColumn.admit`, to the last bit.
 """
 
@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled, double_at
+from hdpstats._base.compiled import compiled
+from hdpstats._base.intrinsics import double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.schema.column import Column, NumericColumn
 from hdpstats.schema.table import AdmittedTable

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import final
 
 from hdpstats._base.errors import HdpError, SiteError
-from hdpstats._base.loops import progress
+from hdpstats._base.progress import progress
 from hdpstats.records.query import Query, Release
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.study import Study

@@ -9,17 +9,20 @@ from typing import final
 
 import pandas as pd
 
+from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
-from hdpstats._base.loops import SMALLEST_COMPILED, rehearsing, silence
+from hdpstats._base.rehearsal import rehearsing
+from hdpstats._base.silence import silence
 from hdpstats._base.work import Operations
 from hdpstats.ledger import Ledger, Request, StoredRelease
-from hdpstats.mechanisms.base import Prepared, SiteFacts, costly_table
+from hdpstats.mechanisms.base import Prepared, costly_table
 from hdpstats.mechanisms.loading import load
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.budget import as_pair, total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateRows, PrivateTable
 from hdpstats.sites.forms import Quote
 from hdpstats.sites.single_draw import drawn_once, warn_if_charged_again

@@ -13,9 +13,6 @@ ROOT = Path(hdpstats.__file__).parents[1]
 MODULES = sorted(path for package in ("hdpstats", "r_bridge") for path in (ROOT / package).rglob("*.py"))
 MECHANISMS = sorted(path.parent for path in (ROOT / "hdpstats" / "mechanisms").glob("*/__init__.py"))
 
-NO_MECHANISM = {"person_loss"}
-"""Packages beside the mechanisms that hold what several of them share; they release nothing."""
-
 
 def named(docstring):
     """Return which of the two facts a mechanism's docstring names."""
@@ -25,7 +22,6 @@ def named(docstring):
 def test_there_are_modules_and_mechanisms():
     assert len(MODULES) > 80
     assert {"perturbation", "clipped_newton"} <= {path.name for path in MECHANISMS}
-    assert {path.name for path in MECHANISMS} >= NO_MECHANISM
 
 
 def test_the_contract_on_queries_is_about_every_mechanism():
@@ -43,7 +39,7 @@ def test_the_contract_on_queries_is_about_every_mechanism():
 @pytest.mark.parametrize("path", MECHANISMS, ids=lambda path: path.name)
 def test_a_mechanism_names_its_guarantee_and_its_source(path):
     facts = named(ast.get_docstring(ast.parse((path / "__init__.py").read_text(encoding="utf-8"))))
-    assert facts == ([] if path.name in NO_MECHANISM else ["Guarantee:", "Source:"])
+    assert facts == ["Guarantee:", "Source:"]
 
 
 def test_a_docstring_without_its_facts_is_found():

@@ -8,14 +8,14 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.families.regression.bounds import regression_person_loss
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
-from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.mechanisms.perturbation import ObjectiveRelease
 from hdpstats.mechanisms.perturbation.site import calibrate_objective
 from hdpstats.records.query import Query
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import LinearObjective
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 
 PRIVATE = people(RECORDS)
