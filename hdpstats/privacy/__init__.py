@@ -7,6 +7,8 @@ records.
   guarantees.
 * ``charging``: What a release is charged: multiples of a public grain, and not less than the floor of its account.
 * ``gaussian``: Gaussian differential privacy: certified bounds between (epsilon, delta) and the one parameter ``mu``.
-* ``hazard``: How far one person can move a capped discrete-time hazard model: gradient, curvature, and both together.
 * ``sensitivity``: How far one person can move a query: a number that never travels without its norm and its relation.
+
+* ``hazard_caps``: How far one person can move a capped discrete-time hazard model: gradient, curvature, and both
+  together.
 """

@@ -3,8 +3,6 @@
 The records of one mechanism are in its own package, `hdpstats.mechanisms`. None of them knows a solver or a data frame.
 
 * ``codec``: JSON values of records, made and read back from the types of their fields; canonical JSON and its hash.
-* ``cohort``: What is known of a private cohort: averages of its variables over complete people, with the noise in
-  them.
 * ``estimate``: Coefficients with their uncertainty, in statsmodels' words; the estimates of a fit, and whether its
   sites agree.
 * ``geometry``: How a row becomes a bounded row of a design, or a point among public ones: geometry that is public.
@@ -16,4 +14,7 @@ The records of one mechanism are in its own package, `hdpstats.mechanisms`. None
   drawn errors.
 * ``several``: Queries and releases of fits that consist of several: rounds of noisy sums of scores, and sites by
   their names.
+
+* ``averages``: What is known of a private cohort: averages of its variables over complete people, with the noise in
+  them.
 """

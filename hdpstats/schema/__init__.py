@@ -15,4 +15,6 @@
 * ``spells``: Spells at risk on the intervals of a discrete-time model: one total map for every form of survival data.
 * ``stored``: Numbers as files hold them, which are mapped to declared bounds where they are read.
 * ``table``: The private rows: held, mapped through the schema, and shown to nobody.
+
+* ``site_facts``: What is public about a site's records.
 """

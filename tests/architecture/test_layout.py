@@ -42,27 +42,26 @@ def test_a_mechanism_names_its_guarantee_and_its_source(path):
     assert facts == ["Guarantee:", "Source:"]
 
 
-def unnamed(package):
-    """Return the modules and packages in a package that its docstring does not name, in double backticks."""
+def wrongly_listed(package):
+    """Return the modules and packages in a package that its docstring does not name, and those listed that are none."""
     docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
     modules = {path.stem for path in package.glob("*.py")} | {
         path.parent.name for path in package.glob("*/__init__.py")
     }
-    return sorted(name for name in modules - {"__init__"} if f"``{name}``" not in docstring)
+    unnamed = {name for name in modules - {"__init__"} if f"``{name}``" not in docstring}
+    return sorted(unnamed | (set(re.findall(r"^\* ``(\w+)``:", docstring, re.MULTILINE)) - modules))
 
 
-@pytest.mark.parametrize(
-    "package", [path for path in MODULES if path.name == "__init__.py"], ids=lambda path: path.parent.name
-)
-def test_a_package_names_its_modules(package):
-    assert unnamed(package.parent) == []
+@pytest.mark.parametrize("package", sorted(path.parent for path in MODULES if path.name == "__init__.py"), ids=str)
+def test_a_package_lists_its_modules(package):
+    assert wrongly_listed(package) == []
 
 
-def test_a_module_without_a_name_is_found(tmp_path):
-    (tmp_path / "__init__.py").write_text('"""``one`` is named, and two is not in backticks."""')
+def test_a_module_that_is_not_listed_is_found(tmp_path):
+    (tmp_path / "__init__.py").write_text('"""A package.\n\n* ``one``: here.\n* ``gone``: not here.\n"""')
     for name in ("one.py", "two.py"):
         (tmp_path / name).touch()
-    assert unnamed(tmp_path) == ["two"]
+    assert wrongly_listed(tmp_path) == ["gone", "two"]
 
 
 def test_a_docstring_without_its_facts_is_found():
