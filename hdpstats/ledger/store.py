@@ -114,7 +114,7 @@ _ATTEMPTS = 50
 ROOM: Final = 2**24
 """Bytes that are more than a release takes, but for counts at most of the public points that a query may have."""
 REST: Final = 2**20
-"""Bytes beside it, for what is written until then: charges, signs of life of computations, SQLite's index of its log."""
+"""Bytes beside it, for what is written until then: charges, and signs of life of computations."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CREATION = 0x6864707374617473
 """What PostgreSQL calls the lock on the creation of the tables, of which two at once would fail."""
@@ -309,19 +309,22 @@ class Store:
 
     def _hold(self, held: ExitStack, folder: Path, _: Connection) -> None:
         """Take the room; a disk that has less is left as it is, as even a try would take all of it for a moment."""
-        try:
-            disk = disk_usage(folder)
-            if disk.free < ROOM + REST and disk.total:  # some disks without a limit have a size of 0
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            number = held.enter_context(TemporaryFile(dir=folder)).fileno()
-            held.callback(_give_back, number, os.getpid())
-            allocate(number, ROOM)
-        except OSError as error:
-            if error.errno in _FULL:  # whatever else it is, who charges is told
-                raise NothingCharged(
-                    f"the disk of the ledger {self.place} has no room for a release ({error.strerror}), so that "
-                    f"nothing is charged: free {ROOM + REST >> 20} MB there and repeat the call"
-                ) from None
+        disk, full = disk_usage(folder), os.strerror(errno.ENOSPC)
+        if disk.free >= ROOM + REST or not disk.total:  # some disks without a limit have a size of 0
+            try:
+                file = held.enter_context(TemporaryFile(dir=folder))  # noqa: SIM115 — closed with `held`
+                held.callback(_give_back, file.fileno(), os.getpid())
+                allocate(file.fileno(), ROOM)
+            except OSError as error:
+                if error.errno not in _FULL:  # whatever else it is, who charges is told
+                    return
+                full = error.strerror
+            else:
+                return
+        raise NothingCharged(
+            f"the disk of the ledger {self.place} has no room for a release ({full}), so that nothing is charged: free "
+            f"{ROOM + REST >> 20} MB there and repeat the call"
+        )
 
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:

@@ -193,7 +193,7 @@ def test_nobody_who_charges_takes_the_room_of_a_release_that_is_written(tmp_path
 
 @pytest.mark.parametrize("total", [2**30, 0])
 def test_a_disk_without_room_for_a_release_is_left_as_it_is(tmp_path, monkeypatch, total):
-    """A try would take all that is left for a moment, and what others write then would fail. Some disks have no size."""
+    """A try would take all for a moment, and what others write then would fail. Some disks have no size."""
     ledger, allocate, tried = site_at(tmp_path / "ledger.db").ledger, os.posix_fallocate, []
     monkeypatch.setattr(store, "disk_usage", lambda _: SimpleNamespace(total=total, free=min(total, store.ROOM)))
     monkeypatch.setattr(os, "posix_fallocate", lambda *given: [tried.append(given), allocate(*given)][1])
