@@ -318,7 +318,7 @@ class Store:
             except OSError as error:
                 if error.errno not in _FULL:  # whatever else it is, who charges is told
                     return
-                full = error.strerror
+                full = error.strerror or full
             else:
                 return
         raise NothingCharged(
