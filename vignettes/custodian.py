@@ -80,17 +80,19 @@ print((hospital / "dictionary.yaml").read_text())
 # that holds its passphrase; nobody is asked for it. A certificate that expires within 30 days is named when the
 # service starts and by `site check`.
 #
-# **Whose files.** Whatever a site relies on must be its own user's or root's, and so must each folder above it, up to
-# the root, where nobody else may write (`chmod go-w`) or, as in `/tmp`, replace what is another's (the sticky bit). In
-# the folders of the settings, the ledger, the state and the head that is kept elsewhere nobody else may write at all:
-# who puts a journal beside a ledger changes what is read from it. The same holds for a folder of compiled code outside
-# the package (`NUMBA_CACHE_DIR`), since what lies there is executed. Links are followed, each with its own folders. A
-# group that the service's process is in, and no other user, is not somebody else in a folder with the setgid bit
-# (`chmod g+s`).
+# **Whose files.** The service reads and writes files under four rules, and does not start where one is broken:
 #
-# Rows, keys and passphrases must not be read by others either: they are the service's own with mode 0600, or root's,
-# who may let a group read them (`chown root:hdpstats`, `chmod 640`; 0440 as well). Only on a file system in memory that
-# the service sees read-only may everybody read them (0444): this is how secrets are mounted into a container.
+# * Each file that it relies on, each link to it and each folder above belongs to the service's user or to root.
+# * Nobody else may write in the file or its folder (`chmod go-w`). Folders above may have the sticky bit, like `/tmp`.
+#   Modes of folders do not count where the file system is mounted read-only.
+# * Rows, keys and passphrases are read by nobody else: mode 0600 or 0400. A group may read root's (`chown
+#   root:hdpstats`, `chmod 640` or 440), and everybody what is in memory and mounted read-only, as secrets are in a
+#   container.
+# * A group that the service's process is in, and no other user, is not somebody else in a folder with the setgid bit
+#   (`chmod g+s`).
+#
+# The folder of compiled code, where `NUMBA_CACHE_DIR` puts it outside the package, is held to the same rules, since
+# what lies there is executed.
 
 # %%
 key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"

@@ -138,10 +138,10 @@ class Service:
         return self._slots.request("")  # no analyst has this name
 
     def _permissions(self, analyst: str) -> Permissions:
-        found = self._analysts.get(analyst)
-        if found is None:
+        permissions = self._analysts.get(analyst)
+        if permissions is None:
             raise RequestRefused("unknown-analyst")
-        return found
+        return permissions
 
     @contextmanager
     def admitted(self, analyst: str) -> Iterator[ByteCount]:
@@ -185,7 +185,7 @@ class Service:
 
         def written() -> bytes:
             columns = dummy_columns(self._facts, rows=rows, seed=seed)
-            return b'{"columns":{' + b",".join(_written({name: each})[1:-1] for name, each in columns) + b"}}"
+            return b'{"columns":{' + b",".join(_written({name: column})[1:-1] for name, column in columns) + b"}}"
 
         return _json(await self._capacity.read(request.state.analyst, written))
 
@@ -243,14 +243,14 @@ class Service:
         """Return what a task says of the query in a body, read, permitted and written in the task's thread."""
         content, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
 
-        def found() -> bytes:
+        def answer() -> bytes:
             query = read_query(content)
             request.scope[NOTED]["kind"] = query.kind
             if not self._permissions(analyst).allow(query, self._site.columns(query, analyst=analyst)):
                 raise RequestRefused("forbidden")
             return _written(task(query, analyst))
 
-        return await run(analyst, found)
+        return await run(analyst, answer)
 
     async def _body(self, request: Request, *, longest: int) -> bytes:
         return await body(request, longest=longest, hold=request.state.hold)

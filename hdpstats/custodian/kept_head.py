@@ -36,7 +36,7 @@ from sqlalchemy.pool import NullPool
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import integer
 from hdpstats.custodian import journal
-from hdpstats.custodian.reading import closed_to_others, files_of_database
+from hdpstats.custodian.files import closed_to_others, files_of_database
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.analysts import Quota

@@ -159,8 +159,8 @@ def read_charges(connection: Connection, datasets: Iterable[str], *, after: int,
     kinds = (
         ENTRY.c.kind.in_(("charge", "share")) & (ENTRY.c.analyst == analyst) if analyst else ENTRY.c.kind == "charge"
     )
-    found = select(ENTRY).where(ENTRY.c.seq > after, ENTRY.c.dataset.in_(list(datasets)), kinds).order_by(ENTRY.c.seq)
-    return (Entry(**row) for row in connection.execute(found).mappings())
+    charges = select(ENTRY).where(ENTRY.c.seq > after, ENTRY.c.dataset.in_(list(datasets)), kinds).order_by(ENTRY.c.seq)
+    return (Entry(**row) for row in connection.execute(charges).mappings())
 
 
 def read_charge(connection: Connection, request_id: str, attempt: int) -> Entry | None:
@@ -314,13 +314,13 @@ class Store:
         """Say what to do; never what was being written, which may be a release that was not recorded yet."""
         origin = error.orig if isinstance(error, DBAPIError) else error
         reason = (str(origin).splitlines() or [type(origin).__name__])[0]
-        known = (remedy for symptom, remedy in _REMEDIES.items() if symptom in reason)
-        remedy = next(known, "a request that was charged is not charged again when the call is repeated")
+        remedies = (remedy for symptom, remedy in _REMEDIES.items() if symptom in reason)
+        remedy = next(remedies, "a request that was charged is not charged again when the call is repeated")
         return LedgerError(f"the ledger {self.place} cannot be used ({reason}): {remedy}")
 
-    def _foreign(self, found: str) -> LedgerError:
+    def _foreign(self, other_format: str) -> LedgerError:
         return LedgerError(
-            f"the ledger {self.place} was written in another format ({found}, not {FORMAT!r}): read it with the "
+            f"the ledger {self.place} was written in another format ({other_format}, not {FORMAT!r}): read it with the "
             "version of hdpstats that wrote it, or name another file"
         )
 

@@ -91,14 +91,14 @@ class Draw:
             raise RuntimeError("a draw belongs to the process that began it")
         end = self._place + count
         if self._place == len(self._kept):
-            found = system_bytes(count)
-            self._kept += found
+            content = system_bytes(count)
+            self._kept += content
         else:
             if end > len(self._kept):
                 self._kept += system_bytes(end - len(self._kept))
-            found = bytes(self._kept[self._place : end])
+            content = bytes(self._kept[self._place : end])
         self._place = end
-        return found
+        return content
 
     def is_here(self) -> bool:
         """Whether this process began the draw: a fork of it must not use the same bytes."""

@@ -127,11 +127,11 @@ def whiten(geometry: Geometry, X: FloatArray) -> Rows:
 def mallows_weights(square: FloatArray, geometry: Geometry) -> FloatArray:
     """Return ``min(1, R / ||z||, L / (i + ||z||^2))`` from squared norms (n,); ``i`` is 1 with an intercept, else 0."""
     positive = np.maximum(square, 1e-200)
-    found: FloatArray = float(geometry.intercept) + positive
-    np.divide(geometry.leverage, found, out=found)
+    sizes: FloatArray = float(geometry.intercept) + positive
+    np.divide(geometry.leverage, sizes, out=sizes)
     np.divide(geometry.radius, np.sqrt(positive, out=positive), out=positive)
-    np.minimum(positive, found, out=found)
-    return np.minimum(1.0, found, out=found)
+    np.minimum(positive, sizes, out=sizes)
+    return np.minimum(1.0, sizes, out=sizes)
 
 
 def from_box(

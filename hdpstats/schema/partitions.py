@@ -151,11 +151,11 @@ class ReadInParts(Parts[T]):
 
     def map(self, find: Callable[[T], U]) -> list[U]:
         """Return what a function returns of each partition."""
-        return [found for of_source in self._run(partial(_mapped, self._load, find)) for found in of_source]
+        return [result for of_source in self._run(partial(_mapped, self._load, find)) for result in of_source]
 
     def total(self, count: Callable[[T], U]) -> U:
         """Return the exact sum; what is added where a source is read is not sent one by one."""
-        sums: Iterator[U] = (each[0] for each in self._run(partial(_added, self._load, count)) if each)
+        sums: Iterator[U] = (result[0] for result in self._run(partial(_added, self._load, count)) if result)
         return reduce(add, sums)
 
     def each(self, make: Callable[[T], U]) -> "ReadInParts[U]":
@@ -176,10 +176,10 @@ class ReadInParts(Parts[T]):
         return join(list(self.here()))
 
     def _run(self, work: Callable[[Any], list[Any]]) -> Iterator[list[Any]]:
-        for found in self._engine(partial(_without_words, work), self._sources):
-            if found is None:
+        for results in self._engine(partial(_without_words, work), self._sources):
+            if results is None:
                 raise SiteError("a partition of the private rows could not be read")
-            yield found
+            yield results
 
     def __repr__(self) -> str:
         return "<private rows in partitions>"
@@ -307,10 +307,10 @@ def _check_alike(client: Any) -> None:
     """Refuse a cluster with a worker whose environment differs, or on which this package cannot be run."""
     here = environment()
     try:
-        found = list(client.run(environment).values())
+        environments = list(client.run(environment).values())
     except Exception:  # the package is absent there, or a worker is lost
-        found = [{}]
-    other = sorted({name for each in found for name in here if each.get(name) != here[name]})
+        environments = [{}]
+    other = sorted({name for environment in environments for name in here if environment.get(name) != here[name]})
     if other:
         raise ArgumentError(
             f"engine: the cluster's workers differ from this process in {', '.join(other)}, so that the same rows may "

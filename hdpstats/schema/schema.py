@@ -235,7 +235,7 @@ def check_frame(frame: object, *, name: str) -> pd.DataFrame:
 
 def check_unique(places: Mapping[str, list[int]]) -> None:
     """Raise if a declared name labels several columns."""
-    repeated = [name for name, found in places.items() if len(found) > 1]
+    repeated = [name for name, positions in places.items() if len(positions) > 1]
     if repeated:
         raise SchemaError(
             f"several columns are called {', '.join(map(repr, repeated))}; keep one of each",
@@ -252,7 +252,7 @@ def _copy(cells: "pd.Series[Any]") -> "pd.Series[Any]":
 def select(plain: pd.DataFrame, schema: Schema) -> dict[str, "pd.Series[Any]"]:
     """Return copies of the declared columns of a private frame, looking at labels only."""
     places = locate(plain, schema)
-    missing = [name for name, found in places.items() if not found]
+    missing = [name for name, positions in places.items() if not positions]
     if missing:
         folded = {label.strip().casefold() for label in plain.columns if isinstance(label, str)}
         near = [name for name in missing if name.casefold() in folded]

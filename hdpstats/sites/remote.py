@@ -169,14 +169,14 @@ def _reason(error: Exception) -> str:
 
 
 def _refusal(status: int, fields: dict[str, Any] | None) -> HdpError:
-    found = fields or {}
-    code = str(found.get("error"))
-    known = CODES.get(code)
-    if known is None:
+    body = fields or {}
+    code = str(body.get("error"))
+    refusal = CODES.get(code)
+    if refusal is None:
         return SiteError(f"the site cannot answer now (status {status}); {_AGAIN}")
-    numbers = {name: found[name] for name in NUMBERS if isinstance(found.get(name), int | float)}
+    numbers = {name: body[name] for name in NUMBERS if isinstance(body.get(name), int | float)}
     added = "".join(f"; {name}: {number:g}" for name, number in numbers.items())
-    return known.error(known.message + added, code=code, **numbers)
+    return refusal.error(refusal.message + added, code=code, **numbers)
 
 
 def connect(

@@ -148,8 +148,8 @@ class Study:
         quorum is then more than half of them.
         """
         if not names or not set(names) <= set(self._sites) or len(set(names)) != len(names):
-            known = ", ".join(map(repr, self._sites)) or "none"
-            raise ArgumentError(f"at must name sites of the study, each once; they are {known}", argument="names")
+            site_names = ", ".join(map(repr, self._sites)) or "none"
+            raise ArgumentError(f"at must name sites of the study, each once; they are {site_names}", argument="names")
         part = copy(self)
         part._sites = {name: site for name, site in self._sites.items() if name in names}
         part._terms = next(iter(part._sites.values())).terms
