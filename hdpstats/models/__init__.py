@@ -4,10 +4,10 @@ A class for users (`regression`, `hazard`, `estimators`) is thin. Its base class
 table from each mechanism to the functions that fit and that predict errors; they are in `points`, `rounds`,
 `public_hessian`, `histogram` and `distribution_spec`. A ``..._spec`` checks the arguments, prepares the public side and
 makes queries. `request` holds what is asked for. `site_records` has what is known of people before a fit, with
-`own_description`; `private_result` puts together what sites gave. `plan` shows predicted errors,
-`evaluation` counts how a fit does on private people, `arrays` makes a study of arrays. `hybrid_weights` and
-`importance_weights` weight public rows; `weighted` fits models to them, and to noisy histograms. ``fit``, ``evaluate``
-and the functions for weights are all that spends here.
+`own_description`; `estimates` reads released coefficients, and `private_result` puts together what sites gave. `plan`
+shows predicted errors, `evaluation` counts how a fit does on private people, `arrays` makes a study of arrays.
+`hybrid_weights` and `importance_weights` weight public rows; `weighted` fits models to them, and to noisy histograms.
+``fit``, ``evaluate`` and the functions for weights are all that spends here.
 """
 
 from hdpstats.models.estimators import Distribution, MEstimator
