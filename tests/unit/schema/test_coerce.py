@@ -15,6 +15,7 @@ import pytest
 
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Continuous
+from hdpstats.schema.persons import by_appearance, marks_of, persons_of
 
 NAN = math.nan
 NUMBER = Continuous(0, 10, missing=7)
@@ -408,7 +409,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("cells", "expected"), NAMES)
 def test_who_is_who(cells, expected):
-    assert coerce.persons(objects(*cells)).tolist() == expected
+    assert persons_of(objects(*cells)).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -428,29 +429,29 @@ def test_who_is_who(cells, expected):
     ids=lambda cells: str(cells.dtype),
 )
 def test_persons_are_numbered_by_their_first_rows_whatever_the_type(cells):
-    assert coerce.persons(cells).tolist() == [0, 1, 0, 2]
-    assert coerce.persons(cells).dtype == np.int64
+    assert persons_of(cells).tolist() == [0, 1, 0, 2]
+    assert persons_of(cells).dtype == np.int64
 
 
 def test_persons_of_some_rows_are_numbered_without_gaps():
-    assert coerce.by_appearance(np.array([5, -1, 2, 5, -7, 9])).tolist() == [0, -1, 1, 0, -1, 2]
-    assert coerce.by_appearance(np.array([3, 1])).tolist() == [0, 1]
-    assert coerce.by_appearance(np.array([-1])).tolist() == [-1]
-    assert coerce.by_appearance(np.empty(0, dtype=np.int64)).tolist() == []
+    assert by_appearance(np.array([5, -1, 2, 5, -7, 9])).tolist() == [0, -1, 1, 0, -1, 2]
+    assert by_appearance(np.array([3, 1])).tolist() == [0, 1]
+    assert by_appearance(np.array([-1])).tolist() == [-1]
+    assert by_appearance(np.empty(0, dtype=np.int64)).tolist() == []
 
 
 def test_a_million_rows_of_one_person_are_one_person():
     for cells in (pd.Series(np.full(10**6, 7)), pd.Series(["a"] * 10**6, dtype=object)):
-        assert not coerce.persons(cells).any()
+        assert not persons_of(cells).any()
 
 
 def test_marks_depend_on_the_name_and_the_key_alone():
     key = b"k" * 32
-    found = coerce.marks(pd.Series([7, "7", None, "b", " ", 7.0, "\ud800"], dtype=object), key)
+    found = marks_of(pd.Series([7, "7", None, "b", " ", 7.0, "\ud800"], dtype=object), key)
     assert found[0] == found[1] == found[5] != found[3]
     assert found[2] == found[4] == -1
     assert (found[[0, 3, 6]] >= 0).all()
-    assert coerce.marks(pd.Series(["b"]), key)[0] == found[3]
-    assert coerce.marks(pd.Series(["b"]), b"other")[0] != found[3]
-    many = coerce.marks(pd.Series([str(place) for place in range(4000)]), key) % 4
+    assert marks_of(pd.Series(["b"]), key)[0] == found[3]
+    assert marks_of(pd.Series(["b"]), b"other")[0] != found[3]
+    many = marks_of(pd.Series([str(place) for place in range(4000)]), key) % 4
     assert np.abs(np.bincount(many) - 1000).max() < 150
