@@ -121,7 +121,8 @@ def _plan(plan: hdp.Plan) -> tuple[list[str], _Contents]:
     }
 
 
-def _guarantee(guarantee: Any) -> _Contents:
+def guarantee_in_r(guarantee: Any) -> _Contents:
+    """Return what R has of a guarantee: amounts, and words; NA and NULL where no private record was used."""
     if guarantee is None:
         return {"epsilon": np.nan, "delta": np.nan, "guarantee": None, "statement": None}
     amounts = {"epsilon": float(guarantee.epsilon), "delta": float(guarantee.delta)}
@@ -152,7 +153,7 @@ def _result(result: hdp.Result) -> tuple[list[str], _Contents]:
         **_estimates(model_matrix.renamed(result), model_matrix.order(result)),
         **{name: getattr(facts, name) for name in ("public_rows", "formula", "response", "method")},
         "nobs": facts.records if facts.records is not None else facts.public_rows,
-        **_guarantee(result.guarantee),
+        **guarantee_in_r(result.guarantee),
         "ledger_entry": None if entry is None else entry.to_dict(),
         "sites": result.sites,
         "xlevels": {name: list(levels) for name, levels in model_matrix.factor_levels(result).items()},
@@ -173,7 +174,7 @@ def _sample(sample: hdp.WeightedSample) -> tuple[list[str], _Contents]:
         **{name: getattr(facts, name) for name in ("method", "formula", "records")},
         "columns": list(facts.columns),
         "notes": pd.Series(facts.notes, dtype=str),
-        **_guarantee(sample.guarantee),
+        **guarantee_in_r(sample.guarantee),
     }
 
 
@@ -184,7 +185,7 @@ def _description(description: hdp.Description) -> tuple[list[str], _Contents]:
         "columns": [column.name for column in description.query.columns],
         "by": description.query.by,
         "sites": list(description.sites),
-        **_guarantee(description.guarantee),
+        **guarantee_in_r(description.guarantee),
     }
 
 
@@ -200,7 +201,7 @@ def _curves(curves: hdp.SurvivalCurves) -> tuple[list[str], _Contents]:
         "unit_of_time": curves.unit_of_time,
         "source": curves.source,
         "sites": list(curves.sites),
-        **_guarantee(curves.guarantee),
+        **guarantee_in_r(curves.guarantee),
     }
 
 

@@ -31,7 +31,7 @@ from r_bridge.arguments import (
     whole,
 )
 from r_bridge.durations import check_declared, in_declared_units
-from r_bridge.handles import amount, in_python, in_r, plan_in_r
+from r_bridge.handles import amount, guarantee_in_r, in_python, in_r, plan_in_r
 
 _KINDS = {
     kind.__name__.lower(): kind
@@ -349,24 +349,23 @@ def average_effects(
     weights: str | None = None,
     conf_level: float = 0.95,
     estimate: str | None = None,
-) -> pd.DataFrame:
-    """Return a row for each effect of a variable, averaged over rows: by default the public ones of a study."""
+) -> dict[str, Any]:
+    """Return a row for each effect of a variable, averaged over rows: by default the public ones of a study.
+
+    With them what all releases that they rest on guarantee together.
+    """
     fit = instance(result, hdp.Result)
-    effects: pd.DataFrame = (
-        (fit if study is None else model_matrix.with_public_rows(fit, study.public))
-        .average_effects(
-            variable,
-            over="public" if over is None else over,
-            values=None if values is None else elements(values),
-            times=None if times is None else elements(times),
-            cause=cause,
-            weights=weights,
-            estimate=estimate,
-            alpha=1.0 - conf_level,
-        )
-        .frame
+    effects = (fit if study is None else model_matrix.with_public_rows(fit, study.public)).average_effects(
+        variable,
+        over="public" if over is None else over,
+        values=None if values is None else elements(values),
+        times=None if times is None else elements(times),
+        cause=cause,
+        weights=weights,
+        estimate=estimate,
+        alpha=1.0 - conf_level,
     )
-    return effects
+    return {"table": effects.frame, **guarantee_in_r(effects.guarantee)}
 
 
 def methods_text(result: hdp.Result) -> str:

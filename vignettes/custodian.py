@@ -132,12 +132,14 @@ print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
 #
 # `heads:` names a second place, on another disk, where the service keeps the number and the hash of the ledger's last
 # entry, rewritten after every charge. A ledger that does not have that entry any more is not served, and where that
-# disk is full, a query is refused before it is charged. `site note` writes the head for the first time.
+# disk is full, a query is refused before it is charged. It is refused too where the disk of the ledger's file has less
+# than 16 MB left for the release. `site note` writes the head for the first time.
 #
-# `data:` names a file of Parquet or CSV, or a folder of Parquet files. What the service itself writes is in the folder
-# that `state:` names: counts of late answers, and a keyed hash of the rows. Without it, it is the folder that systemd
-# makes (`StateDirectory=`), else that of the settings. So settings may be root's, and read only. What was kept beside
-# the settings is moved when the service first starts with another folder.
+# `data:` names a file of Parquet or CSV, or a folder of Parquet files. The first line of a CSV file has the names of
+# the columns, and each further line is a row, an empty one too: a person all of whose cells are missing. What the
+# service itself writes is in the folder that `state:` names: counts of late answers, and a keyed hash of the rows.
+# Without it, it is the folder that systemd makes (`StateDirectory=`), else that of the settings. So settings may be
+# root's, and read only. What was kept beside the settings is moved when the service first starts with another folder.
 
 # %%
 (hospital / "site.yaml").write_text("""\
@@ -210,10 +212,11 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 #
 # A query may have 1 MB and public rows 16 MB (`limits: {query: ..., public: ...}`). An analyst's public rows arrive as
 # plain arrays of numbers and positions of levels, not as Parquet or Arrow: no parser of a format meets what a client
-# sent in the process that holds private rows, and arrays are never larger than the bytes that were sent. Who asks more
-# often than the settings allow, or finds the site busy, is told after how many seconds to ask again; `hdp.connect`
-# waits and asks again by itself, up to its `timeout`, and shows a bar meanwhile. Nothing is charged for a request that
-# was refused.
+# sent in the process that holds private rows, and arrays are never larger than the bytes that were sent. What is longer
+# is refused before it is sent: a model states a number for each pair of its columns, so that one of more than about 200
+# columns is too long (of 450 where most of these numbers are 0). Who asks more often than the settings allow, or finds
+# the site busy, is told after how many seconds to ask again; `hdp.connect` waits and asks again by itself, up to its
+# `timeout`, and shows a bar meanwhile. Nothing is charged for a request that was refused.
 #
 # A new answer leaves at a *slot*: three times the time that the site predicts from the query and the declared number of
 # people, on a grid of 50 ms. How long the computation took on the women's rows does not show. If an answer misses its

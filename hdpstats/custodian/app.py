@@ -1,7 +1,7 @@
 """What a site answers over HTTP.
 
 ====== ===================== ==============================================================================
-GET    ``/v1/facts``         schema, terms, number of people, data set; the asker's name
+GET    ``/v1/facts``         schema, terms, number of people, data set; the asker's name, and limits
 GET    ``/v1/dummy``         invented rows
 PUT    ``/v1/public``        public rows for later queries
 POST   ``/v1/cost``          what a query would read and cost
@@ -171,9 +171,13 @@ class Service:
         self._permissions(analyst)
 
     async def show_facts(self, request: Request) -> Response:
-        """Show the public facts, and to the asker what is permitted."""
+        """Show the public facts, and to the asker what is permitted, and how many bytes he may send."""
         analyst = request.state.analyst
-        who = {"analyst": analyst, "permissions": self._permissions(analyst).to_dict()}
+        who = {
+            "analyst": analyst,
+            "permissions": self._permissions(analyst).to_dict(),
+            "longest": {"query": self._limits.query, "public": self._limits.public},
+        }
         return _json(b'{"facts":' + self._facts_json + b"," + _written(who)[1:])
 
     async def invent(self, request: Request) -> Response:
@@ -350,7 +354,13 @@ def dummy_columns(facts: Facts, *, rows: int, seed: int) -> Iterator[tuple[str, 
 def read_query(content: bytes) -> Query:
     """Read a query from its canonical text, or refuse."""
     try:
-        text = codec.bounded(content.decode())
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise RequestRefused("malformed") from None
+    found = codec.excess(text)
+    if found is not None:
+        raise RequestRefused("too-large", limit=found[-1])
+    try:
         query = query_from_json(text)
         same = query.to_json() == text
     except (SiteError, ValueError, RecursionError):

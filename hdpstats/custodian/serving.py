@@ -383,8 +383,9 @@ def rows_in(path: Path) -> tuple[Path, ...]:
 def read_rows(path: Path) -> pd.DataFrame:
     """Read private rows as they are stored: Parquet in its own types, CSV as texts, which the schema maps.
 
-    An empty cell of a CSV file is missing; any other text, ``NA`` too, is what it says. Files of a folder must have the
-    same columns; they may store them in different types, as files in which cells are missing do.
+    An empty cell of a CSV file is missing, as are those that a short line does not have: an empty line is a row without
+    a cell. Any other text, ``NA`` too, is what it says. Files of a folder must have the same columns; they may store
+    them in different types, as files in which cells are missing do.
     """
     if not path.is_dir():
         return _read_rows(path)
@@ -403,6 +404,8 @@ def _read_rows(path: Path) -> pd.DataFrame:
         if path.suffix.lower() == ".csv":
             return _read_csv(path)
         return frame_of(path)
+    except ArgumentError:  # which has its own words
+        raise
     except ImportError:
         raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[sites]'", argument="data") from None
     except PermissionError:
@@ -416,12 +419,14 @@ def _read_rows(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    def read(*, skip: bool) -> pd.DataFrame:
-        return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skip_blank_lines=skip)
-
-    rows = read(skip=True)
-    if rows.shape[1] == 1:  # an empty line is a row whose cell is missing, and counts
-        rows = read(skip=False)
+    """Read a CSV file whose first line names the columns; every further line is a row, also an empty one."""
+    with path.open(encoding="utf-8-sig") as file:
+        named = bool(file.readline().strip())
+    if not named:
+        raise ArgumentError(
+            f"data: the first line of {path} is empty; it must have the names of the columns", argument="data"
+        )
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skip_blank_lines=False)
     if not rows.index.equals(pd.RangeIndex(len(rows))):  # the first row has more cells than names: all moved by one
         raise ValueError("more cells than names")
     return rows

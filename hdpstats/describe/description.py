@@ -424,7 +424,14 @@ def _(over: Description, fit: "Result", rows: FittedRows) -> Population:
     known = moments_of(numbers_of(over.query, releases, 0), variables=variables, sha256=releases[0].sha256)
     raked = raked_rows(rows.table, over.schema, known, variables=variables, releases=[each.sha256 for each in releases])
     words = f"{len(raked.frame)} public rows raked to a description"
-    return Population(frame=raked.frame, weights=raked.weights, words=words, draws=raked.draws)
+    return Population(
+        frame=raked.frame,
+        weights=raked.weights,
+        words=words,
+        draws=raked.draws,
+        guarantee=over.guarantee,
+        releases=tuple(releases),
+    )
 
 
 def _pairs(frame: pd.DataFrame) -> list[tuple[object, object]]:

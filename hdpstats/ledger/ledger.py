@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -454,6 +455,19 @@ class Ledger:
                 Transaction.charge, request=request, cost=price, ahead=later, holder=held_by, analyst=name, over=over
             )
         )
+
+    def room(self) -> ExitStack:
+        """Return what holds room on the ledger's disk for a release, until it is closed, shortly before `persist`.
+
+        Taken before `charge`: a disk that is full is then noticed before anything is charged, and one that fills
+        meanwhile does not matter. Where the ledger is at a server, that is for its administrator.
+
+        Raises
+        ------
+        NothingCharged
+            The disk has no such room.
+        """
+        return self._store.room()
 
     def beat(self, charge: Charge) -> None:
         """Say that the computation of a charge is at work; see `hdpstats.ledger.leases`."""

@@ -74,8 +74,8 @@ class RowSpec(LossSpec):
         are ``tau`` apart for each standard deviation of these.
         """
         side = self.side(model)
-        if side is not None:
-            return side.allowance
+        if self.public is not None and side is not None:
+            return side.allowance_for(self.public.apart * side.unit)
         if not self.weights_rows(model.geometry):
             return None
         rows, first = self.reference(model), int(model.geometry.intercept)

@@ -9,6 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self, final
 
 import numpy as np
@@ -294,7 +295,7 @@ class WhitenedRows(PublicSide, ABC):
             every[every % self.geometry.dimension >= int(self.geometry.intercept)] if self.geometry.location else every
         )
 
-    @property
+    @cached_property
     def apart(self) -> float:
         """How far apart coefficients of people who count more and less may be (`hdpstats.public.row_weights`)."""
         if (scores := self.scores) is None:
@@ -340,7 +341,7 @@ def averaged(
         Coordinates in which the whitened design is close to round: their diagonal is levelled in the target.
     """
     n = len(triangles[0])
-    H, J = (records * _shrunk(_symmetric(row_weights @ each), rows=n, levelled=levelled) for each in triangles)
+    H, J = (records * shrunk_triangles(row_weights @ each, rows=n, levelled=levelled) for each in triangles)
     return Moments(H=H, J=J)
 
 
@@ -362,7 +363,7 @@ def averaged_squares(
                 np.multiply(column, rows[j:], out=products[first : first + D - j, : len(column)])
                 first += D - j
             sums += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
-        found.append(records * _shrunk(_symmetric(sums), rows=n, levelled=levelled))
+        found.append(records * shrunk_triangles(sums, rows=n, levelled=levelled))
     return Moments(H=found[0], J=found[1])
 
 
@@ -371,6 +372,11 @@ def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, 
     H, J = (0.5 * (each + each.T)[None] / people for each in (H, J))
     H, J = (records * _shrunk(each, rows=people, levelled=levelled)[0] for each in (H, J))
     return Moments(H=H, J=J)
+
+
+def shrunk_triangles(triangles: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> FloatArray:
+    """Return matrices (B, D, D) from their upper triangles (B, D (D + 1) / 2), shrunk as `averaged` does."""
+    return _shrunk(_symmetric(triangles), rows=rows, levelled=levelled)
 
 
 def _symmetric(triangles: FloatArray) -> FloatArray:

@@ -76,6 +76,15 @@ MOST_ITEMS: Final = 200_000
 """Items of all its lists and objects together."""
 
 
+def excess(text: str) -> tuple[str, int, int] | None:
+    """Return which parts JSON text has too many of, how many, and the limit; None where `bounded` returns it."""
+    counted = (
+        ("lists and objects", text.count("[") + text.count("{"), MOST_CONTAINERS),
+        ("items", text.count(","), MOST_ITEMS),
+    )
+    return next((each for each in counted if each[1] > each[2]), None)
+
+
 def bounded(text: str) -> str:
     """Return JSON text from outside that can be read quickly, or raise a ValueError.
 
@@ -86,7 +95,7 @@ def bounded(text: str) -> str:
     >>> bounded('{"a": [1, 2]}')
     '{"a": [1, 2]}'
     """
-    if text.count("[") + text.count("{") > MOST_CONTAINERS or text.count(",") > MOST_ITEMS:
+    if excess(text) is not None:
         raise ValueError("JSON with too many lists, objects or items")
     return text
 

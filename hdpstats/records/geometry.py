@@ -126,12 +126,17 @@ def whiten(geometry: Geometry, X: FloatArray) -> Rows:
 
 def mallows_weights(square: FloatArray, geometry: Geometry) -> FloatArray:
     """Return ``min(1, R / ||z||, L / (i + ||z||^2))`` from squared norms (n,); ``i`` is 1 with an intercept, else 0."""
+    return weights_within(square, intercept=geometry.intercept, radius=geometry.radius, leverage=geometry.leverage)
+
+
+def weights_within(
+    square: FloatArray, *, intercept: bool, radius: FloatArray | float, leverage: FloatArray | float
+) -> FloatArray:
+    """Return the same for a radius and a leverage, or (k, n) for k of each, of shape (k, 1)."""
     positive = np.maximum(square, 1e-200)
-    sizes: FloatArray = float(geometry.intercept) + positive
-    np.divide(geometry.leverage, sizes, out=sizes)
-    np.divide(geometry.radius, np.sqrt(positive, out=positive), out=positive)
-    np.minimum(positive, sizes, out=sizes)
-    return np.minimum(1.0, sizes, out=sizes)
+    found: FloatArray = np.asarray(leverage / (float(intercept) + positive))
+    np.minimum(radius / np.sqrt(positive, out=positive), found, out=found)
+    return np.minimum(1.0, found, out=found)
 
 
 def from_box(

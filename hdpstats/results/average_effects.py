@@ -27,11 +27,12 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_value
 from hdpstats.inference import draws
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results.contrasts import DRAWN
 from hdpstats.results.facts import check_identified, chosen, design_of
 from hdpstats.results.hazard_curves import read_times
-from hdpstats.results.population import Population, population
+from hdpstats.results.population import Population, guarantee_over, population
 from hdpstats.results.standardised_means import (
     MEAN,
     POSITIVE,
@@ -42,7 +43,7 @@ from hdpstats.results.standardised_means import (
     combined,
     standardise,
 )
-from hdpstats.results.summary import limit_headers
+from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 
 if TYPE_CHECKING:
@@ -217,6 +218,9 @@ class AverageEffects(Reported):
         What they are averaged over, in words.
     alpha : float
         One minus the level of the intervals.
+    guarantee : Guarantee or None
+        What all releases guarantee together that the effects rest on: those of the fit, and of a description or a
+        weighted sample that is averaged over. None where no private record was used.
     """
 
     variable: str
@@ -225,6 +229,7 @@ class AverageEffects(Reported):
     estimate: Estimate
     population: str
     alpha: float
+    guarantee: Guarantee | None
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -263,6 +268,7 @@ class AverageEffects(Reported):
         ]
         headers = ["estimate", "std err", "P>|z|", *limit_headers(alpha), "frame err"]
         facts = [("Variable:", self.variable), ("Averaged over:", self.population), ("Estimate:", self.estimate.label)]
+        facts += [] if self.guarantee is None else [("Guarantee:", str(self.guarantee))]
         notes = [
             "frame err: the standard error that the rows add where they are a sample; it is no part of the intervals."
         ]
@@ -273,6 +279,8 @@ class AverageEffects(Reported):
             title=f"Average effects of {self.variable}" if self.variable.isidentifier() else "Average effects",
             blocks=[named_values(facts), columns(headers, names, rows)],
             notes=[*drawn, *notes],
+            badges=guarantee_badges(self.guarantee),
+            ending=guarantee_details(self.guarantee),
         )
 
     def __repr__(self) -> str:
@@ -306,9 +314,10 @@ def average_effects(
     found = chosen(fit, estimate)
     level = real(alpha, name="alpha", lower=0.001, upper=0.999)
     check_identified(found)
+    rows = population(fit, fit.public_rows, over, weights)
+    guarantee = guarantee_over(fit, found, rows)
     fit = with_estimate(fit, found)
     by, which = _times(fit, times), _cause(fit, cause)
-    rows = population(fit, fit.public_rows, over, weights)
     given = _values(fit, variable, values)
 
     def at(frame: pd.DataFrame, row_weights: FloatArray) -> tuple[Effects, Effects]:
@@ -320,7 +329,13 @@ def average_effects(
         effects = effects.with_draws([each for each, _ in drawn])
         means = means.with_draws([each for _, each in drawn])
     return AverageEffects(
-        variable=variable, effects=effects, means=means, estimate=found, population=rows.words, alpha=level
+        variable=variable,
+        effects=effects,
+        means=means,
+        estimate=found,
+        population=rows.words,
+        alpha=level,
+        guarantee=guarantee,
     )
 
 

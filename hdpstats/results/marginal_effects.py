@@ -19,13 +19,14 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, truth
 from hdpstats.display import Report, Reported, columns, number, p_value
 from hdpstats.losses import MEANS, multinomial
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.average_effects import widened, with_estimate
 from hdpstats.results.contrasts import DRAWN
 from hdpstats.results.facts import check_identified, chosen, design_of, read_rows
-from hdpstats.results.population import Population, population
+from hdpstats.results.population import Population, guarantee_over, population
 from hdpstats.results.standardised_means import slope
-from hdpstats.results.summary import limit_headers
+from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
 
 if TYPE_CHECKING:
     from hdpstats.results.result import Result
@@ -40,11 +41,15 @@ PLACES: Final = ("overall", "mean", "median", "zero")
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class MarginalEffects(Reported):
-    """Average slopes: ``estimate`` has them as linear functions of the coefficients, ``header`` says which they are."""
+    """Average slopes: ``estimate`` has them as linear functions of the coefficients, ``header`` says which they are.
+
+    ``guarantee`` is that of all releases that they rest on; None where no private record was used.
+    """
 
     estimate: Estimate
     header: str
     population: str
+    guarantee: Guarantee | None = None
 
     @property
     def margeff(self) -> FloatArray:
@@ -90,7 +95,14 @@ class MarginalEffects(Reported):
         headers = [self.header, "std err", "z", "P>|z|", *limit_headers(alpha)]
         notes = [f"Averaged over {self.population}."]
         notes += [] if self.estimate.distribution is None else [DRAWN]
-        return Report(title="Marginal effects", blocks=[columns(headers, list(self.estimate.terms), rows)], notes=notes)
+        notes += [] if self.guarantee is None else [f"Guarantee: {self.guarantee}."]
+        return Report(
+            title="Marginal effects",
+            blocks=[columns(headers, list(self.estimate.terms), rows)],
+            notes=notes,
+            badges=guarantee_badges(self.guarantee),
+            ending=guarantee_details(self.guarantee),
+        )
 
     def __repr__(self) -> str:
         return f"<marginal effects {self.header} over {self.population}>"
@@ -102,9 +114,10 @@ def average_slopes(
     """Return what `Result.get_margeff` does."""
     found = chosen(fit, estimate)
     check_identified(found)
-    fit = with_estimate(fit, found)
     rows = population(fit, fit.public_rows, over)
-    effects = marginal_effects(fit, rows, at=at, method=method, dummy=dummy)
+    guarantee = guarantee_over(fit, found, rows)
+    fit = with_estimate(fit, found)
+    effects = replace(marginal_effects(fit, rows, at=at, method=method, dummy=dummy), guarantee=guarantee)
     if not rows.draws:
         return effects
     others = [replace(rows, frame=frame, weights=weights) for frame, weights in rows.draws]

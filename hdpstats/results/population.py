@@ -3,16 +3,21 @@
 A weighted sample has rows of its own, and so has a description, to which public rows are raked (`rows_of`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.privacy.budget import OWN, Guarantee, Part, as_pair, over_data_sets, total
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.query import Release
+from hdpstats.records.several import answers_in, charged_events
 from hdpstats.results.facts import design_of, own_terms, read_rows
+from hdpstats.results.sites import accounts_of, charged_before, charged_releases, data_sets_of
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_frame
 
@@ -56,13 +61,17 @@ NO_ROWS = FittedRows()
 class Population:
     """Rows with weights (n,), and what they are in words.
 
-    ``draws`` are the rows that they may as well be, where the noise of a description leaves that open.
+    ``draws`` are the rows that they may as well be, where the noise of a description leaves that open. Rows that rest
+    on private records have the ``guarantee`` of that, with its ``parts`` where it has several, and the ``releases``.
     """
 
     frame: pd.DataFrame
     weights: FloatArray
     words: str
     draws: tuple[tuple[pd.DataFrame, FloatArray], ...] = ()
+    guarantee: Guarantee | None = None
+    parts: tuple[Part, ...] = ()
+    releases: tuple[Release, ...] = ()
 
 
 @singledispatch
@@ -104,6 +113,73 @@ def population(fit: "Result", rows: FittedRows, over: object, weights: object = 
         frame=frame,
         weights=_weights(frame, weights),
         words=f"{len(frame)} {words}" + ("" if weights is None else ", weighted"),
+    )
+
+
+AVERAGED_OVER: Final = "the description averaged over"
+
+
+def guarantee_over(fit: "Result", estimate: Estimate, rows: Population) -> Guarantee | None:
+    """Return what all releases guarantee together that averages over rows rest on: those of a fit, and of the rows.
+
+    Those of a description or of a weighted sample add up with those of the fit where they may be of the same people:
+    where they were charged to one account, or an account is not known. What the fit rests on already is counted once.
+    None where no private record was used.
+
+    Parameters
+    ----------
+    fit : Result
+        The model.
+    estimate : Estimate
+        Which of its estimates is averaged: that of public rows alone rests on no release.
+    rows : Population
+        The rows.
+
+    Raises
+    ------
+    ArgumentError
+        If the fit and the rows have guarantees under different relations, which do not add up.
+    """
+    own = None if estimate is fit.public_only else fit.guarantee
+    if rows.guarantee is None:
+        return own
+    if own is None:
+        return rows.guarantee
+    if own.relation is not rows.guarantee.relation:
+        raise ArgumentError(
+            f"over: what the averages are taken over was released under {rows.guarantee.relation.value}, and the fit "
+            f"under {own.relation.value}, so that no guarantee holds for both; average over rows released under "
+            f"{own.relation.value}",
+            argument="over",
+        )
+    fitted = [*charged_before(fit.released.description), *charged_releases(fit.released)]
+    counted = {each.sha256 for whole in fitted for each in answers_in(whole)}
+    releases = [each for whole in rows.releases for each in answers_in(whole) if each.sha256 not in counted]
+    if not releases:
+        return own
+    parts = rows.parts or (_part(releases),)
+    mine = accounts_of(data_sets_of(fitted, fit.site_facts))
+    theirs = accounts_of(data_sets_of(releases, ()))
+    together = over_data_sets(
+        [
+            (mine if mine and theirs else _UNKNOWN, replace(own, parts=own.as_parts(OWN))),
+            (theirs if mine and theirs else _UNKNOWN, replace(rows.guarantee, parts=parts)),
+        ]
+    )
+    return replace(together, sites=max(own.sites, rows.guarantee.sites, len(mine | theirs)))
+
+
+_UNKNOWN: Final = frozenset({"unknown"})
+
+
+def _part(releases: list[Release]) -> Part:
+    """Return what releases of a description keep: the largest epsilon and delta of sites."""
+    pairs = [as_pair(total(charged_events(each))) for each in releases]
+    return Part(
+        what=AVERAGED_OVER,
+        epsilon=max(each.epsilon for each in pairs),
+        delta=max(each.delta for each in pairs),
+        releases=tuple(sorted(each.sha256 for each in releases)),
     )
 
 

@@ -322,6 +322,9 @@ def _(over: WeightedSample, _fit: "Result", _rows: FittedRows) -> Population:
         frame=over.rows,
         weights=np.maximum(over.weights.to_numpy(), 0.0),
         words=f"{len(over.rows)} rows of a weighted sample",
+        guarantee=over.guarantee,
+        parts=over.guarantee.as_parts("the weighted sample averaged over"),
+        releases=tuple(over.releases),
     )
 
 

@@ -247,7 +247,7 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
     ----------
     frame : pandas.DataFrame
         The private rows, loaded as they will be served: all columns of a CSV file as texts
-        (``pd.read_csv(path, dtype=str, keep_default_na=False)``).
+        (``pd.read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False)``).
     schema : Schema
         What is declared.
     unit : str, optional

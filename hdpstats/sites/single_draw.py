@@ -187,7 +187,7 @@ def drawn_once(
         return stored, True
     prepared = prepare()
     while stored is None:
-        with _ATTEMPTS.of(key) as attempt, attempt.alone():
+        with _ATTEMPTS.of(key) as attempt, attempt.alone(), ledger.room() as room:
             outcome = _charged(ledger, request, prepared, analyst, attempt, patient=patient)
             if isinstance(outcome, Charge):
                 draw = attempt.begin(outcome)
@@ -195,6 +195,7 @@ def drawn_once(
                     release = errors_scrubbed(partial(compute, prepared))
                 if not draw.is_here():
                     raise SiteError("the process was forked while it computed; its parent goes on")
+                room.close()  # for what is written now
                 with suppress(Superseded):
                     stored = ledger.persist(outcome, release.to_json(), analyst)
             else:

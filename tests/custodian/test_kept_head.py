@@ -209,15 +209,19 @@ def test_a_full_disk_of_the_head_refuses_before_anything_is_charged(path, place,
     entries, (store,) = site.ledger.verify().entries, head_stores(settings)
     kept = store.read()
 
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    right = os.posix_fallocate
+
+    def full(number, start, length):
+        if length < 1000:  # the ledger's disk is another one
+            raise OSError(errno.ENOSPC, "No space left on device")
+        right(number, start, length)
 
     elsewhere = path.with_name("elsewhere.db")
     if place == "file":
         monkeypatch.setattr(os, "posix_fallocate", full)
     else:
         executed(elsewhere, "CREATE TRIGGER full BEFORE UPDATE ON hdpstats_head BEGIN SELECT RAISE(FAIL, 'full'); END")
-    with pytest.raises(NothingCharged, match=r"space|full"):
+    with pytest.raises(NothingCharged, match=r"next head .*(space|full)"):
         site.answer(histogram())
     assert (site.ledger.verify().entries, store.read()) == (entries, kept)
     monkeypatch.undo()
@@ -234,14 +238,24 @@ def test_where_the_system_writes_nothing_no_head_can_be_kept(place, tmp_path):
     kept = store.write(["a" * 64])
     if place == "file":
         store._spare.unlink()  # which has its room already
-    with full_disk(), pytest.raises(hdp.LedgerError, match=r"space|used"):
+    with full_disk(), pytest.raises(hdp.LedgerError, match=r"next head could not be kept .* and space$") as caught:
         store.prepare()
+    assert "charged" not in str(caught.value)
+    with full_disk(), pytest.raises(hdp.LedgerError, match=r"head cannot be kept .* and space; what was charged stays"):
+        store.write(["a" * 64, "b" * 64])
     store.prepare()
     assert store.read() == kept
 
 
 def kept_at(place, folder):
     return HeadInFile(folder / "head") if place == "file" else HeadInDatabase(database(folder), "trial")
+
+
+def test_a_head_in_a_file_of_sqlite_outlives_a_loss_of_power(tmp_path):
+    """3 is EXTRA: with less, a journal that comes back in its folder undoes the commit."""
+    with kept_at("database", tmp_path)._engine.connect() as connection:
+        found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "fullfsync")}
+    assert found == {"synchronous": 3, "fullfsync": 1}
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -62,6 +62,7 @@ from hdpstats.losses.base import FARTHEST, CappedTerms
 from hdpstats.noise.exact import round_down
 from hdpstats.privacy.hazard_caps import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import HazardModel
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.site_facts import SiteFacts
@@ -207,9 +208,13 @@ class HazardPersonLoss(DeclaredLoss):
     @property
     def bounds(self) -> HazardBounds:
         """The constants of a person of weight 1."""
-        loss, geometry = self.loss, self.model.geometry
+        return self.bounds_of(self.model.geometry, total=self.total)
+
+    def bounds_of(self, geometry: Geometry, *, total: float) -> HazardBounds:
+        """Return the same in another geometry and with another largest sum of caps."""
+        loss = self.loss
         return hazard_bounds(
-            total=self.total,
+            total=total,
             radius=geometry.radius,
             leverage=geometry.leverage,
             causes=self.model.causes,
