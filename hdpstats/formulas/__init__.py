@@ -1,11 +1,11 @@
 """What a model's columns are: a formula and a schema become a design, and no row is read.
 
-``lexer``, ``grammar`` and ``parser`` read a formula; ``operations``, ``splines`` and ``expressions`` know what its
-transforms do to values and to bounds, and why a formula is refused; ``readings`` says what its factors are, and how
-they are coded; ``compiler`` makes the ``design``, which computes the matrix or points of the unit cube, and for a
-survival formula the `SurvivalDesign`. ``outcome`` reads the outcome, and has the intervals of follow-up and their
-features. ``column_space`` tells whether two formulas have the same columns.
-``whitened`` whitens and weights rows.
+``lexer``, ``grammar`` and ``parser`` read a formula; ``levels`` reads what it says of categories. ``operations``,
+``bases`` (of several columns), ``splines`` and ``expressions`` know what its transforms do to values and to bounds, and
+why a formula is refused. ``coding`` says what its factors are, and how they are coded as columns. ``compiler`` makes
+the ``design``, which computes the matrix, whitened or not, and for a survival formula the `SurvivalDesign`. ``outcome``
+reads the outcome, and has the intervals of follow-up and their features. ``coefficients`` reads constraints on
+coefficients and names them as R does. ``column_space`` tells whether two formulas have the same columns.
 """
 
 from hdpstats.formulas.compiler import SurvivalDesign, compile_design, compile_one_sided, compile_survival
