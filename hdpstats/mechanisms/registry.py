@@ -59,7 +59,6 @@ from hdpstats.records.several import RoundQuery, RoundRelease, RoundsQuery, Roun
 from hdpstats.schema.site_facts import SiteFacts
 
 __all__ = [
-    "BY_NAME",
     "ClippedNewton",
     "ExponentialMechanism",
     "ObjectivePerturbation",
