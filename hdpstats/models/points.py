@@ -424,7 +424,7 @@ def ask_objective(
 
 
 def _query_of(spec: LossSpec, mechanism: PointMechanism, site: SiteRecords) -> PointQuery:
-    """Return the query to a site. That samples are accepted is certain beforehand, whoever of the people counts."""
+    """Return the query to a site. Samples are certain to be accepted, for any number of complete rows."""
     request, records, share = site.request, site.records, Fraction(0)
     if isinstance(mechanism, ObjectivePerturbation):
         return ask_objective(spec, mechanism, request, records=records, most=site.most, among=site.among)
