@@ -56,7 +56,7 @@ of public rows count less: wider bounds add to the allowance, but the informatio
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -80,6 +80,12 @@ LEAST_SD: Final = 1e-3
 
 ELSEWHERE: Final = 1e-3
 """The share of people who may be anywhere within the schema's bounds."""
+
+UNLIKE: Final = 20.0
+"""So many times as much people elsewhere may do in regressions: there may be more of them, of wholly other outcomes."""
+
+NEAR: Final = 4.0
+"""Beyond so many public standard deviations they count there by the inverse square of distance once more."""
 
 FAR: Final = 5.0
 """Beyond so many public standard deviations, averaged over columns, they count by the inverse square of distance.
@@ -225,6 +231,12 @@ class Elsewhere:
             shares=ELSEWHERE / len(X) * np.minimum(1.0, nearer),
             farthest=reach(geometry, lower=np.array(design.lower[first:]), upper=np.array(design.upper[first:])),
         )
+
+    def unlike(self, *, intercept: bool) -> "Elsewhere":
+        """Return them as regressions count them."""
+        squares = np.sum(self.X[:, int(intercept) :] ** 2, axis=1)
+        nearer = NEAR**2 * (self.X.shape[1] - int(intercept)) / np.maximum(squares, 1e-200)
+        return replace(self, shares=UNLIKE * self.shares * np.minimum(1.0, nearer))
 
     def moved(self, weights: FloatArray, means: FloatArray) -> FloatArray:
         """Return ``sum |w - c| x x' / 2`` (k, D, D) for weights (k, m) and their means among public rows (k,)."""
