@@ -326,9 +326,7 @@ class Exponential(LossOption):
     def numbers(self, facts: OutcomeFacts) -> LossNumbers:
         """Return the cap."""
         cap = default_cap(facts.records) if self.cap is None else float(self.cap)
-        return LossNumbers(
-            parameters=(cap,), words=f"exponential times, saturating near {cap:.6g} events per horizon"
-        )
+        return LossNumbers(parameters=(cap,), words=f"exponential times, saturating near {cap:.6g} events per horizon")
 
 
 def default_cap(records: int) -> float:

@@ -76,7 +76,7 @@ PULL = 0.3
 """Share of the ridge of least mean squared error: see the module's docstring."""
 
 APART_ALONG_SLOPES, APART_AT_CENTRE = 0.5, 1.0
-"""How far slopes and intercepts are taken to be from public ones where curvature rests on outcomes: none of it is known.
+"""How far slopes and intercepts may be from public ones where curvature rests on outcomes, and none of it is known.
 
 In units of the loss's scale, half a residual standard deviation. In data of patients slopes were up to .7 apart,
 intercepts up to 1.5, and curvatures by factors of up to two.
