@@ -236,6 +236,11 @@ class WhitenedRows(PublicSide, ABC):
         return False
 
     @property
+    def modelled(self) -> bool:
+        """Whether a model says the curvature, so that covariates alone tell it; else it rests on outcomes."""
+        return True
+
+    @property
     def slopes(self) -> slice:
         """The coordinates that a ridge is chosen for."""
         return slice(None)
@@ -256,6 +261,19 @@ class WhitenedRows(PublicSide, ABC):
         return np.array([replace(self, mallows=each).moments(self.centre, records=1).H for each in weights])
 
     @property
+    def left(self) -> FloatArray:
+        """The share of the likelihood's information on each row's predictor that a loss leaves at the centre (n,)."""
+        return np.ones(self.people)
+
+    def left_elsewhere(self, X: FloatArray) -> FloatArray:
+        """Return the same for whitened rows (m, width) of people elsewhere."""
+        return np.ones(len(X))
+
+    def borne(self, weights: FloatArray) -> FloatArray:
+        """Return the information (k, D, D) that rows bear times weights (k, n), had the loss left all of it."""
+        return self.with_weights(weights / self.left)
+
+    @property
     def lengths(self) -> FloatArray:
         """The squared lengths of rows, without the intercept (n,)."""
         return np.asarray(np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1))
@@ -267,13 +285,14 @@ class WhitenedRows(PublicSide, ABC):
 
     def moved_at(self, geometries: Sequence[Geometry], H: FloatArray) -> Moved:
         """Return what weights of other radii do (`hdpstats.public.row_weights`); ``H`` (k, D, D) are one person's."""
-        weights, slopes, width = mallows(self.lengths, geometries), self.own, self.geometry.dimension
-        full = self.with_weights(np.ones((1, self.people)))[0]
+        slopes, width, left = self.own, self.geometry.dimension, self.left
+        weights = mallows(self.lengths, geometries) * left
+        full = self.with_weights(1.0 / left[None])[0]
         means = kept(H, full, slopes)
-        N = self.with_weights(0.5 * np.abs(weights - means[:, None]))
+        N = self.borne(0.5 * np.abs(weights - means[:, None]))
         if self.elsewhere is not None:
             square = np.sum(self.elsewhere.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
-            found = self.elsewhere.moved(mallows(square, geometries), means)
+            found = self.elsewhere.moved(mallows(square, geometries) * self.left_elsewhere(self.elsewhere.X), means)
             N = N + float(np.mean(np.diag(full)[slopes])) * np.kron(np.eye(self.dimension // width), found)
         return moved(H, N, shares=1.0 - means)
 
@@ -306,7 +325,7 @@ class WhitenedRows(PublicSide, ABC):
         full, H = self.with_weights(np.array([np.ones(self.people), weights])) * self.seen
         scores, weights = scores[real], weights[real]
         influences = np.linalg.solve(full, scores.T).T - np.linalg.solve(H, (weights[:, None] * scores).T).T
-        M = self.moved_at([geometry], H[None] / self.seen).matrices[0]
+        M = replace(self, elsewhere=None).moved_at([geometry], H[None] / self.seen).matrices[0]
         return told_apart(influences[:, self.own], M[self.own], unit=self.unit)
 
     @property

@@ -15,6 +15,7 @@ from hdpstats.mechanisms.perturbation.request import Asked
 from hdpstats.public.row_weights import APART, told_apart
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import minimise
+from tests.statistical.real_outcomes_studies import Setting, without_noise
 
 SCHEMA = hdp.Schema(
     event3=hdp.Binary(complete=True),
@@ -76,6 +77,23 @@ def test_a_large_fit_to_other_people_estimates_what_the_ordinary_fit_does(name, 
     # Of hazards the allowance is a part of the predicted error that is not small.
     _, off, predicted = found(name, records=200_000, epsilon=epsilon)
     assert np.max(np.abs(off) / predicted) < limit
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "public", "limit"),
+    [
+        ("linear", "flchain", "shifted", 0.3),
+        ("linear", "colon", "shifted", 0.3),
+        ("Huber", "colon", "random", 0.3),
+        ("Huber", "nwtco", "shifted", 0.3),
+        ("own loss", "Rotterdam", "gbsg", 0.5),
+        ("own loss", "nwtco", "shifted", 0.5),
+        ("exponential times", "nwtco", "random", 0.5),
+    ],
+)
+def test_far_people_outlying_outcomes_the_ridge_and_saturation_hardly_move_large_fits(kind, data, public, limit):
+    """They did by 3.5, .5, 5.1, .7, 1.4, .8 and 3.8 standard errors, without noise."""
+    assert np.max(np.abs(without_noise(Setting(kind, data, public, 300_000, (3.0,))).to_numpy())) < limit
 
 
 @pytest.mark.parametrize("records", [10_000, 30_000, 100_000])

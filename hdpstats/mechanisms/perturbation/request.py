@@ -29,9 +29,10 @@ curvature ``H``.
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
 **Losses without a coupling**, the multinomial one among them, are charged for the determinant
-(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a tenth of epsilon, the largest
-that errs nearly least where private people differ from public ones, and a seventh without a public fit. (It grows with
-the square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks.)
+(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to .7 of epsilon, the largest that
+errs nearly least where private people differ from public ones, and a seventh without a public fit. (It grows with the
+square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks. Epsilon that noise
+does not need, as with many people, is better spent on a smaller ridge.)
 
 **The ridge of output perturbation.** The noise on the minimiser has a standard deviation of ``k / lambda`` in each
 whitened direction. Unshrunk, the error of a direction with Hessian ``h`` has the variance
@@ -74,14 +75,24 @@ FREE = 4.0 * (1.0 + 2.0**-10)
 PULL = 0.3
 """Share of the ridge of least mean squared error: see the module's docstring."""
 
+APART_ALONG_SLOPES, APART_AT_CENTRE = 0.5, 1.0
+"""How far slopes and intercepts may be from public ones where curvature rests on outcomes, and none of it is known.
+
+In units of the loss's scale, half a residual standard deviation. In data of patients slopes were up to .7 apart,
+intercepts up to 1.5, and curvatures by factors of up to two.
+"""
+
 UNSHRUNK = 0.5
 """Share of the curvature that unshrinking misses where private people are described by averages, about."""
 
 CHEAP = 2.0
 """Ridge over the same where there is no public fit to pull to."""
 
-SHARES, SHARE_ALONE = (1.0 / 20.0, 1.0 / 14.0, 1.0 / 10.0), 1.0 / 7.0
-"""Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without."""
+SHARES, SHARE_ALONE = (0.05, 1.0 / 14.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7), 1.0 / 7.0
+"""Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without.
+
+Half of it leaves four times the variance of the noise, which is little where there are many people.
+"""
 
 MOST_EXPONENT = 5.0
 """And no more than this much of it, however large it is: a ridge need not vanish."""
@@ -270,12 +281,16 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
 
     Of the least ridges of a loss that is charged for the determinant that of the smallest predicted error counts: of
     sampling, of noise, and of what unshrinking misses where curvature is not that of public rows and coefficients are
-    `SCALE` from the public fit.
+    apart from the public fit: by `SCALE`, half of which stays, where a model says the curvature; by more, which stays,
+    where outcomes do.
     """
     fit = public.fit
     if fit is None:
         return cost.least_ridge(public.geometry, alone=True)
-    slopes = public.slopes
+    slopes, apart = public.slopes, np.array(UNSHRUNK * SCALE)
+    if not public.modelled:
+        slopes, apart = slice(None), np.full(public.dimension, APART_AT_CENTRE)
+        apart[public.own] = APART_ALONG_SLOPES
     at = public.moments(public.centre, records=max(records, 1))
     noises = cost.noise(public.geometry).variance[slopes]
     h, j = np.diag(at.H)[slopes], np.diag(at.J)[slopes]
@@ -287,7 +302,7 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
         if not public.scaled:
             wanted = (float(np.mean(j)) + noise) / (level * spread)
         ridge = max(own, PULL * wanted)
-        missed = (ridge / (h + ridge) * fit.unit * UNSHRUNK * SCALE) ** 2
+        missed = (ridge / (h + ridge) * fit.unit * apart) ** 2
         ridges.append(ridge)
         errors.append(float(np.mean(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2))))
     return largest_good(ridges, errors)
