@@ -12,11 +12,22 @@ import scipy
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.hazard.bounds import HazardPersonLoss
+from hdpstats.families.hazard.public import HazardSide, hazard_side
+from hdpstats.families.hazard.public_fit import (
+    Baseline,
+    PublicSpells,
+    completed_people,
+    hazard_likelihood,
+    mixed_baseline,
+    public_spells,
+    spells_of_rows,
+)
+from hdpstats.families.regression.public import FEWEST_ROWS
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.formulas.design import Design, reference_rows
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.perturbation.hazard_request import (
     allowance,
     choose_flat,
@@ -27,21 +38,10 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
 )
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
-from hdpstats.public.fit import FEWEST_ROWS
-from hdpstats.public.hazard import HazardSide, hazard_side
-from hdpstats.public.hazard_fit import (
-    Baseline,
-    PublicSpells,
-    completed_people,
-    hazard_likelihood,
-    mixed_baseline,
-    public_spells,
-    spells_of_rows,
-)
 from hdpstats.public.moments import Moments
-from hdpstats.public.raking import PublicVariables
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.raking.variables import PublicVariables
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius, whiten
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid

@@ -12,7 +12,7 @@ from hdpstats.mechanisms.perturbation.request import Asked, LossCost, Recommende
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.public.moments import WhitenedRows
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import MultinomialModel, QueryModel, RegressionModel
 

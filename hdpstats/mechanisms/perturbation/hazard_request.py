@@ -3,7 +3,7 @@ r"""The query of objective perturbation for a hazard model: geometry, cap, centr
 **With public people.** Whitened by them, centred at the public fit, capped relative to it: the loss of an interval
 saturates at ``e^d`` times the odds (the cumulative hazard, for cloglog) that the public fit predicts, and a person
 whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` over their sum. (Where covariates vary
-within a person follow-up ends there: `hdpstats.mechanisms.person_loss.hazard`.) Radius ``R``, total ``H`` and margin
+within a person follow-up ends there: `hdpstats.families.hazard.bounds`.) Radius ``R``, total ``H`` and margin
 ``d`` minimise the determinant of the slopes' predicted covariance against the ordinary fit: of sampling, of the
 noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
 public fit; of those that are nearly as good (`SPARE` for each slope) the ones of the smallest allowance are taken.
@@ -29,9 +29,9 @@ slope that a cap moves most, margins .7 to 2.)
 Where follow-up ends, all information that is taken away counts: :math:`M = 1 - H_{all}^{-1} H`.
 
 The ridge is each site's own, the larger of two: one that leaves 97 to 85 % of the rate of noise that a free determinant
-would (`hdpstats.privacy.hazard`), the largest that errs nearly least, and 0.3 times the ridge of least mean squared
-error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not that of
-public people and coefficients are `SCALE` from theirs.
+would (`hdpstats.privacy.hazard_caps`), the largest that errs nearly least, and 0.3 times the ridge of least mean
+squared error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not
+that of public people and coefficients are `SCALE` from theirs.
 
 **Without.** The schema's box, a flat cap ``h = H / q`` with ``H = 4`` unless it is declared, centred at the constant
 hazard under which half of the people have the event by the horizon.
@@ -47,9 +47,12 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.hazard.bounds import HazardPersonLoss
+from hdpstats.families.hazard.public import WEAK, HazardSide, relative_cap
+from hdpstats.families.hazard.public_fit import Baseline
+from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.perturbation.request import (
     NEARLY_FREE,
     PULL,
@@ -60,16 +63,13 @@ from hdpstats.mechanisms.perturbation.request import (
     largest_good,
 )
 from hdpstats.noise.distributions import ball_variance
-from hdpstats.privacy.hazard import hazard_loss
+from hdpstats.privacy.hazard_caps import hazard_loss
 from hdpstats.privacy.sensitivity import DOWN, Relation
-from hdpstats.public.hazard import WEAK, HazardSide, relative_cap
-from hdpstats.public.hazard_fit import Baseline
 from hdpstats.public.moments import averaged
 from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, mallows, moved, told_apart
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
-from hdpstats.solvers import CappedSpells
 
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
