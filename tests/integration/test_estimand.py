@@ -11,8 +11,10 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.perturbation import hazard_request
 from hdpstats.mechanisms.perturbation.request import Asked
-from hdpstats.public.row_weights import APART, told_apart
+from hdpstats.public import moments
+from hdpstats.public.row_weights import APART, at_radii, mallows, told_apart
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import minimise
 from tests.statistical.real_outcomes_studies import Setting, without_noise
@@ -210,3 +212,29 @@ def test_weights_without_public_outcomes_have_an_allowance(patients):
     assert 0.02 < share < 0.5
     assert np.all(sd > 0.0)
     assert np.all(sd[-5:] < APART)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_what_public_outcomes_tell_of_weights_is_computed_once(name, patients, monkeypatch):
+    asked = []
+
+    def counted(*args, **named):
+        asked.append(name)
+        return told_apart(*args, **named)
+
+    for module in (moments, hazard_request):
+        monkeypatch.setattr(module, "told_apart", counted)
+    MODELS[name](hdp.Study(public=patients[1], schema=SCHEMA)).plan([0.5, 1.0], n=3000, describe=False)
+    assert asked == [name]
+
+
+def test_moments_of_levels_in_all_geometries_are_those_in_each(patients):
+    study = hdp.Study(public=patients[1], schema=SCHEMA)
+    public = hdpf.multinomial("size ~ age + nodes + hormon", data=study)._spec.public
+    geometries = at_radii(public.geometry, middle=1.0, farthest=8.0)
+    weights, together = mallows(public.lengths, geometries), public.at_radii(geometries, records=70)
+    for place, geometry in enumerate(geometries):
+        each = public.at_radius(geometry.radius).moments(public.centre, records=70)
+        assert np.allclose(together.H[place], each.H, rtol=1e-9, atol=1e-9)
+        assert np.allclose(together.J[place], each.J, rtol=1e-9, atol=1e-9)
+        assert np.allclose(70 * public.with_weights(weights[[place]])[0], each.H, rtol=1e-9, atol=1e-9)

@@ -18,15 +18,15 @@ from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
 from hdpstats.public.invented import completed
 from hdpstats.public.moments import (
-    ROWS,
     Moments,
     WhitenedRows,
     averaged,
     averaged_sums,
     coefficient_parts,
     each_column,
-    shrunk_triangles,
+    shrunk,
     spread_where_unknown,
+    squares,
 )
 from hdpstats.public.row_weights import Elsewhere, mallows
 from hdpstats.records.estimate import Estimate
@@ -74,7 +74,8 @@ class MultinomialSide(WhitenedRows):
         if row_weights is None:
             H, J = (self._sum(each * p, p) for each in (weight, weight**2))
             return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
-        products = self._triangles(self.X, p)
+        i, j = np.triu_indices(self.dimension)
+        products = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.X[:, i % D] * self.X[:, j % D]
         return averaged(
             (weight * products, weight**2 * products), records=records, row_weights=row_weights, levelled=levelled
         )
@@ -82,27 +83,23 @@ class MultinomialSide(WhitenedRows):
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
         """Return the moments at the centre in geometries of other radii; see `WhitenedRows.at_radii`."""
         weights = self.weights * mallows(self.lengths, geometries)
-        H, J = self._averages(weights, weights**2)
-        return Moments(H=records * H, J=records * J)
+        return Moments(H=records * self._averages(weights), J=records * self._averages(weights**2))
 
     def with_weights(self, weights: FloatArray) -> FloatArray:
         """Return Hessians of one person under other Mallows weights; see `WhitenedRows.with_weights`."""
-        return self._averages(self.weights * weights)[0]
+        return self._averages(self.weights * weights)
 
-    def _averages(self, *weights: FloatArray) -> list[FloatArray]:
-        """Return the averages (k, D, D) of people's Hessians at the centre under weights (k, n), shrunk."""
-        n, theta = self.people, self.centre.reshape(self.others, -1).T
-        sums = [np.zeros((len(each), self.dimension * (self.dimension + 1) // 2)) for each in weights]
-        for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):
-            products = self._triangles(self.X[part], probabilities(self.X[part] @ theta))
-            for total, each in zip(sums, weights, strict=True):
-                total += each[:, part] @ products
-        return [shrunk_triangles(total / n, rows=n, levelled=self._levelled) for total in sums]
-
-    def _triangles(self, X: FloatArray, p: FloatArray) -> FloatArray:
-        """Return the stacked ``(diag p - pp') (x) xx'`` of rows ``X`` (n, D) and probabilities ``p`` (n, M)."""
-        D, (i, j) = self.geometry.dimension, np.triu_indices(self.dimension)
-        return np.asarray(p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * X[:, i % D] * X[:, j % D])
+    def _averages(self, weights: FloatArray) -> FloatArray:
+        """Return the average Hessians (k, M D, M D) of people at the centre under weights (k, n), shrunk."""
+        M, D = self.others, self.geometry.dimension
+        p = probabilities(self.X @ self.centre.reshape(M, D).T).T
+        found = np.zeros((len(weights), self.dimension, self.dimension))
+        for k in range(M):
+            for m in range(k + 1):
+                own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
+                block = squares(self.X, weights, p[k] * ((k == m) - p[m]) / self.people)
+                found[:, own, other] = found[:, other, own] = block
+        return shrunk(found, rows=self.people, levelled=self._levelled)
 
     @property
     def _levelled(self) -> tuple[slice, ...]:
