@@ -384,7 +384,7 @@ def _refused_after(counted: Sequence[CountRelease], refusal: str) -> ArgumentErr
 
 def rests_on_averages(mechanism: PointMechanism) -> bool:
     """Return whether errors of a mechanism follow from averages of private people; not where a Hessian is asked for."""
-    return isinstance(mechanism, ObjectivePerturbation) and not mechanism.share
+    return isinstance(mechanism, ObjectivePerturbation | OutputPerturbation) and not mechanism.share
 
 
 def ask_objective(

@@ -16,14 +16,17 @@ from hdpstats.public.fit import FEWEST_ROWS, likelihood_fit
 from hdpstats.public.likelihood import identified, spread
 from hdpstats.public.moments import (
     Moments,
+    RakeableSide,
     WhitenedRows,
     averaged,
     averaged_sums,
     coefficient_parts,
     each_column,
+    raked_sums,
     spread_where_unknown,
 )
-from hdpstats.public.people import completed
+from hdpstats.public.people import WhitenedPeople, completed, unknown_directions, whitened_people
+from hdpstats.public.raking import PublicVariables, RakedPeople
 from hdpstats.public.row_weights import Elsewhere
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import whiten
@@ -35,15 +38,17 @@ from hdpstats.solvers.several_predictors import MultinomialObjective
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class MultinomialSide(WhitenedRows):
+class MultinomialSide(WhitenedRows, RakeableSide):
     """Public rows of a multinomial logistic regression in a geometry.
 
     ``y`` (n,) are the codes of outcomes, None where these are not public. A person has
-    ``H = a w (diag p - pp') (x) xx'`` and ``J = a^2 w^2`` times the same: the multinomial variance.
+    ``H = a w (diag p - pp') (x) xx'`` and ``J = a^2 w^2`` times the same: the multinomial variance. ``variables`` are
+    the rows by variables.
     """
 
     others: int
     y: IntArray | None = None
+    variables: PublicVariables | None = None
 
     @property
     def scores(self) -> FloatArray | None:
@@ -78,6 +83,51 @@ class MultinomialSide(WhitenedRows):
         return averaged(
             (weight * products, weight**2 * products), records=records, row_weights=row_weights, levelled=levelled
         )
+
+    @property
+    def cells(self) -> int:
+        """The number of blocks of a person's Hessian."""
+        return self.others * (self.others + 1) // 2
+
+    @property
+    def covariates(self) -> IntArray:
+        """The coordinates of the slopes of all levels."""
+        return np.flatnonzero(np.arange(self.dimension) % self.geometry.dimension >= int(self.geometry.intercept))
+
+    @property
+    def undetermined(self) -> bool:
+        """Whether people do not vary along some direction of the whitened covariates."""
+        return unknown_directions(self.X) is not None
+
+    def whitened(self, people: RakedPeople) -> WhitenedPeople:
+        """Return raked public people in the geometry."""
+        return whitened_people(self.geometry, people)
+
+    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`.
+
+        Each block, of two levels, is shrunk by itself: as if ``diag p - pp'`` did not depend on covariates.
+        """
+        M, D = self.others, self.geometry.dimension
+        weight, pairs = self.weights * people.mallows, [(k, m) for k in range(M) for m in range(k + 1)]
+        eta = people.predictor(theta.reshape(M, D)).reshape(M, -1)
+        p = probabilities(eta.T).T.reshape(M, *weight.shape)
+        variances = np.array([p[k] * ((k == m) - p[m]) for k, m in pairs])
+        found = raked_sums(people, np.concatenate([weight * variances, weight**2 * variances]))
+        H, J = np.zeros((2, len(weight), self.dimension, self.dimension))
+        for whole, blocks in ((H, found[: len(pairs)]), (J, found[len(pairs) :])):
+            for (k, m), block in zip(pairs, blocks, strict=True):
+                own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
+                whole[:, own, other] = whole[:, other, own] = block
+        return Moments(H=records * H, J=records * J)
+
+    def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
+        """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
+        total = np.zeros((len(people.weights), self.dimension))
+        for step in steps:
+            ahead, behind = (self.raked_moments(at, records=1.0, people=people).H for at in (theta + step, theta - step))
+            total += (ahead - behind) @ step
+        return total
 
     def _sum(self, weighted: FloatArray, p: FloatArray) -> FloatArray:
         """Return the sum over rows of ``w (diag p - pp') (x) xx'``, from ``w p`` and ``p`` (n, M)."""
@@ -130,6 +180,7 @@ def multinomial_side(
         fit=fit,
         groups=groups,
         elsewhere=Elsewhere.of(design, covariates, schema, geometry),
+        variables=PublicVariables(table=rows, design=design),
     )
 
 

@@ -20,7 +20,7 @@ from hdpstats.inference import draws
 from hdpstats.inference.raked_curvature import cohort_posterior, notes_on, raked_information
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.moments import PublicSide, rakeable
-from hdpstats.public.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
+from hdpstats.public.outcomes import NUMBERS, LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes
 from hdpstats.public.people import whitened_people
 from hdpstats.public.raking import RakedPeople, raked_variables, raking_at
 from hdpstats.public.survival_outcomes import SurvivalOutcomes
@@ -215,7 +215,9 @@ def raked_outcomes(
     if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
         X = whitened.X.reshape(B * n, -1)
         return replace(outcomes, X=X, weights=weights, offset=np.tile(outcomes.offset, B), share=share)
-    raise TypeError("only binary outcomes, counts and survival are raked")
+    if isinstance(outcomes, LevelOutcomes):
+        return replace(outcomes, X=whitened.X.reshape(B * n, -1), weights=weights, share=share)
+    raise TypeError(f"{type(outcomes).__name__} are not raked")
 
 
 def some_sets(outcomes: Outcomes, sets: slice, *, size: int) -> Outcomes:
@@ -231,10 +233,10 @@ def some_sets(outcomes: Outcomes, sets: slice, *, size: int) -> Outcomes:
             share=share,
             at_risk=None if outcomes.at_risk is None else outcomes.at_risk[sets],
         )
-    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
-        rows = {name: getattr(outcomes, name)[people] for name in ("X", "weights", "offset")}
-        return replace(outcomes, **rows, share=share)
-    raise TypeError("only binary outcomes, counts and survival are raked")
+    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes | LevelOutcomes):
+        names = ("X", "weights") if isinstance(outcomes, LevelOutcomes) else ("X", "weights", "offset")
+        return replace(outcomes, **{name: getattr(outcomes, name)[people] for name in names}, share=share)
+    raise TypeError(f"{type(outcomes).__name__} are not raked")
 
 
 DRAWS, FEWEST_DRAWS = 200, 40

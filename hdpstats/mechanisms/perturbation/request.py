@@ -64,7 +64,7 @@ from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
 from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, normal_sd
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Relation
-from hdpstats.public.moments import PublicSide, WhitenedRows
+from hdpstats.public.moments import Moments, PublicSide, WhitenedRows
 from hdpstats.public.row_weights import SPARE, at_radii
 from hdpstats.records.geometry import Geometry, at_radius
 
@@ -82,6 +82,9 @@ CHEAP = 2.0
 
 SHARES, SHARE_ALONE = (1.0 / 20.0, 1.0 / 14.0, 1.0 / 10.0), 1.0 / 7.0
 """Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without."""
+
+SHARES_OF_LEVELS = (*SHARES, 1.0 / 7.0, 1.0 / 5.0)
+"""The same with a public fit for the multinomial loss."""
 
 MOST_EXPONENT = 5.0
 """And no more than this much of it, however large it is: a ridge need not vanish."""
@@ -117,13 +120,21 @@ class LossCost(ABC):
     def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
         """Return least ridges to choose from where there is a public fit, with what part of epsilon each leaves."""
 
+    def along(self, at: Moments) -> tuple[FloatArray, FloatArray]:
+        """Return curvatures and variances of scores (D,) of the directions for which a ridge is chosen: coordinates."""
+        return np.diag(at.H), np.diag(at.J)
+
+    def best(self, ridges: Sequence[float], errors: Sequence[FloatArray]) -> float:
+        """Return the ridge to take, of several for which squared errors of the directions are predicted."""
+        return largest_good(ridges, [float(np.mean(each)) for each in errors])
+
     def charged_ridge(self, beta: float, *, share: float) -> float:
         """Return the ridge at which the determinant of a trace ``beta`` costs a share of epsilon."""
         return beta / math.expm1(min(share * self.epsilon, MOST_EXPONENT))
 
-    def charged_ridges(self, beta: float) -> list[tuple[float, float]]:
-        """Return the same for `SHARES`, each with what it leaves."""
-        return [(self.charged_ridge(beta, share=share), 1.0 - share) for share in SHARES]
+    def charged_ridges(self, beta: float, shares: Sequence[float] = SHARES) -> list[tuple[float, float]]:
+        """Return the same for several shares, each with what it leaves."""
+        return [(self.charged_ridge(beta, share=share), 1.0 - share) for share in shares]
 
 
 @final
@@ -179,7 +190,18 @@ class MultinomialCost(LossCost):
 
     def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
         """Return least ridges to choose from, with what part of epsilon each leaves."""
-        return self.charged_ridges(float(trace_bound(self.others)) * geometry.leverage * self.largest_weight)
+        beta = float(trace_bound(self.others)) * geometry.leverage * self.largest_weight
+        return self.charged_ridges(beta, SHARES_OF_LEVELS)
+
+    def along(self, at: Moments) -> tuple[FloatArray, FloatArray]:
+        """Return the same of the principal directions of curvature: there is little of it for a rare level."""
+        h, axes = np.linalg.eigh(at.H)
+        return h, np.einsum("ji,jk,ki->i", axes, at.J, axes)
+
+    def best(self, ridges: Sequence[float], errors: Sequence[FloatArray]) -> float:
+        """Return the smallest ridge that errs nearly least (`SPARE`) along the direction where it errs most."""
+        worst = [float(np.max(each)) for each in errors]
+        return min(ridge for ridge, error in zip(ridges, worst, strict=True) if error <= SPARE * min(worst))
 
 
 @final
@@ -278,7 +300,7 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
     slopes = public.slopes
     at = public.moments(public.centre, records=max(records, 1))
     noises = cost.noise(public.geometry).variance[slopes]
-    h, j = np.diag(at.H)[slopes], np.diag(at.J)[slopes]
+    h, j = cost.along(Moments(H=at.H[slopes, slopes], J=at.J[slopes, slopes]))
     information, spread = (float(np.mean(np.diag(each)[slopes])) for each in (fit.information, fit.covariance))
     ridges, errors = [], []
     for own, left in cost.ridges(public.geometry):
@@ -289,8 +311,8 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
         ridge = max(own, PULL * wanted)
         missed = (ridge / (h + ridge) * fit.unit * UNSHRUNK * SCALE) ** 2
         ridges.append(ridge)
-        errors.append(float(np.mean(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2))))
-    return largest_good(ridges, errors)
+        errors.append(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2))
+    return cost.best(ridges, errors)
 
 
 def largest_good(ridges: Sequence[float], errors: Sequence[float]) -> float:
