@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference.raked_curvature import UNUSABLE
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PredictorLoss
@@ -291,18 +291,17 @@ def _noises(
     ]
 
 
-def _clipping(
-    spec: LossSpec, model: AnyModel, outcomes: Outcomes, fit: PublicFit, options: ClippedNewton
-) -> Clipping:
+def _clipping(spec: LossSpec, model: AnyModel, outcomes: Outcomes, fit: PublicFit, options: ClippedNewton) -> Clipping:
     """Return what a choice of the clip, and the allowance for it, rest on."""
     side, D = spec.public, outcomes.dimension
-    own, tau, elsewhere, blocks, first = np.arange(D), APART, None, [np.arange(D)], 0
+    own, tau, elsewhere, first = np.arange(D), APART, None, 0
+    blocks: list[IntArray] = []
     if isinstance(side, HazardSide):
         own, elsewhere, blocks, first = side.counted, side.elsewhere, [side.covariates], 1
         tau = apart(spec.person_loss(model), side) if isinstance(spec, HazardSpec) else APART
     elif isinstance(side, WhitenedRows):
         own, tau, elsewhere = side.own, side.apart, side.elsewhere
-        blocks = np.arange(D).reshape(-1, side.geometry.dimension)
+        blocks = [*np.arange(D).reshape(-1, side.geometry.dimension)]
     return Clipping(
         outcomes=outcomes,
         theta=fit.theta,
@@ -310,7 +309,7 @@ def _clipping(
         apart=tau * fit.unit,
         unit=fit.unit,
         elsewhere=elsewhere,
-        blocks=[np.asarray(each) for each in blocks],
+        blocks=blocks,
         first=first,
         shares=shares_of(options.rounds),
     )

@@ -357,7 +357,7 @@ class WhitenedRows(PublicSide, ABC):
 
 
 def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:
-    r"""Return weighted sums of ``c x x'`` for the curvature and the squared score (B, n) of people's rows: `raked_sums`.
+    """Return `raked_sums` for the curvature and the squared score (B, n) of people's rows.
 
     So ``H`` is positive definite, though raked people may not vary along some direction.
     """

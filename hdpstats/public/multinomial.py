@@ -125,8 +125,8 @@ class MultinomialSide(WhitenedRows, RakeableSide):
         """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
         total = np.zeros((len(people.weights), self.dimension))
         for step in steps:
-            ahead, behind = (self.raked_moments(at, records=1.0, people=people).H for at in (theta + step, theta - step))
-            total += (ahead - behind) @ step
+            for sign in (1.0, -1.0):
+                total += sign * self.raked_moments(theta + sign * step, records=1.0, people=people).H @ step
         return total
 
     def _sum(self, weighted: FloatArray, p: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@ r"""How long a score may be, and what the clip may do to an estimate: functions 
 **What a clip does.** A person's score :math:`g` counts by :math:`f = \min(1, C / \|g\|)`. Clipped scores are compared
 with what the model expects of them. Where the model is true that leaves no bias. Where it is not, people and outcomes
 that count less have coefficients of their own, as with weights of rows (`hdpstats.public.row_weights`): for a binary
-outcome the matched estimate *is* that of weights :math:`w(x)`, the sum over both outcomes of ``f`` times the size of the
+outcome the matched estimate is that of weights :math:`w(x)`, the sum over both outcomes of ``f`` times the size of a
 residual. With the information :math:`H_{xy} = -P(y | x)\, g\, (\nabla \log p)'` of a person's outcome, the clip leaves
 
 .. math:: A = \sum f H_{xy}, \qquad \text{moves } N = \tfrac12 \sum |f - c|\, H_{xy},
@@ -14,8 +14,8 @@ are taken to be as long as the row, times the root mean square of public scores 
 
 **Where sums are asked for.** A sum is asked for beside the truth, and how scores change between the two, public people
 tell. Where their covariates are not those of private people, a share :data:`MISSED` of the distance stays in the
-estimate. The first round is asked at the public fit, `SCALE` from the truth along each coordinate; each later one at the
-estimate of those before. So estimates are off by
+estimate. The first round is asked at the public fit, `SCALE` from the truth along each coordinate; each later one at
+the estimate of those before. So estimates are off by
 
 .. math:: m \sum_t q_t d_t, \qquad d_1 = .2\, u, \quad d_t = m \sum_{s < t} q_s d_s \Big/ \sum_{s < t} q_s,
 
@@ -104,7 +104,9 @@ class Clipping:
             precision += n**2 * np.swapaxes(tried.A, 1, 2) @ np.linalg.solve(spread, tried.A)
         variances = np.linalg.inv(precision)
         allowed = tried.moved.covariances(self.apart)
-        errors, squares = (np.trace(each[:, self.own[:, None], self.own], axis1=1, axis2=2) for each in (variances, allowed))
+        errors, squares = (
+            np.trace(each[:, self.own[:, None], self.own], axis1=1, axis2=2) for each in (variances, allowed)
+        )
         near = errors + squares <= SPARE * np.min(errors + squares)
         return clips[int(np.flatnonzero(near)[-1])]
 
@@ -125,7 +127,8 @@ class Clipping:
 
     def _clips(self) -> list[Fraction]:
         """Return the clips to try."""
-        found, longest = [], self._longest
+        found: list[Fraction] = []
+        longest = self._longest
         size = score_quantile(self.outcomes, self.theta, level=LEVEL)
         while not found or float(found[-1]) < longest:
             found.append(rounded_up(size * 2.0 ** (len(found) / 2.0)))
@@ -141,7 +144,7 @@ class Clipping:
 
     @cached_property
     def _cells(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Scores ``g`` (m, D) of some people under every outcome, ``-P grad log p`` of the same (m, D), and ``P`` (m,)."""
+        """Scores (m, D) of some people under every outcome, minus ``P grad log p`` of each (m, D), and ``P`` (m,)."""
         outcomes = self.outcomes.at(self.theta)
         most = max(TOGETHER, NUMBERS // (outcomes.size * outcomes.dimension))
         count = -(-min(most, outcomes.people) // TOGETHER)
@@ -155,8 +158,8 @@ class Clipping:
             scores.append(outcomes.gradients(self.theta, people).reshape(-1, outcomes.dimension))
             slopes.append((-at.probability[:, :, None] * at.score).reshape(-1, outcomes.dimension))
             chances.append(at.probability.ravel())
-        people = sum(float(np.sum(each)) for each in chances)
-        return np.concatenate(scores), np.concatenate(slopes) / people, np.concatenate(chances) / people
+        whole = sum(float(np.sum(each)) for each in chances)
+        return np.concatenate(scores), np.concatenate(slopes) / whole, np.concatenate(chances) / whole
 
     @property
     def _lengths_elsewhere(self) -> FloatArray:
@@ -197,7 +200,7 @@ class Clipping:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Tried:
-    """Clips (k,), the information ``A`` and the covariance ``J`` of a score that they leave (k, D, D), what they move."""
+    """Clips (k,), what they leave of information ``A`` and of a score's covariance ``J`` (k, D, D), what they move."""
 
     clips: FloatArray
     A: FloatArray

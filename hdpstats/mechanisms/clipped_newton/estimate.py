@@ -1,9 +1,9 @@
 r"""Coefficients with standard errors from noisy sums of clipped scores that were matched over public people.
 
-Errors of the private estimate are taken to be normal with normal noise, what clipping may do to it included; after one round with pure noise their
-distribution is drawn, as the noise has heavier tails. Those of the pooled estimate are drawn from them and from what
-separates private people from the public fit. All of it is post-processing of released and public numbers. Where several
-sites answered, each noise is drawn by itself, with the weight of its site.
+Errors of the private estimate are taken to be normal with normal noise, what clipping may do to it included; after one
+round with pure noise their distribution is drawn, as the noise has heavier tails. Those of the pooled estimate are
+drawn from them and from what separates private people from the public fit. All of it is post-processing of released and
+public numbers. Where several sites answered, each noise is drawn by itself, with the weight of its site.
 
 The estimates themselves: `hdpstats.mechanisms.clipped_newton.matching`.
 """

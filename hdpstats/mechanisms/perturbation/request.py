@@ -38,9 +38,10 @@ whitened direction. Unshrunk, the error of a direction with Hessian ``h`` has th
 
 .. math:: k^2 (1/\lambda + 1/h)^2 + \{m\, \lambda / (\lambda + h)\}^2 v
 
-beside that of sampling: the noise, unshrunk, and what unshrinking misses where ``h`` is known to a share ``m`` and the
-private coefficients lie ``v`` (a variance) from the centre. The first falls with the ridge, the second rises; the ridge
-that is chosen makes their mean over directions least. Without public curvature nothing can be unshrunk, and ``m = 1``,
+beside that of sampling: the noise, unshrunk, and what unshrinking misses where ``h`` is known but for a share ``m`` and
+the private coefficients lie ``v`` (a variance) from the centre: that of the public fit and `SCALE` squared, ``m`` being
+`UNSHRUNK`. The first falls with the ridge, the second rises; the ridge that is chosen makes their mean over directions
+least. Without public curvature nothing can be unshrunk, and ``m = 1``,
 ``v = 1``.
 """
 
@@ -391,7 +392,9 @@ def _known(person_loss: PersonLoss, side: PublicSide | None, *, records: int) ->
     if side is None:
         return np.full(D, n * float(person_loss.trace) / (2.0 * D)), np.ones(D), 1.0
     h = np.diag(side.moments(side.centre, records=n).H)
-    return h, np.ones(D) if side.fit is None else np.diag(side.fit.covariance), MISTRUST
+    if side.fit is None:
+        return h, np.ones(D), MISTRUST
+    return h, np.diag(side.fit.covariance) + (SCALE * side.fit.unit) ** 2, UNSHRUNK
 
 
 def _error(variance: float, ridge: float, *, h: FloatArray, v: FloatArray, missed: float) -> float:
