@@ -137,7 +137,7 @@ class Clipping:
     @property
     def _longest(self) -> float:
         """The longest score that somebody within the schema's bounds is taken to have."""
-        seen = score_quantile(self.outcomes, self.theta, level=1.0)
+        seen = float(np.max(np.linalg.norm(self._cells[0], axis=1)))
         if self.elsewhere is None:
             return seen
         return max(seen, float(np.max(self._lengths_elsewhere)))
