@@ -11,7 +11,7 @@ from typing import final
 
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats._base.validation import integer, text
-from hdpstats.privacy.budget import Budget, Spend, decimal
+from hdpstats.privacy.budget import Budget, Spend, decimal, release_replicate
 from hdpstats.privacy.charging import Balance, Floor
 from hdpstats.records import codec
 from hdpstats.records.codec import Record
@@ -126,7 +126,7 @@ class Request:
             "schema_sha256": checked_sha256(self.schema_sha256, name="schema_sha256"),
             "public_sha256": None if public is None else checked_sha256(public, name="public_sha256"),
             "terms": text(self.terms, name="terms", longest=2000),
-            "replicate": integer(self.replicate, name="replicate", lower=1, upper=10**9),
+            "replicate": release_replicate(self.replicate),
         }
         identity = {**fields, "query": query}
         derived = {"query_json": query_json, "body": codec.dumps(identity), "id": codec.sha256(identity)}
@@ -238,7 +238,9 @@ class Account:
 
     def agrees_with(self, other: "Account") -> bool:
         """Whether it has the same total, relation, unit and floor."""
-        mine, theirs = ((each.balance.total, each.relation, each.unit, each.floor) for each in (self, other))
+        mine, theirs = (
+            (account.balance.total, account.relation, account.unit, account.floor) for account in (self, other)
+        )
         return mine == theirs
 
 
@@ -320,25 +322,25 @@ def _left(balance: Balance, cost: Spend) -> str:
     return f"{in_words(balance.remaining)} left of {in_words(balance.total)}{aside}"
 
 
-def check_terms(known: Account, asked: Account, *, floor_asked: bool = True) -> None:
+def check_terms(opened: Account, asked: Account, *, floor_asked: bool = True) -> None:
     """Refuse to open an account on other terms than those it has."""
-    total, asked_total = known.balance.total, asked.balance.total
-    if (total, known.relation, known.unit) != (asked_total, asked.relation, asked.unit):
+    total, asked_total = opened.balance.total, asked.balance.total
+    if (total, opened.relation, opened.unit) != (asked_total, asked.relation, asked.unit):
         raise LedgerError(
-            f"the account of dataset {known.dataset!r} was opened with a total of {in_words(total)}, "
-            f"relation {known.relation!r} and unit {known.unit!r}, not {in_words(asked_total)}, {asked.relation!r} "
+            f"the account of dataset {opened.dataset!r} was opened with a total of {in_words(total)}, "
+            f"relation {opened.relation!r} and unit {opened.unit!r}, not {in_words(asked_total)}, {asked.relation!r} "
             f"and {asked.unit!r}; these are agreed once: open the ledger on its first terms"
         )
-    if floor_asked and known.floor != asked.floor:
+    if floor_asked and opened.floor != asked.floor:
         raise LedgerError(
-            f"the account of dataset {known.dataset!r} was opened with a floor of epsilon = "
-            f"{decimal(known.floor.epsilon)} per release, not {decimal(asked.floor.epsilon)}; it is agreed once: open "
+            f"the account of dataset {opened.dataset!r} was opened with a floor of epsilon = "
+            f"{decimal(opened.floor.epsilon)} per release, not {decimal(asked.floor.epsilon)}; it is agreed once: open "
             "the ledger without floor="
         )
-    part, asked_part = known.balance.gaussian, asked.balance.gaussian
+    part, asked_part = opened.balance.gaussian, asked.balance.gaussian
     if asked_part not in (None, part):
         divided = "is not divided" if part is None else f"has {in_words(part)} set aside for Gaussian noise"
         raise LedgerError(
-            f"the account of dataset {known.dataset!r} {divided}; it cannot be divided anew: open the ledger "
+            f"the account of dataset {opened.dataset!r} {divided}; it cannot be divided anew: open the ledger "
             "without gaussian="
         )

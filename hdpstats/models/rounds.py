@@ -9,7 +9,12 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.inference.raked_curvature import UNUSABLE
+from hdpstats.families.base import People
+from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.families.hazard.public import HazardSide
+from hdpstats.families.multinomial.public import MultinomialSide
+from hdpstats.families.outcomes import LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
+from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import (
@@ -39,8 +44,6 @@ from hdpstats.mechanisms.clipped_newton.request import (
     predicted_estimate,
     shares_of,
 )
-from hdpstats.mechanisms.person_loss.base import People
-from hdpstats.mechanisms.perturbation.hazard_request import apart
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec
@@ -51,13 +54,10 @@ from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.fit import WhitenedPublic
-from hdpstats.public.hazard import HazardSide
-from hdpstats.public.moments import PublicFit, WhitenedRows, rakeable
-from hdpstats.public.multinomial import MultinomialSide
-from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
+from hdpstats.public.moments import PublicFit, WhitenedRows
 from hdpstats.public.row_weights import APART
-from hdpstats.public.survival_outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.raking.curvature import rakeable
+from hdpstats.raking.information import UNUSABLE
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result, RowWeights
@@ -253,7 +253,7 @@ def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, peo
         raise refusal("clipped_newton is proved for one row per person: covariates must not vary in time")
     model, outcomes, fit = _opened(spec, options)
     check_enough(outcomes)
-    public, clipping = spec.study.public, _clipping(spec, model, outcomes, fit, options)
+    public, clipping = spec.study.public, _clipping(spec, outcomes, fit, options)
     if options.clip_quantile is None:
         clip = clipping.chosen(_noises(spec, options, request, people, dimension=outcomes.dimension))
     else:
@@ -291,14 +291,14 @@ def _noises(
     ]
 
 
-def _clipping(spec: LossSpec, model: AnyModel, outcomes: Outcomes, fit: PublicFit, options: ClippedNewton) -> Clipping:
+def _clipping(spec: LossSpec, outcomes: Outcomes, fit: PublicFit, options: ClippedNewton) -> Clipping:
     """Return what a choice of the clip, and the allowance for it, rest on."""
     side, D = spec.public, outcomes.dimension
     own, tau, elsewhere, first = np.arange(D), APART, None, 0
     blocks: list[IntArray] = []
     if isinstance(side, HazardSide):
         own, elsewhere, blocks, first = side.counted, side.elsewhere, [side.covariates], 1
-        tau = apart(spec.person_loss(model), side) if isinstance(spec, HazardSpec) else APART
+        tau = spec.apart if isinstance(spec, HazardSpec) else APART
     elif isinstance(side, WhitenedRows):
         own, tau, elsewhere = side.own, side.apart, side.elsewhere
         blocks = [*np.arange(D).reshape(-1, side.geometry.dimension)]

@@ -37,10 +37,10 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.outcomes import Outcomes
 from hdpstats.inference.pooling import SCALE
 from hdpstats.mechanisms.clipped_newton.expectations import score_quantile
 from hdpstats.mechanisms.score_sums import rounded_up
-from hdpstats.public.outcomes import Outcomes
 from hdpstats.public.row_weights import SPARE, Allowance, Elsewhere, Moved, moved
 
 LEVEL = 0.95

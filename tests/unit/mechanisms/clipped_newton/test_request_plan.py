@@ -1,0 +1,112 @@
+"""What sums will err by, before they are asked for: against simulated fits, and by hand."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hdpstats.families.outcomes import ListedOutcomes
+from hdpstats.losses import LogisticLoss
+from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
+from hdpstats.mechanisms.clipped_newton.matching import match
+from hdpstats.mechanisms.clipped_newton.request import SiteSums, predicted_estimate
+from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
+from hdpstats.public.moments import PublicFit
+
+TRUTH = np.array([-0.5, 0.8, -0.4])
+CLIP = 1.2
+
+
+def people(rng, n):
+    return np.column_stack([np.ones(n), rng.standard_normal((n, 2))])
+
+
+def binary(X):
+    return ListedOutcomes(loss=LogisticLoss(), X=X, weights=np.ones(len(X)), offset=np.zeros(len(X)))
+
+
+def fit_at(theta, n=150):
+    information = n * 0.2 * np.eye(3)
+    return PublicFit(theta=theta, covariance=np.linalg.inv(information), information=information)
+
+
+def test_scores_beside_the_truth_have_means_that_differ_between_people():
+    made = binary(people(np.random.default_rng(0), 50))
+    root = np.linalg.cholesky(np.array([[0.4, 0.1, 0.0], [0.1, 0.3, 0.1], [0.0, 0.1, 0.2]])) * 1e-3
+    means = []
+    for column in root.T:
+        for sign in (1.0, -1.0):
+            # Scores at TRUTH where the truth is a little beside it.
+            given = expected(made, TRUTH + sign * column, asked=[(TRUTH, 1.0)], clip=CLIP).given
+            means.append(given - expected(made, TRUTH, asked=[(TRUTH, 1.0)], clip=CLIP).given)
+    by_hand = sum(np.cov(each.T, ddof=0) for each in means) / 2.0
+    assert spread_of_slopes(made, TRUTH, asked=[(TRUTH, 1.0)], root=root, clip=CLIP) == pytest.approx(
+        by_hand, rel=1e-2, abs=1e-9
+    )
+
+
+def test_all_people_count_when_blocks_are_small(monkeypatch):
+    made = binary(people(np.random.default_rng(1), 40))
+    whole = spread_of_slopes(made, TRUTH, asked=[(TRUTH, 1.0)], root=np.eye(3), clip=CLIP)
+    for module in ("families.outcomes", "mechanisms.clipped_newton.expectations"):
+        monkeypatch.setattr(f"hdpstats.{module}.NUMBERS", 60)
+    assert spread_of_slopes(made, TRUTH, asked=[(TRUTH, 1.0)], root=np.eye(3), clip=CLIP) == pytest.approx(whole)
+
+
+def simulated(rng, *, sizes, noise_sd, shares):
+    """Return the error of one simulated fit in rounds: the private estimate against the truth."""
+    X_public = people(rng, 150)
+    information = 0.2 * 150 * np.eye(3)
+    start = TRUTH + np.linalg.solve(np.linalg.cholesky(information).T, rng.standard_normal(3))
+    fit = PublicFit(theta=start, covariance=np.linalg.inv(information), information=information)
+    made, private, theta = binary(X_public), [], start
+    for n in sizes:
+        X = people(rng, n)
+        private.append((X, (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-X @ TRUTH))).astype(float)))
+    answers: list[list[Answer]] = [[] for _ in sizes]
+    for share in shares:
+        sd = noise_sd / share**0.5
+        for (X, y), given in zip(private, answers, strict=True):
+            scores = (1.0 / (1.0 + np.exp(-X @ theta)) - y)[:, None] * X
+            total = clipped(scores, CLIP).sum(axis=0) + rng.normal(0.0, sd, 3)
+            given.append(Answer(theta=theta, total=total, noise_sd=sd))
+        sites = [SiteAnswers(records=n, records_sd=0.0, answers=each) for n, each in zip(sizes, answers, strict=True)]
+        found = match(made, fit, sites, clip=CLIP)
+        theta = found.pooled
+    return found.private.theta - TRUTH
+
+
+@pytest.mark.parametrize("shares", [(1.0,), (0.1, 0.3, 0.6)], ids=["1 round", "3 rounds"])
+@pytest.mark.parametrize("noise_sd", [2.0, 25.0])
+def test_what_is_foreseen_is_what_comes(shares, noise_sd):
+    rng, sizes = np.random.default_rng(2), (3000, 1000)
+    errors = np.array([simulated(rng, sizes=sizes, noise_sd=noise_sd, shares=shares) for _ in range(60)])
+    told = predicted_estimate(
+        binary(people(rng, 150)),
+        fit_at(TRUTH),
+        [SiteSums(records=n, records_sd=0.0, noise_sd=noise_sd) for n in sizes],
+        shares=shares,
+        clip=CLIP,
+    )
+    ratio = np.mean(errors**2) / np.mean(np.diag(told.covariance))
+    assert 0.6 < ratio < 1.35
+    if noise_sd == 2.0 and len(shares) == 1:
+        # The control: an expectation over few people, of scores asked for beside the truth, is much of the error.
+        without = replace(told, public=0.0 * told.public)
+        assert np.mean(errors**2) > 1.5 * np.mean(np.diag(without.covariance))
+
+
+def test_noise_of_every_site_and_of_their_numbers_is_foreseen():
+    # Fails where the noise of k sites is taken for one.
+    made, fit = binary(people(np.random.default_rng(3), 300)), fit_at(TRUTH)
+
+    def told(k, n, **changes):
+        site = SiteSums(**({"records": n, "records_sd": 0.0, "noise_sd": 30.0} | changes))
+        return predicted_estimate(made, fit, [site] * k, shares=(1.0,), clip=CLIP)
+
+    four, one = told(4, 1000), told(1, 4000)
+    assert four.noise == pytest.approx(4 * one.noise)
+    assert four.scores == pytest.approx(one.scores)
+    assert four.response == pytest.approx(one.response)
+    assert not one.counting.any()
+    assert np.trace(told(4, 1000, records_sd=20.0).counting) > 0.0
