@@ -23,6 +23,7 @@ from hdpstats.mechanisms.description.request import averaged_columns
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec
+from hdpstats.models.multinomial_spec import MultinomialSpec
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.averages import CohortMoments
@@ -111,7 +112,7 @@ def averaged_variables(spec: ModelSpec) -> AveragedVariables | None:
         return None
     if isinstance(spec, HazardSpec) and spec.design.start is None and spec.study.unit is None:
         time, times = spec.design.stop, tuple(spec.grid.starts[1:].tolist())
-    elif isinstance(spec, RegressionSpec) and spec.loss.raked:
+    elif isinstance(spec, MultinomialSpec) or (isinstance(spec, RegressionSpec) and spec.loss.raked):
         time, times = None, ()
     else:
         return None

@@ -16,7 +16,7 @@ from hdpstats.families.regression.likelihood import identified, spread
 from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
-from hdpstats.public.invented import completed
+from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
     WhitenedRows,
@@ -29,6 +29,9 @@ from hdpstats.public.moments import (
     squares,
 )
 from hdpstats.public.row_weights import Elsewhere, mallows
+from hdpstats.raking.curvature import RakeableSide, raked_sums
+from hdpstats.raking.people import WhitenedPeople, whitened_people
+from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.schema.public import PublicTable
@@ -38,15 +41,17 @@ from hdpstats.solvers import minimise
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class MultinomialSide(WhitenedRows):
+class MultinomialSide(WhitenedRows, RakeableSide):
     """Public rows of a multinomial logistic regression in a geometry.
 
     ``y`` (n,) are the codes of outcomes, None where these are not public. A person has
-    ``H = a w (diag p - pp') (x) xx'`` and ``J = a^2 w^2`` times the same: the multinomial variance.
+    ``H = a w (diag p - pp') (x) xx'`` and ``J = a^2 w^2`` times the same: the multinomial variance. ``variables`` are
+    the rows by variables.
     """
 
     others: int
     y: IntArray | None = None
+    variables: PublicVariables | None = None
 
     @property
     def scores(self) -> FloatArray | None:
@@ -79,6 +84,51 @@ class MultinomialSide(WhitenedRows):
         return averaged(
             (weight * products, weight**2 * products), records=records, row_weights=row_weights, levelled=levelled
         )
+
+    @property
+    def cells(self) -> int:
+        """The number of blocks of a person's Hessian."""
+        return self.others * (self.others + 1) // 2
+
+    @property
+    def covariates(self) -> IntArray:
+        """The coordinates of the slopes of all levels."""
+        return np.flatnonzero(np.arange(self.dimension) % self.geometry.dimension >= int(self.geometry.intercept))
+
+    @property
+    def undetermined(self) -> bool:
+        """Whether people do not vary along some direction of the whitened covariates."""
+        return unknown_directions(self.X) is not None
+
+    def whitened(self, people: RakedPeople) -> WhitenedPeople:
+        """Return raked public people in the geometry."""
+        return whitened_people(self.geometry, people)
+
+    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`.
+
+        Each block, of two levels, is shrunk by itself: as if ``diag p - pp'`` did not depend on covariates.
+        """
+        M, D = self.others, self.geometry.dimension
+        weight, pairs = self.weights * people.mallows, [(k, m) for k in range(M) for m in range(k + 1)]
+        eta = people.predictor(theta.reshape(M, D)).reshape(M, -1)
+        p = probabilities(eta.T).T.reshape(M, *weight.shape)
+        variances = np.array([p[k] * ((k == m) - p[m]) for k, m in pairs])
+        found = raked_sums(people, np.concatenate([weight * variances, weight**2 * variances]))
+        H, J = np.zeros((2, len(weight), self.dimension, self.dimension))
+        for whole, blocks in ((H, found[: len(pairs)]), (J, found[len(pairs) :])):
+            for (k, m), block in zip(pairs, blocks, strict=True):
+                own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
+                whole[:, own, other] = whole[:, other, own] = block
+        return Moments(H=records * H, J=records * J)
+
+    def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
+        """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
+        total = np.zeros((len(people.weights), self.dimension))
+        for step in steps:
+            for sign in (1.0, -1.0):
+                total += sign * self.raked_moments(theta + sign * step, records=1.0, people=people).H @ step
+        return total
 
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
         """Return the moments at the centre in geometries of other radii; see `WhitenedRows.at_radii`."""
@@ -157,6 +207,7 @@ def multinomial_side(
         fit=fit,
         groups=groups,
         elsewhere=Elsewhere.of(design, covariates, schema, geometry),
+        variables=PublicVariables(table=rows, design=design),
     )
 
 
