@@ -18,7 +18,7 @@ from hdpstats.families.base import PersonLoss
 from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.families.regression.likelihood import classical_fit
 from hdpstats.families.regression.public import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
-from hdpstats.families.regression.rows import ridge_objective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
@@ -302,7 +302,7 @@ class RegressionSpec(RowSpec):
         response = self.response
         outcome = [name for name in (response.stop, response.column) if name is not None]
         rows = self.public_rows(self.needs, outcome=outcome)
-        observed = ridge_objective(
+        observed = RegressionRows.of(
             self.loss,
             self.design.evaluate_unclipped(rows),
             response.unclipped(rows),

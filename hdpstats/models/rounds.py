@@ -9,7 +9,6 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.base import People
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
 from hdpstats.families.hazard.public import HazardSide
 from hdpstats.families.multinomial.public import MultinomialSide
@@ -58,6 +57,7 @@ from hdpstats.public.row_weights import APART
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result
+from hdpstats.solvers.objective import Rows
 
 MOST_COUNTS = 200
 """The largest count up to which counts are listed."""
@@ -171,7 +171,7 @@ def _unlike(spec: LossSpec, fit: PublicFit) -> FloatArray:
     return found
 
 
-def _public_people(spec: LossSpec, state: Rounds) -> People | None:
+def _public_people(spec: LossSpec, state: Rounds) -> Rows | None:
     """Return the public people with their own outcomes; None for hazards, whose model hardly restricts outcomes."""
     table = spec.study.public
     if table is None or isinstance(spec, HazardSpec):

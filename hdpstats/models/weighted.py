@@ -19,7 +19,7 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.families.hazard.public import spell_scores
 from hdpstats.families.hazard.public_fit import hazard_likelihood, spells_of_rows
 from hdpstats.families.regression.likelihood import maximum_likelihood
-from hdpstats.families.regression.rows import ridge_objective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.inference.weighted_moments import CalibratedWeights, sum_covariance
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
@@ -122,7 +122,7 @@ def _regression(spec: RegressionSpec, weights: FloatArray) -> tuple[Estimate, _S
     own = case_weights(rows, spec.weights)
     offset = offsets(rows, spec.offset) / spec.response.stretch
     case = weights[complete] * own
-    sample = ridge_objective(loss, X, y, weights=np.maximum(case, 0.0), offset=offset)
+    sample = RegressionRows.of(loss, X, y, weights=np.maximum(case, 0.0), offset=offset)
     estimate = maximum_likelihood(sample, terms=spec.terms, decided=False)
     kept = np.isfinite(estimate.values)
     columns = X[:, kept]

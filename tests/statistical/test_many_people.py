@@ -42,7 +42,7 @@ def distances(n, releases, *, epsilon=1.0):
     person_loss, D = spec.person_loss(query.model), query.dimension
     people = person_loss.people(hdp.Study(public=frame(n, 1), schema=SCHEMA).public.admitted(spec.needs))
     centre = np.array(query.centre)
-    objective = people.objective(ridge=np.full(D, 1e-9 * n), centre=centre, linear=np.zeros(D))
+    objective = people.penalised(ridge=np.full(D, 1e-9 * n), centre=centre, linear=np.zeros(D))
     exact = spec.to_terms(query.model) @ minimise(objective, start=centre).theta
     known = SiteRecords(records=n, records_sd=0.0, most=n, request=request)
     found = []
