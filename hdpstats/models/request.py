@@ -10,7 +10,7 @@ from hdpstats._base.validation import integer, truth
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named
 from hdpstats.privacy.budget import release_delta, release_epsilon
-from hdpstats.records.query import AUTO, MechanismOptions, WithHessianShare, checked_share
+from hdpstats.records.query import AUTO, MechanismOptions, checked_share
 from hdpstats.results.description import Description
 from hdpstats.sites import Study
 
@@ -74,7 +74,7 @@ def fit_request(
     amount = max(amounts.values()) if amounts else release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
     slack = release_delta(delta)
     options, share = named(mechanism), checked_share(se_share)
-    own = options.share if isinstance(options, WithHessianShare) else None
+    own = None if options is None else options.share
     plain = options is None or options == ObjectivePerturbation()
     if (share and not plain) or (share is not None and own not in (None, share)):
         raise ArgumentError(

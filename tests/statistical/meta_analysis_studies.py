@@ -16,7 +16,7 @@ from hdpstats.inference.released import estimates
 from hdpstats.losses.options import Logistic
 from hdpstats.mechanisms.perturbation import ObjectiveRelease
 from hdpstats.mechanisms.perturbation import site as perturbation
-from hdpstats.models.points import noise_of
+from hdpstats.models.point_mechanisms import noise_of
 from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import Relation

@@ -9,7 +9,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference import draws
-from hdpstats.models.points import ask_objective, noise_of, read_points
+from hdpstats.models.point_mechanisms import ask_objective, noise_of
+from hdpstats.models.points import read_points
 from hdpstats.models.private_result import Contribution, Contributions
 from hdpstats.models.request import fit_request
 from hdpstats.models.site_records import SiteRecords

@@ -32,7 +32,7 @@ from hdpstats.families.regression.one_pass import StoredRows, everywhere, stored
 from hdpstats.families.regression.rows import RegressionRows, linear_work, row_error
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss
+from hdpstats.losses import BY_NAME, PredictorLoss
 from hdpstats.noise.exact import round_down, sqrt_up
 from hdpstats.privacy.sensitivity import (
     BallNorm,
@@ -155,8 +155,7 @@ class RegressionPersonLoss(RowLoss):
 
     def work(self, rows: int) -> LossWork:
         """Return what rows take at most."""
-        logistic = isinstance(self.loss, LogisticLoss)
-        sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=logistic)
+        sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=self.loss.in_one_loop)
         return row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
 
     @property
@@ -166,7 +165,7 @@ class RegressionPersonLoss(RowLoss):
 
     def people_of(self, rows: Parts[AdmittedTable]) -> Rows:
         """Return the private people of all partitions."""
-        read_once = self._stored if isinstance(self.loss, LogisticLoss) else None
+        read_once = self._stored if self.loss.in_one_loop else None
         in_parts: Callable[[Parts[RegressionRows]], Rows] = partial(people_in_parts, rows, self._bounds, read_once)
         return rows.as_one(self.people, in_parts)
 

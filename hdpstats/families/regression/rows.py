@@ -13,7 +13,7 @@ from mpmath import MPContext, mpf
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.families.base import added_in_grid_steps
-from hdpstats.losses import LogisticLoss, PredictorLoss
+from hdpstats.losses import PredictorLoss
 from hdpstats.solvers.kernels import (
     PIECES_AT_ONCE,
     added_over_pieces,
@@ -150,7 +150,7 @@ class RegressionRows(BoundedRows):
             score = self.loss.score(compensated(self.X, parts, self.offset, piece), self.y[piece])
             return score_sum(self.X, self.weights[piece] * score, piece, bits=self.grid_bits)
 
-        if isinstance(self.loss, LogisticLoss):
+        if self.loss.in_one_loop:
             return added_over_pieces(len(self.y), of_logistic, at_once=PIECES_AT_ONCE)
         return added_over_pieces(len(self.y), of_piece)
 
