@@ -32,7 +32,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import probabilities
-from hdpstats.public.people import WhitenedPeople
+from hdpstats.raking.people import WhitenedPeople
 
 NUMBERS = 2_000_000
 """Numbers that an array over people, outcomes and coefficients may hold at a time."""

@@ -45,7 +45,7 @@ import numpy as np
 from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import heterogeneity
+from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.public.moments import PublicFit
 from hdpstats.records.estimate import Heterogeneity
 

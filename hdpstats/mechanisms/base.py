@@ -164,7 +164,7 @@ def costly_table(query: Query, site_facts: SiteFacts, *, rows: int) -> PrivateTa
 
     It is a table like that of private rows: with what `hdpstats.mechanisms.registry.prepare` returned for the query,
     ``prepared.compute(table.admit(prepared.needs, key=prepared.key))`` does the work, under
-    `hdpstats._base.loops.rehearsing` the most that it may be. For people of several rows let ``rows`` be a multiple
+    `hdpstats._base.rehearsal.rehearsing` the most that it may be. For people of several rows let ``rows`` be a multiple
     of `SiteFacts.most_rows`.
 
     Parameters

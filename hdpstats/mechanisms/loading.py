@@ -11,8 +11,8 @@ from functools import cache
 
 import numpy as np
 
+from hdpstats._base.compiled import SMALLEST_COMPILED, several_threads
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import SMALLEST_COMPILED, several_threads
 from hdpstats.families.regression.one_pass import without_covariates
 from hdpstats.formulas.design import whiten_columns
 from hdpstats.losses.logistic import logistic_residual

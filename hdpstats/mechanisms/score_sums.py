@@ -14,8 +14,8 @@ from typing import Any, final
 
 import numpy as np
 
+from hdpstats._base.compiled import compiled
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import compiled
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.families.base import PersonLoss

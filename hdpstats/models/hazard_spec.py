@@ -38,6 +38,7 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
     choose_loss,
     choose_ridge,
     flat_cap,
+    told,
 )
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.models.model_spec import (
@@ -55,9 +56,9 @@ from hdpstats.models.model_spec import (
     spread_scores,
 )
 from hdpstats.public.moments import Moments
-from hdpstats.public.raking import PublicVariables
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.raking.variables import PublicVariables
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius, whiten
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid
@@ -336,7 +337,9 @@ class HazardSpec(LossSpec):
         if side is not None:
             person_loss = self.person_loss(self.model_at(side.baseline, side.geometry, side.cap))
             relation = self.study.relation
-            return choose_loss(person_loss, side, sites, total=self.total, share=share, relation=relation).model
+            return choose_loss(
+                person_loss, side, sites, total=self.total, apart=self._apart, share=share, relation=relation
+            ).model
         geometry = self._whitened or self.asked.covariates.box(self.row_norm)
         cap = flat_cap(
             self.link,
@@ -365,7 +368,7 @@ class HazardSpec(LossSpec):
         public ones, or spread evenly over the schema's bounds. A flat cap is the same for everybody.
         """
         if self.public is not None:
-            return allowance(self.person_loss(model), self.public)
+            return allowance(of_model(model, HazardModel), self.public, apart=self._apart)
         if not self.weights_rows(model.geometry):
             return None
         rows = whiten(model.geometry, self.asked.covariates.matrix(self._reference_rows()))
@@ -378,6 +381,11 @@ class HazardSpec(LossSpec):
         block = scipy.linalg.block_diag(level[:, None], np.eye(len(sd) - 1))
         whole = np.kron(np.eye(len(self.causes)), np.asarray(block @ found.covariance @ block.T))
         return replace(found, covariance=whole)
+
+    @cached_property
+    def _apart(self) -> float:
+        """How far apart coefficients of people who count more and less may be, as public people tell it."""
+        return APART if self.public is None else told(self.public, time_varying=self.study.unit is not None)
 
     @property
     def _flat_baseline(self) -> Baseline:

@@ -17,7 +17,7 @@ from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights, axes_of, centres, places
 from hdpstats.mechanisms.histogram.site import cells_of, prepare
-from hdpstats.models.model_spec import LossSpec, ModelSpec, guarantee_of
+from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.points import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
@@ -28,6 +28,7 @@ from hdpstats.results import Result, WeightedSample
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Study
+from hdpstats.sites.study import guarantee_of
 from hdpstats.solvers.nearest import halving_order
 
 CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."

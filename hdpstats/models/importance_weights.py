@@ -13,6 +13,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError, forgets_rows
 from hdpstats._base.validation import choice, integer, real
+from hdpstats.describe.description import Description
 from hdpstats.formulas import Design, compile_one_sided
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.importance_weights import ColumnBox
@@ -21,7 +22,6 @@ from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceChoice, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.model_spec import guarantee_of
 from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
@@ -29,13 +29,13 @@ from hdpstats.privacy.budget import release_delta, release_epsilon, total
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.records.query import PointRelease, of_kind
 from hdpstats.results import WeightedSample
-from hdpstats.results.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Site, Study
+from hdpstats.sites.study import guarantee_of
 
 MECHANISMS = ("auto", "objective", "output")
 

@@ -26,20 +26,20 @@ from hdpstats.models.model_spec import (
     check_cluster,
     check_no_strata,
     checked_row_norm,
-    checked_study,
-    declared_column,
     fitted,
     of_model,
 )
 from hdpstats.models.row_spec import RowSpec
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import MultinomialModel, QueryModel
 from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.study import checked_study
 
 
 @final

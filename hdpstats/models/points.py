@@ -17,8 +17,6 @@ from hdpstats.inference.information import (
     PublicInformation,
     chance_of_clear,
 )
-from hdpstats.inference.raked_curvature import raked_information, redrawn
-from hdpstats.inference.released import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.inference.sandwich import (
     PlannedPoint,
     PredictedCovariance,
@@ -29,6 +27,7 @@ from hdpstats.inference.sandwich import (
     predicted_errors,
 )
 from hdpstats.mechanisms.count import CountRelease
+from hdpstats.models.estimates import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.own_description import averaged_variables
 from hdpstats.models.point_mechanisms import PointOptions, mechanism_asked, mechanism_of, noise_of, settled
@@ -37,6 +36,8 @@ from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.budget import total
 from hdpstats.public.moments import PublicSide
+from hdpstats.raking.information import raked_information
+from hdpstats.raking.posterior import redrawn
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 from hdpstats.results import Result, RowWeights

@@ -39,8 +39,6 @@ from hdpstats.models.model_spec import (
     check_cluster,
     check_no_strata,
     checked_row_norm,
-    checked_study,
-    declared_column,
     fitted,
     may_count,
     of_model,
@@ -51,13 +49,15 @@ from hdpstats.models.model_spec import (
 )
 from hdpstats.models.row_spec import RowSpec
 from hdpstats.public.row_weights import Elsewhere
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.results import ModelFacts
+from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.study import checked_study
 
 MOST_COUNTS = 200
 """The largest count up to which counts are listed."""

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.raked_curvature import UNUSABLE
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.mechanisms.clipped_newton import (
     ClippedNewton,
@@ -39,7 +38,9 @@ from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.moments import PublicFit, PublicSide, rakeable
+from hdpstats.public.moments import PublicFit, PublicSide
+from hdpstats.raking.curvature import rakeable
+from hdpstats.raking.information import UNUSABLE
 from hdpstats.results import ModelFacts, Result
 from hdpstats.solvers.objective import Rows
 

@@ -16,20 +16,22 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.weighted_moments import CalibratedWeights, sum_covariance
+from hdpstats.describe.description import Description, check_described_study
+from hdpstats.inference.weighted_moments import sum_covariance
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
-from hdpstats.models.model_spec import ModelSpec, WeightedFit, WeightedScores, checked_study
-from hdpstats.models.own_description import MOST_NOISE, check_described_study
+from hdpstats.models.model_spec import ModelSpec, WeightedFit, WeightedScores
+from hdpstats.models.own_description import MOST_NOISE
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.raking.calibration import CalibratedWeights
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample
-from hdpstats.results.description import Description
 from hdpstats.results.sites import DescribedCohort
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.sites import Site, Study
+from hdpstats.sites.study import checked_study
 
 MOST_STEPS = 50
 

@@ -15,7 +15,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.mechanisms.description import UNITS, DescriptionQuery, people, site
-from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.noise import RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.privacy.sensitivity import Relation

@@ -7,8 +7,8 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import SMALLEST_COMPILED
 from hdpstats.families.hazard import spells
 from hdpstats.families.regression import one_pass
 from hdpstats.formulas import design

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base.loops import LANES, products
+from hdpstats._base.products import LANES, products
 from hdpstats.families.regression.bounds import regression_person_loss
 from hdpstats.families.regression.one_pass import TILE, add_sizes
 from hdpstats.formulas import compile_design

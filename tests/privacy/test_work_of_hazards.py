@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.families.hazard import spells
 from hdpstats.losses.hazard_links import LogitLink
 from hdpstats.mechanisms.base import costly_table

@@ -12,10 +12,10 @@ from benchmarks.designs import ar_design
 from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint
-from hdpstats.inference.released import estimates
 from hdpstats.losses.options import Logistic
 from hdpstats.mechanisms.perturbation import ObjectiveRelease
 from hdpstats.mechanisms.perturbation import site as perturbation
+from hdpstats.models.estimates import estimates
 from hdpstats.models.point_mechanisms import noise_of
 from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution

@@ -27,7 +27,7 @@ Where covariates vary within a person, strata may too, each spell in its own.
 same person count as if it were not there. So the person is not at risk in its time, as with R's ``na.omit``. A row that
 is a person stays as spells of weight 0. Either way the contribution is that of fewer rows, or zero, within all bounds.
 
-Constants: `hdpstats.privacy.hazard`, the same for both rules. Where covariates vary within a person every
+Constants: `hdpstats.privacy.hazard_caps`, the same for both rules. Where covariates vary within a person every
 spell has its own Mallows weight, caps add up over the person's spells, and the bound for time-varying rows holds.
 """
 
@@ -59,8 +59,9 @@ from hdpstats.formulas.design import whitened_rows
 from hdpstats.losses import LINKS, HazardLink
 from hdpstats.losses.base import FARTHEST
 from hdpstats.noise.exact import round_down
-from hdpstats.privacy.hazard import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
+from hdpstats.privacy.hazard_caps import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import HazardModel
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.site_facts import SiteFacts
@@ -92,9 +93,13 @@ class HazardPersonLoss(DeclaredLoss):
     @property
     def bounds(self) -> HazardBounds:
         """The constants of a person of weight 1."""
-        loss, geometry = self.loss, self.model.geometry
+        return self.bounds_of(self.model.geometry, total=self.total)
+
+    def bounds_of(self, geometry: Geometry, *, total: float) -> HazardBounds:
+        """Return the same in another geometry and with another largest sum of caps."""
+        loss = self.loss
         return hazard_bounds(
-            total=self.total,
+            total=total,
             radius=geometry.radius,
             leverage=geometry.leverage,
             causes=self.model.causes,
@@ -141,7 +146,7 @@ class HazardPersonLoss(DeclaredLoss):
         return (*self.design.needs, *extra)
 
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
-        """Return ``rho`` with ``rho cell + hazard loss <= epsilon`` (`hdpstats.privacy.hazard`).
+        """Return ``rho`` with ``rho cell + hazard loss <= epsilon`` (`hdpstats.privacy.hazard_caps`).
 
         The loss is at least ``rho`` times the distance of neighbours' gradients, so what is set aside for the cell, its
         share of that distance, is enough.

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple, final
 import numpy as np
 from scipy.sparse import csr_array
 
-from hdpstats._base.loops import compiled_reordered
+from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import HazardLink
 from hdpstats.losses.hazard_links import LARGEST_EXPONENT

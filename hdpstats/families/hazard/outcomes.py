@@ -23,7 +23,7 @@ from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.families.outcomes import OutcomeDistribution, Outcomes
 from hdpstats.losses import LINKS
 from hdpstats.losses.base import LikelihoodTerms
-from hdpstats.public.people import WhitenedPeople
+from hdpstats.raking.people import WhitenedPeople
 
 
 @final

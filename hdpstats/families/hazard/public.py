@@ -25,16 +25,12 @@ from hdpstats.families.hazard.raked import ALMOST, Reached, raked_hazard
 from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
-from hdpstats.public.moments import (
-    Moments,
-    PublicFit,
-    RakeableSide,
-    averaged,
-    averaged_sums,
-)
-from hdpstats.public.people import WhitenedPeople, unknown_directions, whitened_people
-from hdpstats.public.raking import PublicVariables, RakedPeople
+from hdpstats.public.invented import unknown_directions
+from hdpstats.public.moments import Moments, PublicFit, averaged, averaged_sums
 from hdpstats.public.row_weights import Elsewhere
+from hdpstats.raking.curvature import RakeableSide
+from hdpstats.raking.people import WhitenedPeople, whitened_people
+from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights, whiten
 from hdpstats.records.model import HazardCap
 

@@ -24,8 +24,8 @@ from hdpstats.families.hazard.likelihood import HazardData, HazardFit, Likelihoo
 from hdpstats.families.regression.likelihood import ALIASED_IN_GLM, identified, orthogonal, unidentified
 from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
+from hdpstats.public.invented import Completed, completed, unknown_directions
 from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column, spread_along
-from hdpstats.public.people import Completed, completed, unknown_directions
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import TimeGrid
@@ -101,7 +101,7 @@ class PublicSpells:
 
     ``X`` (m, 1 + p) design rows of the spells, intercept first; ``row``, which row each spell is of, ``weights``,
     ``offset``, ``person``, ``entry``, ``exit``, ``cause`` (m,); ``people`` in number. ``groups`` (people,) says for
-    which lacking value a person was invented (`hdpstats.public.people`), 0 for public people; None stands for 0
+    which lacking value a person was invented (`hdpstats.public.invented`), 0 for public people; None stands for 0
     everywhere.
     """
 

@@ -25,12 +25,12 @@ from typing import NamedTuple, final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled_reordered
+from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.hazard.outcomes import without_censoring
 from hdpstats.families.hazard.spells import CELLS, CappedSpells
 from hdpstats.public.moments import Moments
-from hdpstats.public.people import WhitenedPeople, rounded
+from hdpstats.raking.people import WhitenedPeople, rounded
 from hdpstats.solvers.kernels import LANES, STEEPEST, Factors
 
 LEAST_SURVIVAL = 2.0**-40
@@ -396,7 +396,7 @@ def raked_spells(spells: CappedSpells, z: FloatArray) -> CappedSpells:
 
 
 def _shrunk(A: FloatArray, z: FloatArray, sums: _Sums, like: _Rounded, *, dimension: int) -> FloatArray:
-    """Return matrices (B, e + p, e + p) of sums times ``x x'``, shrunk as `hdpstats.public.moments.raked` shrinks."""
+    """Return matrices (B, e + p, e + p) of sums times ``x x'``, shrunk as `hdpstats.raking.curvature.raked` shrinks."""
     (q, e), p = A.shape, z.shape[2]
     by_interval = sums.intervals
     found = np.zeros((len(z), e + p, e + p))

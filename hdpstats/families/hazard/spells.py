@@ -16,7 +16,7 @@ from typing import final
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.loops import full_length
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.losses import HazardLink

@@ -3,6 +3,7 @@
 `multinomial_likelihood` is the ordinary fit.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
@@ -15,19 +16,21 @@ from hdpstats.families.regression.likelihood import identified, spread
 from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
+from hdpstats.public.invented import completed
 from hdpstats.public.moments import (
+    ROWS,
     Moments,
     WhitenedRows,
     averaged,
     averaged_sums,
     coefficient_parts,
     each_column,
+    shrunk_triangles,
     spread_where_unknown,
 )
-from hdpstats.public.people import completed
-from hdpstats.public.row_weights import Elsewhere
+from hdpstats.public.row_weights import Elsewhere, mallows
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.geometry import whiten
+from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.solvers import Penalised, minimise
@@ -66,18 +69,45 @@ class MultinomialSide(WhitenedRows):
 
     def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
-        D, weight = self.geometry.dimension, (self.weights * self.mallows)[:, None]
-        first = int(self.geometry.intercept)
-        levelled = tuple(slice(k * D + first, (k + 1) * D) for k in range(self.others))
+        D, weight, levelled = self.geometry.dimension, (self.weights * self.mallows)[:, None], self._levelled
         p = probabilities(self.X @ theta.reshape(self.others, D).T)
         if row_weights is None:
             H, J = (self._sum(each * p, p) for each in (weight, weight**2))
             return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
-        i, j = np.triu_indices(self.dimension)
-        products = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.X[:, i % D] * self.X[:, j % D]
+        products = self._triangles(self.X, p)
         return averaged(
             (weight * products, weight**2 * products), records=records, row_weights=row_weights, levelled=levelled
         )
+
+    def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
+        """Return the moments at the centre in geometries of other radii; see `WhitenedRows.at_radii`."""
+        weights = self.weights * mallows(self.lengths, geometries)
+        H, J = self._averages(weights, weights**2)
+        return Moments(H=records * H, J=records * J)
+
+    def with_weights(self, weights: FloatArray) -> FloatArray:
+        """Return Hessians of one person under other Mallows weights; see `WhitenedRows.with_weights`."""
+        return self._averages(self.weights * weights)[0]
+
+    def _averages(self, *weights: FloatArray) -> list[FloatArray]:
+        """Return the averages (k, D, D) of people's Hessians at the centre under weights (k, n), shrunk."""
+        n, theta = self.people, self.centre.reshape(self.others, -1).T
+        sums = [np.zeros((len(each), self.dimension * (self.dimension + 1) // 2)) for each in weights]
+        for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):
+            products = self._triangles(self.X[part], probabilities(self.X[part] @ theta))
+            for total, each in zip(sums, weights, strict=True):
+                total += each[:, part] @ products
+        return [shrunk_triangles(total / n, rows=n, levelled=self._levelled) for total in sums]
+
+    def _triangles(self, X: FloatArray, p: FloatArray) -> FloatArray:
+        """Return the stacked ``(diag p - pp') (x) xx'`` of rows ``X`` (n, D) and probabilities ``p`` (n, M)."""
+        D, (i, j) = self.geometry.dimension, np.triu_indices(self.dimension)
+        return np.asarray(p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * X[:, i % D] * X[:, j % D])
+
+    @property
+    def _levelled(self) -> tuple[slice, ...]:
+        D, first = self.geometry.dimension, int(self.geometry.intercept)
+        return tuple(slice(k * D + first, (k + 1) * D) for k in range(self.others))
 
     def _sum(self, weighted: FloatArray, p: FloatArray) -> FloatArray:
         """Return the sum over rows of ``w (diag p - pp') (x) xx'``, from ``w p`` and ``p`` (n, M)."""

@@ -13,8 +13,10 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import compiled
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at, prefetch, products
+from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_at, prefetch
+from hdpstats._base.products import products
 from hdpstats._base.typing import BoolArray, ExactArray, FloatArray, IntArray
 from hdpstats.formulas.design import Design, plain_column
 from hdpstats.losses.logistic import residuals

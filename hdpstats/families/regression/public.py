@@ -23,21 +23,21 @@ from hdpstats.formulas import Design
 from hdpstats.formulas.design import whitened_matrix
 from hdpstats.formulas.outcome import Response
 from hdpstats.losses import PredictorLoss
+from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
     Penalty,
     PublicFit,
-    RakeableSide,
     WhitenedRows,
     averaged_squares,
     averaged_sums,
     coefficient_parts,
     each_column,
-    raked,
     spread_where_unknown,
 )
-from hdpstats.public.people import WhitenedPeople, completed, unknown_directions, whitened_people
-from hdpstats.public.raking import PublicVariables, RakedPeople
+from hdpstats.raking.curvature import RakeableSide, raked
+from hdpstats.raking.people import WhitenedPeople, whitened_people
+from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema

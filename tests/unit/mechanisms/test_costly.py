@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.mechanisms.base import costly_table, follow_up_of
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.privacy.sensitivity import Relation

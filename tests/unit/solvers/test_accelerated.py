@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.records.geometry import LARGEST
 from hdpstats.solvers import Penalised, accelerated

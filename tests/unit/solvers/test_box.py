@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.losses import LogisticLoss
 from hdpstats.solvers import Penalised
 from hdpstats.solvers import box as module

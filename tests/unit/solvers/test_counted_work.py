@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats._base.work import Operations
 from hdpstats.families.regression.rows import RegressionRows, linear_work
 from hdpstats.losses import HuberLoss, LogisticLoss

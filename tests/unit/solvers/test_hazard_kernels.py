@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import compiled
+from hdpstats._base.compiled import compiled
 from hdpstats.families.hazard import kernels, likelihood
 from hdpstats.families.hazard.kernels import CellKernel, CumulativeHazards, TabulatedKernel
 from hdpstats.families.hazard.likelihood import HazardData, Likelihood, fit_hazard

@@ -15,6 +15,7 @@ from hdpstats.privacy.budget import (
     Spend,
     decimal,
     guarantee,
+    over_sites,
     release_epsilon,
     total,
 )
@@ -163,3 +164,22 @@ def test_fractions_are_written_as_a_person_would() -> None:
         "0.333333333333",
         "1e-06",
     ]
+
+
+def promised(epsilon, delta, most_rows=1):
+    return Guarantee(
+        epsilon=Fraction(epsilon), delta=Fraction(delta), relation=Relation.REPLACE_ONE, unit="person",
+        most_rows=most_rows,
+    )  # fmt: skip
+
+
+def test_the_guarantee_is_the_largest_epsilon_and_the_largest_delta_of_any_site():
+    # One site may be pure where another uses its delta. Fails for sums, least numbers, and for the first site's own.
+    sites = [promised(1, 0, 3), promised("1/2", "1/1000000"), promised(2, 0), promised("1/4", "1/1000")]
+    for order in (sites, sites[::-1]):
+        found = over_sites(order)
+        assert (found.epsilon, found.delta, found.most_rows, found.sites) == (2, Fraction(1, 1000), 3, 4)
+
+
+def test_one_site_has_its_own_guarantee():
+    assert over_sites([promised(1, "1/10")]) == promised(1, "1/10")

@@ -8,7 +8,7 @@ import pytest
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.description import DescribedColumn, DescriptionQuery, DescriptionRelease
-from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery, HistogramRelease

@@ -11,11 +11,11 @@ import numba
 import numpy as np
 import pytest
 
-from hdpstats._base import loops
-from hdpstats._base.loops import compiled, kept_code
+from hdpstats._base import compiled as compiling
+from hdpstats._base.compiled import compiled, kept_code
 
 CALLED = """
-from hdpstats._base.loops import compiled
+from hdpstats._base.compiled import compiled
 
 FACTOR = {factor}
 
@@ -25,7 +25,7 @@ def called(x):
 """
 CALLING = """
 from called import FACTOR, called
-from hdpstats._base.loops import compiled
+from hdpstats._base.compiled import compiled
 
 @compiled
 def through(x):
@@ -64,7 +64,7 @@ def test_kept_code_is_used_until_a_loop_or_a_constant_that_it_uses_elsewhere_has
 def kept(tmp_path, monkeypatch):
     """A folder of its own for compiled code, in this process."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kept"))
-    monkeypatch.setattr(loops, "_FOLDERS", set())
+    monkeypatch.setattr(compiling, "_FOLDERS", set())
     return tmp_path / "kept"
 
 
@@ -110,7 +110,7 @@ def test_code_that_two_processes_keep_at_once_is_of_their_own_types_and_sources(
     assert found(factor, given).keys() == own.keys()  # the same names: nothing piles up
 
 
-@pytest.mark.parametrize("changed", [(loops, "__file__", __file__), (numba, "__version__", "0.1")])
+@pytest.mark.parametrize("changed", [(compiling, "__file__", __file__), (numba, "__version__", "0.1")])
 def test_code_that_was_compiled_in_another_way_is_not_used(kept, loop, monkeypatch, changed):
     numbers = np.arange(6.0)
     for expected in (0, 1):
@@ -124,7 +124,7 @@ def test_code_that_was_compiled_in_another_way_is_not_used(kept, loop, monkeypat
 
 
 def test_folders_of_kept_code_outside_the_package_are_named(kept, loop):
-    loops._FOLDERS.add(Path(loops.__file__).resolve().parents[1] / "models" / "__pycache__")
+    compiling._FOLDERS.add(Path(compiling.__file__).resolve().parents[1] / "models" / "__pycache__")
     assert list(kept_code()) == []
     loop(2)
     (folder,) = kept_code()

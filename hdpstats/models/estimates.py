@@ -32,10 +32,11 @@ from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
-from hdpstats.inference.raked_curvature import UNUSABLE, raked_information
 from hdpstats.inference.sandwich import DRAWS, averaged, combine, of_point, undetermined
 from hdpstats.losses import SmoothedQuantile
-from hdpstats.public.moments import Moments, PublicFit, PublicSide, rakeable
+from hdpstats.public.moments import Moments, PublicFit, PublicSide
+from hdpstats.raking.curvature import rakeable
+from hdpstats.raking.information import UNUSABLE, raked_information
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private {what} to be distributed as the public ones."

@@ -1,11 +1,11 @@
 r"""Public rows re-weighted and re-scaled to averages of private people: raking by variables.
 
 Private covariates mostly differ from public ones in prevalences, means and spreads. Given those of the private people
-(`hdpstats.records.cohort`), public row ``i`` with base weight :math:`q_i` gets
+(`hdpstats.records.averages`), public row ``i`` with base weight :math:`q_i` gets
 
 1. the weight :math:`w_i \propto q_i \exp(a'f_i)`, ``f`` the 0/1 indicators of levels of which the private share is
    known, such that :math:`\sum_i w_i f_i` are these shares, none below .01: exponential tilting, the distribution
-   nearest to the public one in Kullback-Leibler divergence (`hdpstats.solvers.tilting`), with :math:`|a_j| \le 6`.
+   nearest to the public one in Kullback-Leibler divergence (`hdpstats.raking.tilting`), with :math:`|a_j| \le 6`.
 2. for each number ``x`` of which the private mean is known
    :math:`x' = \mu + (\sigma / \sigma_w)(x - \bar x_w)`, cut to the bounds of the schema.
 
@@ -24,12 +24,12 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled
+from hdpstats._base.compiled import compiled
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.formulas import Design
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.raking.tilting import tilted_weights, tilts
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.tilting import tilted_weights, tilts
 
 LEAST_SHARE = 0.01
 """The least share of a level."""

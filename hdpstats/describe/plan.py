@@ -7,6 +7,7 @@ from typing import final
 import numpy as np
 import pandas as pd
 
+from hdpstats.describe.tables import NO_SEED, public_cohort, tidy_frame
 from hdpstats.display import Report, Reported, columns
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.mechanisms.description import DescriptionQuery
@@ -14,11 +15,12 @@ from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_nu
 from hdpstats.mechanisms.description.estimate import read
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.mechanisms.description.site import prepare
-from hdpstats.models.model_spec import site_facts_of
 from hdpstats.privacy.budget import total
-from hdpstats.results.description_tables import NO_SEED, frame_of, group_labels, public_cohort, tidy_frame
 from hdpstats.results.survival_curves import WITHIN
+from hdpstats.results.tables import frame_of
+from hdpstats.schema.schema import group_labels
 from hdpstats.sites import Study
+from hdpstats.sites.study import site_facts_of
 
 AT_PUBLIC = "Predicted from public rows: private people are taken to be distributed as they are."
 AT_SCHEMA = "Without public rows the prediction takes people as spread evenly over what the schema declares."

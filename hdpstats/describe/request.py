@@ -9,22 +9,21 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError, forgets_rows
 from hdpstats._base.validation import integer, shown, text, truth
+from hdpstats.describe.description import Description
+from hdpstats.describe.plan import DescriptionPlan, plan_description
+from hdpstats.describe.tables import public_cohort
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, costs_of
-from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, described_columns, ends_of, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
-from hdpstats.models.description_plan import DescriptionPlan, plan_description
-from hdpstats.models.model_spec import checked_study, declared_column, guarantee_of, site_facts_of
-from hdpstats.models.request import epsilons_of, people_of
-from hdpstats.privacy.budget import over_sites, release_delta, release_epsilon
+from hdpstats.privacy.budget import epsilons_of, over_sites, release_delta, release_epsilon
 from hdpstats.records.query import of_kind
-from hdpstats.results.description import Description
-from hdpstats.results.description_tables import public_cohort
 from hdpstats.schema.columns import Binary, Categorical, Weight
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, declared_column
 from hdpstats.sites import Study
 from hdpstats.sites.asking import ask
+from hdpstats.sites.study import check_private, checked_study, guarantee_of, people_of, site_facts_of
 
 
 @final
@@ -318,12 +317,6 @@ def _check(asked: DescriptionRequest) -> None:
         )
     if not asked.columns and asked.outcome is None:
         raise ArgumentError("columns must name another column than the group", argument="columns")
-
-
-def check_private(study: Study, verb: str) -> None:
-    """Refuse a study without private records."""
-    if not study.sites:
-        raise ArgumentError(f"{verb} needs private records; this study has none: use plan", argument="private")
 
 
 def released(study: Study, queries: Mapping[str, DescriptionQuery]) -> dict[str, Any]:

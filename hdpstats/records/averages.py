@@ -110,10 +110,10 @@ class CohortMoments(Record):
         """Refuse a cohort of nobody, and averages of the same twice."""
         if not (math.isfinite(self.people) and self.people > 0 and math.isfinite(self.people_sd)) or self.people_sd < 0:
             raise ArgumentError("people must be above 0, with a people_sd from 0 on", argument="people")
-        keys = [(each.variable, each.what, each.level, each.time) for each in self.moments]
+        keys = [(moment.variable, moment.what, moment.level, moment.time) for moment in self.moments]
         if len(set(keys)) < len(keys):
             raise ArgumentError("moments must be of different kinds, levels, times or variables", argument="moments")
 
     def of(self, what: MomentKind) -> tuple[CohortMoment, ...]:
         """Return the averages of one kind, in their order."""
-        return tuple(each for each in self.moments if each.what == what)
+        return tuple(moment for moment in self.moments if moment.what == what)

@@ -8,25 +8,23 @@ from typing import Any, cast, final
 
 from hdpstats._base.errors import ArgumentError, FormulaError, forgets_rows
 from hdpstats._base.validation import choice, integer
+from hdpstats.describe.description import Description, check_described_study
+from hdpstats.describe.plan import CurvesPlan, plan_curves
+from hdpstats.describe.request import released
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.formulas.expressions import Categories, Variable, columns_of
 from hdpstats.formulas.parser import Term, parse_survival
 from hdpstats.mechanisms.description import DescriptionQuery
-from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, ends_of, smallest_share
 from hdpstats.mechanisms.description.site import levels_of, prepare
-from hdpstats.models.description import check_private, released
-from hdpstats.models.description_plan import CurvesPlan, plan_curves
-from hdpstats.models.model_spec import checked_study, declared_column, site_facts_of
-from hdpstats.models.own_description import check_described_study
-from hdpstats.models.request import epsilons_of, people_of
-from hdpstats.privacy.budget import release_delta, release_epsilon
-from hdpstats.results.description import Description
+from hdpstats.privacy.budget import epsilons_of, release_delta, release_epsilon
 from hdpstats.results.group_curves import public_curves
 from hdpstats.results.survival_curves import WITHIN, SurvivalCurves
 from hdpstats.schema.columns import Weight
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.study import check_private, checked_study, people_of, site_facts_of
 
 NO_INTERCEPT = "each group has a curve of its own (~ 1: one curve of everybody), and there is no intercept to take away"
 

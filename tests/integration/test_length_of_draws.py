@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.noise import BallNoise, BoxNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric, exact
 from hdpstats.noise.discrete import PermuteAndFlip
 from hdpstats.noise.exact import WHOLE, spare

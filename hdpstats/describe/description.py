@@ -9,33 +9,39 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
-from hdpstats.display import Report, Reported, columns, named_values
-from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
-from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
-from hdpstats.mechanisms.description.estimate import read
-from hdpstats.privacy.budget import Guarantee
-from hdpstats.records import codec
-from hdpstats.records.estimate import normal_quantile
-from hdpstats.records.query import LedgerEntry
-from hdpstats.records.saved import Saved
-from hdpstats.results import reporting
-from hdpstats.results.description_tables import (
+from hdpstats.describe.tables import (
     TIDY,
     PublicCohort,
     differences,
     first_table,
     follow_up_frame,
     groups_of,
-    labels_of,
     sums_frame,
     tidy_frame,
 )
+from hdpstats.display import Report, Reported, columns, named_values
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
+from hdpstats.mechanisms.description.estimate import read
+from hdpstats.mechanisms.description.moments import moments_of
+from hdpstats.privacy.budget import Guarantee
+from hdpstats.raking.rows import raked_rows
+from hdpstats.records import codec
+from hdpstats.records.estimate import normal_quantile
+from hdpstats.records.query import LedgerEntry
+from hdpstats.records.saved import Saved
+from hdpstats.results.facts import design_of
 from hdpstats.results.plots import plot_differences
+from hdpstats.results.population import FittedRows, Population, no_rows, rows_of
+from hdpstats.results.reporting import accounting_of, ledger_entry, privacy_record, query_sha256
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, labels_of
+from hdpstats.sites import Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from hdpstats.results.result import Result
 
 MOST_BESIDE = 2
 """Groups that are shown beside those of public rows; more have columns of their own only."""
@@ -204,7 +210,26 @@ class Description(Reported, Saved):
 
     def disclosure(self) -> dict[str, Any]:
         """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
-        return reporting.description_disclosure(self)
+        query, releases = self.query, dict(self.releases)
+        return privacy_record(
+            self.guarantee,
+            self.schema,
+            accounting=accounting_of(query.kind, list(releases.values()), several=len(releases) > 1),
+            about={
+                "description": {
+                    "columns": [each.name for each in query.columns],
+                    "by": query.by,
+                    "complete": query.complete,
+                    "follow_up": None if query.follow_up is None else query.follow_up.to_dict(),
+                },
+                "public_sha256": query.public_sha256,
+                "query_sha256": query_sha256(query),
+                "release_sha256": {name: each.sha256 for name, each in releases.items()},
+                "ledger": {name: ledger_entry(each) for name, each in releases.items()},
+            },
+            post_processing="everything else in the description is computed from the releases and from public rows",
+            used_public_rows=self.public is not None,
+        )
 
     def _numbers(self, site: str | None, *, draws: int) -> DescribedNumbers:
         named = dict(self.releases)
@@ -329,6 +354,74 @@ class Description(Reported, Saved):
     def __repr__(self) -> str:
         names = ", ".join(each.name for each in self.query.columns) or "follow-up"
         return f"<description of {names}: {self.guarantee}>"
+
+
+def refused(reason: str) -> ArgumentError:
+    """Return the error that a description cannot be used."""
+    return ArgumentError(f"description must {reason}", argument="description")
+
+
+def check_described_study(study: Study, description: Description) -> None:
+    """Refuse a description of other records, or under other terms."""
+    if description.schema.sha256 != study.schema.sha256:
+        raise refused("be of a study with the same schema; describe this study")
+    given = description.guarantee
+    if (given.relation, given.most_rows) != (study.relation, study.most_rows):
+        raise refused(
+            f"be of a study with the same relation and max_rows_per_unit, {study.relation.value} and "
+            f"{study.most_rows}; describe this study"
+        )
+    if set(description.sites) != set(study.sites):
+        raise refused(
+            f"be of the same sites: it is of {', '.join(description.sites)}, the study of "
+            f"{', '.join(study.sites) or 'none'}; describe this study, or fit study.at(...) of the described sites"
+        )
+    for name, release in description.releases:
+        held, entry = study.sites[name].held, release.entry
+        if held is None:
+            continue
+        if entry is None:
+            raise refused("say to which account it was charged, as what describe returned does; describe this study")
+        if (entry.dataset, entry.version) != (held.dataset, held.version):
+            raise refused(
+                f"be of the same data: it is of data set {entry.dataset!r}, version {entry.version}, and the study has "
+                f"{held.dataset!r}, version {held.version}; describe this study"
+            )
+        if entry.account and held.account and entry.account != held.account:
+            raise refused(
+                f"be of the same people: it was charged to another account than this study's, although both have a "
+                f"data set called {entry.dataset!r}; describe this study"
+            )
+
+
+@rows_of.register(Description)
+def _(over: Description, fit: "Result", rows: FittedRows) -> Population:
+    """Return the public rows of a fit raked to what is described."""
+    if rows.table is None:
+        raise no_rows()
+    if over.query.groups > 1 or over.schema.sha256 != fit.schema.sha256:
+        raise ArgumentError(
+            "over must be a description without by=, of a study with the schema of the fit", argument="over"
+        )
+    design, hazard = design_of(fit), fit.facts.hazard
+    times = () if hazard is None else (hazard.stop, hazard.start)
+    variables = [name for name in design.needs if name not in (design.response, *times)]
+    if not {column.name for column in over.query.columns} & set(variables):
+        raise ArgumentError(
+            f"over: the description has none of the model's variables, {', '.join(variables)}", argument="over"
+        )
+    releases = [release for _, release in over.releases]
+    known = moments_of(numbers_of(over.query, releases, 0), variables=variables, sha256=releases[0].sha256)
+    raked = raked_rows(rows.table, over.schema, known, variables=variables, releases=[each.sha256 for each in releases])
+    words = f"{len(raked.frame)} public rows raked to a description"
+    return Population(
+        frame=raked.frame,
+        weights=raked.weights,
+        words=words,
+        draws=raked.draws,
+        guarantee=over.guarantee,
+        releases=tuple(releases),
+    )
 
 
 def _pairs(frame: pd.DataFrame) -> list[tuple[object, object]]:

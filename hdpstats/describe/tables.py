@@ -3,7 +3,6 @@
 A `PublicCohort` has the public rows described as the private ones are, without noise.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
@@ -18,40 +17,13 @@ from hdpstats.mechanisms.description.estimate import PROBABILITIES, Statistic, r
 from hdpstats.mechanisms.description.moments import follow_up_table
 from hdpstats.records.codec import Record
 from hdpstats.records.saved import Frame
-from hdpstats.schema.columns import Binary, Categorical
+from hdpstats.results.tables import frame_of
 from hdpstats.schema.public import PublicTable
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, labels_of
 
 TIDY: Final = ("group", "variable", "level", "statistic", "estimate", "std_error", "conf_low", "conf_high")
 BALANCE: Final = ("group", "variable", "level", "difference", "std_error", "conf_low", "conf_high")
 NOT_AVAILABLE: Final = "N/A"
-
-
-def frame_of(rows: Sequence[Sequence[Any]], *, texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
-    """Return rows as a frame of texts, in which None stays None, and of numbers."""
-    parts = list(zip(*rows, strict=True)) or [()] * (len(texts) + len(numbers))
-    columns = {name: pd.Series(part, dtype=object) for name, part in zip(texts, parts, strict=False)}
-    columns |= {name: pd.Series(part, dtype=float) for name, part in zip(numbers, parts[len(texts) :], strict=True)}
-    return pd.DataFrame(columns)
-
-
-def labels_of(schema: Schema, name: str) -> tuple[str, ...]:
-    """Return the texts of a column's levels: "0" and "1" of a binary one without labels."""
-    column = schema[name]
-    if isinstance(column, Categorical):
-        return column.levels
-    return (column.labels or ("0", "1")) if isinstance(column, Binary) else ()
-
-
-def group_labels(grouping: Sequence[str], schema: Schema) -> tuple[str | None, ...]:
-    """Return the labels of the combinations of levels: ``"arm=A, sex=1"``, of one column the levels themselves."""
-    labels = [labels_of(schema, name) for name in grouping]
-    if len(labels) < 2:
-        return labels[0] if labels else (None,)
-    return tuple(
-        ", ".join(f"{name}={label}" for name, label in zip(grouping, each, strict=True))
-        for each in itertools.product(*labels)
-    )
 
 
 def groups_of(query: DescriptionQuery, schema: Schema) -> tuple[str | None, ...]:

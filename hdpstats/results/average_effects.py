@@ -1,6 +1,6 @@
 r"""Average effects: how standardised means differ between values of a variable, with intervals by the drawn errors.
 
-An effect is a function :math:`g(m_a, m_b)` of the standardised means (`hdpstats.results.margins`): their
+An effect is a function :math:`g(m_a, m_b)` of the standardised means (`hdpstats.results.standardised_means`): their
 difference, the logarithm of their ratio or of the ratio of their odds. To first order its error is that of the
 contrast :math:`\nabla g(\theta)' \beta` of the coefficients, so that p-values and limits come from the draws of the
 errors of that contrast; those of ratios are exponentials of the logarithm's (delta method; a fit to public rows alone
@@ -14,21 +14,40 @@ Where the rows are raked to a noisy description of the private people, the effec
 how far it may be off for that; this error is in the intervals, added as a normal one.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
 import pandas as pd
 
+from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import real
+from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_value
 from hdpstats.inference import draws
+from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results.contrasts import DRAWN
-from hdpstats.results.margins import MEAN, POSITIVE, RESTRICTED, RISK, AveragedOutcome, Standardised
-from hdpstats.results.summary import limit_headers
+from hdpstats.results.facts import check_identified, chosen, design_of
+from hdpstats.results.hazard_curves import read_times
+from hdpstats.results.population import Population, guarantee_over, population
+from hdpstats.results.standardised_means import (
+    MEAN,
+    POSITIVE,
+    RESTRICTED,
+    RISK,
+    AveragedOutcome,
+    Standardised,
+    combined,
+    standardise,
+)
+from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
+from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
 
 
 @final
@@ -199,6 +218,9 @@ class AverageEffects(Reported):
         What they are averaged over, in words.
     alpha : float
         One minus the level of the intervals.
+    guarantee : Guarantee or None
+        What all releases guarantee together that the effects rest on: those of the fit, and of a description or a
+        weighted sample that is averaged over. None where no private record was used.
     """
 
     variable: str
@@ -207,6 +229,7 @@ class AverageEffects(Reported):
     estimate: Estimate
     population: str
     alpha: float
+    guarantee: Guarantee | None
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -245,6 +268,7 @@ class AverageEffects(Reported):
         ]
         headers = ["estimate", "std err", "P>|z|", *limit_headers(alpha), "frame err"]
         facts = [("Variable:", self.variable), ("Averaged over:", self.population), ("Estimate:", self.estimate.label)]
+        facts += [] if self.guarantee is None else [("Guarantee:", str(self.guarantee))]
         notes = [
             "frame err: the standard error that the rows add where they are a sample; it is no part of the intervals."
         ]
@@ -255,7 +279,199 @@ class AverageEffects(Reported):
             title=f"Average effects of {self.variable}" if self.variable.isidentifier() else "Average effects",
             blocks=[named_values(facts), columns(headers, names, rows)],
             notes=[*drawn, *notes],
+            badges=guarantee_badges(self.guarantee),
+            ending=guarantee_details(self.guarantee),
         )
 
     def __repr__(self) -> str:
         return f"<average effects of {self.variable} over {self.population}>"
+
+
+Stencil = tuple[tuple[float, float], ...]
+"""Steps with their weights."""
+
+CENTRAL: Final[Stencil] = ((-2.0, 1.0 / 12.0), (-1.0, -2.0 / 3.0), (1.0, 2.0 / 3.0), (2.0, -1.0 / 12.0))
+FORWARD: Final[Stencil] = ((0.0, -25.0 / 12.0), (1.0, 4.0), (2.0, -3.0), (3.0, 4.0 / 3.0), (4.0, -0.25))
+"""Derivatives by differences of the fourth order, from both sides and from one."""
+
+STEP: Final = 1e-4
+"""Its step, in widths of the declared range."""
+
+
+def average_effects(
+    fit: "Result",
+    variable: str,
+    over: object,
+    *,
+    values: Sequence[object] | None,
+    times: float | Iterable[float] | None,
+    cause: str | None,
+    weights: object,
+    estimate: str | None,
+    alpha: float,
+) -> AverageEffects:
+    """Return what `Result.average_effects` does."""
+    found = chosen(fit, estimate)
+    level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+    check_identified(found)
+    rows = population(fit, fit.public_rows, over, weights)
+    guarantee = guarantee_over(fit, found, rows)
+    fit = with_estimate(fit, found)
+    by, which = _times(fit, times), _cause(fit, cause)
+    given = _values(fit, variable, values)
+
+    def at(frame: pd.DataFrame, row_weights: FloatArray) -> tuple[Effects, Effects]:
+        return _effects(fit, variable, given, Population(frame=frame, weights=row_weights, words=""), by, which)
+
+    effects, means = at(rows.frame, rows.weights)
+    if rows.draws:
+        drawn = [at(*each) for each in rows.draws]
+        effects = effects.with_draws([each for each, _ in drawn])
+        means = means.with_draws([each for _, each in drawn])
+    return AverageEffects(
+        variable=variable,
+        effects=effects,
+        means=means,
+        estimate=found,
+        population=rows.words,
+        alpha=level,
+        guarantee=guarantee,
+    )
+
+
+def with_estimate(fit: "Result", estimate: Estimate) -> "Result":
+    """Return a result of which one of its estimates is that of `params`."""
+    return fit if estimate is fit.estimate else replace(fit, estimate=estimate)
+
+
+def _times(fit: "Result", times: float | Iterable[float] | None) -> FloatArray:
+    if fit.facts.hazard is None:
+        if times is not None:
+            raise ArgumentError("times must be left out: this is no hazard model", argument="times")
+        return np.zeros(0)
+    found = read_times(fit.facts.hazard.grid.horizon if times is None else times, fit.facts.hazard)
+    if not len(found) or not (found > 0.0).all():
+        raise ArgumentError("times must be one or more times above 0", argument="times")
+    return found
+
+
+def _cause(fit: "Result", cause: str | None) -> str | None:
+    causes = () if fit.facts.hazard is None else fit.facts.hazard.causes
+    if len(causes) > 1:
+        return choice(causes[0] if cause is None else cause, name="cause", options=causes)
+    if cause is not None:
+        raise ArgumentError("cause must be left out: this model has no causes to choose from", argument="cause")
+    return None
+
+
+def _column(fit: "Result", variable: str) -> Column:
+    if fit.facts.family is not None:
+        raise ArgumentError("a distribution without covariates has no effects: see params", argument="variable")
+    design = design_of(fit)
+    read = [name for name in design.needs if name != design.response]
+    times = () if fit.facts.hazard is None else (fit.facts.hazard.stop, fit.facts.hazard.start)
+    options = [name for name in read if name not in times] or ["a column of the formula, which has none"]
+    return fit.schema[choice(variable, name="variable", options=options)]
+
+
+def _values(fit: "Result", variable: str, values: Sequence[object] | None) -> list[object] | None:
+    """Return the values to compare; None for a derivative."""
+    column = _column(fit, variable)
+    if isinstance(column, Categorical | Binary):
+        levels = column.levels if isinstance(column, Categorical) else (column.labels or (0, 1))
+        given: list[object] = list(levels) if values is None else _listed(values)
+        strange = [value for value in given if value not in levels]
+        if strange:
+            listed = ", ".join(map(repr, levels))
+            raise ArgumentError(
+                f"values: {strange[0]!r} is no level of {variable}; they are {listed}", argument="values"
+            )
+        return given
+    if values is None:
+        return None
+    return [real(value, name="values", lower=-math.inf, upper=math.inf) for value in _listed(values)]
+
+
+def _with(frame: pd.DataFrame, variable: str, value: Any) -> pd.DataFrame:
+    """Return rows with one value, or values, of a variable."""
+    return frame.assign(**{variable: value})
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _listed(values: Sequence[object]) -> list[object]:
+    listed = [] if isinstance(values, str | bytes) else list(values)
+    if len(listed) < 2:
+        raise ArgumentError("values must be a list of two or more values, the reference first", argument="values")
+    return listed
+
+
+def _effects(
+    fit: "Result",
+    variable: str,
+    values: Sequence[object] | None,
+    rows: Population,
+    times: FloatArray,
+    cause: str | None,
+) -> tuple[Effects, Effects]:
+    """Return the effects in some rows, and the standardised means themselves."""
+
+    def standardised(frame: pd.DataFrame) -> Standardised:
+        return standardise(fit, frame, rows.weights, times=times, cause=cause)
+
+    if values is None:
+        slopes = _derivative(fit, variable, rows.frame, standardised)
+        return slopes, levels_of(standardised(rows.frame), name="as it is", derivative=False)
+    first = values[0]
+    parts = [standardised(_with(rows.frame, variable, value)) for value in values]
+    pairs = zip(values[1:], parts[1:], strict=True)
+    effects = differences([(f"{_shown(value)} - {_shown(first)}", parts[0], part) for value, part in pairs])
+    named = zip(values, parts, strict=True)
+    return effects, _stacked([levels_of(part, name=_shown(value), derivative=False) for value, part in named])
+
+
+def _derivative(
+    fit: "Result", variable: str, frame: pd.DataFrame, standardised: Callable[[pd.DataFrame], Standardised]
+) -> Effects:
+    """Return average derivatives in a number, from one side where the model is not defined on the other."""
+    column = _column(fit, variable)
+    if not isinstance(column, NumericColumn) or variable not in frame:
+        raise ArgumentError(
+            f"over must have the column {variable!r}, in which the derivative is taken", argument="over"
+        )
+    own = frame[variable]
+
+    def by(stencil: Stencil, step: float) -> Effects:
+        parts = [standardised(_with(frame, variable, own + k * step)) for k, _ in stencil]
+        return levels_of(combined(parts, [c / step for _, c in stencil]), name="per unit", derivative=True)
+
+    step = STEP * (column.upper - column.lower)
+    try:
+        return by(CENTRAL, step)
+    except SchemaError:
+        standardised(frame)  # the rows themselves may be at fault
+    for sign in (1.0, -1.0):
+        try:
+            found, half = by(FORWARD, sign * step), by(FORWARD, sign * step / 2.0)
+        except SchemaError:
+            continue
+        if np.allclose(found.values, half.values, rtol=1e-4, atol=1e-12):
+            return found
+        break
+    raise ArgumentError(
+        f"values must be given, such as two quantiles of {variable}: the model has no slope in it at the ends of its "
+        "declared range, where some rows are, so that there is no average derivative",
+        argument="values",
+    )
+
+
+def _stacked(parts: Sequence[Effects]) -> Effects:
+    return Effects(
+        keys=pd.concat([part.keys for part in parts], ignore_index=True),
+        values=np.concatenate([np.asarray(part.values) for part in parts]),
+        gradient=np.concatenate([part.gradient for part in parts]),
+        frame_error=np.concatenate([part.frame_error for part in parts]),
+        ratio=tuple(each for part in parts for each in part.ratio),
+    )
