@@ -205,10 +205,14 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 # %% [markdown]
 # ## The service
 #
-# On a server this is a unit of systemd; here it is a process beside the notebook. Each request leaves one line of JSON
-# in its log: the address, the kind of query, the analyst, the status, how long the client waited (as a class, such as
-# "under 1 s"), and the versions of the package and of the data; of a release the cost and the entry in the ledger, of
-# a refusal the reason. No line has a cell of the data, or the text of a query.
+# On a server this is a unit of systemd; here it is a process beside the notebook. Each request writes one line of JSON
+# to its log:
+#
+# * the address, the kind of query, the analyst, the status, and the versions of the package and of the data;
+# * how long the client waited, as a class such as "under 1 s";
+# * for a release the cost and the entry in the ledger, for a refusal the reason.
+#
+# No line has a cell of the data, or the text of a query.
 #
 # A query may have 1 MB and public rows 16 MB (`limits: {query: ..., public: ...}`). An analyst's public rows arrive as
 # plain arrays of numbers and positions of levels, not as Parquet or Arrow: no parser of a format meets what a client

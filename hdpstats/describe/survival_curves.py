@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, cast, final
 
 from hdpstats._base.errors import ArgumentError, FormulaError, forgets_rows
-from hdpstats._base.validation import choice, integer
+from hdpstats._base.validation import choice
 from hdpstats.describe.description import Description, check_described_study
 from hdpstats.describe.plan import CurvesPlan, plan_curves
 from hdpstats.describe.request import released
@@ -18,7 +18,7 @@ from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, ends_of, smallest_share
 from hdpstats.mechanisms.description.site import levels_of, prepare
-from hdpstats.privacy.budget import epsilons_of, release_delta, release_epsilon
+from hdpstats.privacy.budget import epsilons_of, release_delta, requested
 from hdpstats.results.group_curves import public_curves
 from hdpstats.results.survival_curves import WITHIN, SurvivalCurves
 from hdpstats.schema.columns import Weight
@@ -149,11 +149,10 @@ class CurvesRequest:
             return self._described(description, epsilon, replicate)
         if epsilon is None:
             raise ArgumentError("epsilon must be given, or a description whose table is used", argument="epsilon")
-        amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
-        number = integer(replicate, name="replicate", lower=1, upper=10**9)
-        slack = release_delta(delta)
+        asked = requested(epsilon, delta, replicate, allow_large_epsilon=allow_large_epsilon)
         check_private(study, "fit")
-        query = self.query(amount, slack, {name: site.records for name, site in study.sites.items()}, replicate=number)
+        people = {name: site.records for name, site in study.sites.items()}
+        query = self.query(asked.epsilon, asked.delta, people, replicate=asked.replicate)
         found = released(study, dict.fromkeys(study.sites, query))
         return self._curves(cast(FollowUpCells, query.follow_up), **found)
 

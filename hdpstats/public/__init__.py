@@ -3,4 +3,6 @@
 Fits are those of families (`hdpstats.families`). ``moments`` is what they tell of the private score, ``row_weights``
 what weights of people may do. ``people`` are those beside the rows as they are: invented, or raked (``raking``).
 ``risk_sets`` has Kaplan-Meier's curves and the log-rank test, ``follow_up`` how a model does on public rows.
+
+* ``invented``: People who are invented for values that no public row has.
 """

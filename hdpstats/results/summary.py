@@ -69,7 +69,7 @@ def report_of(result: "Result", alpha: float) -> Report:
         blocks.append(columns(labels, terms, side_by_side(parts, places), title=title, folded=True))
     sites = result.site_facts if len(result.site_facts) > 1 else ()
     disagreement = result.disagreement
-    agreement = [] if disagreement is None else [("Public differs?", disagreement.words)]
+    agreement = [] if disagreement is None else [("Private vs public:", disagreement.words)]
     if sites:
         words = [*_privacy_rows(estimate, result.released, site_rows(sites)), *weights_rows(result), *agreement]
         blocks += [sites_block(sites), named_values(words, only="text")]

@@ -6,6 +6,15 @@ Guarantee: (epsilon, delta), pure for one round. Source: this package; clipping 
 matched as in M-estimation. Use it at one site where the cohort is described or public people resemble private ones:
 its noise is the smallest.
 Proof: `hdpstats.mechanisms.clipped_newton.site`.
+
+* ``estimate``: Coefficients with standard errors from noisy sums of clipped scores that were matched over public
+  people.
+* ``expectations``: Expectations of clipped scores over public people and all outcomes that each of them might have.
+* ``matching``: Noisy sums of clipped scores matched with their expectations over public people, at one site or at
+  several.
+* ``request``: Noisy Newton steps with clipped scores, as data flow: from public state and the releases so far to the
+  next queries.
+* ``site``: A noisy sum of clipped scores: one round of a fit by noisy Newton steps.
 """
 
 from dataclasses import dataclass

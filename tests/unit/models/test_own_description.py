@@ -16,7 +16,7 @@ from hdpstats.results import Result
 from hdpstats.results.sites import charged_releases
 from hdpstats.sites.local import LocalSite
 from tests import known_noise
-from tests.unit.models.test_fit_description import COMPLETE, FORMULA, HAZARD, PRIVATE, PUBLIC, SCHEMA, study_of
+from tests.integration.test_fit_description import COMPLETE, FORMULA, HAZARD, PRIVATE, PUBLIC, SCHEMA, study_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 

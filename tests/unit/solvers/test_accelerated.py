@@ -17,7 +17,7 @@ from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.newton import FARTHEST, SMALL, Solution, approach, refine
 from hdpstats.solvers.objective import SmoothObjective
 from tests.objectives import linear_objective
-from tests.unit.solvers.test_losses_certified import LOSSES, problem
+from tests.unit.solvers.test_newton_losses import LOSSES, problem
 
 MU = 1.0
 

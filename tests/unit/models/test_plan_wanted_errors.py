@@ -8,7 +8,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.models.plan import CANDIDATES, ExpectedError, smallest_epsilons
-from tests.unit.inference.test_planning import SCHEMA, frame
+from tests.unit.inference.test_sandwich import SCHEMA, frame
 
 MODEL = hdpf.logit("y ~ a + b", data=hdp.Study(public=frame(), schema=SCHEMA))
 

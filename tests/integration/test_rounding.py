@@ -20,7 +20,7 @@ from hdpstats.solvers import Penalised, kernels
 from hdpstats.solvers.kernels import coefficient_parts, compensated, predictor_error
 from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
 from tests.objectives import changed, linear_objective, multinomial_objective
-from tests.unit.solvers.test_losses_certified import LOSSES
+from tests.unit.solvers.test_newton_losses import LOSSES
 
 SEEDS = range(12)
 

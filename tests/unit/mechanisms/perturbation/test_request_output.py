@@ -11,7 +11,7 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import choose_output, with_normal_noise
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import Relation
-from tests.unit.mechanisms.test_public_side import query_for, side
+from tests.unit.mechanisms.perturbation.test_request import query_for, side
 
 DELTA = Fraction(1, 10**6)
 LOOSE = Fraction(1, 10)
