@@ -8,6 +8,7 @@ variable falls back to where there is no theme. Without the stylesheet, which Ju
 does not trust, a page can still be read.
 
 * ``statsmodels_tables``: Tables and summaries of statsmodels whose texts are escaped in HTML and LaTeX.
+* ``word``: Tables as Word files, by python-docx, which is loaded when the first file is written.
 """
 
 import html

@@ -1,6 +1,8 @@
 """What a model's columns are: a formula and a schema become a design, and no row is read.
 
 * ``bases``: How ``bs``, ``ns`` and ``poly`` become columns, with declared knots and constants.
+* ``coding``: What the factors of a formula are, given a schema: numbers, bases of several columns, levels, categories;
+  and how these are coded as columns.
 * ``coefficients``: Coefficients by their names: as R has them, and in linear constraints.
 * ``column_space``: The canonical basis of a model's column space: what a query asks about, however the formula was
   written.
@@ -18,8 +20,6 @@
 * ``outcome``: The outcome of a model: which columns it is read from, on which scale its loss works; intervals of
   follow-up.
 * ``parser``: From the text of a formula to its terms.
-* ``readings``: What the factors of a formula are, given a schema: numbers, bases of several columns, levels,
-  categories.
 * ``splines``: Splines with given knots: B-splines and natural cubic splines, as piecewise polynomials in Bernstein
   form.
 """

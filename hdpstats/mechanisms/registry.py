@@ -61,7 +61,6 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 
 __all__ = [
-    "BY_NAME",
     "ClippedNewton",
     "ExponentialMechanism",
     "ObjectivePerturbation",

@@ -14,7 +14,7 @@ from typing import Final, final
 
 import numpy as np
 
-from hdpstats.describe.description import Description, check_described_study, refused
+from hdpstats.describe.description import check_described_study, checked_description, refused
 from hdpstats.describe.tables import NO_SEED
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import expected_numbers, numbers_of, public_people
@@ -204,7 +204,7 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
     return OwnDescription(spec=spec, wanted=wanted, columns=columns, range_of_one=range_of_one, after=after)
 
 
-def described_sites(spec: ModelSpec, description: object) -> Mapping[str, SiteDescription]:
+def described_sites(spec: ModelSpec, given: object) -> Mapping[str, SiteDescription]:
     """Return what a given description says of each site, or refuse one that is not of the people of the fit.
 
     Raises
@@ -212,11 +212,7 @@ def described_sites(spec: ModelSpec, description: object) -> Mapping[str, SiteDe
     ArgumentError
         With the reason and what to do; nothing was charged.
     """
-    if not isinstance(description, Description):
-        raise refused(
-            f"be what hdp.describe(study, columns, complete=True, epsilon=...) returned, not "
-            f"{type(description).__name__}; without epsilon it returns a request, which describes nothing yet"
-        )
+    description = checked_description(given, call="hdp.describe(study, columns, complete=True, epsilon=...)")
     check_described_study(spec.study, description)
     _check_people(spec, description.query)
     _check_averages(spec, description.query)

@@ -10,11 +10,11 @@
 * ``parquet``: Private rows in Parquet files, read in parts: more of them than memory holds, from one file or many.
 * ``partitions``: Private rows in partitions, in this process or on a Dask cluster: what a mechanism computes of each,
   and exact sums.
+* ``persons``: Which person a row is of: total maps from the cells of the column that ``unit=`` names to persons.
 * ``public``: The public rows: checked with errors that name a cell, cleaned as R's ``glm`` does, and named by a hash.
 * ``schema``: The schema: which columns there are and what each may hold, never learned from private rows.
+* ``site_facts``: What is public about a site's records.
 * ``spells``: Spells at risk on the intervals of a discrete-time model: one total map for every form of survival data.
 * ``stored``: Numbers as files hold them, which are mapped to declared bounds where they are read.
 * ``table``: The private rows: held, mapped through the schema, and shown to nobody.
-
-* ``site_facts``: What is public about a site's records.
 """
