@@ -27,13 +27,14 @@ neighbours, which are bounded however close these are.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Self, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses import BoundedSquares, PredictorLoss
+from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import probabilities
+from hdpstats.raking.people import WhitenedPeople
 
 NUMBERS = 2_000_000
 """Numbers that an array over people, outcomes and coefficients may hold at a time."""
@@ -92,7 +93,7 @@ class Outcomes(ABC):
     def gradients(self, theta: FloatArray, people: slice) -> FloatArray:
         """Return the gradient of a person's weighted loss at ``theta`` under each outcome (b, K, D).
 
-        What `hdpstats.families.base.People.scores` returns for a private person with that record.
+        What `hdpstats.solvers.objective.Rows.scores` returns for a private person with that record.
         """
 
     @abstractmethod
@@ -116,6 +117,19 @@ class Outcomes(ABC):
     def coarse(self) -> "Outcomes":
         """Return the people with fewer outcomes each, where these are numbers: enough to tell sets of people apart."""
         return self
+
+    @abstractmethod
+    def raked(
+        self, people: WhitenedPeople, *, weights: FloatArray, share: FloatArray, at_risk: FloatArray | None
+    ) -> "Outcomes":
+        """Return the outcomes of raked people (B n,), set by set, with their weights and shares.
+
+        ``at_risk`` (B, q) are shares at risk when intervals begin, where follow-up is as described.
+        """
+
+    @abstractmethod
+    def some(self, people: slice, sets: slice) -> "Outcomes":
+        """Return some of the raked people, those of whole sets."""
 
     @property
     def counted(self) -> FloatArray:
@@ -154,6 +168,22 @@ class RowOutcomes(Outcomes, ABC):
         """The number of rows."""
         return len(self.X)
 
+    def raked(
+        self,
+        people: WhitenedPeople,
+        *,
+        weights: FloatArray,
+        share: FloatArray,
+        at_risk: FloatArray | None,  # noqa: ARG002
+    ) -> Self:
+        """Return the outcomes of raked people (B n,), set by set."""
+        return replace(self, X=people.X.reshape(-1, people.X.shape[2]), weights=weights, share=share)
+
+    def some(self, people: slice, sets: slice) -> Self:  # noqa: ARG002
+        """Return some of the raked people."""
+        share = None if self.share is None else self.share[people]
+        return replace(self, X=self.X[people], weights=self.weights[people], share=share)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PredictorOutcomes(RowOutcomes, ABC):
@@ -166,6 +196,17 @@ class PredictorOutcomes(RowOutcomes, ABC):
     def dimension(self) -> int:
         """D."""
         return int(self.X.shape[1])
+
+    def raked(
+        self, people: WhitenedPeople, *, weights: FloatArray, share: FloatArray, at_risk: FloatArray | None
+    ) -> Self:
+        """Return the outcomes of raked people (B n,), set by set."""
+        found = RowOutcomes.raked(self, people, weights=weights, share=share, at_risk=at_risk)
+        return replace(found, offset=np.tile(self.offset, len(people.X)))
+
+    def some(self, people: slice, sets: slice) -> Self:
+        """Return some of the raked people."""
+        return replace(RowOutcomes.some(self, people, sets), offset=self.offset[people])
 
     @abstractmethod
     def values(self, people: slice) -> FloatArray:
@@ -227,7 +268,6 @@ class ListedOutcomes(PredictorOutcomes):
 class ResidualOutcomes(PredictorOutcomes):
     """Outcomes ``X theta + offset + residual``."""
 
-    loss: BoundedSquares
     residuals: FloatArray
     theta: FloatArray
 

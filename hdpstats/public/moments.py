@@ -34,11 +34,17 @@ class PublicSide(ABC):
 
     Attributes
     ----------
+    geometry : Geometry
+        How they are whitened.
+    elsewhere : Elsewhere or None
+        People whom they do not show.
     fit : PublicFit or None
         The public fit; None where the outcome is not public.
     """
 
+    geometry: Geometry
     fit: "PublicFit | None"
+    elsewhere: Elsewhere | None
 
     @property
     def known(self) -> bool:
@@ -64,6 +70,21 @@ class PublicSide(ABC):
     @abstractmethod
     def dimension(self) -> int:
         """The number of coefficients."""
+
+    @property
+    @abstractmethod
+    def counted(self) -> IntArray:
+        """The coordinates of slopes, of all coefficients where there are none."""
+
+    @property
+    def apart(self) -> float:
+        """How far apart coefficients of people who count more and less may be (`hdpstats.public.row_weights`)."""
+        return APART
+
+    @property
+    @abstractmethod
+    def row_blocks(self) -> tuple[Sequence[IntArray], int]:
+        """The coordinates that belong to a whitened row, of each predictor, and at which of its numbers they begin."""
 
     @property
     @abstractmethod
@@ -288,7 +309,7 @@ class WhitenedRows(PublicSide, ABC):
         return self._moved_at(geometries, H, elsewhere=True)
 
     def _moved_at(self, geometries: Sequence[Geometry], H: FloatArray, *, elsewhere: bool) -> Moved:
-        slopes, width, left = self.own, self.geometry.dimension, self.left
+        slopes, width, left = self.counted, self.geometry.dimension, self.left
         weights, full = mallows(self.lengths, geometries) * left, self._whole
         means = kept(H, full, slopes)
         N = self.borne(0.5 * np.abs(weights - means[:, None]))
@@ -309,7 +330,12 @@ class WhitenedRows(PublicSide, ABC):
         return max(float(np.median(np.sqrt(self.lengths))), 1e-3)
 
     @property
-    def own(self) -> IntArray:
+    def row_blocks(self) -> tuple[Sequence[IntArray], int]:
+        """Those of each predictor: whole rows."""
+        return [*np.arange(self.dimension).reshape(-1, self.geometry.dimension)], 0
+
+    @property
+    def counted(self) -> IntArray:
         """The coordinates of slopes, of all coefficients where there are none."""
         every = np.arange(self.dimension)
         return (
@@ -330,7 +356,7 @@ class WhitenedRows(PublicSide, ABC):
             (np.linalg.solve(full, scores.T) - np.linalg.solve(H, (weights[:, None] * scores).T)).T, dtype=np.float64
         )
         M = self._moved_at([geometry], H[None] / self.seen, elsewhere=False).matrices[0]
-        return told_apart(influences[:, self.own], M[self.own], unit=self.unit)
+        return told_apart(influences[:, self.counted], M[self.counted], unit=self.unit)
 
     @property
     def allowance(self) -> Allowance:

@@ -313,7 +313,7 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
     slopes, apart = public.slopes, np.array(UNSHRUNK * SCALE)
     if not public.modelled:
         slopes, apart = slice(None), np.full(public.dimension, APART_AT_CENTRE)
-        apart[public.own] = APART_ALONG_SLOPES
+        apart[public.counted] = APART_ALONG_SLOPES
     at = public.moments(public.centre, records=max(records, 1))
     noises = cost.noise(public.geometry).variance[slopes]
     h, j = cost.along(Moments(H=at.H[slopes, slopes], J=at.J[slopes, slopes]))
