@@ -5,16 +5,16 @@ from collections.abc import Callable
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.base import People
 from hdpstats.mechanisms.score_sums import PreparedSum, SumCalibration
 from hdpstats.records.several import RoundQuery, RoundRelease
 from hdpstats.schema.partitions import InMemory
+from hdpstats.solvers import Rows
 
 
 def noisy_sums(
     query: RoundQuery,
     calibration: SumCalibration,
-    people: People,
+    people: Rows,
     *,
     scores: Callable[..., FloatArray],
     release: type[RoundRelease],

@@ -1,4 +1,4 @@
-"""One person's loss as a mechanism sees it: constants with proofs, and the private people that it is summed over."""
+"""One person's loss as a mechanism sees it: constants with proofs, and the private rows that it is summed over."""
 
 import math
 from abc import ABC, abstractmethod
@@ -19,8 +19,7 @@ from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable, joined
-from hdpstats.solvers import Objective
-from hdpstats.solvers.objective import ObjectiveWork
+from hdpstats.solvers.objective import ObjectiveWork, Rows
 
 ROUNDING = 1 + Fraction(1, 2**40)
 """Inflation of a person's size: weights and rows are doubles, each within a few 2^-53 of its formula."""
@@ -41,7 +40,7 @@ class LossWork:
     sums : ObjectiveWork
         Their objective.
     scores, losses, stacked : Operations
-        `People.scores`, `People.losses`, `People.stacked_hessian`, each once.
+        `Rows.scores`, `Rows.losses`, `Rows.stacked_hessian`, each once.
     """
 
     read: Operations
@@ -49,37 +48,6 @@ class LossWork:
     scores: Operations
     losses: Operations
     stacked: Operations
-
-
-class People(ABC):
-    """Private people, whitened and weighted: a sum of their losses can be formed, nothing else."""
-
-    @property
-    @abstractmethod
-    def count(self) -> int:
-        """How many people there are: never public but through noise, unless the relation says so."""
-
-    @abstractmethod
-    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> Objective:
-        """Return the penalised, perturbed sum of losses; all arguments (D,)."""
-
-    @abstractmethod
-    def scores(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient of each person's weighted loss (people, D)."""
-
-    @abstractmethod
-    def losses(self, theta: FloatArray) -> FloatArray:
-        """Return each person's weighted loss (people,), from that person alone, to the last bit.
-
-        Only where the loss says that losses have values.
-        """
-
-    @abstractmethod
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
-        """Return the sum of the people's Hessians, stacked, each rounded to multiples of ``grid`` before it is added.
-
-        The upper triangle, off-diagonal entries multiplied by the square root of two (D (D + 1) / 2,).
-        """
 
 
 class PersonLoss(ABC):
@@ -104,7 +72,7 @@ class PersonLoss(ABC):
         Whether the record fixes a vector that a person's gradients are nonnegative multiples of, whatever the
         coefficients.
     valued : bool
-        Whether `People.losses` gives values: not every loss has a closed form beside that of its derivative.
+        Whether `Rows.losses` gives values: not every loss has a closed form beside that of its derivative.
     needs : tuple of str
         The columns of the schema that are read.
     """
@@ -198,7 +166,7 @@ class PersonLoss(ABC):
         return people * float(self.euclidean_bound)
 
     def counted(self, people: int) -> int:
-        """Return what `People.count` is for so many private people."""
+        """Return what `Rows.count` is for so many private people."""
         return people
 
     @abstractmethod
@@ -210,7 +178,7 @@ class PersonLoss(ABC):
         """Return what people take at most, in tables of so many rows."""
 
     @abstractmethod
-    def people(self, table: AdmittedTable) -> People:
+    def people(self, table: AdmittedTable) -> Rows:
         """Return the private people of an admitted table: a total map, each person by itself."""
 
     @property
@@ -218,7 +186,7 @@ class PersonLoss(ABC):
         """Whether `people_of` reads partitions one by one, again at each pass."""
         return False
 
-    def people_of(self, rows: Parts[AdmittedTable]) -> People:
+    def people_of(self, rows: Parts[AdmittedTable]) -> Rows:
         """Return the private people of all partitions: here of all rows in memory."""
         return self.people(rows.gathered(joined))
 

@@ -25,13 +25,14 @@ parts, that of the slopes of ``g`` between neighbours, which are bounded however
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import final
+from typing import Self, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses import BoundedSquares, PredictorLoss
+from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import probabilities
+from hdpstats.raking.people import WhitenedPeople
 
 NUMBERS = 2_000_000
 """Numbers that an array over people, outcomes and coefficients may hold at a time."""
@@ -90,7 +91,7 @@ class Outcomes(ABC):
     def gradients(self, theta: FloatArray, people: slice) -> FloatArray:
         """Return the gradient of a person's weighted loss at ``theta`` under each outcome (b, K, D).
 
-        What `hdpstats.families.base.People.scores` returns for a private person with that record.
+        What `hdpstats.solvers.objective.Rows.scores` returns for a private person with that record.
         """
 
     @abstractmethod
@@ -114,6 +115,19 @@ class Outcomes(ABC):
     def coarse(self) -> "Outcomes":
         """Return the people with fewer outcomes each, where these are numbers: enough to tell sets of people apart."""
         return self
+
+    @abstractmethod
+    def raked(
+        self, people: WhitenedPeople, *, weights: FloatArray, share: FloatArray, at_risk: FloatArray | None
+    ) -> "Outcomes":
+        """Return the outcomes of raked people (B n,), set by set, with their weights and shares.
+
+        ``at_risk`` (B, q) are shares at risk when intervals begin, where follow-up is as described.
+        """
+
+    @abstractmethod
+    def some(self, people: slice, sets: slice) -> "Outcomes":
+        """Return some of the raked people, those of whole sets."""
 
     @property
     def counted(self) -> FloatArray:
@@ -152,6 +166,22 @@ class RowOutcomes(Outcomes, ABC):
         """The number of rows."""
         return len(self.X)
 
+    def raked(
+        self,
+        people: WhitenedPeople,
+        *,
+        weights: FloatArray,
+        share: FloatArray,
+        at_risk: FloatArray | None,  # noqa: ARG002
+    ) -> Self:
+        """Return the outcomes of raked people (B n,), set by set."""
+        return replace(self, X=people.X.reshape(-1, people.X.shape[2]), weights=weights, share=share)
+
+    def some(self, people: slice, sets: slice) -> Self:  # noqa: ARG002
+        """Return some of the raked people."""
+        share = None if self.share is None else self.share[people]
+        return replace(self, X=self.X[people], weights=self.weights[people], share=share)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PredictorOutcomes(RowOutcomes, ABC):
@@ -164,6 +194,17 @@ class PredictorOutcomes(RowOutcomes, ABC):
     def dimension(self) -> int:
         """D."""
         return int(self.X.shape[1])
+
+    def raked(
+        self, people: WhitenedPeople, *, weights: FloatArray, share: FloatArray, at_risk: FloatArray | None
+    ) -> Self:
+        """Return the outcomes of raked people (B n,), set by set."""
+        found = RowOutcomes.raked(self, people, weights=weights, share=share, at_risk=at_risk)
+        return replace(found, offset=np.tile(self.offset, len(people.X)))
+
+    def some(self, people: slice, sets: slice) -> Self:
+        """Return some of the raked people."""
+        return replace(RowOutcomes.some(self, people, sets), offset=self.offset[people])
 
     @abstractmethod
     def values(self, people: slice) -> FloatArray:
@@ -225,7 +266,6 @@ class ListedOutcomes(PredictorOutcomes):
 class ResidualOutcomes(PredictorOutcomes):
     """Outcomes ``X theta + offset + residual``."""
 
-    loss: BoundedSquares
     residuals: FloatArray
     theta: FloatArray
 
@@ -249,7 +289,7 @@ class ResidualOutcomes(PredictorOutcomes):
 
     def values(self, people: slice) -> FloatArray:
         """Return predictions plus residuals, cut to the declared range."""
-        return np.clip(self._predictor(self.theta, people) + self.residuals, self.loss.lower, self.loss.upper)
+        return self.loss.cut(self._predictor(self.theta, people) + self.residuals)
 
     def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return equal probabilities, and the slopes of a location family."""

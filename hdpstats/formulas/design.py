@@ -29,7 +29,7 @@ from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import (
     LARGEST,
     Geometry,
-    Rows,
+    WeightedRows,
     from_box,
     from_public,
     mallows_weights,
@@ -346,7 +346,7 @@ PIECE = 128
 """Rows that are whitened at a time."""
 
 
-def whitened_rows(design: Design, geometry: Geometry, table: AdmittedTable) -> Rows:
+def whitened_rows(design: Design, geometry: Geometry, table: AdmittedTable) -> WeightedRows:
     """Return the rows of an admitted table (n, D), whitened, and their Mallows weights: a total, row-wise map.
 
     ``X.T`` is contiguous where there are many rows: see `hdpstats.solvers.kernels`.
@@ -356,17 +356,17 @@ def whitened_rows(design: Design, geometry: Geometry, table: AdmittedTable) -> R
     return _by_columns(geometry, design.by_columns(table))
 
 
-def whitened_matrix(geometry: Geometry, X: FloatArray) -> Rows:
+def whitened_matrix(geometry: Geometry, X: FloatArray) -> WeightedRows:
     """Return ``whiten(geometry, X)`` of design rows (n, D), to the last bit, kept as `whitened_rows` does."""
     return whiten(geometry, X) if len(X) < SMALLEST_COMPILED else _by_columns(geometry, np.array(X.T, order="C"))
 
 
-def _by_columns(geometry: Geometry, columns: FloatArray) -> Rows:
+def _by_columns(geometry: Geometry, columns: FloatArray) -> WeightedRows:
     """Return the rows whose columns (D, n) are replaced by whitened ones."""
     m, A = geometry.arrays()
     square = np.zeros(columns.shape[1])
     whiten_columns(columns[int(geometry.intercept) :], m, A, square)
-    return Rows(X=columns.T, weights=mallows_weights(square, geometry))
+    return WeightedRows(X=columns.T, weights=mallows_weights(square, geometry))
 
 
 @compiled

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import ClassVar, NamedTuple, Self, final
+from typing import ClassVar, Literal, NamedTuple, Self, final
 
 import numpy as np
 from mpmath import MPContext, mpf
@@ -55,6 +55,11 @@ class PredictorLoss(ABC):
         Which distribution of the whole numbers from 0 the loss is minus the log-likelihood of, in words; empty where it
         is none of counts. Then ``|l'''| <= l''``, the loss of a count of 0 rises with ``eta``, that of another count is
         least at a finite one, and `listed` and `chances` are those of counts.
+    expected : "listed", "residuals" or None
+        How the outcomes that a public person might have are told: `listed` with their `chances`, by the public people's
+        residuals, or not at all.
+    in_one_loop : bool
+        Whether scores of rows are summed by a loop of their own, the logistic one.
     raked : bool
         Whether intervals over public rows that are raked to a description cover, as was measured (`over`).
     meat : float or None
@@ -89,6 +94,8 @@ class PredictorLoss(ABC):
     modelled: bool = False
     link: str = "identity"
     counts: str = ""
+    expected: Literal["listed", "residuals"] | None = None
+    in_one_loop: bool = False
     raked: bool = False
     meat: float | None = None
     functions: float = 4.0
@@ -123,6 +130,10 @@ class PredictorLoss(ABC):
     def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the probabilities (b, K) of the `listed` outcomes at predictors (b, 1), and slopes of logarithms."""
         raise NotImplementedError(f"the outcomes of the {self.name} loss are not listed")
+
+    def cut(self, y: FloatArray) -> FloatArray:
+        """Return outcomes cut to the declared range, where the loss has one."""
+        return y
 
     @property
     def plain(self) -> "PredictorLoss":

@@ -62,6 +62,7 @@ class PoissonLoss(PredictorLoss):
     lipschitz: Fraction = field(init=False)
     smoothness: Fraction = field(init=False)
     modelled = True
+    expected = "listed"
     raked = True
     meat = 1.0
 

@@ -57,6 +57,10 @@ class Located(PredictorLoss, ABC):
     lower: float
     upper: float
 
+    def cut(self, y: FloatArray) -> FloatArray:
+        """Return outcomes cut to the range."""
+        return np.clip(y, self.lower, self.upper)
+
     @property
     def farthest(self) -> float:
         """The size of the largest outcome."""
@@ -107,6 +111,7 @@ class BoundedSquares(Located):
     lipschitz: Fraction = field(init=False)
     smoothness = Fraction(1)
     modelled = True
+    expected = "residuals"
 
     def __post_init__(self) -> None:
         """Take the constants from the range."""

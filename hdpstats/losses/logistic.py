@@ -125,6 +125,8 @@ class LogisticLoss(PredictorLoss):
     coupled = True
     robust = False
     modelled = True
+    expected = "listed"
+    in_one_loop = True
     raked = True
     meat = 1.0
     at_zero = 0.694

@@ -42,7 +42,7 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
-from hdpstats.families.base import People, PersonLoss
+from hdpstats.families.base import PersonLoss
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.noise.distributions import LatticeNoise
 from hdpstats.noise.exact import lift, power_of_two_below, round_down, sqrt_up
@@ -56,7 +56,7 @@ from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, minimising_work, smoothness_of, work_of
 from hdpstats.solvers.newton import SMALL, refine
-from hdpstats.solvers.objective import UNIT
+from hdpstats.solvers.objective import UNIT, Rows
 
 MOST_STEPS = 300_000
 """Accelerated steps of a minimisation: reached at condition numbers of about a hundred millions."""
@@ -75,7 +75,7 @@ class Effort:
     work : Work
         Accuracy and steps.
     count : int
-        The largest `People.count` for which they hold.
+        The largest `Rows.count` for which they hold.
     noise : float
         The longest perturbation for which they hold.
     """
@@ -91,11 +91,11 @@ class Effort:
 
 
 def certified(
-    query: MinimiserQuery, people: People, *, effort: Effort, perturbation: Sequence[Fraction]
+    query: MinimiserQuery, people: Rows, *, effort: Effort, perturbation: Sequence[Fraction]
 ) -> tuple[Fraction, ...]:
     """Return a point that is surely within ``effort.radius`` of the exact minimiser for a perturbation (D,)."""
     centre, linear = np.array(query.centre), np.array([float(value) for value in perturbation])
-    objective = people.objective(ridge=np.full(len(centre), float(query.ridge)), centre=centre, linear=linear)
+    objective = people.penalised(ridge=np.full(len(centre), float(query.ridge)), centre=centre, linear=linear)
     if people.count <= effort.count and float(np.linalg.norm(linear)) <= effort.noise:
         with np.errstate(all="ignore"):
             theta = minimise_within(objective, start=centre, work=effort.work)
@@ -188,7 +188,7 @@ def calibrate_hessian(person_loss: PersonLoss, *, epsilon: Fraction, relation: R
     )
 
 
-def noisy_hessian(calibration: HessianCalibration, people: People, *, theta: FloatArray) -> tuple[float, ...]:
+def noisy_hessian(calibration: HessianCalibration, people: Rows, *, theta: FloatArray) -> tuple[float, ...]:
     """Return the stacked noisy Hessian at ``theta``, entries (i, j) with i <= j, row by row."""
     noise = calibration.noise.draw()
     total = people.stacked_hessian(theta, grid=float(calibration.grid))
@@ -320,7 +320,7 @@ def prepared(query: MinimiserQuery, person_loss: PersonLoss, calibration: PointC
     )
 
 
-def run(query: MinimiserQuery, calibration: PointCalibration, people: People) -> PointRelease:
+def run(query: MinimiserQuery, calibration: PointCalibration, people: Rows) -> PointRelease:
     """Draw all noise, then minimise, add noise to the computed point and release.
 
     Guarantee: ``(query.epsilon, query.delta)``-DP by the proofs of `hdpstats.mechanisms.perturbation.site`.

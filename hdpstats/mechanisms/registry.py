@@ -5,6 +5,7 @@ A new mechanism has its own folder, and one entry here.
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, cast, final
@@ -56,6 +57,7 @@ from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.records.query import MechanismOptions, Query, Release
 from hdpstats.records.several import RoundQuery, RoundRelease, RoundsQuery, RoundsRelease, SitesQuery, SitesRelease
+from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 
 __all__ = [
@@ -266,6 +268,25 @@ declare_kinds(RoundQuery, {kind: each for kind, each in _QUERIES.items() if issu
 declare_kinds(RoundRelease, {kind: each for kind, each in _RELEASES.items() if issubclass(each, RoundRelease)})
 
 
+def _one_row_each(made: Callable[[Any, Schema], PersonLoss], model: AnyModel, site_facts: SiteFacts) -> PersonLoss:
+    if site_facts.unit is not None:
+        raise SiteError(
+            "this site's people have several rows each; a regression of one row per person does not fit them: use a "
+            "hazard model in long form, or aggregate to one row per person"
+        )
+    return made(model, site_facts.schema)
+
+
+PERSON_LOSSES: Final[Mapping[str, Callable[[Any, SiteFacts], PersonLoss]]] = MappingProxyType(
+    {
+        RegressionModel.kind: partial(_one_row_each, regression_person_loss),
+        MultinomialModel.kind: partial(_one_row_each, multinomial_person_loss),
+        HazardModel.kind: hazard_person_loss,
+    }
+)
+"""What makes one person's loss of a model at a site, for each family."""
+
+
 def named(mechanism: object) -> MechanismOptions | None:
     """Return the options of a mechanism given by name or as an object; None where the model is to choose ("auto")."""
     if isinstance(mechanism, MechanismOptions):
@@ -351,16 +372,7 @@ def is_listed(query: Query, needs: Collection[str], listed: Mapping[str, Collect
 
 def person_loss_of(model: AnyModel, site_facts: SiteFacts) -> PersonLoss:
     """Return one person's loss under a model, at a site."""
-    if isinstance(model, HazardModel):
-        return hazard_person_loss(model, site_facts)
-    if site_facts.unit is not None:
-        raise SiteError(
-            "this site's people have several rows each; a regression of one row per person does not fit them: use a "
-            "hazard model in long form, or aggregate to one row per person"
-        )
-    if isinstance(model, MultinomialModel):
-        return multinomial_person_loss(model, site_facts.schema)
-    return regression_person_loss(model, site_facts.schema)
+    return PERSON_LOSSES[model.kind](model, site_facts)
 
 
 def query_from_json(text: str) -> Query:

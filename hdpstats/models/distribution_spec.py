@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.losses.families import FAMILIES, Family, Interval
 from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
 from hdpstats.mechanisms.registry import entry_of
+from hdpstats.mechanisms.statistics import SufficientStatistics
 from hdpstats.mechanisms.statistics.estimate import inside, likelihood, projected
 from hdpstats.mechanisms.statistics.site import family_of
 from hdpstats.models.model_spec import ModelSpec
@@ -60,6 +61,7 @@ class DistributionSpec(ModelSpec):
     column: str
     family: Family
     ranges: tuple[Interval, ...]
+    kind: ClassVar[str] = "distribution"
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -89,6 +91,10 @@ class DistributionSpec(ModelSpec):
         """Whether there are 25 public rows, all of them numbers that the family has."""
         x = self.public
         return x is not None and len(x) >= FEWEST_PUBLIC and self._has(x)
+
+    def candidates(self, delta: Fraction) -> tuple[MechanismOptions, ...]:  # noqa: ARG002
+        """Return noisy statistics."""
+        return (SufficientStatistics(),)
 
     def _has(self, x: FloatArray) -> bool:
         """Return whether numbers (m,) are all such as the family has."""

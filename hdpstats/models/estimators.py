@@ -13,7 +13,7 @@ from hdpstats.models.arrays import OUTCOME, ArrayOptions, Bounds, Covariates, fr
 from hdpstats.models.distribution_spec import DistributionSpec, open_distribution
 from hdpstats.models.model import Model
 from hdpstats.models.multinomial_spec import open_multinomial
-from hdpstats.models.regression_spec import RegressionSpec, open_regression
+from hdpstats.models.regression_spec import open_regression
 from hdpstats.privacy.budget import Budget
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
@@ -203,5 +203,4 @@ class MEstimator(Model):
         return cls._of(open_regression(formula, data, loss, name="MEstimator", **columns))
 
     def __repr__(self) -> str:
-        loss = self._spec.option if isinstance(self._spec, RegressionSpec) else options.Multinomial()
-        return f"<MEstimator: {self._spec.formula}, {type(loss).__name__}>"
+        return f"<MEstimator: {self._spec.formula}, {self._spec.loss_title}>"

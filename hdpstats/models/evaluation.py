@@ -6,18 +6,13 @@ from typing import final
 import numpy as np
 import pandas as pd
 
-from hdpstats._base.errors import ArgumentError, MechanismError
+from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats._base.validation import choice, integer
-from hdpstats.formulas import compile_design
-from hdpstats.formulas.compiler import compile_survival
+from hdpstats._base.validation import integer
 from hdpstats.losses import MEANS
 from hdpstats.mechanisms.evaluation import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
-from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.regression_spec import RegressionSpec
+from hdpstats.models.model_spec import ModelSpec, Risk
 from hdpstats.privacy.budget import OWN, Guarantee, requested
-from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import of_kind
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation, spread_out, times_of
@@ -38,13 +33,9 @@ FEWEST_PER_GROUP = 10
 class _Opened:
     """A model at public people: what a query says of it, and the linear predictor of each of them (n,)."""
 
-    formula: str
-    coefficients: tuple[float, ...]
+    risk: Risk
     rows: DesignRows
     score: FloatArray
-    grid: TimeGrid | None
-    causes: tuple[str, ...]
-    cause: int
 
 
 def evaluate(
@@ -73,13 +64,13 @@ def evaluate(
     bins = _by(strength / PER_BIN, MOST_BINS) if asked_bins is None else asked_bins
     public = spec.study.public
     query = EvaluationQuery(
-        formula=opened.formula,
-        coefficients=opened.coefficients,
+        formula=opened.risk.formula,
+        coefficients=opened.risk.coefficients,
         offset=checked.facts.offset,
         cuts=_cuts(opened.score, by_default if asked_groups is None else asked_groups),
-        grid=opened.grid,
-        ends=() if opened.grid is None else tuple((spread_out(opened.grid.intervals, bins) + 1).tolist()),
-        causes=len(opened.causes),
+        grid=opened.risk.grid,
+        ends=() if opened.risk.grid is None else tuple((spread_out(opened.risk.grid.intervals, bins) + 1).tolist()),
+        causes=len(opened.risk.causes),
         epsilon=asked.epsilon,
         schema_sha256=spec.study.schema.sha256,
         public_sha256=None if public is None else public.sha256,
@@ -90,8 +81,8 @@ def evaluate(
         query=query,
         release=release,
         facts=checked.facts,
-        causes=opened.causes,
-        place=opened.cause,
+        causes=opened.risk.causes,
+        place=opened.risk.cause,
         fitted=checked.guarantee,
         predicted=_predicted(checked, opened, query),
         guarantee=_together(guarantee_of(spec.study, release), release, checked),
@@ -126,8 +117,7 @@ def _belonging(spec: ModelSpec, result: object) -> Result:
     if same and facts.hazard is not None and mine.hazard is not None:
         one, other = facts.hazard, mine.hazard
         same = (one.link, one.grid, one.baseline, one.causes) == (other.link, other.grid, other.baseline, other.causes)
-    compiled = compile_survival if isinstance(spec, HazardSpec) else compile_design
-    if not same or compiled(facts.formula, schema).canonical != compiled(spec.formula, schema).canonical:
+    if not same or spec.canonical(facts.formula) != spec.canonical(spec.formula):
         raise ArgumentError(
             f"result must be of this model, {spec.formula} with the same link, intervals, baseline and offset; its own "
             f"formula is {facts.formula}",
@@ -139,58 +129,16 @@ def _belonging(spec: ModelSpec, result: object) -> Result:
 
 def _opened(spec: ModelSpec, result: Result, cause: object) -> _Opened:
     """Return the model at public people; their outcomes are not needed."""
-    if isinstance(spec, HazardSpec):
-        return _opened_hazard(spec, result, cause)
-    if isinstance(spec, RegressionSpec) and spec.loss.name == "logistic":
-        values = result.params.to_numpy()
-        rows = _public(spec, tuple(name for name in spec.design.needs if name != spec.design.response))
-        return _Opened(
-            formula=spec.design.canonical,
-            coefficients=tuple(values.tolist()),
-            rows=rows,
-            score=np.asarray(rows.X @ values + rows.offset),
-            grid=None,
-            causes=(spec.design.response,),
-            cause=0,
-        )
-    raise MechanismError("evaluate is for hazard models and for binary outcomes")
+    risk = spec.risk(np.asarray(result.params.to_numpy(), dtype=np.float64), cause)
+    rows = _public(spec, risk, result.facts.offset)
+    score = np.asarray(rows.X @ np.array(risk.coefficients) + rows.offset)
+    return _Opened(risk=risk, rows=rows, score=score)
 
 
-def _opened_hazard(spec: HazardSpec, result: Result, cause: object) -> _Opened:
-    if spec.study.unit is not None or spec.design.start is not None:
-        raise ArgumentError(
-            "evaluate is for people with one row who enter at time 0, Surv(time, event): with entry times or changing "
-            "covariates a person has no one risk group",
-            argument="formula",
-        )
-    if spec.design.strata:
-        raise ArgumentError(
-            "evaluate orders people by their covariates, and strata have hazards of their own: write factor(x) in "
-            "place of strata(x), or look at the strata one by one",
-            argument="formula",
-        )
-    name = choice(spec.causes[0] if cause is None else cause, name="cause", options=spec.causes)
-    place = spec.causes.index(name)
-    own = result.params.to_numpy().reshape(len(spec.causes), -1)[place, len(spec.feature_names) :]
-    if not own.size:
-        raise ArgumentError("evaluate needs a covariate: without one nobody differs in risk", argument="formula")
-    covariates = tuple(column for column in spec.design.covariates.needs if column != spec.design.event)
-    rows = _public(spec, covariates)
-    return _Opened(
-        formula=spec.design.canonical,
-        coefficients=tuple(own.tolist()),
-        rows=rows,
-        score=np.asarray(rows.X @ own + rows.offset),
-        grid=spec.grid,
-        causes=spec.causes,
-        cause=place,
-    )
-
-
-def _public(spec: HazardSpec | RegressionSpec, covariates: tuple[str, ...]) -> DesignRows:
+def _public(spec: ModelSpec, risk: Risk, offset: str | None) -> DesignRows:
     """Return the public rows that are complete in the covariates, clipped to the bounds as private ones are."""
     table = spec.study.public
-    needs = (*covariates, *(() if spec.offset is None else (spec.offset,)))
+    needs = (*risk.covariates, *(() if offset is None else (offset,)))
     if table is None or any(name not in table.names for name in needs):
         raise ArgumentError(
             "evaluate needs public rows with the covariates: risk groups are cut where their linear predictors lie; "
@@ -203,10 +151,9 @@ def _public(spec: HazardSpec | RegressionSpec, covariates: tuple[str, ...]) -> D
             f"evaluate needs {2 * FEWEST_PER_GROUP} complete public rows or more to cut risk groups, not {rows.rows}",
             argument="public",
         )
-    X = spec.design.covariates.matrix(rows)[:, 1:] if isinstance(spec, HazardSpec) else spec.design.matrix(rows)
     return DesignRows(
-        X=np.ascontiguousarray(X),
-        offset=np.zeros(rows.rows) if spec.offset is None else rows.numeric[spec.offset],
+        X=np.ascontiguousarray(risk.matrix(rows)),
+        offset=np.zeros(rows.rows) if offset is None else rows.numeric[offset],
         complete=np.ones(rows.rows, dtype=np.bool_),
         index=pd.RangeIndex(rows.rows),
     )
@@ -245,6 +192,6 @@ def _predicted(result: Result, opened: _Opened, query: EvaluationQuery) -> Float
     else:
         values = np.asarray(result.params.to_numpy(), dtype=np.float64)
         curves = curves_at(hazard_facts(result.facts), values, opened.rows)
-        own = curves.incidence(times, opened.cause, alpha=None).value
+        own = curves.incidence(times, opened.risk.cause, alpha=None).value
     group = _groups(opened.score, query.cuts)
     return np.stack([own[group == number].mean(axis=0) for number in range(query.groups)])

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 import scipy
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import choice
 from hdpstats.families.hazard.bounds import HazardPersonLoss
-from hdpstats.families.hazard.public import HazardSide, hazard_side
+from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.families.hazard.public import HazardSide, hazard_side, spell_scores
 from hdpstats.families.hazard.public_fit import (
     Baseline,
     PublicSpells,
@@ -23,11 +25,13 @@ from hdpstats.families.hazard.public_fit import (
     public_spells,
     spells_of_rows,
 )
+from hdpstats.families.outcomes import Outcomes
 from hdpstats.families.regression.public import FEWEST_ROWS
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
-from hdpstats.formulas.compiler import SurvivalDesign
+from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.design import Design, reference_rows
 from hdpstats.losses import LINKS
+from hdpstats.mechanisms.clipped_newton.estimate import ALIKE_IN_FOLLOW_UP, FOLLOWED_TO_HORIZON
 from hdpstats.mechanisms.perturbation.hazard_request import (
     allowance,
     choose_flat,
@@ -37,7 +41,20 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
     told,
 )
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
-from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
+from hdpstats.models.model_spec import (
+    RADIUS,
+    LossSpec,
+    Risk,
+    WeightedFit,
+    WeightedScores,
+    case_weights,
+    fitted,
+    of_model,
+    offsets,
+    refusal,
+    sample_rows,
+    spread_scores,
+)
 from hdpstats.public.moments import Moments
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
 from hdpstats.raking.variables import PublicVariables
@@ -51,6 +68,9 @@ from hdpstats.schema.columns import Categorical, Duration
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
+
+LARGEST_TOTAL = 1e4
+"""The largest total of a hazard cap."""
 
 GOLDEN: Final = (math.sqrt(5.0) - 1.0) / 2.0
 """Its multiples, modulo 1, are spread evenly."""
@@ -87,6 +107,7 @@ class HazardSpec(LossSpec):
     offset: str | None
     row_norm: float | None
     total: float | None
+    kind: ClassVar[str] = HazardModel.kind
 
     @property
     def formula(self) -> str:
@@ -120,6 +141,134 @@ class HazardSpec(LossSpec):
         if len(self.causes) == 1:
             return one
         return tuple(f"{cause}: {name}" for cause in self.causes for name in one)
+
+    @property
+    def outcome(self) -> tuple[str, ...]:
+        """The columns of the outcome, times first."""
+        start = () if self.design.start is None else (self.design.start,)
+        return (*start, self.design.stop, self.design.event)
+
+    @property
+    def follow_up(self) -> tuple[str, ...]:
+        """The same."""
+        return self.outcome
+
+    @property
+    def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
+        """The end of follow-up and where intervals begin.
+
+        None with late entry, strata or several rows of a person: shares of people at risk do not tell there how many
+        begin an interval, in which stratum, with which covariates; and without public follow-up.
+        """
+        if self.public is None or self.design.strata or self.design.start is not None or self.study.unit is not None:
+            return None
+        return self.design.stop, tuple(self.grid.starts[1:].tolist())
+
+    def canonical(self, formula: str) -> str:
+        """Return what a formula says, in one spelling."""
+        return compile_survival(formula, self.study.schema).canonical
+
+    def risk(self, values: FloatArray, cause: object) -> Risk:
+        """Return the order by the linear predictor of a cause, the first by default."""
+        if self.study.unit is not None or self.design.start is not None:
+            raise ArgumentError(
+                "evaluate is for people with one row who enter at time 0, Surv(time, event): with entry times or "
+                "changing covariates a person has no one risk group",
+                argument="formula",
+            )
+        if self.design.strata:
+            raise ArgumentError(
+                "evaluate orders people by their covariates, and strata have hazards of their own: write factor(x) in "
+                "place of strata(x), or look at the strata one by one",
+                argument="formula",
+            )
+        name = choice(self.causes[0] if cause is None else cause, name="cause", options=self.causes)
+        place = self.causes.index(name)
+        own = values.reshape(len(self.causes), -1)[place, len(self.feature_names) :]
+        if not own.size:
+            raise ArgumentError("evaluate needs a covariate: without one nobody differs in risk", argument="formula")
+        return Risk(
+            formula=self.design.canonical,
+            coefficients=tuple(own.tolist()),
+            covariates=tuple(column for column in self.design.covariates.needs if column != self.design.event),
+            matrix=lambda rows: self.design.covariates.matrix(rows)[:, 1:],
+            grid=self.grid,
+            causes=self.causes,
+            cause=place,
+        )
+
+    @property
+    def fits_weighted(self) -> bool:
+        """Yes."""
+        return True
+
+    def weighted(self, weights: FloatArray) -> WeightedFit:
+        """Return the fit to the public people, weighted (n,)."""
+        if self.study.unit is not None:
+            raise ArgumentError("a weighted sample has one row per person; this study has unit=", argument="unit")
+        if self.design.strata:
+            raise ArgumentError("weighted rows are fitted with one baseline, not with strata()", argument="formula")
+        rows, complete = sample_rows(self)
+        own = case_weights(rows, self.weights)
+        case, shift = weights[complete] * own, offsets(rows, self.offset)
+        X, causes = self.design.covariates.evaluate_unclipped(rows), len(self.causes)
+        found = spells_of_rows(rows, X, self.design, self.grid, weights=case, offset=shift)
+        positive = replace(found, weights=np.maximum(found.weights, 0.0))
+        estimate = hazard_likelihood(
+            positive, self.features, link=self.link, causes=causes, terms=self.terms, decided=False
+        )
+        kept = np.isfinite(estimate.values)
+        columns = np.concatenate([[True], kept.reshape(causes, -1)[0, self.features.shape[1] :]])
+        identified = replace(found, X=found.X[:, columns])
+
+        def at(theta: FloatArray) -> WeightedScores:
+            by_spell = spell_scores(identified, self.features, values=theta, link=self.link, causes=causes)
+            scores = np.zeros((rows.rows, len(theta)))
+            np.add.at(scores, found.row, own[found.row][:, None] * by_spell.scores)
+            return WeightedScores(values=theta, scores=spread_scores(scores, complete), bread=by_spell.information)
+
+        return WeightedFit(estimate=estimate, at=at)
+
+    def expected_outcomes(self, *, censoring: str) -> tuple[HazardModel, Outcomes]:
+        """Return the model with a cap that ends nobody's follow-up, and the public people in it."""
+        public = fitted(self.public)
+        if self.design.strata:
+            raise refusal("clipped_newton is proved for one baseline, not for strata")
+        if len(self.causes) != 1:
+            raise refusal("clipped_newton is proved for one kind of event, not for competing ones")
+        q, p, level = self.grid.intervals, len(public.geometry.location), self.largest_offset
+        highest = float(np.exp(LINKS[self.link].caps(np.array(level + self.largest_offset), 0.0)))
+        total = max(1.0, q * highest * (1.0 + 1e-9))
+        if total > LARGEST_TOTAL:
+            raise refusal("clipped_newton cannot bound hazards with offsets of this size")
+        cap = HazardCap(total=total, margin=0.0, baseline=((level,) * q,), slopes=((0.0,) * p,))
+        model = self.model_at(public.baseline, at_radius(public.geometry, RADIUS), cap)
+        side = public.at(model.geometry, model.cap)
+        spells = side.spells
+        followed = (
+            followed_to_horizon(spells.entry, q)
+            if censoring == "administrative"
+            else followed_as_public(entry=spells.entry, last=spells.last, event=spells.cause, intervals=q)
+        )
+        return model, SurvivalOutcomes(spells=spells, followed=followed, whole=side.people)
+
+    @property
+    def clearly(self) -> float:
+        """Smaller at all: hazards rest on public people alike by either mechanism."""
+        return 1.0
+
+    @property
+    def restricts_outcomes(self) -> bool:
+        """Hardly."""
+        return False
+
+    def raked_starts(self, *, censoring: str) -> FloatArray:
+        """Return where intervals begin at which raked people are at risk as described; none to the horizon."""
+        return np.zeros(0) if censoring == "administrative" else self.grid.starts
+
+    def likeness(self, *, censoring: str) -> str:
+        """Return in what private people are taken to be as public ones, in words."""
+        return FOLLOWED_TO_HORIZON if censoring == "administrative" else ALIKE_IN_FOLLOW_UP
 
     @property
     def meat(self) -> float:

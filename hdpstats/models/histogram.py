@@ -6,7 +6,6 @@ those that the fit to it reports, averaged over `DRAWN` of them.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -18,10 +17,8 @@ from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights, axes_of, centres, places
 from hdpstats.mechanisms.histogram.site import cells_of, prepare
-from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.points import Prediction
-from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.models.weighted import fit_weighted
@@ -165,11 +162,11 @@ def _sample(study: Study, query: HistogramQuery, release: HistogramRelease, *, r
     )
 
 
-def _checked(spec: ModelSpec) -> RegressionSpec | HazardSpec:
-    if not isinstance(spec, RegressionSpec | HazardSpec):
+def _checked(spec: ModelSpec) -> ModelSpec:
+    if not spec.fits_weighted:
         raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
     return spec
 
 
-def _fitted(spec: RegressionSpec | HazardSpec, sample: WeightedSample) -> Result:
-    return fit_weighted(replace(spec, study=Study(public=sample.rows, schema=spec.study.schema)), sample)
+def _fitted(spec: ModelSpec, sample: WeightedSample) -> Result:
+    return fit_weighted(spec.on(Study(public=sample.rows, schema=spec.study.schema)), sample)

@@ -11,7 +11,7 @@ import numpy as np
 from hdpstats._base.silence import silence
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.families.regression.likelihood import maximum_likelihood
-from hdpstats.families.regression.rows import ridge_objective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
 from hdpstats.losses import LogisticLoss
@@ -92,7 +92,7 @@ class PublicFits:
         """Return the fit (D,) with weights (n,); 0 for columns that the weighted rows do not identify."""
         with silence():
             positive = np.maximum(weights[self.complete], 0.0)
-            rows = ridge_objective(LogisticLoss(), self.X, self.y, weights=positive)
+            rows = RegressionRows.of(LogisticLoss(), self.X, self.y, weights=positive)
             estimate = maximum_likelihood(rows, terms=self.terms, decided=False)
         values = np.where(np.isfinite(estimate.values), estimate.values, 0.0)
         return np.asarray(np.rint(np.clip(values, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT) / STEP) * STEP)

@@ -21,7 +21,6 @@ from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_ro
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceChoice, ImportanceTerms, choose_importance
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
-from hdpstats.mechanisms.perturbation import OutputRelease
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weighted import both_sides, calibrated, described
@@ -236,11 +235,11 @@ def density_ratio_distribution(
 ) -> DensityRatioWeights:
     """Return the distribution of the weights that a release gives public rows."""
     model = chosen.query.model
-    rows = coded_rows(model.coding, sample.X)
+    rows, on_minimiser = coded_rows(model.coding, sample.X), chosen.query.perturbs == "output"
     noise: NoiseDistribution | NormalDistribution
     if chosen.query.delta > 0:
         noise = NormalDistribution(dimension=model.dimension, sd=release.noise_sd)
-    elif isinstance(release, OutputRelease):
+    elif on_minimiser:
         noise = NoiseDistribution(norm=BallNorm(), dimension=model.dimension, rate=release.noise_rate)
     else:
         person_loss = DensityRatioPersonLoss(model=model, design=sample.design, public=rows, records=records)
@@ -251,7 +250,7 @@ def density_ratio_distribution(
         mallows=rows.weights,
         ridge=chosen.ridge,
         noise=noise,
-        on_minimiser=isinstance(release, OutputRelease),
+        on_minimiser=on_minimiser,
         records=records,
         seed=release.sha256,
     )

@@ -21,11 +21,9 @@ from hdpstats.mechanisms.histogram import PerturbedHistogram
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, OutputPerturbation
 from hdpstats.mechanisms.public_hessian import PublicHessian
 from hdpstats.mechanisms.registry import BY_NAME, MECHANISMS
-from hdpstats.mechanisms.statistics import SufficientStatistics
-from hdpstats.models.distribution_spec import fit_distribution, predict_distribution
-from hdpstats.models.hazard_spec import HazardSpec
+from hdpstats.models.distribution_spec import DistributionSpec, fit_distribution, predict_distribution
 from hdpstats.models.histogram import fit_histogram, predict_histogram
-from hdpstats.models.model_spec import LossSpec, ModelSpec
+from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.plan import CANDIDATES, Plan, Wanted, checked_wanted, expected_of, smallest_epsilons
 from hdpstats.models.points import Prediction, fit_points, predict_points
 from hdpstats.models.public_hessian import fit_public_hessian, predict_public_hessian
@@ -38,16 +36,6 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
 from hdpstats.results import FittedRows, Result, WeightedSample
 from hdpstats.sites.study import people_of
-
-CLEARLY = 0.8
-"""How much smaller, as variances, errors of a regression by noisy Newton steps must be predicted to be chosen.
-
-Without a description predictions take private covariates to be distributed as the public ones. Where they are not,
-estimates by matched sums are biased, those by objective perturbation hardly, and only their standard errors are wrong.
-With Rotterdam's patients as private and GBSG's as public records, whose numbers of nodes spread half as widely, the
-former were off by 4 to 6 standard errors of the ordinary fit, the latter by 1. Hazards rest on public people alike by
-either mechanism.
-"""
 
 ORDINARY = 2.0
 """Up to how many times sampling error, at the median coefficient, objective perturbation is taken in any case.
@@ -129,7 +117,7 @@ DISTRIBUTION_METHODS: Final = FitMethods(
 
 def methods_of(spec: ModelSpec) -> FitMethods:
     """Return the fit methods of a model."""
-    return LOSS_METHODS if isinstance(spec, LossSpec) else DISTRIBUTION_METHODS
+    return DISTRIBUTION_METHODS if spec.kind == DistributionSpec.kind else LOSS_METHODS
 
 
 def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> Prediction:
@@ -138,7 +126,7 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
     Everything is computed from public rows and declarations, so that the choice depends on nothing private and costs
     nothing. Without a mechanism in the request one is chosen: objective perturbation, or noisy Newton steps where there
     is a delta, they have a proof, there are public people enough, errors of objective perturbation would be more than
-    `ORDINARY` times those of sampling, and theirs are predicted to be smaller (of regressions by the factor `CLEARLY`).
+    `ORDINARY` times those of sampling, and theirs are predicted to be smaller (by the factor that the family asks for).
     They are not where what private people who are unlike public ones may do to them (`Prediction.unlike`) exceeds the
     errors of objective perturbation, the allowance for weights of people included: so not with many people.
 
@@ -149,19 +137,17 @@ def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> 
     """
     if request.mechanism is not None:
         return _predicted(spec, request.mechanism, request, people)
-    if not isinstance(spec, LossSpec):
-        return _predicted(spec, SufficientStatistics(), request, people)
-    plain = _predicted(spec, ObjectivePerturbation(), request, people)
-    if request.delta == 0:
+    first, *others = spec.candidates(request.delta)
+    plain = _predicted(spec, first, request, people)
+    if not others:
         return plain
     try:
-        rounds = _predicted(spec, ClippedNewton(), request, people)
+        rounds = _predicted(spec, others[0], request, people)
     except MechanismError:
         return plain
     if plain.errors.against_sampling <= ORDINARY or _exceeds(rounds.unlike, plain):
         return plain
-    factor = 1.0 if isinstance(spec, HazardSpec) else CLEARLY
-    return rounds if rounds.errors.against_public < factor * plain.errors.against_public else plain
+    return rounds if rounds.errors.against_public < spec.clearly * plain.errors.against_public else plain
 
 
 def _exceeds(unlike: FloatArray | None, plain: Prediction) -> bool:
@@ -190,10 +176,9 @@ def recommended(spec: ModelSpec, request: FitRequest) -> MechanismOptions:
 
     Nothing is predicted where there is no choice: noisy Newton steps need public people, and are chosen with a delta.
     """
-    if not isinstance(spec, LossSpec):
-        return SufficientStatistics()
-    if spec.public is None or request.delta == 0:
-        return ObjectivePerturbation()
+    first, *others = spec.candidates(request.delta)
+    if not others:
+        return first
     people = {name: site.records for name, site in spec.study.sites.items()}
     return predict(spec, request, people).mechanism
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
@@ -12,13 +12,23 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.families.base import PersonLoss
 from hdpstats.families.multinomial.bounds import MultinomialPersonLoss
 from hdpstats.families.multinomial.public import MultinomialSide, multinomial_likelihood, multinomial_side
+from hdpstats.families.outcomes import LevelOutcomes, Outcomes
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.perturbation.request import MultinomialCost
-from hdpstats.models.model_spec import FIXED, case_weights, check_cluster, check_no_strata, checked_row_norm, of_model
+from hdpstats.models.model_spec import (
+    FIXED,
+    RADIUS,
+    case_weights,
+    check_cluster,
+    check_no_strata,
+    checked_row_norm,
+    fitted,
+    of_model,
+)
 from hdpstats.models.row_spec import RowSpec
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -58,6 +68,7 @@ class MultinomialSpec(RowSpec):
     weights: str | None
     row_norm: float | None
     offset: str | None = None
+    kind: ClassVar[str] = MultinomialModel.kind
 
     @property
     def formula(self) -> str:
@@ -79,6 +90,11 @@ class MultinomialSpec(RowSpec):
     def terms(self) -> tuple[str, ...]:
         """The design's columns, level by level."""
         return tuple(f"{level}:{name}" for level in self.levels[1:] for name in self.design.names)
+
+    @property
+    def loss_title(self) -> str:
+        """The loss as users name it."""
+        return multinomial.Multinomial.__name__
 
     @property
     def meat(self) -> float:
@@ -127,6 +143,12 @@ class MultinomialSpec(RowSpec):
             weights=np.ones(len(rows.X)),
             fit=None,
         )
+
+    def expected_outcomes(self, *, censoring: str) -> tuple[MultinomialModel, Outcomes]:  # noqa: ARG002
+        """Return public people with every level of the outcome."""
+        side = fitted(self.public).at_radius(RADIUS)
+        levels = LevelOutcomes(others=self.others, X=side.X, weights=side.weights * side.mallows)
+        return self.model_at(side.geometry), levels
 
     def to_terms(self, model: QueryModel) -> FloatArray:
         """Return the matrix from whitened coefficients to the formula's, a block per level."""

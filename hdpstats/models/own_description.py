@@ -21,9 +21,7 @@ from hdpstats.mechanisms.description.blocks import expected_numbers, numbers_of,
 from hdpstats.mechanisms.description.moments import moments_of, people_of
 from hdpstats.mechanisms.description.request import averaged_columns
 from hdpstats.mechanisms.description.site import prepare
-from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import LossSpec, ModelSpec
-from hdpstats.models.regression_spec import RegressionSpec
+from hdpstats.models.model_spec import ModelSpec
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.averages import CohortMoments
 
@@ -68,7 +66,7 @@ class SiteDescription:
         if wanted is None:
             return None
         lacking = set(wanted.variables) - {each.name for each in self.query.columns}
-        if lacking and isinstance(spec, LossSpec) and spec.public is None:
+        if lacking and spec.public_side is None:
             return None
         return moments_of(
             numbers_of(self.query, [self.release], 0),
@@ -107,29 +105,13 @@ def averaged_variables(spec: ModelSpec) -> AveragedVariables | None:
     asked: shares of people at risk do not tell there how many begin an interval, in which stratum, with which
     covariates. Without public rows those of a regression's covariates tell which noise would hide its Hessian.
     """
-    if isinstance(spec, HazardSpec) and (spec.public is None or spec.design.strata):
-        return None
-    if isinstance(spec, HazardSpec) and spec.design.start is None and spec.study.unit is None:
-        time, times = spec.design.stop, tuple(spec.grid.starts[1:].tolist())
-    elif isinstance(spec, RegressionSpec) and spec.loss.raked:
-        time, times = None, ()
-    else:
-        return None
-    known = {*outcome_of(spec), *spec.extra}
+    told = spec.averaged_times
+    known = {*spec.outcome, *spec.extra}
     variables = tuple(sorted({name for name in spec.needs if name not in known}))
-    if not variables:
+    if told is None or not variables:
         return None
+    time, times = told
     return AveragedVariables(variables=variables, time=time, times=times)
-
-
-def outcome_of(spec: ModelSpec) -> tuple[str, ...]:
-    """Return the columns of the outcome, times first."""
-    if isinstance(spec, HazardSpec):
-        start = () if spec.design.start is None else (spec.design.start,)
-        return (*start, spec.design.stop, spec.design.event)
-    if isinstance(spec, RegressionSpec) and spec.response.stop is not None:
-        return (spec.response.stop, spec.response.column)
-    return spec.needs[:1]
 
 
 @final
@@ -139,7 +121,7 @@ class OwnDescription:
 
     Attributes
     ----------
-    spec : LossSpec
+    spec : ModelSpec
         The model.
     wanted : AveragedVariables
         What the fit has use for.
@@ -151,7 +133,7 @@ class OwnDescription:
         The times after which shares of people at risk are asked for; at most `MOST_TIMES`, evenly among those wanted.
     """
 
-    spec: LossSpec
+    spec: ModelSpec
     wanted: AveragedVariables
     columns: tuple[DescribedColumn, ...]
     range_of_one: float
@@ -174,12 +156,12 @@ class OwnDescription:
     def query(self, epsilon: Fraction, *, ahead: Sequence[Spend] = (), replicate: int = 1) -> DescriptionQuery:
         """Return what a site is asked; columns are in alphabetical order, as the same may be asked by other models."""
         spec, public = self.spec, self.spec.study.public
-        read = {*(each.name for each in self.columns), *((self.wanted.time,) if self.after else ()), spec.weights}
+        read = {*(each.name for each in self.columns), *((self.wanted.time,) if self.after else ()), spec.weighting}
         return DescriptionQuery(
             columns=self.columns,
             complete=True,
             counted=False,
-            weights=spec.weights,
+            weights=spec.weighting,
             largest_weight=spec.largest_weight,
             besides=tuple(sorted(set(spec.needs) - read)),
             at_risk=AtRisk(time=self.wanted.time, after=self.after) if self.after and self.wanted.time else None,
@@ -210,10 +192,8 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
 
     Where public rows do not vary along some direction of the design, re-scaled ones would not tell more of it.
     """
-    wanted, public = averaged_variables(spec), spec.study.public
-    if wanted is None or public is None or not isinstance(spec, LossSpec):
-        return None
-    if spec.public is None or spec.public.undetermined:
+    wanted, public, side = averaged_variables(spec), spec.study.public, spec.public_side
+    if wanted is None or public is None or side is None or side.undetermined:
         return None
     columns, range_of_one = averaged_columns(spec.study.schema, wanted.variables, public)
     if not columns:
@@ -248,7 +228,7 @@ def _check_people(spec: ModelSpec, query: DescriptionQuery) -> None:
         raise refused(f"be without groups, by={query.by!r}: {call}")
     if not query.columns:
         raise refused(f"be of columns beside Surv(), which tell the number of people: {call}")
-    weights = spec.weights if isinstance(spec, LossSpec) else None
+    weights = spec.weighting
     if query.weights != weights:
         own = "without weights" if weights is None else f"with weights={weights!r}"
         raise refused(f"count people as the model does, {own}")
@@ -265,7 +245,7 @@ def _check_people(spec: ModelSpec, query: DescriptionQuery) -> None:
 def _check_averages(spec: ModelSpec, query: DescriptionQuery) -> None:
     """Refuse a description that lacks averages which the fit has use for."""
     wanted = averaged_variables(spec)
-    if wanted is None or not isinstance(spec, LossSpec) or spec.public is None:
+    if wanted is None or spec.public_side is None:
         return
     call = f"hdp.describe(study, {_columns(spec)}, complete=True, epsilon=...)"
     lacking = [name for name in wanted.variables if name not in {each.name for each in query.columns}]
@@ -283,7 +263,6 @@ def _check_averages(spec: ModelSpec, query: DescriptionQuery) -> None:
 
 def _columns(spec: ModelSpec) -> list[str]:
     """Return the columns to describe for a model, as `describe` takes them."""
-    followed = outcome_of(spec) if isinstance(spec, HazardSpec) else ()
-    weights = spec.weights if isinstance(spec, LossSpec) else None
-    names = [name for name in dict.fromkeys(spec.needs) if name not in (*followed, weights)]
+    followed = spec.follow_up
+    names = [name for name in dict.fromkeys(spec.needs) if name not in (*followed, spec.weighting)]
     return [*names, f"Surv({', '.join(followed)})"] if followed else names

@@ -29,7 +29,6 @@ from hdpstats.models.model_spec import FROM_SCHEMA, ModelSpec
 from hdpstats.models.points import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
-from hdpstats.records.query import WithHessianShare
 from hdpstats.results.plots import COLOURS, pyplot
 
 if TYPE_CHECKING:
@@ -368,7 +367,7 @@ def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
 
 def _share(found: Prediction) -> float:
     """Return the share of epsilon for a noisy Hessian."""
-    return float(found.mechanism.share or 0) if isinstance(found.mechanism, WithHessianShare) else 0.0
+    return float(found.mechanism.share or 0)
 
 
 def _parts(request: FitRequest, found: Prediction) -> list[tuple[float, str]]:

@@ -4,26 +4,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, Final, cast, final
+from typing import Final, final
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.base import PersonLoss
 from hdpstats.families.regression.public import FEWEST_ROWS, WhitenedPublic
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import (
-    InObjective,
-    OnMinimiser,
     OverPublicPeople,
     PublicInformation,
-    ScoreNoise,
-    Smoothed,
-    Tempered,
     chance_of_clear,
 )
-from hdpstats.inference.pooling import SCALE
 from hdpstats.inference.sandwich import (
     PlannedPoint,
     PredictedCovariance,
@@ -34,30 +27,14 @@ from hdpstats.inference.sandwich import (
     predicted_errors,
 )
 from hdpstats.mechanisms.count import CountRelease
-from hdpstats.mechanisms.exponential import ExponentialMechanism, ExponentialQuery, ExponentialRelease
-from hdpstats.mechanisms.exponential import site as exponential
-from hdpstats.mechanisms.exponential.request import choose_exponential
-from hdpstats.mechanisms.perturbation import (
-    ObjectivePerturbation,
-    ObjectiveQuery,
-    ObjectiveRelease,
-    OutputPerturbation,
-    OutputQuery,
-)
-from hdpstats.mechanisms.perturbation import site as perturbation
-from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
-from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
-from hdpstats.mechanisms.perturbation.smoothing import ExpectedPeople, variance_of, with_smoothing
 from hdpstats.models.estimates import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.own_description import averaged_variables
+from hdpstats.models.point_mechanisms import PointOptions, mechanism_asked, mechanism_of, noise_of, settled
 from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
-from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
-from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.moments import PublicSide
 from hdpstats.raking.information import raked_information
 from hdpstats.raking.posterior import redrawn
@@ -65,14 +42,6 @@ from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 from hdpstats.results import Result, RowWeights
 from hdpstats.sites.asking import ask
-
-PointMechanism = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
-
-NAMES: dict[type[PointQuery], str] = {
-    ObjectiveQuery: "objective perturbation",
-    OutputQuery: "output perturbation",
-    ExponentialQuery: "exponential sampling",
-}
 
 
 @final
@@ -142,7 +111,7 @@ class Outlook:
 
     Attributes
     ----------
-    mechanism : PointMechanism
+    mechanism : PointOptions
         The mechanism, its share settled.
     reported : bool
         Whether standard errors are to be expected.
@@ -152,7 +121,7 @@ class Outlook:
         What may yet hide a noisy Hessian, in words; empty where it is not known, or nothing more can be known of it.
     """
 
-    mechanism: PointMechanism
+    mechanism: PointOptions
     reported: bool = True
     refusal: str | None = None
     risk: str = ""
@@ -162,7 +131,7 @@ People = Mapping[str, int] | Mapping[str, SiteRecords]
 """The numbers of people of sites as they are known before a fit, or what is known once they were asked for."""
 
 
-def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: People) -> Outlook:
+def outlook(spec: LossSpec, mechanism: PointOptions, request: FitRequest, people: People) -> Outlook:
     r"""Return the share of epsilon that a fit spends on a noisy Hessian, and whether it would report standard errors.
 
     Public rows that tell the curvature suffice: the share is 0 unless one was asked for. Elsewhere it is the one among
@@ -177,20 +146,20 @@ def outlook(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, peop
     """
     told = _told(spec)
     if request.share == 0 or told:
-        return Outlook(mechanism=_settled(mechanism, request.share or Fraction(0)), reported=told)
-    alone = _settled(mechanism, Fraction(0))
+        return Outlook(mechanism=settled(mechanism, request.share or Fraction(0)), reported=told)
+    alone = settled(mechanism, Fraction(0))
     query = next(_queries(spec, alone, request, people))[1]
-    if isinstance(mechanism, ExponentialMechanism) or (spec.meat is None and not request.share):
+    if not mechanism_of(mechanism).releases_hessian or (spec.meat is None and not request.share):
         return Outlook(mechanism=alone, reported=False, refusal=_untold(spec))
     asked = _bought(spec, mechanism, request.share, request, people) if request.share else None
     if asked is not None and asked.chance((1.0,)) >= HOPELESS:
-        return Outlook(mechanism=_settled(mechanism, asked.share), risk=_risk(spec, asked))
+        return Outlook(mechanism=settled(mechanism, asked.share), risk=_risk(spec, asked))
     best = _best(spec, mechanism, request, people) if query.dimension <= MOST_WITH_HESSIAN else None
     likely = best is not None and best.likely
     if asked is None and best is not None and likely:
-        return Outlook(mechanism=_settled(mechanism, best.share), risk=_risk(spec, best))
+        return Outlook(mechanism=settled(mechanism, best.share), risk=_risk(spec, best))
     return Outlook(
-        mechanism=_settled(mechanism, request.share or Fraction(0)),
+        mechanism=settled(mechanism, request.share or Fraction(0)),
         reported=False,
         refusal=_hidden(spec, request, best=best, likely=likely),
     )
@@ -202,13 +171,6 @@ def _told(spec: LossSpec) -> bool:
     if public is None or not public.known:
         return False
     return not public.located or not is_flat(public.moments(public.centre, records=1).H)
-
-
-def _settled(mechanism: PointMechanism, share: Fraction) -> PointMechanism:
-    """Return a mechanism with a share, where it takes one."""
-    if isinstance(mechanism, ExponentialMechanism) or mechanism.share == share:
-        return mechanism
-    return replace(mechanism, se_share=float(share))
 
 
 @final
@@ -247,7 +209,7 @@ class _Bought:
         return float(np.mean(np.log(self.variances))) - 3.0 * math.log(chance) if chance > 0.0 else math.inf
 
 
-def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: People) -> _Bought:
+def _best(spec: LossSpec, mechanism: PointOptions, request: FitRequest, people: People) -> _Bought:
     """Return what the best share buys: of those that are likely to give standard errors, else of all."""
     found = [_bought(spec, mechanism, share, request, people) for share in SHARES]
     likely = [each for each in found if each.likely]
@@ -255,24 +217,26 @@ def _best(spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people
 
 
 def _queries(
-    spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: People
+    spec: LossSpec, mechanism: PointOptions, request: FitRequest, people: People
 ) -> Iterator[tuple[SiteRecords, PointQuery]]:
     """Yield what is known of each site's people, and the query to it."""
     counted = {name: each for name, each in people.items() if isinstance(each, SiteRecords)}
     before = {name: each for name, each in people.items() if not isinstance(each, SiteRecords)}
-    planned = planned_records(spec, request, before, averages=rests_on_averages(mechanism), expected=False)
+    planned = planned_records(
+        spec, request, before, averages=mechanism_of(mechanism).rests_on_averages(mechanism), expected=False
+    )
     for site in (*planned.values(), *counted.values()):
-        yield site, _query_of(spec, mechanism, site)
+        yield site, mechanism_of(mechanism).query_of(spec, mechanism, site)
 
 
-def _bought(spec: LossSpec, mechanism: PointMechanism, share: Fraction, request: FitRequest, people: People) -> _Bought:
+def _bought(spec: LossSpec, mechanism: PointOptions, share: Fraction, request: FitRequest, people: People) -> _Bought:
     """Return what a share would buy. The sites' Hessians are read together where one is not clear by itself.
 
     Where some site's is expected to be flat, as that of a mean that is cut to the declared range, it buys nothing.
     """
     points, total, square, described = [], np.zeros(()), 0.0, True
-    for site, query in _queries(spec, _settled(mechanism, share), request, people):
-        noise, sd = _planned_noise(spec, query, site)
+    for site, query in _queries(spec, settled(mechanism, share), request, people):
+        noise, sd = mechanism_asked(query).planned_noise(spec, query, site)
         H = spec.expected_moments(query, records=site.records, described=site.cohort).H
         if is_flat(H):
             return _Bought(share=share, H=H[None], noise_sd=sd or math.inf, variances=np.full(len(spec.terms), np.inf))
@@ -341,7 +305,7 @@ def _hidden(spec: LossSpec, request: FitRequest, *, best: _Bought | None, likely
     )
 
 
-def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -> Result:
+def fit_points(spec: LossSpec, mechanism: PointOptions, request: FitRequest) -> Result:
     """Ask every site for coefficients by one query, made for its own number of people and its own epsilon.
 
     Raises
@@ -355,18 +319,18 @@ def fit_points(spec: LossSpec, mechanism: PointMechanism, request: FitRequest) -
         raise ArgumentError(
             f"standard errors would be NaN, and nothing was charged: {found.refusal}", argument="se_share"
         )
-    settled = found.mechanism
+    options = found.mechanism
 
     def query_of(site: SiteRecords) -> PointQuery:
-        return _query_of(spec, settled, site)
+        return mechanism_of(options).query_of(spec, options, site)
 
-    counts = record_counts(spec, request, query_of, averages=rests_on_averages(settled))
+    counts = record_counts(spec, request, query_of, averages=mechanism_of(options).rests_on_averages(options))
     counted = [each.count for each in counts.sites.values() if each.count is not None]
     if counted:
         found = outlook(spec, mechanism, request, counts.sites)
         if found.refusal is not None:
             raise _refused_after(counted, found.refusal)
-        settled = found.mechanism
+        options = found.mechanism
     queries = {name: query_of(each) for name, each in counts.sites.items()}
     return read_points(spec, request, answers_to(queries, ask(spec.study, queries), counts, PointRelease))
 
@@ -383,77 +347,18 @@ def _refused_after(counted: Sequence[CountRelease], refusal: str) -> ArgumentErr
     )
 
 
-def rests_on_averages(mechanism: PointMechanism) -> bool:
-    """Return whether errors of a mechanism follow from averages of private people; not where a Hessian is asked for."""
-    return isinstance(mechanism, ObjectivePerturbation) and not mechanism.share
-
-
-def ask_objective(
-    spec: LossSpec,
-    mechanism: ObjectivePerturbation,
-    request: FitRequest,
-    *,
-    records: int,
-    most: int | None = None,
-    among: Sequence[Asked] = (),
-) -> ObjectiveQuery:
-    """Return the query of a fit by objective perturbation: kind of noise, ridge and share for smoothing settled.
-
-    Noise is normal where delta makes that the smaller one. ``records`` count; ``most`` are all people of the site, as
-    many where nothing else is said; ``among`` are all sites that are asked, none for this one alone.
-    """
-    query = spec.ask(
-        epsilon=request.epsilon,
-        records=records,
-        share=mechanism.share or Fraction(0),
-        replicate=request.replicate,
-        sites=among,
-    )
-    person_loss, relation = spec.person_loss(query.model), spec.study.relation
-    if request.delta > 0:
-        pure = variance_of(perturbation.perturbation_of(query, person_loss, relation=relation), person_loss)
-        variance = float(np.mean(pure))
-        query = with_normal_noise(query, person_loss, variance=variance, delta=request.delta, relation=relation)
-    public = spec.public
-    expected = ExpectedPeople(
-        moments=spec.expected_moments(query, records=records),
-        missed=MISTRUST if query.hessian_share else 1.0,
-        apart=SCALE * (1.0 if public is None or public.fit is None else public.fit.unit),
-    )
-    return with_smoothing(query, person_loss, expected, records=records if most is None else most, relation=relation)
-
-
-def _query_of(spec: LossSpec, mechanism: PointMechanism, site: SiteRecords) -> PointQuery:
-    """Return the query to a site. That samples are accepted is certain beforehand, whoever of the people counts."""
-    request, records, share = site.request, site.records, Fraction(0)
-    if isinstance(mechanism, ObjectivePerturbation):
-        return ask_objective(spec, mechanism, request, records=records, most=site.most, among=site.among)
-    if isinstance(mechanism, OutputPerturbation):
-        share = mechanism.share or Fraction(0)
-    else:
-        records = site.most
-    query = spec.ask(
-        epsilon=request.epsilon, records=records, share=share, replicate=request.replicate, sites=site.among
-    )
-    person_loss, side = spec.person_loss(query.model), spec.side(query.model)
-    if isinstance(mechanism, ExponentialMechanism):
-        return choose_exponential(query, person_loss, side, records=records, delta=request.delta)
-    relation = spec.study.relation
-    return choose_output(query, person_loss, side, records=records, delta=request.delta, relation=relation)
-
-
 def predict_points(
-    spec: LossSpec, mechanism: PointMechanism, request: FitRequest, people: Mapping[str, int]
+    spec: LossSpec, mechanism: PointOptions, request: FitRequest, people: Mapping[str, int]
 ) -> Prediction:
     """Return what a fit by one query to each site would report, from the very queries and constants of a fit."""
     expected = outlook(spec, mechanism, request, people)
-    settled = expected.mechanism
+    options = expected.mechanism
     points, planned, described = [], [], True
-    sites = planned_records(spec, request, people, averages=rests_on_averages(settled))
+    sites = planned_records(spec, request, people, averages=mechanism_of(options).rests_on_averages(options))
     for site in sites.values():
-        query = _query_of(spec, settled, site)
+        query = mechanism_of(options).query_of(spec, options, site)
         side = spec.side(query.model) or spec.reference(query.model, site.cohort)
-        noise, hessian_sd = _planned_noise(spec, query, site)
+        noise, hessian_sd = mechanism_asked(query).planned_noise(spec, query, site)
         known = _planned_information(side, site)
         described = described and site.cohort is not None
         points.append(of_point(side, noise=noise, records=site.records, known=known))
@@ -463,7 +368,7 @@ def predict_points(
     weights, T = spec.allowance(query.model), spec.to_terms(query.model)
     whole = private.allowing(None if weights is None else weights.covariance)
     return Prediction(
-        mechanism=settled,
+        mechanism=options,
         errors=predicted_errors(whole, side.fit, T=T),
         reported=expected.reported,
         described=described,
@@ -482,22 +387,6 @@ def _planned_information(side: PublicSide, site: SiteRecords) -> OverPublicPeopl
         if told is not None:
             return told
     return PublicInformation(public=side, records=max(site.records, 1), records_sd=site.records_sd)
-
-
-def _planned_noise(spec: LossSpec, query: PointQuery, site: SiteRecords) -> tuple[ScoreNoise, float | None]:
-    """Return the noise that a site's release will have, and that of the Hessian where it is asked for."""
-    person_loss, relation = spec.person_loss(query.model), spec.study.relation
-    if isinstance(query, ExponentialQuery):
-        sampled = exponential.calibrate(query, person_loss, records=site.most)
-        return Tempered(temperature=float(sampled.temperature), ridge=float(query.ridge)), None
-    calibrate = perturbation.calibrate_output if isinstance(query, OutputQuery) else perturbation.calibrate_objective
-    found = calibrate(cast("Any", query), person_loss, records=site.most, relation=relation)
-    hessian_sd = None if found.hessian is None else found.hessian.noise_sd
-    rate, sd = float(found.noise_rate), float(found.noise_sd)
-    if isinstance(query, OutputQuery):
-        return _output_noise(query, person_loss, rate=rate, sd=sd), hessian_sd
-    after = smoothing_distribution(cast("BallNoise", found.noise), found.grid)
-    return _objective_noise(query, person_loss, rate=rate, sd=sd, after=after), hessian_sd
 
 
 def read_points(spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:
@@ -544,43 +433,10 @@ def _part(spec: LossSpec, point: Contribution[PointQuery, PointRelease]) -> Rele
     )
 
 
-def noise_of(query: PointQuery, release: PointRelease, person_loss: PersonLoss) -> ScoreNoise:
-    """Return the noise of a release in the score, the smoothing of a computed minimiser included."""
-    if isinstance(release, ExponentialRelease):
-        return Tempered(temperature=release.temperature, ridge=float(query.ridge))
-    if isinstance(query, OutputQuery):
-        return _output_noise(query, person_loss, rate=release.noise_rate, sd=release.noise_sd)
-    after = widest_smoothing(release) if isinstance(release, ObjectiveRelease) else None
-    return _objective_noise(query, person_loss, rate=release.noise_rate, sd=release.noise_sd, after=after)
-
-
-def _output_noise(query: PointQuery, person_loss: PersonLoss, *, rate: float, sd: float) -> OnMinimiser:
-    distribution = _distribution(BallNorm(), person_loss, rate=rate, sd=sd)
-    return OnMinimiser(distribution=distribution, ridge=float(query.ridge))
-
-
-def _objective_noise(
-    query: PointQuery, person_loss: PersonLoss, *, rate: float, sd: float, after: NoiseDistribution | None
-) -> InObjective | Smoothed:
-    inside = InObjective(distribution=_distribution(person_loss.norm, person_loss, rate=rate, sd=sd))
-    if after is None:
-        return inside
-    return Smoothed(inside=inside, after=OnMinimiser(distribution=after, ridge=float(query.ridge)))
-
-
-def _distribution(
-    norm: Norm, person_loss: PersonLoss, *, rate: float, sd: float
-) -> NoiseDistribution | NormalDistribution:
-    """Return normal noise where its standard deviation is not 0, else pure noise of a rate."""
-    if sd > 0.0:
-        return NormalDistribution(dimension=person_loss.dimension, sd=sd)
-    return NoiseDistribution(norm=norm, dimension=person_loss.dimension, rate=rate)
-
-
 def _method(query: PointQuery, *, whitened: bool, few: bool, sites: int) -> str:
     """Return the method in words; ``few`` says that there are public rows, though too few where not ``whitened``."""
-    normal = query.delta > 0 and not isinstance(query, ExponentialQuery)
-    name = NAMES[type(query)] + (" with normal noise" if normal else "")
+    mechanism = mechanism_asked(query)
+    name = mechanism.words + (" with normal noise" if mechanism.is_normal(query) else "")
     name += f" at {sites} sites, combined by inverse variance" if sites > 1 else ""
     if whitened:
         return f"{name}, whitened by public rows"

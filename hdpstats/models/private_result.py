@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, final
 
 from hdpstats.models.estimates import assumed
-from hdpstats.models.model_spec import LossSpec, ModelSpec
+from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import RecordCounts, SiteRecords
 from hdpstats.privacy.budget import over_sites
@@ -140,7 +140,7 @@ def private_result(
     """
     released = _released(spec.study, request, contributions, found)
     if not request.describe and (note := declined(spec)):
-        found = found.noted(note, instead=assumed(spec.public) if isinstance(spec, LossSpec) else "")
+        found = found.noted(note, instead=assumed(spec.public_side))
     sd = math.hypot(*(each.people.records_sd for each in contributions.given.values()))
     if released.count is None and sd:  # descriptions told the number of people
         facts = replace(facts, records_sd=sd, complete_rows=spec.study.schema.leaves_out(spec.needs))
@@ -161,8 +161,8 @@ def private_result(
 def declined(spec: ModelSpec) -> str | None:
     """Return what intervals assume where a fit was told not to describe the cohort; None where nothing."""
     taken = ["no missing cells"] if spec.study.schema.leaves_out(spec.needs) else []
-    if isinstance(spec, LossSpec) and spec.public:
-        taken.append(f"{spec.public.taken_alike} distributed as the public ones")
+    if spec.public_side is not None:
+        taken.append(f"{spec.public_side.taken_alike} distributed as the public ones")
     return f"Intervals assume {' and '.join(taken)} (describe=False)." if taken else None
 
 

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.regression.public import WhitenedPublic, public_rows
+from hdpstats.families.regression.public import public_rows
 from hdpstats.inference.sandwich import PredictedErrors, penalised
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.public_hessian import PublicHessian, PublicHessianQuery, PublicHessianRelease
@@ -22,12 +22,12 @@ from hdpstats.mechanisms.public_hessian.estimate import estimates as hessian_est
 from hdpstats.mechanisms.public_hessian.request import Newton, Queries, Releases, advance, place_of
 from hdpstats.mechanisms.public_hessian.site import calibrate
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.models.model_spec import LossSpec
+from hdpstats.models.model_spec import LossSpec, refusal
 from hdpstats.models.points import Prediction
 from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
-from hdpstats.models.rounds import refusal, rounds_of_sites
+from hdpstats.models.rounds import rounds_of_sites
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate
@@ -100,14 +100,14 @@ def _with_sites(
 def _penalised(spec: LossSpec) -> Estimate | None:
     """Return the public fit as every other mechanism has it: in its own whitening, nothing cut."""
     public = spec.public
-    if not isinstance(spec, RegressionSpec) or not isinstance(public, WhitenedPublic) or public.fit is None:
+    if public is None or public.fit is None:
         return None
-    return penalised(public.fit, spec.asked.to_terms @ public.geometry.to_raw(), terms=spec.terms)
+    return penalised(public.fit, spec.columns.to_terms @ public.geometry.to_raw(), terms=spec.terms)
 
 
 def open_public_hessian(spec: LossSpec, options: PublicHessian, *, replicate: int) -> public_hessian.Newton:
     """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
-    if not isinstance(spec, RegressionSpec) or not isinstance(spec.loss, LogisticLoss):
+    if not isinstance(spec, RegressionSpec) or spec.loss.name != LogisticLoss.name:
         raise refusal("Newton steps with a public Hessian are for logistic regressions")
     if spec.weights is not None or spec.offset is not None:
         raise refusal("Newton steps with a public Hessian are proved without weights and offset")

@@ -8,36 +8,44 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import final
+from typing import ClassVar, final
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.base import PersonLoss
+from hdpstats.families.outcomes import ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
 from hdpstats.families.regression.bounds import RegressionPersonLoss
-from hdpstats.families.regression.likelihood import classical_fit
+from hdpstats.families.regression.likelihood import classical_fit, maximum_likelihood
 from hdpstats.families.regression.public import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
-from hdpstats.families.regression.rows import ridge_objective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, PredictorLoss, SmoothedQuantile, Table, options
+from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.perturbation.request import RegressionCost
 from hdpstats.models.model_spec import (
     FIXED,
+    RADIUS,
     TIES,
+    Risk,
+    WeightedFit,
+    WeightedScores,
     case_weights,
     check_cluster,
     check_no_strata,
     checked_row_norm,
+    fitted,
     may_count,
     of_model,
     offset_column,
     offsets,
+    sample_rows,
+    spread_scores,
 )
 from hdpstats.models.row_spec import RowSpec
 from hdpstats.public.row_weights import Elsewhere
@@ -50,6 +58,9 @@ from hdpstats.results import ModelFacts
 from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
 from hdpstats.sites.study import checked_study
+
+MOST_COUNTS = 200
+"""The largest count up to which counts are listed."""
 
 
 @final
@@ -181,6 +192,7 @@ class RegressionSpec(RowSpec):
     offset: str | None
     row_norm: float | None
     public: WhitenedPublic | None
+    kind: ClassVar[str] = RegressionModel.kind
 
     @property
     def formula(self) -> str:
@@ -213,6 +225,103 @@ class RegressionSpec(RowSpec):
         origin = np.zeros(len(self.terms))
         origin[: int(self.asked.design.intercept)] = self.response.origin
         return np.asarray(self.asked.to_terms @ origin)
+
+    @property
+    def outcome(self) -> tuple[str, ...]:
+        """The columns of the outcome, times first."""
+        response = self.response
+        return self.needs[:1] if response.stop is None else (response.stop, response.column)
+
+    @property
+    def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
+        """No times; None for losses over raked rows that were not measured to cover."""
+        return (None, ()) if self.loss.raked else None
+
+    @property
+    def loss_title(self) -> str:
+        """The loss as users name it."""
+        return type(self.option).__name__
+
+    @property
+    def stretch(self) -> float:
+        """How much a unit of the loss is in units of the outcome."""
+        return self.response.stretch
+
+    def risk(self, values: FloatArray, cause: object) -> Risk:
+        """Return the order by a binary outcome's linear predictor."""
+        if self.loss.name != LogisticLoss.name:
+            return RowSpec.risk(self, values, cause)
+        return Risk(
+            formula=self.design.canonical,
+            coefficients=tuple(values.tolist()),
+            covariates=tuple(name for name in self.design.needs if name != self.design.response),
+            matrix=self.design.matrix,
+            grid=None,
+            causes=(self.design.response,),
+            cause=0,
+        )
+
+    @property
+    def fits_weighted(self) -> bool:
+        """Yes."""
+        return True
+
+    def weighted(self, weights: FloatArray) -> WeightedFit:
+        """Return the fit to the public rows, weighted (n,), in the scale of the loss."""
+        rows, complete = sample_rows(self)
+        X, y, loss = self.design.evaluate_unclipped(rows), self.response.unclipped(rows), self.loss.plain
+        own = case_weights(rows, self.weights)
+        offset = offsets(rows, self.offset) / self.response.stretch
+        case = weights[complete] * own
+        sample = RegressionRows.of(loss, X, y, weights=np.maximum(case, 0.0), offset=offset)
+        estimate = maximum_likelihood(sample, terms=self.terms, decided=False)
+        columns = X[:, np.isfinite(estimate.values)]
+
+        def at(theta: FloatArray) -> WeightedScores:
+            eta = columns @ theta + offset
+            scores = (own * loss.score(eta, y))[:, None] * columns
+            bread = columns.T @ ((case * loss.curvature(eta, y))[:, None] * columns)
+            return WeightedScores(values=theta, scores=spread_scores(scores, complete), bread=bread)
+
+        return WeightedFit(estimate=estimate, at=at)
+
+    def check_listed(self) -> None:
+        """Refuse losses whose outcomes cannot be listed."""
+        loss, response = self.loss, self.response
+        if loss.expected == "residuals" or (loss.expected == "listed" and not loss.counts):
+            return
+        counts = loss.counts and response.lower == 0.0 and response.upper == int(response.upper)
+        if not counts or response.upper > MOST_COUNTS:
+            raise MechanismError(
+                "clipped_newton lists all outcomes that public people might have: it is for binary and categorical "
+                f"outcomes, least squares, counts from 0 to a whole number of at most {MOST_COUNTS}, and hazards; use "
+                "mechanism='objective', 'output' or (with a delta) 'exponential'",
+                available=("objective", "output", "exponential"),
+            )
+
+    def expected_outcomes(self, *, censoring: str) -> tuple[RegressionModel, Outcomes]:  # noqa: ARG002
+        """Return public people with outcomes 0 and 1, with every count, or with everybody's residuals."""
+        side = fitted(self.public).at_radius(RADIUS)
+        loss, weights, offset = self.loss, side.weights * side.mallows, side.offset
+        outcomes: Outcomes
+        if loss.expected == "residuals" and side.y is not None and side.fit is not None:
+            theta = side.fit.theta
+            residuals = centred_residuals(side.y - side.X @ theta - offset)
+            outcomes = ResidualOutcomes(
+                loss=loss, X=side.X, weights=weights, offset=offset, residuals=residuals, theta=theta
+            )
+        else:
+            outcomes = ListedOutcomes(loss=loss, X=side.X, weights=weights, offset=offset)
+        return self.model_at(side.geometry), outcomes
+
+    @property
+    def outcome_notes(self) -> tuple[str, ...]:
+        """What else is assumed of outcomes, in words."""
+        if self.loss.expected == "residuals":
+            return ("Residuals are taken to be distributed as the public ones, and not to depend on covariates.",)
+        if self.loss.counts:
+            return (f"Counts are taken to be {self.loss.counts}, those above the largest one cut to it.",)
+        return ()
 
     @property
     def classical(self) -> str:
@@ -302,7 +411,7 @@ class RegressionSpec(RowSpec):
         response = self.response
         outcome = [name for name in (response.stop, response.column) if name is not None]
         rows = self.public_rows(self.needs, outcome=outcome)
-        observed = ridge_objective(
+        observed = RegressionRows.of(
             self.loss,
             self.design.evaluate_unclipped(rows),
             response.unclipped(rows),

@@ -12,7 +12,7 @@ from hdpstats.describe.description import Description
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named
 from hdpstats.privacy.budget import requested
-from hdpstats.records.query import AUTO, MechanismOptions, WithHessianShare, checked_share
+from hdpstats.records.query import AUTO, MechanismOptions, checked_share
 
 ONLY = "site"
 """What a site is called where it does not matter which one it is."""
@@ -72,7 +72,7 @@ def fit_request(
     epsilons = {str(site): read(value).epsilon for site, value in several.items()}
     asked = read(max(epsilons.values()) if epsilons else epsilon)
     options, share = named(mechanism), checked_share(se_share)
-    own = options.share if isinstance(options, WithHessianShare) else None
+    own = None if options is None else options.share
     plain = options is None or options == ObjectivePerturbation()
     if (share and not plain) or (share is not None and own not in (None, share)):
         raise ArgumentError(

@@ -7,16 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.base import People
-from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
-from hdpstats.families.hazard.public import HazardSide
-from hdpstats.families.multinomial.public import MultinomialSide
-from hdpstats.families.outcomes import LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
-from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference.sandwich import predicted_errors
-from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import (
     ClippedNewton,
     ClippedNewtonQuery,
@@ -24,9 +16,6 @@ from hdpstats.mechanisms.clipped_newton import (
 )
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
 from hdpstats.mechanisms.clipped_newton.estimate import (
-    ALIKE,
-    ALIKE_IN_FOLLOW_UP,
-    FOLLOWED_TO_HORIZON,
     estimates,
 )
 from hdpstats.mechanisms.clipped_newton.expectations import RakedSite, raked_site
@@ -43,31 +32,17 @@ from hdpstats.mechanisms.clipped_newton.request import (
     predicted_estimate,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import LossSpec
-from hdpstats.models.multinomial_spec import MultinomialSpec
+from hdpstats.models.model_spec import LossSpec, fitted, refusal
 from hdpstats.models.points import Prediction
 from hdpstats.models.private_result import ask_rounds, private_result
-from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.moments import PublicFit, WhitenedRows
-from hdpstats.public.row_weights import APART
+from hdpstats.public.moments import PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import UNUSABLE
-from hdpstats.records.geometry import at_radius
-from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result
-
-MOST_COUNTS = 200
-"""The largest count up to which counts are listed."""
-
-RADIUS = 1000.0
-"""Rows are weighted down only beyond it: the clip bounds a person, not the length of a row."""
-
-LARGEST_TOTAL = 1e4
-"""The largest total of a hazard cap."""
+from hdpstats.solvers.objective import Rows
 
 
 def rounds_of_sites(
@@ -148,11 +123,11 @@ def predict_clipped_newton(
         errors=predicted_errors(found, state.fit, T=T, apart=apart),
         reported=True,
         sites=sites,
-        unlike=np.sqrt(np.diag(T @ _unlike(spec, state.fit) @ T.T)),
+        unlike=np.sqrt(np.diag(T @ _unlike(fitted(spec.public), state.fit) @ T.T)),
     )
 
 
-def _unlike(spec: LossSpec, fit: PublicFit) -> FloatArray:
+def _unlike(side: PublicSide, fit: PublicFit) -> FloatArray:
     """Return the covariance (D, D) of what private people who are unlike public ones may do to matched sums.
 
     Clipped scores are compared with those that the model expects of public people. Where covariates, or outcomes given
@@ -161,21 +136,16 @@ def _unlike(spec: LossSpec, fit: PublicFit) -> FloatArray:
     Rotterdam's patients as private and a trial's as public ones: up to .2 for the logistic loss at a clip of 95 % and
     .1 at one of 99.9 %.
     """
-    side, tau = spec.public, APART
-    own = np.arange(len(fit.theta))
-    if isinstance(side, WhitenedRows):
-        own, tau = side.own, side.apart
-    elif isinstance(side, HazardSide):
-        own = side.counted
+    own, tau = side.counted, side.apart
     found = np.zeros((len(fit.theta), len(fit.theta)))
     found[own, own] = (tau * fit.unit) ** 2
     return found
 
 
-def _public_people(spec: LossSpec, state: Rounds) -> People | None:
-    """Return the public people with their own outcomes; None for hazards, whose model hardly restricts outcomes."""
+def _public_people(spec: LossSpec, state: Rounds) -> Rows | None:
+    """Return the public people with their own outcomes; None where the model hardly restricts outcomes."""
     table = spec.study.public
-    if table is None or isinstance(spec, HazardSpec):
+    if table is None or not spec.restricts_outcomes:
         return None
     return spec.person_loss(state.model).people(table.admitted(spec.needs))
 
@@ -208,10 +178,7 @@ def _raked(
     spec: LossSpec, state: Rounds, options: ClippedNewton, sites: Mapping[str, SiteRecords]
 ) -> dict[str, RakedSite]:
     """Return the people that sums of sites are compared with, where these were described."""
-    starts = np.zeros(0)
-    if isinstance(spec, HazardSpec) and options.censoring != "administrative":
-        starts = spec.grid.starts
-    found = {}
+    starts, found = spec.raked_starts(censoring=options.censoring), {}
     for name, site in sites.items():
         if site.cohort is not None and spec.public is not None:
             people = raked_site(spec.public, state.outcomes, state.model.geometry, site.cohort, starts=starts)
@@ -227,25 +194,23 @@ def _note(
     described = [each for each in raked if each is not None]
     if len(described) == len(raked):
         words = list(dict.fromkeys(note for each in described for note in each.notes))
-    elif not isinstance(spec, HazardSpec):
-        words = [ALIKE]
     else:
-        words = [FOLLOWED_TO_HORIZON if options.censoring == "administrative" else ALIKE_IN_FOLLOW_UP]
+        words = [spec.likeness(censoring=options.censoring)]
     told = rakeable(spec.public) is not None and all(site.cohort is not None for site in sites)
     if told and len(described) < len(raked):
         words.append(UNUSABLE)
-    if isinstance(spec, RegressionSpec) and isinstance(spec.loss, BoundedSquares):
-        words.append("Residuals are taken to be distributed as the public ones, and not to depend on covariates.")
-    if isinstance(spec, RegressionSpec) and spec.loss.counts:
-        words.append(f"Counts are taken to be {spec.loss.counts}, those above the largest one cut to it.")
-    return " ".join(words)
+    return " ".join([*words, *spec.outcome_notes])
 
 
 def open_rounds(spec: LossSpec, options: ClippedNewton, *, replicate: int) -> Rounds:
     """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
     if spec.study.unit is not None:
         raise refusal("clipped_newton is proved for one row per person: covariates must not vary in time")
-    model, outcomes, fit = _opened(spec, options)
+    spec.check_listed()
+    side = fitted(spec.public)
+    if side.fit is None:
+        raise refusal("clipped_newton needs a public fit")
+    (model, outcomes), fit = spec.expected_outcomes(censoring=options.censoring), side.fit
     check_enough(outcomes)
     public = spec.study.public
     return Rounds(
@@ -258,77 +223,3 @@ def open_rounds(spec: LossSpec, options: ClippedNewton, *, replicate: int) -> Ro
         public_sha256=None if public is None else public.sha256,
         replicate=replicate,
     )
-
-
-def _opened(spec: LossSpec, options: ClippedNewton) -> tuple[AnyModel, Outcomes, PublicFit]:
-    """Return the model that is asked about, public people with all their outcomes, and the public fit."""
-    _check_listed(spec)
-    public = spec.public
-    fit = None if public is None else public.fit
-    if public is None or fit is None:
-        raise refusal("clipped_newton needs (40 complete) public rows with the outcome, to compare with")
-    if isinstance(spec, HazardSpec) and isinstance(public, HazardSide):
-        model, outcomes = _hazard(spec, public, censoring=options.censoring)
-        return model, outcomes, fit
-    if isinstance(spec, MultinomialSpec) and isinstance(public, MultinomialSide):
-        levels = public.at_radius(RADIUS)
-        listed = LevelOutcomes(others=spec.others, X=levels.X, weights=levels.weights * levels.mallows)
-        return spec.model_at(levels.geometry), listed, fit
-    if isinstance(spec, RegressionSpec) and isinstance(public, WhitenedPublic):
-        side = public.at_radius(RADIUS)
-        return spec.model_at(side.geometry), _listed(spec.loss, side, fit), fit
-    raise refusal("clipped_newton is not for this model")
-
-
-def _check_listed(spec: LossSpec) -> None:
-    """Refuse models whose outcomes cannot be listed."""
-    if not isinstance(spec, RegressionSpec) or isinstance(spec.loss, LogisticLoss | BoundedSquares):
-        return
-    response = spec.response
-    counts = spec.loss.counts and response.lower == 0.0 and response.upper == int(response.upper)
-    if not counts or response.upper > MOST_COUNTS:
-        raise MechanismError(
-            "clipped_newton lists all outcomes that public people might have: it is for binary and categorical "
-            f"outcomes, least squares, counts from 0 to a whole number of at most {MOST_COUNTS}, and hazards; use "
-            "mechanism='objective', 'output' or (with a delta) 'exponential'",
-            available=("objective", "output", "exponential"),
-        )
-
-
-def _listed(loss: PredictorLoss, side: WhitenedPublic, fit: PublicFit) -> Outcomes:
-    """Return public people with outcomes 0 and 1, with every count, or with everybody's residuals."""
-    weights = side.weights * side.mallows
-    if isinstance(loss, BoundedSquares) and side.y is not None:
-        residuals = centred_residuals(side.y - side.X @ fit.theta - side.offset)
-        return ResidualOutcomes(
-            loss=loss, X=side.X, weights=weights, offset=side.offset, residuals=residuals, theta=fit.theta
-        )
-    return ListedOutcomes(loss=loss, X=side.X, weights=weights, offset=side.offset)
-
-
-def _hazard(spec: HazardSpec, public: HazardSide, *, censoring: str) -> tuple[HazardModel, SurvivalOutcomes]:
-    """Return the model with a cap that ends nobody's follow-up, and the public people in it."""
-    if spec.design.strata:
-        raise refusal("clipped_newton is proved for one baseline, not for strata")
-    if len(spec.causes) != 1:
-        raise refusal("clipped_newton is proved for one kind of event, not for competing ones")
-    q, p, level = spec.grid.intervals, len(public.geometry.location), spec.largest_offset
-    highest = float(np.exp(LINKS[spec.link].caps(np.array(level + spec.largest_offset), 0.0)))
-    total = max(1.0, q * highest * (1.0 + 1e-9))
-    if total > LARGEST_TOTAL:
-        raise refusal("clipped_newton cannot bound hazards with offsets of this size")
-    cap = HazardCap(total=total, margin=0.0, baseline=((level,) * q,), slopes=((0.0,) * p,))
-    model = spec.model_at(public.baseline, at_radius(public.geometry, RADIUS), cap)
-    side = public.at(model.geometry, model.cap)
-    spells = side.spells
-    followed = (
-        followed_to_horizon(spells.entry, q)
-        if censoring == "administrative"
-        else followed_as_public(entry=spells.entry, last=spells.last, event=spells.cause, intervals=q)
-    )
-    return model, SurvivalOutcomes(spells=spells, followed=followed, whole=side.people)
-
-
-def refusal(reason: str) -> MechanismError:
-    """Return the error that names a mechanism which has a proof in place of this one."""
-    return MechanismError(f"{reason}; use mechanism='objective'", available=("objective",))

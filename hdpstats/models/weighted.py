@@ -8,26 +8,20 @@ A description of the private people checks weights of public rows and calibrates
 post-processing of both.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats._base.typing import FloatArray
 from hdpstats.describe.description import check_described_study, checked_description, refused
-from hdpstats.families.hazard.public import spell_scores
-from hdpstats.families.hazard.public_fit import hazard_likelihood, spells_of_rows
-from hdpstats.families.regression.likelihood import maximum_likelihood
-from hdpstats.families.regression.rows import ridge_objective
 from hdpstats.inference.weighted_moments import sum_covariance
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
-from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, offsets
+from hdpstats.models.model_spec import ModelSpec, WeightedFit, WeightedScores
 from hdpstats.models.own_description import MOST_NOISE
-from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.raking.calibration import CalibratedWeights
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
@@ -36,7 +30,6 @@ from hdpstats.results import Released, Result, WeightedSample
 from hdpstats.results.sites import DescribedCohort
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable
-from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Site, Study
 from hdpstats.sites.study import checked_study
 
@@ -47,16 +40,6 @@ CLOSE = 1e-10
 
 SHORTEST = 1e-6
 """Part of a Newton step below which no descent is looked for."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Scores:
-    """Scores (n, D) of the sample's rows at ``values`` (D,), zero where a row is incomplete, and ``A`` (D, D)."""
-
-    values: FloatArray
-    scores: FloatArray
-    bread: FloatArray
 
 
 def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
@@ -70,12 +53,8 @@ def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
     table, weights = spec.study.public, sample.distribution.weights
     if table is None or table.rows != len(weights):
         raise ArgumentError("the model must be opened on the sample's rows; use sample.fit(...)", argument="sample")
-    if isinstance(spec, HazardSpec):
-        (estimate, found), stretch = _hazard(spec, weights), 1.0
-    elif isinstance(spec, RegressionSpec):
-        (estimate, found), stretch = _regression(spec, weights), spec.response.stretch
-    else:
-        raise ArgumentError("this model cannot be fitted to weighted rows", argument="model")
+    fit = spec.weighted(weights)
+    estimate, found = fit.estimate, _root(fit, weights)
     rows = sample.facts.public_rows or None
     method = f"fit to weighted {'public rows' if rows else 'centres of cells'}; {sample.facts.method}"
     return Result(
@@ -85,7 +64,7 @@ def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
             complete_rows=sample.facts.complete_rows,
         ),
         schema=spec.study.schema,
-        estimate=_with_errors(estimate, found, sample, stretch=stretch, origin=spec.origin),
+        estimate=_with_errors(estimate, found, sample, stretch=spec.stretch, origin=spec.origin),
         released=Released(
             query=sample.queries[-1],
             release=sample.releases[-1],
@@ -97,7 +76,7 @@ def fit_weighted(spec: ModelSpec, sample: WeightedSample) -> Result:
 
 
 def _with_errors(
-    estimate: Estimate, found: _Scores, sample: WeightedSample, *, stretch: float, origin: FloatArray
+    estimate: Estimate, found: WeightedScores, sample: WeightedSample, *, stretch: float, origin: FloatArray
 ) -> Estimate:
     """Return the estimate in the outcome's unit, with the sandwich."""
     kept = np.isfinite(estimate.values)
@@ -118,70 +97,10 @@ def _with_errors(
     )
 
 
-def _regression(spec: RegressionSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
-    rows, complete = _rows(spec, spec.needs)
-    X, y, loss = spec.design.evaluate_unclipped(rows), spec.response.unclipped(rows), spec.loss.plain
-    own = case_weights(rows, spec.weights)
-    offset = offsets(rows, spec.offset) / spec.response.stretch
-    case = weights[complete] * own
-    sample = ridge_objective(loss, X, y, weights=np.maximum(case, 0.0), offset=offset)
-    estimate = maximum_likelihood(sample, terms=spec.terms, decided=False)
-    kept = np.isfinite(estimate.values)
-    columns = X[:, kept]
-
-    def at(theta: FloatArray) -> _Scores:
-        eta = columns @ theta + offset
-        scores = (own * loss.score(eta, y))[:, None] * columns
-        bread = columns.T @ ((case * loss.curvature(eta, y))[:, None] * columns)
-        return _Scores(values=theta, scores=_spread(scores, complete), bread=bread)
-
-    return estimate, _root(at, estimate.values[kept], weights)
-
-
-def _hazard(spec: HazardSpec, weights: FloatArray) -> tuple[Estimate, _Scores]:
-    if spec.study.unit is not None:
-        raise ArgumentError("a weighted sample has one row per person; this study has unit=", argument="unit")
-    if spec.design.strata:
-        raise ArgumentError("weighted rows are fitted with one baseline, not with strata()", argument="formula")
-    rows, complete = _rows(spec, spec.needs)
-    own = case_weights(rows, spec.weights)
-    case, shift = weights[complete] * own, offsets(rows, spec.offset)
-    X, causes = spec.design.covariates.evaluate_unclipped(rows), len(spec.causes)
-    found = spells_of_rows(rows, X, spec.design, spec.grid, weights=case, offset=shift)
-    positive = replace(found, weights=np.maximum(found.weights, 0.0))
-    estimate = hazard_likelihood(
-        positive, spec.features, link=spec.link, causes=causes, terms=spec.terms, decided=False
-    )
-    kept = np.isfinite(estimate.values)
-    columns = np.concatenate([[True], kept.reshape(causes, -1)[0, spec.features.shape[1] :]])
-    identified = replace(found, X=found.X[:, columns])
-
-    def at(theta: FloatArray) -> _Scores:
-        by_spell = spell_scores(identified, spec.features, values=theta, link=spec.link, causes=causes)
-        scores = np.zeros((rows.rows, len(theta)))
-        np.add.at(scores, found.row, own[found.row][:, None] * by_spell.scores)
-        return _Scores(values=theta, scores=_spread(scores, complete), bread=by_spell.information)
-
-    return estimate, _root(at, estimate.values[kept], weights)
-
-
-def _rows(spec: LossSpec, needs: tuple[str, ...]) -> tuple[AdmittedTable, BoolArray]:
-    table = spec.study.public
-    if table is None:
-        raise ArgumentError("fit needs the sample's rows", argument="sample")
-    return table.raw(needs), table.complete(needs)
-
-
-def _spread(scores: FloatArray, complete: BoolArray) -> FloatArray:
-    """Return scores of all rows, zero where a row is incomplete."""
-    whole = np.zeros((len(complete), scores.shape[1]))
-    whole[complete] = scores
-    return whole
-
-
-def _root(at: Callable[[FloatArray], _Scores], theta: FloatArray, weights: FloatArray) -> _Scores:
+def _root(fit: WeightedFit, weights: FloatArray) -> WeightedScores:
     """Return the scores where their weighted sum is zero, near a first value that is there if no weight is negative."""
-    here = at(theta)
+    values, at = fit.estimate.values, fit.at
+    here = at(values[np.isfinite(values)])
     if not np.any(weights < 0.0):
         return here
     for _ in range(MOST_STEPS):

@@ -15,7 +15,7 @@ from scipy.special import logit
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer, real
-from hdpstats.families.regression.rows import ridge_objective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.formulas.outcome import spline
 from hdpstats.inference.draws import Generator, generator
 from hdpstats.losses import LINKS, LogisticLoss
@@ -61,7 +61,8 @@ class Hospital:
 
 def fit(hospital: Hospital, weights: FloatArray | None = None, *, ridge: float = 1e-6) -> FloatArray:
     """Return logistic coefficients (p,), exact; a ridge of next to nothing where the likelihood has no maximum."""
-    objective = ridge_objective(LogisticLoss(), hospital.X, hospital.y, ridge=ridge, weights=weights)
+    rows = RegressionRows.of(LogisticLoss(), hospital.X, hospital.y, weights=weights)
+    objective = rows.penalised(ridge=np.full(rows.dimension, ridge))
     return minimise(objective, start=objective.centre).theta
 
 

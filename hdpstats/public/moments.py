@@ -34,10 +34,13 @@ class PublicSide(ABC):
 
     Attributes
     ----------
+    geometry : Geometry
+        How they are whitened.
     fit : PublicFit or None
         The public fit; None where the outcome is not public.
     """
 
+    geometry: Geometry
     fit: "PublicFit | None"
 
     @property
@@ -64,6 +67,16 @@ class PublicSide(ABC):
     @abstractmethod
     def dimension(self) -> int:
         """The number of coefficients."""
+
+    @property
+    @abstractmethod
+    def counted(self) -> IntArray:
+        """The coordinates of slopes, of all coefficients where there are none."""
+
+    @property
+    def apart(self) -> float:
+        """How far apart coefficients of people who count more and less may be (`hdpstats.public.row_weights`)."""
+        return APART
 
     @property
     @abstractmethod
@@ -267,7 +280,7 @@ class WhitenedRows(PublicSide, ABC):
 
     def moved_at(self, geometries: Sequence[Geometry], H: FloatArray) -> Moved:
         """Return what weights of other radii do (`hdpstats.public.row_weights`); ``H`` (k, D, D) are one person's."""
-        weights, slopes, width = mallows(self.lengths, geometries), self.own, self.geometry.dimension
+        weights, slopes, width = mallows(self.lengths, geometries), self.counted, self.geometry.dimension
         full = self.with_weights(np.ones((1, self.people)))[0]
         means = kept(H, full, slopes)
         N = self.with_weights(0.5 * np.abs(weights - means[:, None]))
@@ -288,7 +301,7 @@ class WhitenedRows(PublicSide, ABC):
         return max(float(np.median(np.sqrt(self.lengths))), 1e-3)
 
     @property
-    def own(self) -> IntArray:
+    def counted(self) -> IntArray:
         """The coordinates of slopes, of all coefficients where there are none."""
         every = np.arange(self.dimension)
         return (
@@ -307,7 +320,7 @@ class WhitenedRows(PublicSide, ABC):
         scores, weights = scores[real], weights[real]
         influences = np.linalg.solve(full, scores.T).T - np.linalg.solve(H, (weights[:, None] * scores).T).T
         M = self.moved_at([geometry], H[None] / self.seen).matrices[0]
-        return told_apart(influences[:, self.own], M[self.own], unit=self.unit)
+        return told_apart(influences[:, self.counted], M[self.counted], unit=self.unit)
 
     @property
     def allowance(self) -> Allowance:

@@ -96,14 +96,14 @@ LARGEST = 1e50
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rows:
+class WeightedRows:
     """Whitened rows ``X`` (n, D), intercept first, and their weights (n,) in (0, 1]."""
 
     X: FloatArray
     weights: FloatArray
 
 
-def whiten(geometry: Geometry, X: FloatArray) -> Rows:
+def whiten(geometry: Geometry, X: FloatArray) -> WeightedRows:
     """Return ``(1, A (x - m))`` and the Mallows weights of design rows ``X`` (n, D).
 
     Elementwise arithmetic only: the result for a row depends on that row alone, not on its position. Whitened numbers
@@ -121,7 +121,7 @@ def whiten(geometry: Geometry, X: FloatArray) -> Rows:
     for k in range(len(m)):
         square += z[:, k] * z[:, k]
     rows = np.column_stack([np.ones(len(X)), z]) if geometry.intercept else z
-    return Rows(X=rows, weights=mallows_weights(square, geometry))
+    return WeightedRows(X=rows, weights=mallows_weights(square, geometry))
 
 
 def mallows_weights(square: FloatArray, geometry: Geometry) -> FloatArray:

@@ -107,6 +107,11 @@ class QueryModel(Record, ABC):
     def dimension(self) -> int:
         """The number of coefficients."""
 
+    @property
+    def cells(self) -> int:
+        """How many terms a person's loss has at most: one, but for hazards."""
+        return 1
+
     def __post_init__(self) -> None:
         """Refuse what is no name of a column."""
         if not all(name is None or isinstance(name, str) for name in (self.weights, self.offset)):
@@ -291,6 +296,11 @@ class HazardModel(QueryModel):
     def causes(self) -> int:
         """The number of causes."""
         return len(self.cap.baseline)
+
+    @property
+    def cells(self) -> int:
+        """One for each interval and cause."""
+        return self.grid.intervals * self.causes
 
     @property
     def block(self) -> int:

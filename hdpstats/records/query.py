@@ -52,6 +52,11 @@ class MechanismOptions(ABC):  # noqa: B024  (what they share is that `fit` takes
 
     __slots__ = ()
 
+    @property
+    def share(self) -> Fraction | None:
+        """The share of epsilon for a noisy Hessian that was asked for; None where none was."""
+        return None
+
 
 AUTO: Final = "auto"
 """What users write for a share that the fit chooses."""

@@ -36,6 +36,7 @@ from hdpstats._base.silence import silence
 S = TypeVar("S")
 T = TypeVar("T")
 U = TypeVar("U")
+V = TypeVar("V")
 
 Engine = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """From a function and sources of rows to what the function returns of each source, in their order."""
@@ -63,7 +64,7 @@ class Parts(ABC, Generic[T]):
         """Return what ``make`` makes of each partition: made once in memory, anew at each use where rows are read."""
 
     @abstractmethod
-    def as_one(self, make: Callable[[T], U], join: Callable[["Parts[U]"], U]) -> U:
+    def as_one(self, make: Callable[[T], U], join: Callable[["Parts[U]"], V]) -> U | V:
         """Return what ``make`` makes of the only partition; where rows are in several, what ``join`` makes of theirs.
 
         Which of them it is depends on how the rows are held, not on what is in them.
@@ -105,7 +106,7 @@ class InMemory(Parts[T]):
         """Return what ``make`` makes of it."""
         return InMemory(make(self._made), rows=self.rows)
 
-    def as_one(self, make: Callable[[T], U], join: Callable[[Parts[U]], U]) -> U:  # noqa: ARG002
+    def as_one(self, make: Callable[[T], U], join: Callable[[Parts[U]], V]) -> U:  # noqa: ARG002
         """Return what ``make`` makes of it."""
         return make(self._made)
 
@@ -163,7 +164,7 @@ class ReadInParts(Parts[T]):
         load: Callable[[Any], Iterator[U]] = partial(_made, self._load, make)
         return ReadInParts(self._sources, load=load, rows=self.rows, engine=self._engine)
 
-    def as_one(self, make: Callable[[T], U], join: Callable[[Parts[U]], U]) -> U:
+    def as_one(self, make: Callable[[T], U], join: Callable[[Parts[U]], V]) -> V:
         """Return what ``join`` makes of what ``make`` makes of each partition."""
         return join(self.each(make))
 

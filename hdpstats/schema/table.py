@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
+_V = TypeVar("_V")
 
 
 @final
@@ -87,7 +88,7 @@ class AdmittedTable(Parts["AdmittedTable"]):
         """Return what ``make`` makes of this table, once."""
         return InMemory(make(self), rows=self.rows)
 
-    def as_one(self, make: Callable[["AdmittedTable"], _U], join: Callable[[Parts[_U]], _U]) -> _U:  # noqa: ARG002
+    def as_one(self, make: Callable[["AdmittedTable"], _U], join: Callable[[Parts[_U]], _V]) -> _U:  # noqa: ARG002
         """Return what ``make`` makes of this table."""
         return make(self)
 

@@ -14,6 +14,6 @@ Nothing here knows privacy, or a family of models.
 """
 
 from hdpstats.solvers.newton import Solution, minimise
-from hdpstats.solvers.objective import Objective
+from hdpstats.solvers.objective import Penalised, Rows
 
-__all__ = ["Objective", "Solution", "minimise"]
+__all__ = ["Penalised", "Rows", "Solution", "minimise"]

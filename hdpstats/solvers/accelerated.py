@@ -110,7 +110,7 @@ from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.solvers.newton import CHORD, SMALL, WorkBudget, approach, approach_work, minimise, minimise_work
-from hdpstats.solvers.objective import UNIT, Objective, ObjectiveWork
+from hdpstats.solvers.objective import UNIT, ObjectiveWork, Penalised
 
 LEAST_SPLIT, MOST_SPLIT = 6.0, 64.0
 """``m`` is ``M``, but no smaller than the first and no larger than the second."""
@@ -242,7 +242,7 @@ def work_of(
     return Work(ridge=ridge, smoothness=L, error=e, excess=excess, radius=radius, steps=steps)
 
 
-def minimise_within(objective: Objective, *, start: FloatArray, work: Work) -> FloatArray:
+def minimise_within(objective: Penalised, *, start: FloatArray, work: Work) -> FloatArray:
     """Return a point that is within ``work.radius`` of the minimiser: by a few steps of Newton's, or else surely.
 
     ``work`` must hold for the objective and the start.
@@ -267,7 +267,7 @@ def minimising_work(of: ObjectiveWork, work: Work) -> Operations:
     return approach_work(of) + minimise_work(of, REST) + accelerated
 
 
-def accelerate(objective: Objective, *, start: FloatArray, work: Work) -> FloatArray:
+def accelerate(objective: Penalised, *, start: FloatArray, work: Work) -> FloatArray:
     """Return a point that is within ``work.radius`` of the minimiser, after ``work.steps`` steps or fewer.
 
     It ends early at a point whose gradient certifies the radius. ``work`` must hold for the objective, and the start

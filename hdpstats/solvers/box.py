@@ -47,7 +47,7 @@ from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.solvers.newton import SMALL, minimise, minimise_work, newton_step
-from hdpstats.solvers.objective import UNIT, Objective, ObjectiveWork
+from hdpstats.solvers.objective import UNIT, ObjectiveWork, Penalised
 
 ROUNDS = 20
 """Tries of a Newton step in the free coordinates."""
@@ -130,7 +130,7 @@ def steps_rounding(*, smoothness: float, size: float) -> float:
     return 32.0 * UNIT * LARGER * smoothness * size
 
 
-def lattice_minimum(objective: Objective, box: Box, *, smoothness: float, lacking: float, steps: int) -> LatticeMinimum:
+def lattice_minimum(objective: Penalised, box: Box, *, smoothness: float, lacking: float, steps: int) -> LatticeMinimum:
     """Return a lattice point that lacks at most ``lacking``, float errors included.
 
     Parameters
@@ -166,7 +166,7 @@ def lattice_work(of: ObjectiveWork, steps: int) -> Operations:
     return minimise_work(of, SMALL) + rounds + projected
 
 
-def _by_newton(objective: Objective, box: Box, *, smoothness: float, lacking: float) -> LatticeMinimum | None:
+def _by_newton(objective: Penalised, box: Box, *, smoothness: float, lacking: float) -> LatticeMinimum | None:
     """Return a point that lacks little, if some rounds find one; a rehearsal makes them all."""
     lower, upper = box.at(-box.corner), box.at(box.corner)
     theta = np.clip(minimise(objective, start=0.5 * (lower + upper), budget=SMALL).theta, lower, upper)
@@ -190,7 +190,7 @@ def _by_newton(objective: Objective, box: Box, *, smoothness: float, lacking: fl
     return found
 
 
-def _by_projection(objective: Objective, box: Box, *, smoothness: float, steps: int) -> FloatArray:
+def _by_projection(objective: Penalised, box: Box, *, smoothness: float, steps: int) -> FloatArray:
     """Return where the accelerated projected steps end, and one more."""
     lower, upper = box.at(-box.corner), box.at(box.corner)
     L, mu = LARGER * smoothness, float(objective.ridge[0])
@@ -203,12 +203,12 @@ def _by_projection(objective: Objective, box: Box, *, smoothness: float, steps: 
     return _projected(objective, box, x, L)
 
 
-def _projected(objective: Objective, box: Box, theta: FloatArray, smoothness: float) -> FloatArray:
+def _projected(objective: Penalised, box: Box, theta: FloatArray, smoothness: float) -> FloatArray:
     step = objective.gradient(theta) / smoothness
     return np.asarray(np.clip(theta - step, box.at(-box.corner), box.at(box.corner)))
 
 
-def _lack(objective: Objective, box: Box, k: FloatArray) -> tuple[FloatArray, float]:
+def _lack(objective: Penalised, box: Box, k: FloatArray) -> tuple[FloatArray, float]:
     """Return the slopes into the box at a lattice point, and what it lacks, float errors included."""
     theta = box.at(k)
     gradient, error = objective.gradient(theta), objective.gradient_error(theta)
@@ -218,7 +218,7 @@ def _lack(objective: Objective, box: Box, k: FloatArray) -> tuple[FloatArray, fl
     return slopes, float((np.abs(gradient) - slopes + error) @ widths) * (1.0 + 2.0**-20)
 
 
-def _free_step(objective: Objective, theta: FloatArray, gradient: FloatArray, free: BoolArray) -> FloatArray:
+def _free_step(objective: Penalised, theta: FloatArray, gradient: FloatArray, free: BoolArray) -> FloatArray:
     """Return Newton's step in the free coordinates, 0 in the others."""
     step, places = np.zeros_like(theta), np.flatnonzero(free)
     hessian = objective.hessian(theta)

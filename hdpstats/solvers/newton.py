@@ -2,14 +2,14 @@ r"""Newton's method for a strongly convex objective, with a certified distance t
 
 Strong convexity turns a gradient into a distance: with :math:`\lambda = \min_j \lambda_j > 0`,
 :math:`\|\theta - \theta^*\| \le \|\nabla F(\theta)\| / \lambda`. The computed gradient plus its error bound
-(`Objective.gradient_error`) therefore certifies the computed solution, whatever path led to it.
+(`Penalised.gradient_error`) therefore certifies the computed solution, whatever path led to it.
 
 How many steps the method takes depends on the rows. A private minimisation gives it a `WorkBudget`, and where that does
 not suffice goes on with a method whose number of steps is public (`hdpstats.solvers.accelerated`).
 
 **Kept Hessians.** `approach` keeps a Hessian for several steps, down to a public length of the gradient. A step needs a
 gradient, which is certified, and a matrix, which need not be. The matrix of the first steps may be a rough one
-(`Objective.rough_hessian`), and one near the minimiser serves until steps shrink too slowly: the gradient falls by a
+(`Penalised.rough_hessian`), and one near the minimiser serves until steps shrink too slowly: the gradient falls by a
 factor of the order of the distance at which it was computed, several times, for a fraction of the work of new Hessians.
 What each step tells of the curvature along it is added to the matrix (`secant`): a step or two fewer at the end.
 
@@ -44,7 +44,7 @@ from hdpstats._base.precision import numbers_of, two_sum
 from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
-from hdpstats.solvers.objective import Objective, ObjectiveWork, SmoothObjective
+from hdpstats.solvers.objective import ObjectiveWork, Penalised, SmoothObjective
 
 
 @final
@@ -103,7 +103,7 @@ def moved(point: Point, change: FloatArray) -> Point:
     return two_sum(point[0], point[1] + change)
 
 
-def minimise(objective: Objective, *, start: FloatArray, budget: WorkBudget | None = None) -> Solution:
+def minimise(objective: Penalised, *, start: FloatArray, budget: WorkBudget | None = None) -> Solution:
     """Minimise by Newton's method with backtracking, down to the floor of floating point or the end of the budget.
 
     Never raises on finite input: the last iterate is returned with its certificate, however large. Without a budget
@@ -128,7 +128,7 @@ def newton(objective: SmoothObjective, *, start: FloatArray, budget: WorkBudget,
     return _Descent(objective, budget, tolerance=tolerance).run(start)[0]
 
 
-def certify(objective: Objective, theta: FloatArray, rest: FloatArray | None = None) -> Solution:
+def certify(objective: Penalised, theta: FloatArray, rest: FloatArray | None = None) -> Solution:
     """Return ``theta`` with certified bounds on the gradient at ``theta + rest`` and on its own distance."""
     rest = np.zeros_like(theta) if rest is None else rest
     norm = float(np.linalg.norm(objective.gradient(theta, rest))) * (1.0 + 2.0**-40)
@@ -168,8 +168,7 @@ class _Descent:
         return point
 
     def _gradient(self, point: Point) -> FloatArray:
-        objective = self._objective
-        return objective.gradient(*point) if isinstance(objective, Objective) else objective.gradient(point[0])
+        return self._objective.gradient(*point)
 
     def spend(self, theta: FloatArray) -> None:
         """Do the work that is left, for nothing."""
@@ -255,7 +254,7 @@ FARTHEST = 1e100
 Where they overflow a predictor may be no number, which losses take for one: the gradient would be short by chance."""
 
 
-def approach(objective: Objective, *, start: FloatArray, near: float) -> tuple[FloatArray, bool]:
+def approach(objective: Penalised, *, start: FloatArray, near: float) -> tuple[FloatArray, bool]:
     """Return the last point whose gradient was shorter than those before, and whether it is no longer than ``near``.
 
     Gradients are those of unevaluated sums, of which the first part is returned. A rehearsal does all the work that may
@@ -293,7 +292,7 @@ def approach_work(of: ObjectiveWork) -> Operations:
 
 
 def _do_the_rest(
-    objective: Objective, theta: FloatArray, gradient: FloatArray, *, hessians: int, gradients: int
+    objective: Penalised, theta: FloatArray, gradient: FloatArray, *, hessians: int, gradients: int
 ) -> None:
     """Do the work that is left, for a rehearsal: its results are not used."""
     for k in range(hessians, CHORD.hessians):
@@ -319,7 +318,7 @@ class ExactSolution:
 
 
 def refine(
-    objective: Objective, *, start: FloatArray, radius: Fraction, linear: Sequence[Fraction] | None = None
+    objective: Penalised, *, start: FloatArray, radius: Fraction, linear: Sequence[Fraction] | None = None
 ) -> ExactSolution:
     """Return a point certified to lie within ``radius`` of the minimiser.
 
@@ -337,7 +336,7 @@ def refine(
 
 
 def _newton(
-    numbers: MPContext, objective: Objective, gradient_at: Gradient, theta: list[mpf], radius: Fraction
+    numbers: MPContext, objective: Penalised, gradient_at: Gradient, theta: list[mpf], radius: Fraction
 ) -> tuple[list[mpf], Fraction]:
     """Iterate until the certificate holds or the gradient is no larger than its rounding at the present precision."""
     weakest = float(np.min(objective.ridge))
@@ -379,13 +378,13 @@ def _descend(
     return point, gradient
 
 
-def _step(objective: Objective, theta: list[mpf], gradient: list[mpf], norm: mpf) -> tuple[list[mpf], float]:
+def _step(objective: Penalised, theta: list[mpf], gradient: list[mpf], norm: mpf) -> tuple[list[mpf], float]:
     """Return Newton's step, its direction computed in doubles, and its damping."""
     point = np.array([float(value) for value in theta])
     unit = np.array([float(value / norm) for value in gradient])
     with np.errstate(all="ignore"):
         direction = newton_step(objective.hessian(point), unit)
-    effect = float(norm) * objective.effect(direction)
+    effect = float(norm) * objective.rows.effect(direction)
     return [norm * float(d) for d in direction], math.log1p(effect) / effect if effect > 1e-12 else 1.0
 
 
@@ -393,21 +392,28 @@ def _norm(numbers: MPContext, vector: list[mpf]) -> mpf:
     return numbers.sqrt(sum((value * value for value in vector), numbers.mpf(0)))
 
 
-def _gradient(numbers: MPContext, objective: Objective, linear: list[mpf], theta: list[mpf]) -> list[mpf]:
+def _gradient(numbers: MPContext, objective: Penalised, linear: list[mpf], theta: list[mpf]) -> list[mpf]:
     return [
         t + float(r) * (value - float(c)) + b
         for t, r, value, c, b in zip(
-            objective.exact_loss_gradient(numbers, theta), objective.ridge, theta, objective.centre, linear, strict=True
+            objective.rows.exact_loss_gradient(numbers, theta),
+            objective.ridge,
+            theta,
+            objective.centre,
+            linear,
+            strict=True,
         )
     ]
 
 
-def _gradient_error(numbers: MPContext, objective: Objective, theta: list[mpf]) -> mpf:
+def _gradient_error(numbers: MPContext, objective: Penalised, theta: list[mpf]) -> mpf:
     """Bound the rounding of `_gradient`: every operation errs by 2^-precision relatively."""
     size = float(_norm(numbers, theta))
     sizes = float(np.linalg.norm(objective.ridge)) * (size + float(np.linalg.norm(objective.centre)))
     sizes += float(np.linalg.norm(objective.linear))
-    return numbers.mpf(2) ** (4 - numbers.prec) * numbers.mpf(objective.exact_sizes(size) + (len(theta) + 8) * sizes)
+    return numbers.mpf(2) ** (4 - numbers.prec) * numbers.mpf(
+        objective.rows.exact_sizes(size) + (len(theta) + 8) * sizes
+    )
 
 
 def _number(numbers: MPContext, value: Fraction) -> mpf:

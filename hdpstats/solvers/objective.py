@@ -1,24 +1,24 @@
-r"""Strongly convex objectives that are minimised with a certificate: what they offer.
+r"""Strongly convex objectives that are minimised with a certificate: penalised sums of the losses of rows.
 
 .. math:: F(\theta) = \sum_i \ell_i(\theta) + \tfrac12 (\theta - c)'\Lambda(\theta - c) + b'\theta.
 
 The gradient of the sum is accumulated in integers: every summand is rounded to a multiple of 2^-50 of the largest that
 there may be, however many there are, and integer sums are exact. The computed gradient therefore does not depend on the
-order of the rows, and its distance from the true gradient has the bound of `Objective.gradient_error`, which holds for
+order of the rows, and its distance from the true gradient has the bound of `Penalised.gradient_error`, which holds for
 every ``theta``. Where a method keeps its points as unevaluated sums of two doubles the gradient is that at the sum.
 
-The sums of losses themselves are those of the families of models (`hdpstats.families`).
+`Rows` are what a family of models makes of people (`hdpstats.families`); one `Penalised` objective serves all of them.
 """
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from typing import final
+from dataclasses import dataclass
+from typing import NamedTuple, final
 
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.typing import ExactArray, FloatArray
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 
 UNIT = 2.0**-53
@@ -125,8 +125,8 @@ class SmoothObjective(ABC):
         """The size of a typical value of the objective, for telling progress from rounding."""
 
     @abstractmethod
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient (D,)."""
+    def gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:
+        """Return the gradient (D,) at ``theta + rest``, an unevaluated sum with ``|rest| <= 2^-53 |theta|``."""
 
     @abstractmethod
     def hessian(self, theta: FloatArray) -> FloatArray:
@@ -141,22 +141,78 @@ class SmoothObjective(ABC):
         return 1.0
 
 
-class Objective(SmoothObjective):
-    """A strongly convex sum whose minimiser can be certified; ``linear`` (D,) is ``b``."""
+class SumError(NamedTuple):
+    """What the gradient of a sum of losses is off at most, but for what is rounded when the sum is converted.
 
-    linear: FloatArray
+    Attributes
+    ----------
+    summands : float
+        The sum of what the summands are off, rounding to the grid included.
+    steepest : float
+        A bound on the sum of the summands' lengths.
+    """
+
+    summands: float
+    steepest: float
+
+    @classmethod
+    def of(cls, per_row: FloatArray, *, dimension: int, grid_bits: int, steepest: float) -> "SumError":
+        """Return the error of a sum whose summands (n,) are off by so much; rounding to the grid adds half a cell."""
+        cells: float = 0.5 * len(per_row) * math.sqrt(dimension) * math.ldexp(1.0, -grid_bits)
+        return cls(summands=float(np.sum(per_row)) + cells, steepest=steepest)
+
+    def beside(self, sizes: float) -> float:
+        """Return a bound on the error of a gradient; ``sizes`` are the lengths of ridge and perturbation in it.
+
+        The sum of losses is converted and two numbers are added to it: three roundings (`SUMS`). The ridge is
+        multiplied by two differences besides: five, for which 8 u are counted, as for the perturbation.
+        """
+        rounded = 8.0 * sizes + SUMS * self.steepest
+        return (self.summands + UNIT * rounded) * (1.0 + 2.0**-20)
+
+
+class Rows(ABC):
+    """Rows of a model with their weighted losses: private people, public rows and weighted samples alike.
+
+    Private rows are whitened and weighted, each by itself, and one person may have several. A sum of their losses can
+    be formed, and what single people contribute to it; nothing else.
+    """
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """How many people there are: of private ones never public but through noise, unless the relation says so."""
+
+    @property
+    @abstractmethod
+    def dimension(self) -> int:
+        """D, the number of coefficients."""
+
+    @property
+    @abstractmethod
+    def grid_bits(self) -> int:
+        """Gradients are sums of summands that are rounded to multiples of 2^-grid_bits."""
+
+    @property
+    @abstractmethod
+    def mass(self) -> float:
+        """The sum of the weights."""
 
     @abstractmethod
-    def gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:
-        """Return the gradient (D,) at ``theta + rest``, an unevaluated sum with ``|rest| <= 2^-53 |theta|``."""
-
-    def rough_hessian(self, theta: FloatArray) -> FloatArray:
-        """Return a matrix near the Hessian (D, D) in less time, where there is one: good for a first step."""
-        return self.hessian(theta)
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
+        """Return the gradient (D,) of the sum of losses in units of 2^-grid_bits, each summand rounded to it."""
 
     @abstractmethod
-    def gradient_error(self, theta: FloatArray) -> float:
-        """Return a bound on the distance between `gradient` and the true gradient at ``theta``, or with any rest."""
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D) of the sum of losses, to float accuracy."""
+
+    def rough_curvature(self, theta: FloatArray) -> FloatArray:
+        """Return a matrix near it in less time, where there is one."""
+        return self.curvature(theta)
+
+    @abstractmethod
+    def sum_error(self, theta: FloatArray) -> SumError:
+        """Return what `loss_gradient` is off at most at ``theta``, or with any rest."""
 
     @abstractmethod
     def effect(self, direction: FloatArray) -> float:
@@ -170,42 +226,125 @@ class Objective(SmoothObjective):
     def exact_sizes(self, size: float) -> float:
         """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
 
+    @abstractmethod
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (people, D)."""
 
+    @abstractmethod
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (people,), from that person alone, to the last bit.
+
+        Only where the loss says that losses have values.
+        """
+
+    @abstractmethod
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
+        """Return the sum of the people's Hessians, stacked, each rounded to multiples of ``grid`` before it is added.
+
+        The upper triangle, off-diagonal entries multiplied by the square root of two (D (D + 1) / 2,).
+        """
+
+    def penalised(
+        self, *, ridge: FloatArray, centre: FloatArray | None = None, linear: FloatArray | None = None
+    ) -> "Penalised":
+        """Return the penalised, perturbed sum of losses; all arguments (D,), centre and perturbation 0 by default."""
+        zeros = np.zeros(len(ridge))
+        return Penalised(
+            rows=self,
+            ridge=ridge,
+            centre=zeros if centre is None else centre,
+            linear=zeros if linear is None else linear,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class BoundedRows(Rows, ABC):
+    """Rows whose contributions may have public bounds: sums over parts of them are then on a grid that no row moves.
+
+    Attributes
+    ----------
+    bounds : RowBounds or None
+        The bounds; None where the rows are read to find them.
+    """
+
+    bounds: RowBounds | None = None
+
+    @property
+    @abstractmethod
+    def summands(self) -> int:
+        """The number of rows, or spells, that gradients are sums over."""
+
+    @property
+    @abstractmethod
+    def rough_rows(self) -> int:
+        """How many of them a rough Hessian is of."""
+
+    @abstractmethod
+    def loss_hessian(self, theta: FloatArray, *, rows: int) -> IntArray:
+        """Return what `hessian_of` makes the Hessian of the losses of the first rows of, exactly added."""
+
+    @abstractmethod
+    def hessian_of(self, sums: IntArray) -> FloatArray:
+        """Return the Hessian (D, D) of a sum of losses from `loss_hessian`."""
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D) of the sum of losses."""
+        return self.hessian_of(self.loss_hessian(theta, rows=self.summands))
+
+    def rough_curvature(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of the first `rough_rows`, as if they were all, where there are many more."""
+        rough = self.rough_rows
+        if self.summands < 2 * rough:
+            return self.curvature(theta)
+        return np.asarray(self.hessian_of(self.loss_hessian(theta, rows=rough)) * (self.summands / rough))
+
+
+@final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class SumObjective(Objective):
-    """An objective whose losses are summed on a grid of 2^-grid_bits; ``ridge``, ``centre``, ``linear`` are (D,)."""
+class Penalised(SmoothObjective):
+    """A strongly convex sum of the losses of rows, whose minimiser can be certified.
 
+    Attributes
+    ----------
+    rows : Rows
+        Whose losses are summed.
+    ridge, centre, linear : (D,) float64
+        The diagonal of ``Lambda``, ``c`` and ``b``.
+    """
+
+    rows: Rows
     ridge: FloatArray
     centre: FloatArray
     linear: FloatArray
-    grid_bits: int = field(init=False)
 
-    @abstractmethod
-    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
-        """Return the gradient (D,) of the sum of losses in units of 2^-grid_bits, each summand rounded to it."""
+    @property
+    def mass(self) -> float:
+        """The sum of the weights."""
+        return self.rows.mass
 
     def gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:
         """Return the gradient (D,): an exact integer sum of rounded summands, plus ridge and perturbation.
 
         The sum becomes the nearest double.
         """
-        total = np.ldexp(self.loss_gradient(theta, rest).astype(np.float64), -self.grid_bits)
+        total = np.ldexp(self.rows.loss_gradient(theta, rest).astype(np.float64), -self.rows.grid_bits)
         step = theta - self.centre
         return np.asarray(total + self.ridge * (step if rest is None else step + rest) + self.linear)
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D), ridge included."""
+        return np.asarray(self.rows.curvature(theta) + np.diag(self.ridge))
+
+    def rough_hessian(self, theta: FloatArray) -> FloatArray:
+        """Return a matrix near the Hessian (D, D) in less time, where there is one: good for a first step."""
+        return np.asarray(self.rows.rough_curvature(theta) + np.diag(self.ridge))
+
+    def gradient_error(self, theta: FloatArray) -> float:
+        """Return a bound on the distance between `gradient` and the true gradient at ``theta``, or with any rest."""
+        sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
+        return self.rows.sum_error(theta).beside(sizes + float(np.linalg.norm(self.linear)))
 
     def penalty(self, theta: FloatArray) -> float:
         """Return the value of the ridge."""
         step = theta - self.centre
         return 0.5 * float(step @ (self.ridge * step))
-
-    def summed_error(self, theta: FloatArray, per_row: FloatArray, *, steepest: float) -> float:
-        """Return a bound on the error of `gradient` from those of the summands (n,).
-
-        ``steepest`` bounds the sum of their lengths. Rounding to the grid adds half a cell in each coordinate. The sum
-        of losses is converted and two numbers are added to it: three roundings (`SUMS`). The ridge is multiplied by two
-        differences besides: five, for which 8 u are counted, as for the perturbation.
-        """
-        cells: float = 0.5 * len(per_row) * math.sqrt(len(theta)) * math.ldexp(1.0, -self.grid_bits)
-        sizes = float(np.linalg.norm(self.ridge * (np.abs(theta) + np.abs(self.centre))))
-        rounded = 8.0 * (sizes + float(np.linalg.norm(self.linear))) + SUMS * steepest
-        return (float(np.sum(per_row)) + cells + UNIT * rounded) * (1.0 + 2.0**-20)

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
-from hdpstats.solvers import kernels, minimise
+from hdpstats.solvers import Penalised, kernels, minimise
+from tests.objectives import linear_objective
 
 
-def _objective(n: int, D: int) -> LinearObjective:
+def _objective(n: int, D: int) -> Penalised:
     rng = np.random.default_rng(1)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, D - 1))])
     y = (rng.random(n) < 0.5).astype(float)
     zero = np.zeros(D)
     ones = np.ones(n)
-    return LinearObjective(
+    return linear_objective(
         loss=LogisticLoss(), X=X, y=y, weights=ones, offset=0 * ones, ridge=np.full(D, 10.0), centre=zero, linear=zero
     )
 

@@ -10,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
-from hdpstats.models.model import CLEARLY
+from hdpstats.models.model_spec import CLEARLY
 from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.several import RoundsQuery, RoundsRelease

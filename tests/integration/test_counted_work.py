@@ -1,21 +1,21 @@
 """No minimisation does more than is counted: gradients, Hessians, bounds of errors, and the numbers that loops read."""
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from hdpstats._base.rehearsal import rehearsing
 from hdpstats._base.work import Operations
-from hdpstats.families.regression.rows import LinearObjective, linear_work, ridge_objective
+from hdpstats.families.regression.rows import RegressionRows, linear_work
 from hdpstats.losses import HuberLoss, LogisticLoss
+from hdpstats.solvers import Penalised, kernels, newton
 from hdpstats.solvers import box as lattice
-from hdpstats.solvers import kernels, newton
 from hdpstats.solvers.accelerated import minimise_within, minimising_work, work_of
 from hdpstats.solvers.box import Box, lattice_minimum, lattice_work
 from hdpstats.solvers.newton import SMALL, minimise, minimise_work
 from hdpstats.solvers.objective import ObjectiveWork, RowBounds
+from tests.objectives import changed, linear_objective
 
 COUNTED = ObjectiveWork(
     dimension=1, gradient=Operations(sorts=1.0), hessian=Operations(functions=1.0), error=Operations(draws=1.0)
@@ -36,17 +36,18 @@ def done(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
         monkeypatch.setattr(owner, name, noted)
 
-    spy(LinearObjective, "gradient", "sorts")
-    spy(LinearObjective, "hessian", "functions")
-    spy(LinearObjective, "gradient_error", "draws")
+    spy(Penalised, "gradient", "sorts")
+    spy(Penalised, "hessian", "functions")
+    spy(Penalised, "gradient_error", "draws")
     for module in (newton, lattice):
         spy(module, "newton_step", "cubes")
     return found
 
 
-def objective(rows: int = 50, D: int = 3, *, ridge: float = 1.0) -> LinearObjective:
+def objective(rows: int = 50, D: int = 3, *, ridge: float = 1.0) -> Penalised:
     rng = np.random.default_rng(3)
-    return ridge_objective(LogisticLoss(), rng.normal(size=(rows, D)), rng.integers(0, 2, rows) * 1.0, ridge=ridge)
+    made = RegressionRows.of(LogisticLoss(), rng.normal(size=(rows, D)), rng.integers(0, 2, rows) * 1.0)
+    return made.penalised(ridge=np.full(D, ridge))
 
 
 def check(done: Counter[str], said: Operations) -> None:
@@ -97,7 +98,7 @@ def test_loops_read_no_more_numbers_than_are_counted(monkeypatch: pytest.MonkeyP
 
         monkeypatch.setattr(kernels, name, noted)
     rng = np.random.default_rng(1)
-    whole = LinearObjective(
+    whole = linear_objective(
         loss=LogisticLoss(),
         X=np.ascontiguousarray(rng.normal(size=(D, rows))).T,
         y=np.zeros(rows),
@@ -109,7 +110,7 @@ def test_loops_read_no_more_numbers_than_are_counted(monkeypatch: pytest.MonkeyP
         linear=np.zeros(D),
     )
     said = linear_work(rows, D, functions=3.0, in_one_loop=True)
-    other = replace(whole, loss=HuberLoss(lower=0.0, upper=1.0, c=0.1))
+    other = changed(whole, loss=HuberLoss(lower=0.0, upper=1.0, c=0.1))
     of_other = linear_work(rows, D, functions=4.0)
     for one, work in (
         (whole.gradient, said.gradient),

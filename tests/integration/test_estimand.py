@@ -49,7 +49,7 @@ def weighted(spec, people, *, records, epsilon):
     table = PublicTable.from_frame(people, SCHEMA, required=()).admitted(spec.needs)
     nothing = np.zeros(model.dimension)
     made = spec.person_loss(model).people(table)
-    objective = made.objective(ridge=np.full(model.dimension, 1e-6), centre=spec.public.centre, linear=nothing)
+    objective = made.penalised(ridge=np.full(model.dimension, 1e-6), centre=spec.public.centre, linear=nothing)
     found = minimise(objective, start=spec.public.centre).theta
     return model, spec.to_terms(model) @ found + spec.origin
 

@@ -7,7 +7,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
-from hdpstats.models.model import CLEARLY
+from hdpstats.models.model_spec import CLEARLY
 from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.records.several import RoundsQuery, SitesQuery
 from tests.support import FORMULA, SCHEMA, people

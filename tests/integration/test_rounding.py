@@ -1,7 +1,6 @@
 """Errors of predictors and of gradients, searched on hostile rows in exact arithmetic, and with wrong constants."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 
 import mpmath
@@ -10,16 +9,17 @@ import pytest
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.multinomial import rows as several_predictors
-from hdpstats.families.multinomial.rows import MultinomialObjective, several_error
+from hdpstats.families.multinomial.rows import several_error
 from hdpstats.families.regression import rows as module
 from hdpstats.families.regression.bounds import RegressionPersonLoss
-from hdpstats.families.regression.rows import LinearObjective, row_error
+from hdpstats.families.regression.rows import row_error
 from hdpstats.losses import LogisticLoss
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
-from hdpstats.solvers import kernels
+from hdpstats.solvers import Penalised, kernels
 from hdpstats.solvers.kernels import coefficient_parts, compensated, predictor_error
 from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
+from tests.objectives import changed, linear_objective, multinomial_objective
 from tests.unit.solvers.test_newton_losses import LOSSES
 
 SEEDS = range(12)
@@ -105,7 +105,7 @@ def test_the_bound_of_predictors_notices_what_is_left_out(wrong: str, monkeypatc
     assert excess(found, X, theta, rest, offset) > 100.0
 
 
-def linear(name: str, *, seed: int, rows: int = 40, D: int = 4) -> tuple[LinearObjective, FloatArray, FloatArray]:
+def linear(name: str, *, seed: int, rows: int = 40, D: int = 4) -> tuple[Penalised, FloatArray, FloatArray]:
     """Return a problem without ridge and perturbation on hostile rows, with coefficients and their rest."""
     X, theta, rest, offset = cancelling(D, rows, seed=seed)
     rng = np.random.default_rng(seed)
@@ -116,19 +116,19 @@ def linear(name: str, *, seed: int, rows: int = 40, D: int = 4) -> tuple[LinearO
     if name == "exponential":
         y = rng.choice([0.0, -0.0, 1.0, -1.0, 0.3], rows)
     zero = np.zeros(D)
-    task = LinearObjective(
+    task = linear_objective(
         loss=loss, X=X, y=y, weights=10.0 ** rng.uniform(-3.0, 0.0, rows), offset=offset,
         ridge=zero, centre=zero, linear=zero,
     )  # fmt: skip
     return task, theta, rest
 
 
-def off(task: LinearObjective | MultinomialObjective, theta: FloatArray, rest: FloatArray | None) -> float:
+def off(task: Penalised, theta: FloatArray, rest: FloatArray | None) -> float:
     """Return the distance of the computed gradient of a sum of losses from the exact one."""
     with mpmath.workprec(400):
         none = np.zeros_like(theta) if rest is None else rest
         coefficients = [mpmath.mpf(a) + mpmath.mpf(b) for a, b in zip(theta.tolist(), none.tolist(), strict=True)]
-        exact = task.exact_loss_gradient(mpmath.mp, coefficients)
+        exact = task.rows.exact_loss_gradient(mpmath.mp, coefficients)
         found = task.gradient(theta, rest).tolist()
         return float(mpmath.norm([mpmath.mpf(a) - b for a, b in zip(found, exact, strict=True)]))
 
@@ -142,9 +142,9 @@ def test_gradients_on_hostile_rows_err_by_no_more_than_their_bound(name: str) ->
         found, bound = off(task, theta, rest), task.gradient_error(theta)
         assert found <= bound
         largest = max(largest, found / bound)
-        lengths = task.weights @ np.linalg.norm(task.X, axis=1)
-        units = task.loss.scaled_curvature + (task.loss.ulps + 24.0) * float(task.loss.lipschitz)
-        assert bound <= 2.0 * units * UNIT * lengths + math.ldexp(len(task.y), -task.grid_bits)
+        lengths = task.rows.weights @ np.linalg.norm(task.rows.X, axis=1)
+        units = task.rows.loss.scaled_curvature + (task.rows.loss.ulps + 24.0) * float(task.rows.loss.lipschitz)
+        assert bound <= 2.0 * units * UNIT * lengths + math.ldexp(len(task.rows.y), -task.rows.grid_bits)
     assert largest > 0.005
 
 
@@ -167,17 +167,17 @@ def test_a_coarser_grid_breaks_the_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     task, theta = linear("logistic", seed=0)[0], np.zeros(4)
     bound = task.gradient_error(theta)
     monkeypatch.setattr(module, "score_bits", lambda summand: integer_bits(2**27, summand))
-    assert off(replace(task), theta, None) > bound
+    assert off(changed(task), theta, None) > bound
 
 
-def largest_predictors(others: int, rows: int, *, seed: int) -> tuple[MultinomialObjective, FloatArray, FloatArray]:
+def largest_predictors(others: int, rows: int, *, seed: int) -> tuple[Penalised, FloatArray, FloatArray]:
     """Return rows whose predictors of several levels are of size 10^8 and nearly equal."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.uniform(0.5, 1.0, rows), rng.standard_normal((rows, 2))])
     common = np.array([rng.choice([-1.0, 1.0]) * 1e8, 3e7, -2e7]) * rng.uniform(0.5, 1.0, 3)
     theta = np.concatenate([common + rng.standard_normal(3) for _ in range(others)])
     zero = np.zeros(3 * others)
-    task = MultinomialObjective(
+    task = multinomial_objective(
         others=others, X=X, y=rng.integers(0, others + 1, rows), weights=10.0 ** rng.uniform(-3.0, 0.0, rows),
         ridge=zero, centre=zero, linear=zero,
     )  # fmt: skip
@@ -192,8 +192,8 @@ def test_gradients_of_several_predictors_err_by_no_more_than_their_bound(others:
         found, bound = off(task, theta, rest), task.gradient_error(theta)
         assert found <= bound
         largest = max(largest, found / bound)
-        lengths = float(task.weights @ np.linalg.norm(task.X, axis=1))
-        assert bound <= 100.0 * UNIT * lengths + math.ldexp(30.0 * math.sqrt(len(theta)), -task.grid_bits)
+        lengths = float(task.rows.weights @ np.linalg.norm(task.rows.X, axis=1))
+        assert bound <= 100.0 * UNIT * lengths + math.ldexp(30.0 * math.sqrt(len(theta)), -task.rows.grid_bits)
     assert largest > 0.005
 
 
@@ -218,7 +218,7 @@ def test_the_public_bound_is_that_of_the_largest_rows() -> None:
     z *= 2.0 / np.linalg.norm(z, axis=1, keepdims=True)
     X = np.column_stack([np.ones(500), z])
     zero = np.zeros(4)
-    task = LinearObjective(
+    task = linear_objective(
         loss=LogisticLoss(), X=X, y=rng.integers(0, 2, 500).astype(float), weights=np.ones(500),
         offset=np.full(500, 0.5), bounds=RowBounds(summand=math.sqrt(5.0), root=1.2),
         ridge=zero, centre=zero, linear=zero,

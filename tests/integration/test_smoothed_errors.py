@@ -11,7 +11,8 @@ from hdpstats.inference.information import InObjective, OnMinimiser, Smoothed
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.model import predict
-from hdpstats.models.points import ask_objective, noise_of, read_points
+from hdpstats.models.point_mechanisms import ask_objective, noise_of
+from hdpstats.models.points import read_points
 from hdpstats.models.private_result import Contribution, Contributions
 from hdpstats.models.request import fit_request
 from hdpstats.models.site_records import SiteRecords

@@ -15,7 +15,7 @@ import pytest
 
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.outputs import score_between
-from hdpstats.families.hazard.bounds import HazardPeople
+from hdpstats.families.hazard.rows import HazardRows
 from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
@@ -185,7 +185,7 @@ def test_the_worst_neighbours_attain_the_sensitivity(name: str, relation: Relati
 
 
 def test_the_search_finds_scores_clipped_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    def by_row(self: HazardPeople, theta: np.ndarray) -> np.ndarray:
+    def by_row(self: HazardRows, theta: np.ndarray) -> np.ndarray:
         of_spells = self.spells.weights[:, None] * self.spells.scores(theta)
         out = np.zeros((self.number, of_spells.shape[1]))
         np.add.at(out, self.person, gradient_clipped(of_spells, 2.5))
@@ -194,14 +194,14 @@ def test_the_search_finds_scores_clipped_row_by_row(monkeypatch: pytest.MonkeyPa
     gradient_clipped = gradient.clipped
     query = make_query(MODELS["long form"])
     claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE).sensitivity.value)
-    monkeypatch.setattr(HazardPeople, "scores", by_row)
+    monkeypatch.setattr(HazardRows, "scores", by_row)
     monkeypatch.setattr(gradient, "clipped", lambda scores, clip: scores)
     assert farthest(query)[0] > 1.5 * claimed
 
 
 def test_the_search_finds_intervals_clipped_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     # Person-period rows as if they were people: a person at risk in q intervals counts q times.
-    def by_interval(self: HazardPeople, theta: np.ndarray) -> np.ndarray:
+    def by_interval(self: HazardRows, theta: np.ndarray) -> np.ndarray:
         out = np.zeros((self.number, len(theta)))
         whole = self.spells
         for s in range(Q):
@@ -212,10 +212,10 @@ def test_the_search_finds_intervals_clipped_one_by_one(monkeypatch: pytest.Monke
             out += gradient_clipped(cells, 2.5)
         return out
 
-    right, gradient_clipped = HazardPeople.scores, gradient.clipped
+    right, gradient_clipped = HazardRows.scores, gradient.clipped
     query = make_query(MODELS["logit"], theta=(-0.5, 0.0, 0.0, 0.0))
     claimed = float(gradient.calibrate(query, relation=Relation.REPLACE_ONE).sensitivity.value)
-    monkeypatch.setattr(HazardPeople, "scores", by_interval)
+    monkeypatch.setattr(HazardRows, "scores", by_interval)
     monkeypatch.setattr(gradient, "clipped", lambda scores, clip: scores)
     assert farthest(query)[0] > 1.5 * claimed
 
@@ -299,10 +299,10 @@ def test_nobody_s_vector_depends_on_who_else_is_there_in_wide_tables(link: str) 
         total=100.0,
     )
     theta = rng.normal(size=3 + p)
-    scores = HazardPeople(spells=whole, person=np.arange(n), number=n).scores(theta)
+    scores = HazardRows(spells=whole, person=np.arange(n), number=n).scores(theta)
     for kept in (np.arange(n) >= 1, np.arange(n) == 5, (np.arange(n) > 100) & (np.arange(n) < 131)):
         some, count = whole.take(kept), int(kept.sum())
-        alone = HazardPeople(spells=some, person=np.arange(count), number=count).scores(theta)
+        alone = HazardRows(spells=some, person=np.arange(count), number=count).scores(theta)
         assert np.array_equal(alone, scores[kept])
 
 

@@ -107,7 +107,7 @@ def test_the_density_is_that_of_the_objective_that_is_minimised(regime: dict[str
     D = at.model.dimension
     theta = np.random.default_rng(3).standard_normal(D)
     made = at.person_loss.people(table_of(at, people))
-    problem = made.objective(ridge=np.full(D, density.ridge), centre=density.centre, linear=np.zeros(D))
+    problem = made.penalised(ridge=np.full(D, density.ridge), centre=density.centre, linear=np.zeros(D))
     noise, hessian = zip(*(density.parts(theta[None, :], each) for each in periods_of(at, people)), strict=True)
     penalty = -density.ridge * (theta - density.centre)
     assert sum(noise)[0] - 11.0 * penalty == pytest.approx(-problem.gradient(theta), abs=1e-9)

@@ -85,7 +85,7 @@ def worst_determinant(person_loss: HazardPersonLoss, *, offset: float, ridge: fl
         beyond={"stop": np.zeros(1, dtype=np.bool_)},
     )
     people, D = person_loss.people(table), person_loss.dimension
-    problem = people.objective(ridge=np.full(D, ridge), centre=np.zeros(D), linear=np.zeros(D))
+    problem = people.penalised(ridge=np.full(D, ridge), centre=np.zeros(D), linear=np.zeros(D))
     places = [np.array([alpha, 0.0]) for alpha in np.linspace(-40.0, 40.0, 401)]
     return max(float(np.linalg.slogdet(problem.hessian(theta) / ridge)[1]) for theta in places)
 

@@ -9,8 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.regression.bounds import RegressionPeople
-from hdpstats.families.regression.rows import LinearObjective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.formulas.outcome import design_of, response_of
 from hdpstats.losses import (
     BoundedSquares,
@@ -23,8 +22,9 @@ from hdpstats.losses import (
     Tabulated,
 )
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import minimise
+from hdpstats.solvers import Penalised, minimise
 from hdpstats.solvers.newton import refine
+from tests.objectives import linear_objective
 
 HALF = {"lower": -0.5, "upper": 0.5}
 STEEP = Tabulated.made((-1.0, 1e-3, 1.0), ((-1.0, -1.0, 1.0, 1.0), (-1.0, 0.5, 0.5, 1.0)), **HALF)
@@ -86,7 +86,7 @@ def test_no_persons_hessian_exceeds_its_bound_where_scores_are_large_and_nearly_
         loss = Tabulated.made((0.0, 1.0, 0.0), (rising, other), lower=0.0, upper=1.0)
         grid = float(loss.smoothness) * 2.0**-24
         for eta, y in zip(rng.uniform(0, 3, 40), rng.uniform(0, 1, 40), strict=True):
-            one = RegressionPeople(
+            one = RegressionRows(
                 loss=loss, X=np.ones((1, 1)), y=np.array([y]), weights=np.ones(1), offset=np.array([eta])
             )
             found = max(found, abs(one.stacked_hessian(np.zeros(1), grid=grid)[0]) * grid)
@@ -94,10 +94,10 @@ def test_no_persons_hessian_exceeds_its_bound_where_scores_are_large_and_nearly_
         found = 0.0
 
 
-def problem(loss: PredictorLoss, y: FloatArray, *, columns: int, ridge: float, seed: int) -> LinearObjective:
+def problem(loss: PredictorLoss, y: FloatArray, *, columns: int, ridge: float, seed: int) -> Penalised:
     rng = np.random.default_rng(seed)
     X = np.column_stack([np.ones(len(y)), np.clip(rng.normal(size=(len(y), columns - 1)), -3, 3)])
-    return LinearObjective(
+    return linear_objective(
         loss=loss,
         X=X,
         y=y,
@@ -134,7 +134,7 @@ def test_the_certificate_in_higher_precision_counts_where_a_table_begins(far: fl
     """A far outcome cancels against a far start: places err in proportion to them, whatever the predictor is."""
     row = tuple(np.linspace(-1.0, 1.0, 401).tolist())
     loss = Tabulated.made((-far, 1e-3, 1.0), (row, row), lower=0.0, upper=far)
-    objective = LinearObjective(
+    objective = linear_objective(
         loss=loss,
         X=np.array([[1.0], [0.7]]),
         y=np.full(2, far),
@@ -147,10 +147,10 @@ def test_the_certificate_in_higher_precision_counts_where_a_table_begins(far: fl
     for bits in (106, 212):
         with mpmath.workprec(bits):
             theta = [mpmath.mpf("0.3")]
-            rough = objective.exact_loss_gradient(mpmath.mp, theta)[0]
+            rough = objective.rows.exact_loss_gradient(mpmath.mp, theta)[0]
         with mpmath.workprec(600):
-            exact = objective.exact_loss_gradient(mpmath.mp, theta)[0]
-            assert abs(rough - exact) <= mpmath.mpf(2) ** (4 - bits) * objective.exact_sizes(0.3)
+            exact = objective.rows.exact_loss_gradient(mpmath.mp, theta)[0]
+            assert abs(rough - exact) <= mpmath.mpf(2) ** (4 - bits) * objective.rows.exact_sizes(0.3)
 
 
 def test_an_outcome_at_its_bound_is_scaled_to_its_range_and_no_last_bit_beyond() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from hdpstats.families import base
 from hdpstats.families.hazard import bounds
-from hdpstats.families.hazard.bounds import HazardPeople
-from hdpstats.families.regression.bounds import RegressionPeople
+from hdpstats.families.hazard.rows import HazardRows
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import LogisticLoss
 from tests.unit.solvers.capped_problems import capped
 
@@ -27,13 +27,13 @@ def peak(compute: Callable[[], object]) -> int:
         tracemalloc.stop()
 
 
-def followed(spells: int, *, p: int = 48) -> HazardPeople:
+def followed(spells: int, *, p: int = 48) -> HazardRows:
     """Return people of whom the first has ``spells`` spells, one interval each, and the others have one."""
     many = capped(1, m=spells + 20, q=6, p=p, whole=True)
     entry = np.concatenate([np.arange(spells) % 6, np.zeros(20, dtype=np.int64)])
     many = replace(many, entry=entry, last=entry + 1, cause=np.zeros(spells + 20, dtype=np.int64))
     person = np.concatenate([np.zeros(spells, dtype=np.int64), np.arange(1, 21)])
-    return HazardPeople(spells=many, person=person, number=21)
+    return HazardRows(spells=many, person=person, number=21)
 
 
 def test_hessians_of_one_person_with_many_spells_need_no_more_memory() -> None:
@@ -50,7 +50,7 @@ def test_hessians_of_one_person_with_many_spells_need_no_more_memory() -> None:
 def test_hessians_of_rows_are_not_held_together() -> None:
     n, D = 20_000, 60
     rng = np.random.default_rng(2)
-    people = RegressionPeople(
+    people = RegressionRows(
         loss=LogisticLoss(), X=rng.standard_normal((n, D)), y=np.ones(n), weights=np.ones(n), offset=np.zeros(n)
     )
     # 20,000 times 1830 doubles would be 290 megabytes.
@@ -62,7 +62,7 @@ def test_pieces_of_any_size_give_the_same_integers(numbers: int, monkeypatch: py
     theta, grid = np.linspace(-0.5, 0.5, 6), 2.0**-45
     people = followed(50, p=4)
     rng = np.random.default_rng(3)
-    rows = RegressionPeople(
+    rows = RegressionRows(
         loss=LogisticLoss(), X=rng.standard_normal((70, 6)), y=np.ones(70), weights=np.ones(70), offset=np.zeros(70)
     )
     whole = people.stacked_hessian(theta, grid=grid), rows.stacked_hessian(theta, grid=grid)

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.families.hazard.bounds import HazardPeople, hazard_person_loss
+from hdpstats.families.hazard.bounds import hazard_person_loss
+from hdpstats.families.hazard.rows import HazardRows
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
@@ -98,7 +99,7 @@ def test_nobody_changes_what_others_contribute(link: str, seed: int) -> None:
     person_loss = hazard_person_loss(model(rng, link), site_facts)
     theta = rng.standard_normal(person_loss.dimension)
 
-    def people_of(frame: pd.DataFrame) -> HazardPeople:
+    def people_of(frame: pd.DataFrame) -> HazardRows:
         return person_loss.people(PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(person_loss.needs))
 
     fixed = [row for name in range(100, 130) for row in ordinary(rng, name, int(rng.integers(1, 5)))]

@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.families.multinomial import bounds as mechanism
-from hdpstats.families.multinomial.bounds import MultinomialPeople, MultinomialPersonLoss
-from hdpstats.families.multinomial.rows import MultinomialObjective
+from hdpstats.families.multinomial.bounds import MultinomialPersonLoss
+from hdpstats.families.multinomial.rows import MultinomialRows
 from hdpstats.losses import multinomial
 from hdpstats.losses.multinomial import residuals_of_pairs
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
@@ -24,6 +24,7 @@ from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise
 from hdpstats.solvers.kernels import PIECE, coefficient_parts, compensated_pairs
 from hdpstats.solvers.newton import certify
+from tests.objectives import multinomial_objective
 
 SCHEMA = hdp.Schema(
     x=hdp.Continuous(-1, 1, complete=True),
@@ -108,14 +109,14 @@ def test_one_person_keeps_the_bounds_of_the_contrast(radius: float, weight: floa
     rng = np.random.default_rng(2)
     raw = np.concatenate([rng.normal(size=(3000, 2)) * radius * scale for scale in (0.5, 1.0, 1.5, 40.0)])
     rows = whiten(model.geometry, np.column_stack([np.ones(len(raw)), raw]))
-    people = MultinomialPeople(others=3, X=rows.X, y=rng.integers(0, 4, len(raw)), weights=weight * rows.weights)
+    people = MultinomialRows(others=3, X=rows.X, y=rng.integers(0, 4, len(raw)), weights=weight * rows.weights)
     longest, heaviest = 0.0, 0.0
     for theta in [np.zeros(9), *(rng.normal(size=9) * scale for scale in (0.3, 5.0, 300.0))]:
         longest = max(longest, float(np.max(np.linalg.norm(people.scores(theta), axis=1))))
         for k in range(40):
             one = replace(people, X=people.X[k : k + 1], y=people.y[k : k + 1], weights=people.weights[k : k + 1])
             zero = np.zeros(9)
-            H = one.objective(ridge=zero, centre=zero, linear=zero).hessian(theta)
+            H = one.penalised(ridge=zero, centre=zero, linear=zero).hessian(theta)
             heaviest = max(heaviest, float(np.trace(H)))
             ridge = float(Fraction(3))
             determinant = float(np.linalg.slogdet(np.eye(9) + H / ridge)[1])
@@ -136,7 +137,7 @@ def loss_of(
 
     def log_density(kept: list[int]) -> float:
         X, y = rows.X[kept], np.array(outcomes)[kept]
-        whole = MultinomialObjective(
+        whole = multinomial_objective(
             others=M,
             X=X,
             y=y,
@@ -145,7 +146,7 @@ def loss_of(
             centre=np.zeros(4),
             linear=np.zeros(4),
         )
-        left = whole.weights[:, None] * multinomial.residuals(whole.predictor(theta), y)
+        left = whole.rows.weights[:, None] * multinomial.residuals(whole.rows.predictor(theta), y)
         noise = (left.T @ X).ravel() + float(query.ridge) * theta
         return float(np.linalg.slogdet(whole.hessian(theta))[1]) - rate * float(np.linalg.norm(noise))
 
@@ -207,7 +208,7 @@ def test_the_certificate_of_the_solver_holds_in_exact_arithmetic() -> None:
     rng = np.random.default_rng(3)
     X = np.column_stack([np.ones(300), rng.normal(size=(300, 2))])
     linear = rng.normal(size=6) * 5.0
-    task = MultinomialObjective(
+    task = multinomial_objective(
         others=2,
         X=X,
         y=rng.integers(0, 3, 300),
@@ -219,7 +220,7 @@ def test_the_certificate_of_the_solver_holds_in_exact_arithmetic() -> None:
     solution = minimise(task, start=np.zeros(6))
     for theta in (solution.theta, solution.theta + 1e-3, rng.normal(size=6) * 100.0):
         with mpmath.workprec(200):
-            sums = task.exact_loss_gradient(mpmath.mp, [mpmath.mpf(value) for value in theta.tolist()])
+            sums = task.rows.exact_loss_gradient(mpmath.mp, [mpmath.mpf(value) for value in theta.tolist()])
             exact = [
                 s + mpmath.mpf(r) * (mpmath.mpf(t) - mpmath.mpf(c)) + mpmath.mpf(b)
                 for s, r, t, c, b in zip(sums, task.ridge, theta, task.centre, linear, strict=True)
@@ -314,19 +315,21 @@ def test_what_does_not_fit_is_refused_before_anything_is_charged(make: object, m
 
 @pytest.mark.parametrize("n", [511, 512, 2 * PIECE + 3])
 def test_sums_do_not_depend_on_how_rows_are_kept_or_where_they_stand(n: int) -> None:
-    rng, zero = np.random.default_rng(n), np.zeros(6)
+    rng = np.random.default_rng(n)
     X, y, weights = rng.standard_normal((n, 3)), rng.integers(0, 3, n), rng.uniform(0.0, 1.0, n)
-    by_rows = MultinomialObjective(others=2, X=X, y=y, weights=weights, ridge=zero, centre=zero, linear=zero)
+    by_rows = MultinomialRows(others=2, X=X, y=y, weights=weights)
     kept, order = np.asfortranarray(X), rng.permutation(n)
     moved = replace(by_rows, X=np.asfortranarray(X[order]), y=y[order], weights=weights[order])
     theta = rng.standard_normal(6)
-    scores = MultinomialPeople(others=2, X=kept, y=y, weights=weights).scores(theta)
+    scores = MultinomialRows(others=2, X=kept, y=y, weights=weights).scores(theta)
     pairs = [compensated_pairs(X, coefficient_parts(part), np.zeros(n)) for part in (theta[:3], theta[3:])]
     left = weights[:, None] * residuals_of_pairs(*(np.stack(each).T for each in zip(*pairs, strict=True)), y)
     summands = np.concatenate([X.T * column for column in np.ldexp(left, by_rows.grid_bits).T])
     exact = [sum(int(value) for value in row) for row in np.rint(summands)]
-    alone = MultinomialPeople(others=2, X=X[-1:], y=y[-1:], weights=weights[-1:]).scores(theta)
+    alone = MultinomialRows(others=2, X=X[-1:], y=y[-1:], weights=weights[-1:]).scores(theta)
     np.testing.assert_array_equal(scores[-1:], alone)
     for each in (by_rows, replace(by_rows, X=kept), moved):
         np.testing.assert_array_equal(each.loss_gradient(theta), exact)
-    np.testing.assert_allclose(replace(by_rows, X=kept).hessian(theta), by_rows.hessian(theta), rtol=1e-12, atol=1e-9)
+    np.testing.assert_allclose(
+        replace(by_rows, X=kept).curvature(theta), by_rows.curvature(theta), rtol=1e-12, atol=1e-9
+    )

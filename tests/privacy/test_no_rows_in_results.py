@@ -13,10 +13,10 @@ from matplotlib import pyplot
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.families.base import People
 from hdpstats.results.tables import REFUSED
 from hdpstats.schema.table import AdmittedTable, PrivateTable
 from hdpstats.sites import LocalSite, Study
+from hdpstats.solvers import Rows
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people
 
 CANARIES = ["canary-7f3a91", "1.2345678987", "17.17171717", "canary@example.org"]
@@ -132,7 +132,7 @@ def has_an_entry_per_record(value):
         return len(value) == RECORDS
     if isinstance(value, bytes | bytearray):
         return len(value) in (RECORDS, 8 * RECORDS)
-    return isinstance(value, PrivateTable | AdmittedTable | People | LocalSite | Study)
+    return isinstance(value, PrivateTable | AdmittedTable | Rows | LocalSite | Study)
 
 
 def rows_in(start):

@@ -14,8 +14,8 @@ import pytest
 from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
 from hdpstats.families.regression import bounds
-from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
-from hdpstats.families.regression.rows import LinearObjective
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import PointCalibration
@@ -26,7 +26,7 @@ from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.records import geometry as rows_of_geometry
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
-from hdpstats.solvers import accelerated
+from hdpstats.solvers import Penalised, accelerated
 
 FREE, CHEAP, DEAR = 8.01, 4.0, 1.0
 """Ridges over beta / epsilon: the determinant is free, costs little, costs much."""
@@ -72,15 +72,13 @@ def calibrate(query: ObjectiveQuery, *, weight: float = 1.0) -> PointCalibration
     return perturbation.calibrate_objective(query, person_loss, records=3)
 
 
-def problem_of(query: ObjectiveQuery, calibration: PointCalibration) -> LinearObjective:
+def problem_of(query: ObjectiveQuery, calibration: PointCalibration) -> Penalised:
     """Return the problem that `solve` gives to the solver."""
-    seen: list[LinearObjective] = []
+    seen: list[Penalised] = []
     D = query.model.dimension
-    rows = RegressionPeople(
-        loss=LogisticLoss(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1)
-    )
+    rows = RegressionRows(loss=LogisticLoss(), X=np.ones((1, D)), y=np.ones(1), weights=np.ones(1), offset=np.zeros(1))
 
-    def spy(problem: LinearObjective, *, start: np.ndarray, near: float) -> object:
+    def spy(problem: Penalised, *, start: np.ndarray, near: float) -> object:
         seen.append(problem)
         return approach(problem, start=start, near=near)
 
@@ -105,7 +103,7 @@ def mechanism_of(query: ObjectiveQuery, *, weight: float = 1.0, assumed: float |
         return weight * whitened.weights
 
     return PerturbedObjective(
-        loss=problem.loss,
+        loss=problem.rows.loss,
         ridge=problem.ridge,
         centre=problem.centre,
         rate=float(calibration.noise_rate),
@@ -194,12 +192,13 @@ def test_the_search_finds_a_norm_that_forgets_the_intercept(
 
 
 def test_the_search_finds_an_unpenalised_intercept(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unpenalised(**fields: object) -> LinearObjective:
-        ridge = np.array(fields.pop("ridge"))
-        ridge[0] = 1e-9
-        return LinearObjective(ridge=ridge, **fields)
+    penalised = RegressionRows.penalised
 
-    monkeypatch.setattr(bounds, "LinearObjective", unpenalised)
+    def unpenalised(rows: RegressionRows, *, ridge: np.ndarray, **fields: np.ndarray) -> Penalised:
+        ridge[0] = 1e-9
+        return penalised(rows, ridge=ridge, **fields)
+
+    monkeypatch.setattr(RegressionRows, "penalised", unpenalised)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
     assert worst(query, mechanism_of(query)) > 5.0 * stated(query)
 

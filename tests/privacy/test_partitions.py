@@ -15,7 +15,6 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, SiteError
-from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.mechanisms.description.site import PreparedDescription
 from hdpstats.mechanisms.score_sums import PreparedSum
 from hdpstats.noise import TwoSidedGeometric
@@ -24,6 +23,7 @@ from hdpstats.schema.parquet import ParquetTable, files_of
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import PrivateTable, joined
 from hdpstats.sites import LocalSite
+from hdpstats.solvers import Penalised
 from hdpstats.solvers.objective import ROUGH
 from tests import known_noise
 from tests.waiting import until
@@ -399,8 +399,8 @@ def test_a_fit_of_many_rows_begins_with_the_same_rough_hessian(tmp_path, monkeyp
     schema = hdp.Schema(y=hdp.Binary(complete=True), x=hdp.Continuous(-3, 3, complete=True))
     frame.to_parquet(tmp_path / "0.parquet", row_group_size=50_000)
     known_noise.off(monkeypatch)
-    rough, found = LinearObjective.rough_hessian, []
-    monkeypatch.setattr(LinearObjective, "rough_hessian", lambda self, at: found.append(1) or rough(self, at))
+    rough, found = Penalised.rough_hessian, []
+    monkeypatch.setattr(Penalised, "rough_hessian", lambda self, at: found.append(1) or rough(self, at))
     fitted = [
         hdpf.logit("y ~ x", data=hdp.Study(private=source, schema=schema, budget=hdp.Budget(epsilon=1))).fit(
             epsilon=1, se_share=0

@@ -14,12 +14,12 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
-from hdpstats.families.base import People, PersonLoss
-from hdpstats.families.hazard.rows import HazardObjective
-from hdpstats.families.multinomial.bounds import MultinomialPeople, MultinomialPersonLoss
-from hdpstats.families.multinomial.rows import MultinomialObjective
-from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
-from hdpstats.families.regression.rows import LinearObjective
+from hdpstats.families.base import PersonLoss
+from hdpstats.families.hazard.rows import HazardRows
+from hdpstats.families.multinomial.bounds import MultinomialPersonLoss
+from hdpstats.families.multinomial.rows import MultinomialRows
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.hybrid_weights import CurveQuery
@@ -31,13 +31,14 @@ from hdpstats.records.geometry import Geometry, Source, leverage_at, mallows_wei
 from hdpstats.records.model import MultinomialModel, RegressionModel
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import Solution, accelerated
+from hdpstats.solvers import Penalised, Rows, Solution, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, minimise_within
 from hdpstats.solvers.newton import SMALL, approach, certify, refine
 from tests.privacy import test_importance_density as ratio
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 
-OBJECTIVES = (LinearObjective, MultinomialObjective, HazardObjective)
+ROWS = (RegressionRows, MultinomialRows, HazardRows)
+COUNTED = {"gradient": [Penalised], "gradient_error": [Penalised], "curvature": ROWS, "exact_loss_gradient": ROWS}
 RADIUS = 2.0
 
 
@@ -45,10 +46,10 @@ class Spied:
     """Counts of what minimisations compute."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.asked = dict.fromkeys(("gradient", "hessian", "gradient_error", "exact_loss_gradient"), 0)
+        self.asked = dict.fromkeys(COUNTED, 0)
         for kind in self.asked:
-            for objective in OBJECTIVES:
-                patch.setattr(objective, kind, self._counted(kind, getattr(objective, kind)))
+            for of in COUNTED[kind]:
+                patch.setattr(of, kind, self._counted(kind, getattr(of, kind)))
 
     def _counted(self, kind: str, plain):
         def count(*given: object) -> object:
@@ -61,7 +62,7 @@ class Spied:
         """Check that what was computed is within the public bound, and that nothing was refined."""
         assert self.asked["exact_loss_gradient"] == 0
         assert self.asked["gradient"] <= steps + SMALL.gradients + 5
-        assert self.asked["hessian"] <= SMALL.hessians
+        assert self.asked["curvature"] <= SMALL.hessians
         assert self.asked["gradient_error"] <= SMALL.hessians + 1
 
 
@@ -154,7 +155,7 @@ PARAMETERS: dict[str, tuple[tuple[float, ...], tuple[tuple[float, ...], ...]]] =
 }
 
 
-def regression(name: str, n: int, seed: int) -> tuple[PersonLoss, People]:
+def regression(name: str, n: int, seed: int) -> tuple[PersonLoss, Rows]:
     parameters, table = PARAMETERS[name]
     loss = name.split(" ")[0].strip(",")
     model = RegressionModel(formula="y ~ a + b", loss=loss, geometry=geometry(), parameters=parameters, table=table)
@@ -165,25 +166,23 @@ def regression(name: str, n: int, seed: int) -> tuple[PersonLoss, People]:
     if loss == "exponential":
         y *= rng.choice([-1.0, 1.0], n)
     case, offset = rng.choice([0.0, 0.5, 2.0], n), rng.uniform(-3.0, 3.0, n)
-    return person_loss, RegressionPeople(loss=person_loss.loss, X=X, y=y, weights=weights * case, offset=offset)
+    return person_loss, RegressionRows(loss=person_loss.loss, X=X, y=y, weights=weights * case, offset=offset)
 
 
-def multinomial(n: int, seed: int) -> tuple[PersonLoss, People]:
+def multinomial(n: int, seed: int) -> tuple[PersonLoss, Rows]:
     model = MultinomialModel(formula="y ~ a + b", geometry=geometry(), others=3)
     X, weights = hostile_rows(n, seed)
     y = np.random.default_rng(seed).integers(0, 4, n)
-    return MultinomialPersonLoss(model=model, largest_weight=1.0), MultinomialPeople(
-        others=3, X=X, y=y, weights=weights
-    )
+    return MultinomialPersonLoss(model=model, largest_weight=1.0), MultinomialRows(others=3, X=X, y=y, weights=weights)
 
 
-def hazard(link: str, n: int, seed: int, **options: object) -> tuple[PersonLoss, People]:
+def hazard(link: str, n: int, seed: int, **options: object) -> tuple[PersonLoss, Rows]:
     regime = Regime(link=link, radius=RADIUS, total=2.0, slopes=2, **options)
     people = pool(regime, np.random.default_rng(seed), size=n)
     return regime.person_loss, regime.person_loss.people(table_of(regime, people))
 
 
-def density_ratio(n: int, seed: int) -> tuple[PersonLoss, People]:
+def density_ratio(n: int, seed: int) -> tuple[PersonLoss, Rows]:
     person_loss = ratio.person_loss_of(ratio.asked(ratio.WHITE), records=n)
     rng = np.random.default_rng(seed)
     frame = pd.DataFrame({"u": rng.choice([-1.0, -1e-9, 0.3, 1.0], n), "v": rng.choice([0.0, 1e-300, 1.0], n)})
@@ -227,7 +226,7 @@ def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) ->
     linear = rng.standard_normal(D)
     linear *= 7.0 / np.linalg.norm(linear)
     centre, ridge = np.array(query.centre), float(query.ridge)
-    objective = people.objective(ridge=np.full(D, ridge), centre=centre, linear=linear)
+    objective = people.penalised(ridge=np.full(D, ridge), centre=centre, linear=linear)
     near = approach(objective, start=centre, near=effort.work.near)[0]
     truth = np.array([float(value) for value in refine(objective, start=near, radius=Fraction(1, 10**12)).theta])
     size = float(np.linalg.norm(centre)) + math.sqrt(2.0 * effort.work.excess / ridge)
@@ -262,9 +261,9 @@ def test_the_curvature_of_the_work_is_attained(name: str) -> None:
     n, person_loss = 400, regression(name, 2, 1)[0]
     X = np.column_stack([np.ones(n), np.full(n, 1e3 * RADIUS), np.zeros(n)])
     weights = 2.0 * mallows_weights((X[:, 1:] ** 2).sum(axis=1), geometry())
-    people = RegressionPeople(loss=person_loss.loss, X=X, y=np.ones(n), weights=weights, offset=np.zeros(n))
+    people = RegressionRows(loss=person_loss.loss, X=X, y=np.ones(n), weights=weights, offset=np.zeros(n))
     work = effort_of(question(person_loss), person_loss, noise=7.0, records=n).work
-    objective = people.objective(ridge=np.full(3, 3.0), centre=np.zeros(3), linear=np.zeros(3))
+    objective = people.penalised(ridge=np.full(3, 3.0), centre=np.zeros(3), linear=np.zeros(3))
     steepest = float(np.linalg.eigvalsh(objective.hessian(np.zeros(3)))[-1]) - 3.0
     assert 0.999 * (work.smoothness - 3.0) <= 1.25 * steepest <= work.smoothness - 3.0
 
@@ -279,7 +278,7 @@ def test_accepted_points_have_errors_no_larger_than_what_is_left_for_them(
     query, D = replace(question(person_loss, centre=0.0), ridge=ridge), person_loss.dimension
     effort, linear = effort_of(query, person_loss, noise=9.0, records=30), np.full(D, 9.0 / math.sqrt(D) * 0.999)
     centre, work = np.array(query.centre), effort.work
-    objective = people.objective(ridge=np.full(D, float(ridge)), centre=centre, linear=linear)
+    objective = people.penalised(ridge=np.full(D, float(ridge)), centre=centre, linear=linear)
     points, accepted = [], 0
     with pytest.MonkeyPatch.context() as patch:
         plain = type(objective).gradient
@@ -304,7 +303,7 @@ def test_without_newton_the_public_steps_reach_the_radius(name: str, monkeypatch
     query, D = question(person_loss), person_loss.dimension
     effort = effort_of(query, person_loss, noise=0.0, records=12)
     centre = np.array(query.centre)
-    objective = people.objective(ridge=np.full(D, float(query.ridge)), centre=centre, linear=np.zeros(D))
+    objective = people.penalised(ridge=np.full(D, float(query.ridge)), centre=centre, linear=np.zeros(D))
     near = approach(objective, start=centre, near=effort.work.near)[0]
     truth = refine(objective, start=near, radius=Fraction(1, 10**20)).theta
 
@@ -360,4 +359,4 @@ def test_sampling_neighbours_take_work_within_the_public_bound() -> None:
             sampling.run(query, calibration, people)
             assert spied.asked["exact_loss_gradient"] == 0
             assert spied.asked["gradient"] <= calibration.steps + SMALL.gradients + 70
-            assert spied.asked["hessian"] <= SMALL.hessians + 20
+            assert spied.asked["curvature"] <= SMALL.hessians + 20

@@ -11,8 +11,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import MechanismError
-from hdpstats.families.base import People
-from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.formulas import compile_design
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.exponential import ExponentialQuery
@@ -23,6 +23,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.site_facts import SiteFacts
+from hdpstats.solvers import Rows
 from hdpstats.solvers.box import Box
 from tests import chance
 from tests.privacy.hazard_pairs import Regime, pool, table_of
@@ -50,11 +51,11 @@ def asked(*, ridge: float = 30.0, epsilon: float = 1.0, half: float = 1.0, propo
 CONTRAST = RegressionPersonLoss(model=asked().model, largest_weight=1.0, largest_offset=0.0)
 
 
-def people(*rows: tuple[float, float], copies: int = 1) -> RegressionPeople:
+def people(*rows: tuple[float, float], copies: int = 1) -> RegressionRows:
     """Return people with a slope of weight 1 each: pairs (z, y)."""
     table = np.array([row for row in rows for _ in range(copies)]).reshape(-1, 2)
     weights = np.minimum(1.0, 1.5 / np.maximum(np.abs(table[:, 0]), 1e-9))
-    return RegressionPeople(
+    return RegressionRows(
         loss=LogisticLoss(),
         X=np.column_stack([np.ones(len(table)), table[:, 0]]),
         y=table[:, 1],
@@ -87,7 +88,7 @@ def coarse(query: ExponentialQuery, steps: tuple[int, ...]) -> ExponentialCalibr
 
 
 def enumerated(
-    query: ExponentialQuery, constants: ExponentialCalibration, rows: RegressionPeople
+    query: ExponentialQuery, constants: ExponentialCalibration, rows: RegressionRows
 ) -> dict[tuple[int, int], float]:
     """Return the probabilities of all lattice points, from the losses themselves."""
     places = [(i, j) for i in range(-constants.box.steps[0], constants.box.steps[0] + 1) for j in _range(constants, 1)]
@@ -171,7 +172,7 @@ def largest_loss(epsilon: float) -> float:
 
 
 def _computed(
-    query: ExponentialQuery, constants: ExponentialCalibration, rows: RegressionPeople
+    query: ExponentialQuery, constants: ExponentialCalibration, rows: RegressionRows
 ) -> dict[tuple[int, int], float]:
     """Return the probabilities of all lattice points, from the integer potentials."""
     places = [(i, j) for i in _range(constants, 0) for j in _range(constants, 1)]
@@ -187,14 +188,15 @@ def _computed(
     return dict(zip(places, (heights / heights.sum()).tolist(), strict=True))
 
 
-class Liars(People):
+class Liars(Rows):
     """People whose losses are anything."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.values = values
 
     count = property(lambda self: len(self.values))
-    objective = scores = stacked_hessian = None
+    dimension = grid_bits = mass = loss_gradient = curvature = sum_error = effect = None
+    exact_loss_gradient = exact_sizes = scores = stacked_hessian = None
 
     def losses(self, theta: np.ndarray) -> np.ndarray:
         return self.values if theta[0] else np.zeros_like(self.values)
@@ -226,7 +228,7 @@ def test_the_exponent_costs_epsilon_and_no_more() -> None:
 # --------------------------------------------------------------------------------------------- envelope and acceptance
 
 
-def exponents(query: ExponentialQuery, rows: RegressionPeople, *, tries: int = 300) -> np.ndarray:
+def exponents(query: ExponentialQuery, rows: RegressionRows, *, tries: int = 300) -> np.ndarray:
     """Return the exponents of proposals, as `run` computes them."""
     constants = sampling.calibrate(query, CONTRAST, records=RECORDS)
     lowest = sampling._lowest(query, constants, rows)

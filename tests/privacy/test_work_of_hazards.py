@@ -106,7 +106,7 @@ def test_an_objective_goes_through_as_many_cells_whatever_one_persons_follow_up(
     zero, found = np.zeros(person_loss.dimension), []
     for frame in (short, with_follow_up(short, start, stop, event)):
         with counted(monkeypatch) as seen:
-            problem = person_loss.people(admitted(frame, site_facts)).objective(ridge=zero, centre=zero, linear=zero)
+            problem = person_loss.people(admitted(frame, site_facts)).penalised(ridge=zero, centre=zero, linear=zero)
             problem.gradient(zero)
             problem.hessian(zero)
         found.append(seen.cells)

@@ -9,14 +9,14 @@ import pandas as pd
 
 import hdpstats.api as hdp
 from benchmarks.designs import ar_design
-from hdpstats.families.regression.bounds import RegressionPeople
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.losses.options import Logistic
 from hdpstats.mechanisms.perturbation import ObjectiveRelease
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.models.estimates import estimates
-from hdpstats.models.points import noise_of
+from hdpstats.models.point_mechanisms import noise_of
 from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import Relation
@@ -109,9 +109,9 @@ def _released(
     distribution = NoiseDistribution(norm=person_loss.norm, dimension=person_loss.dimension, rate=rate)
     columns = X[:, np.argsort(NAMES)]  # in the order of a query's canonical formula
     rows, D = whiten(query.model.geometry, np.column_stack([np.ones(n), columns])), person_loss.dimension
-    people = RegressionPeople(loss=spec.loss, X=rows.X, y=y, weights=rows.weights, offset=np.zeros(n))
+    people = RegressionRows(loss=spec.loss, X=rows.X, y=y, weights=rows.weights, offset=np.zeros(n))
     centre = np.array(query.centre)
-    perturbed = people.objective(
+    perturbed = people.penalised(
         ridge=np.full(D, float(query.ridge)), centre=centre, linear=draws.perturbation(rng, distribution, count=1)[0]
     )
     release = ObjectiveRelease(

@@ -9,7 +9,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference import draws
-from hdpstats.models.points import ask_objective, noise_of, read_points
+from hdpstats.models.point_mechanisms import ask_objective, noise_of
+from hdpstats.models.points import read_points
 from hdpstats.models.private_result import Contribution, Contributions
 from hdpstats.models.request import fit_request
 from hdpstats.models.site_records import SiteRecords
@@ -42,7 +43,7 @@ def distances(n, releases, *, epsilon=1.0):
     person_loss, D = spec.person_loss(query.model), query.dimension
     people = person_loss.people(hdp.Study(public=frame(n, 1), schema=SCHEMA).public.admitted(spec.needs))
     centre = np.array(query.centre)
-    objective = people.objective(ridge=np.full(D, 1e-9 * n), centre=centre, linear=np.zeros(D))
+    objective = people.penalised(ridge=np.full(D, 1e-9 * n), centre=centre, linear=np.zeros(D))
     exact = spec.to_terms(query.model) @ minimise(objective, start=centre).theta
     known = SiteRecords(records=n, records_sd=0.0, most=n, request=request)
     found = []

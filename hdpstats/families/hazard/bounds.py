@@ -32,8 +32,8 @@ spell has its own Mallows weight, caps add up over the person's spells, and the 
 """
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import final
@@ -41,24 +41,23 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import BoolArray, ExactArray, FloatArray, IntArray
+from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations, sorting
 from hdpstats.families.base import (
     NUMBERS,
     ROUNDING,
     DeclaredLoss,
     LossWork,
-    People,
     declared_bound,
     numbers_of,
 )
-from hdpstats.families.hazard.rows import HazardObjective, spell_error, spells_work
+from hdpstats.families.hazard.rows import HazardRows, spell_error, spells_work
 from hdpstats.families.hazard.spells import CappedSpells, cap_sums_work, scores_work
 from hdpstats.families.parted import people_in_parts
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.losses import LINKS, HazardLink
-from hdpstats.losses.base import FARTHEST, CappedTerms
+from hdpstats.losses.base import FARTHEST
 from hdpstats.noise.exact import round_down
 from hdpstats.privacy.hazard_caps import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.sensitivity import Relation
@@ -68,122 +67,8 @@ from hdpstats.schema.partitions import Parts
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.spells import in_strata, spells_of
 from hdpstats.schema.table import AdmittedTable, joined
-from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.objective import SUMS, UNIT, RowBounds, rounded_cells
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
-class HazardPeople(People):
-    """Private spells: scores, losses and curvatures of each person from that person's spells alone.
-
-    ``person`` (m,) says whose each spell is, 0 to ``number`` - 1.
-    """
-
-    spells: CappedSpells
-    person: IntArray
-    number: int
-    bounds: RowBounds | None = None
-
-    @property
-    def count(self) -> int:
-        """The number of people."""
-        return self.number
-
-    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> HazardObjective:
-        """Return the penalised, perturbed sum of losses."""
-        return HazardObjective(spells=self.spells, bounds=self.bounds, ridge=ridge, centre=centre, linear=linear)
-
-    def scores(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient of each person's weighted loss (people, D), from that person's spells alone.
-
-        To the last bit: sums run over intervals and features in their order, one elementwise operation at a time. A
-        matrix product would depend on where in the table a person stands.
-        """
-        whole = self.spells
-        of_spells = whole.scores(theta).T
-        added = [np.bincount(self.person, weights=each * whole.weights, minlength=self.number) for each in of_spells]
-        return np.asarray(np.stack(added).T, dtype=np.float64)  # of nobody they are integers
-
-    def _periods(self, theta: FloatArray, cause: int) -> Iterator[tuple[int, IntArray, CappedTerms, BoolArray]]:
-        """Yield every interval (0-based) with the spells at risk in it, their losses and whether each ends in an event.
-
-        The losses are those of a cause (0-based).
-        """
-        for s, here, eta, log_cap, ends in self._places(theta, cause):
-            yield s, here, self.spells.loss.cells(eta, log_cap), ends
-
-    def _places(
-        self, theta: FloatArray, cause: int
-    ) -> Iterator[tuple[int, IntArray, FloatArray, FloatArray, BoolArray]]:
-        """Yield every interval (0-based) with the spells at risk in it, predictors, log caps and ends in events."""
-        whole, e = self.spells, self.spells.A.shape[1]
-        part = theta[cause * whole.block : (cause + 1) * whole.block]
-        level = row_products(whole.Z, part[e:]) + whole.offset
-        caps = row_products(whole.Z, whole.cap_slopes[cause]) + whole.offset
-        for s, baseline in enumerate(row_products(whole.A, part[:e]).tolist()):
-            here = np.flatnonzero((whole.entry <= s) & (s < whole.last))
-            log_cap = whole.loss.caps(whole.cap_baseline[cause, s] + caps[here], whole.margin)
-            ends = (whole.last[here] == s + 1) & (whole.cause[here] == cause + 1)
-            yield s, here, baseline + level[here], log_cap, ends
-
-    def losses(self, theta: FloatArray) -> FloatArray:
-        """Return each person's weighted loss (people,), for the logit link."""
-        whole = self.spells
-        of_spells = np.zeros(len(whole.Z))
-        for cause in range(whole.causes):
-            for _, here, eta, log_cap, ends in self._places(theta, cause):
-                survived, event = whole.loss.capped_values(eta, log_cap)
-                of_spells[here] += np.where(ends, event, survived)
-        out = np.zeros(self.number)
-        np.add.at(out, self.person, whole.weights * of_spells)
-        return out
-
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
-        """Return the stacked sum of the people's Hessians, each rounded to multiples of ``grid`` before it is added.
-
-        What is rounded depends on the own person alone, to the last bit: see `scores`.
-        """
-        (i, j), D = np.triu_indices(len(theta)), len(theta)
-        factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
-        total, size = np.zeros(len(i), dtype=object), max(1, NUMBERS // D**2)
-        for first in range(0, self.number, size):
-            start, stop = np.searchsorted(self.person, [first, first + size]).tolist()
-            matrices = np.zeros((min(size, self.number - first), D, D))
-            for begin in range(start, stop, size):
-                part = slice(begin, min(begin + size, stop))
-                some = replace(self, spells=self.spells.take(part), person=self.person[part])
-                np.add.at(matrices, some.person - first, some._hessians(theta))
-            total += np.rint(matrices[:, i, j] * factor).astype(np.int64).sum(axis=0).astype(object)
-        return total
-
-    def _hessians(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian of each spell's weighted loss (m, D, D)."""
-        Z, e, block = self.spells.Z, self.spells.A.shape[1], self.spells.block
-        out = np.zeros((len(Z), len(theta), len(theta)))
-        for cause in range(self.spells.causes):
-            plain, first, second = self._curvature_moments(theta, cause)
-            i, j, k = cause * block, cause * block + e, (cause + 1) * block
-            cross = first[:, :, None] * Z[:, None, :]
-            out[:, i:j, i:j] = second
-            out[:, i:j, j:k] = cross
-            out[:, j:k, i:j] = np.swapaxes(cross, 1, 2)
-            out[:, j:k, j:k] = plain[:, None, None] * (Z[:, :, None] * Z[:, None, :])
-        return out
-
-    def _curvature_moments(self, theta: FloatArray, cause: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return every spell's weighted sums of the curvatures times 1, ``A_s`` and ``A_s A_s'``."""
-        whole, (m, e) = self.spells, (len(self.spells.Z), self.spells.A.shape[1])
-        plain, first, second = np.zeros(m), np.zeros((m, e)), np.zeros((m, e, e))
-        for s, here, cells, ends in self._periods(theta, cause):
-            curvature = whole.weights[here] * np.where(ends, cells.event_curvature, cells.survived_curvature)
-            plain[here] += curvature
-            features = [(j, feature) for j, feature in enumerate(whole.A[s].tolist()) if feature]
-            for j, feature in features:
-                first[here, j] += feature * curvature
-                for k, other in features:
-                    second[here, j, k] += feature * other * curvature
-        return plain, first, second
+from hdpstats.solvers.kernels import product_work
+from hdpstats.solvers.objective import SUMS, UNIT, RowBounds, Rows, rounded_cells
 
 
 @final
@@ -313,7 +198,7 @@ class HazardPersonLoss(DeclaredLoss):
         return self.largest_weight * (self.total + 1.0) * (2.0 + abs(self.model.cap.margin) + apart + raised)
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return what `HazardObjective.gradient_error` is for bounded rows: see `RegressionPersonLoss.rounding`.
+        """Return what `HazardRows.sum_error` is for bounded rows: see `RegressionPersonLoss.rounding`.
 
         What scores are off is in proportion to caps, which over all spells of a person add up to ``H`` at most, and to
         the event; every spell is rounded to the grid by itself.
@@ -373,14 +258,14 @@ class HazardPersonLoss(DeclaredLoss):
         """Where everybody enters at time 0 with one row, so that there are as many spells as rows."""
         return self.design.start is None and not self.time_varying
 
-    def people_of(self, rows: Parts[AdmittedTable]) -> People:
+    def people_of(self, rows: Parts[AdmittedTable]) -> Rows:
         """Return the private people of all partitions."""
         if not self.in_parts:
             return self.people(rows.gathered(joined))
-        in_parts: Callable[[Parts[People]], People] = partial(people_in_parts, rows, self._row_bounds, None)
+        in_parts: Callable[[Parts[HazardRows]], Rows] = partial(people_in_parts, rows, self._row_bounds, None)
         return rows.as_one(self.people, in_parts)
 
-    def people(self, table: AdmittedTable) -> HazardPeople:
+    def people(self, table: AdmittedTable) -> HazardRows:
         """Return the spells of an admitted table, capped and weighted; rows with a missing cell count for nothing."""
         design, grid = self.design, self.model.grid
         found = spells_of(
@@ -413,7 +298,7 @@ class HazardPersonLoss(DeclaredLoss):
             spells = whole.weighed(intervals=grid.intervals)
         else:
             spells = whole.ended(found.person, several=self.time_varying)
-        return HazardPeople(spells=spells, person=found.person, number=found.people, bounds=self._row_bounds)
+        return HazardRows(spells=spells, person=found.person, number=found.people, bounds=self._row_bounds)
 
     @property
     def _row_bounds(self) -> RowBounds:

@@ -229,8 +229,8 @@ class Likelihood(SmoothObjective):
         """What was computed last."""
         return self._here
 
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient (D,), ridge included."""
+    def gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:  # noqa: ARG002
+        """Return the gradient (D,) at ``theta``, ridge included."""
         return self.at(theta).gradient + self.ridge * (theta - self.centre)
 
     def hessian(self, theta: FloatArray) -> FloatArray:

@@ -23,6 +23,7 @@ from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.families.outcomes import OutcomeDistribution, Outcomes
 from hdpstats.losses import LINKS
 from hdpstats.losses.base import LikelihoodTerms
+from hdpstats.raking.people import WhitenedPeople
 
 
 @final
@@ -53,6 +54,38 @@ class SurvivalOutcomes(Outcomes):
     def __post_init__(self) -> None:
         """Sum up who is followed for at least so many intervals."""
         object.__setattr__(self, "reached", np.cumsum(self.followed[:, ::-1], axis=1)[:, ::-1])
+
+    def raked(
+        self, people: WhitenedPeople, *, weights: FloatArray, share: FloatArray, at_risk: FloatArray | None
+    ) -> "SurvivalOutcomes":
+        """Return the outcomes of raked people (B n,), set by set."""
+        spells, (B, n, _) = self.spells, people.X.shape
+        return SurvivalOutcomes(
+            spells=replace(
+                spells,
+                Z=people.z.reshape(B * n, -1),
+                entry=np.tile(spells.entry, B),
+                last=np.tile(spells.last, B),
+                cause=np.tile(spells.cause, B),
+                weights=weights,
+                offset=np.tile(spells.offset, B),
+            ),
+            followed=np.tile(self.followed, (B, 1)),
+            whole=B * n,
+            share=share,
+            at_risk=at_risk,
+        )
+
+    def some(self, people: slice, sets: slice) -> "SurvivalOutcomes":
+        """Return some of the raked people, those of whole sets."""
+        return replace(
+            self,
+            spells=self.spells.take(people),
+            followed=self.followed[people],
+            whole=len(self.followed[people]),
+            share=None if self.share is None else self.share[people],
+            at_risk=None if self.at_risk is None else self.at_risk[sets],
+        )
 
     def at(self, theta: FloatArray) -> "SurvivalOutcomes":
         """Return the same people, followed so that the shares at risk are those that are known."""

@@ -15,76 +15,29 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import SiteError
-from hdpstats._base.typing import ExactArray, FloatArray, IntArray
+from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.families.base import (
     ROUNDING,
     LossWork,
-    People,
     RowLoss,
-    added_in_grid_steps,
     declared_bound,
     numbers_of,
     stacking_work,
 )
-from hdpstats.families.multinomial.rows import MultinomialObjective, several_error
+from hdpstats.families.multinomial.rows import MultinomialRows, several_error
 from hdpstats.families.regression.rows import linear_work
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import categorical_design
-from hdpstats.losses.multinomial import probabilities, residuals, steepest, trace_bound, values
+from hdpstats.losses.multinomial import steepest, trace_bound
 from hdpstats.noise.exact import round_down, sqrt_up
 from hdpstats.privacy.sensitivity import Relation, rank_one_jacobian, uncoupled_rate
 from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.kernels import PIECE, product_work, row_products
+from hdpstats.solvers.kernels import PIECE, product_work
 from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, rounded_cells
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
-class MultinomialPeople(People):
-    """Rows ``X`` (n, D), outcomes ``y`` (n,) from 0 to ``others``, total weights (n,), all within declared bounds."""
-
-    others: int
-    X: FloatArray
-    y: IntArray
-    weights: FloatArray
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return len(self.y)
-
-    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> MultinomialObjective:
-        """Return the penalised, perturbed sum of losses."""
-        return MultinomialObjective(
-            others=self.others, X=self.X, y=self.y, weights=self.weights, ridge=ridge, centre=centre, linear=linear
-        )
-
-    def _predictor(self, theta: FloatArray, part: slice) -> FloatArray:
-        return np.stack([row_products(self.X, each, part) for each in theta.reshape(self.others, -1)]).T
-
-    def scores(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient of each person's weighted loss (n, M D)."""
-        left = self.weights[:, None] * residuals(self._predictor(theta, slice(None)), self.y)
-        return np.concatenate([self.X.T * column for column in left.T]).T
-
-    def losses(self, theta: FloatArray) -> FloatArray:
-        """Return each person's weighted loss (n,)."""
-        return np.asarray(self.weights * values(self._predictor(theta, slice(None)), self.y))
-
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
-        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
-        D = self.X.shape[1]
-
-        def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
-            p, X = probabilities(self._predictor(theta, part)), self.X[part]
-            curvature = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.weights[part, None]
-            return np.asarray(curvature * X[:, i % D] * X[:, j % D] * factor)
-
-        return added_in_grid_steps(len(self.y), self.others * D, grid=grid, of_people=of_rows)
 
 
 @final
@@ -135,7 +88,7 @@ class MultinomialPersonLoss(RowLoss):
         return self.largest_weight * (math.log(self.model.others + 1.0) + 2.0 * size)
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return `MultinomialObjective.gradient_error` for bounded rows: see `RegressionPersonLoss.rounding`."""
+        """Return `MultinomialRows.sum_error` for bounded rows: see `RegressionPersonLoss.rounding`."""
         geometry, summand = self.model.geometry, self.largest_weight * self.model.geometry.length
         sizes = geometry.leverage / geometry.length * size
         per_row = summand * float(several_error(self.model.others, geometry.dimension, sizes=sizes))
@@ -170,10 +123,10 @@ class MultinomialPersonLoss(RowLoss):
             stacked=predictors + chances + 2.0 * stacking_work(rows, self.dimension),
         )
 
-    def people(self, table: AdmittedTable) -> MultinomialPeople:
+    def people(self, table: AdmittedTable) -> MultinomialRows:
         """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
         rows = whitened_rows(self.read, self.model.geometry, table)
-        return MultinomialPeople(
+        return MultinomialRows(
             others=self.model.others,
             X=rows.X,
             y=table.codes[self.read.response],

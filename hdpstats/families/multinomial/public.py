@@ -11,7 +11,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.existence import existence, has_maximum, level_rows, longest_of, polished
-from hdpstats.families.multinomial.rows import MultinomialObjective
+from hdpstats.families.multinomial.rows import MultinomialRows
 from hdpstats.families.regression.likelihood import identified, spread
 from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit
 from hdpstats.formulas import Design
@@ -33,7 +33,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.solvers import minimise
+from hdpstats.solvers import Penalised, minimise
 
 
 @final
@@ -137,16 +137,8 @@ def multinomial_side(
     fit = None
     if labelled:
         real = np.ones(rows.rows, dtype=bool) if groups is None else groups == 0
-        zero = np.zeros(others * X.shape[1])
-        seen = MultinomialObjective(
-            others=others,
-            X=whitened.X[real],
-            y=rows.codes[design.response][real],
-            weights=case[real],
-            ridge=zero,
-            centre=zero,
-            linear=zero,
-        )
+        outcome = rows.codes[design.response][real]
+        seen = MultinomialRows(others=others, X=whitened.X[real], y=outcome, weights=case[real])
         fit = likelihood_fit(seen, seen, first=int(design.intercept))
         parts = each_column(coefficient_parts(geometry, blocks=others))
         fit = spread_where_unknown(replace(fit, parts=parts), seen.X, repeated=others)
@@ -175,21 +167,14 @@ def multinomial_likelihood(
     kept = identified(X[present])
     columns = X[:, kept]
     scale = np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny))
-    zero = np.zeros(others * int(kept.sum()))
-    objective = MultinomialObjective(
-        others=others,
-        X=np.ascontiguousarray(columns / scale),
-        y=y,
-        weights=weights,
-        ridge=zero,
-        centre=zero,
-        linear=zero,
-    )
-    theta = minimise(objective, start=zero).theta
+    rows = MultinomialRows(others=others, X=np.ascontiguousarray(columns / scale), y=y, weights=weights)
+    zeros = np.zeros(rows.dimension)
+    objective = rows.penalised(ridge=zeros)
+    theta = minimise(objective, start=zeros).theta
     covariance: FloatArray = np.asarray(np.linalg.pinv(objective.hessian(theta)))
     infinite = np.zeros(len(theta), dtype=bool)
-    if not _is_certain(objective, theta):
-        found = existence(level_rows(objective.X[present], y[present], others=others))
+    if not _is_certain(objective, rows, theta):
+        found = existence(level_rows(rows.X[present], y[present], others=others))
         infinite = ~found.finite
         far = polished(theta, found.away, gradient=objective.gradient, hessian=objective.hessian)
         if np.all(found.finite):
@@ -201,16 +186,16 @@ def multinomial_likelihood(
     return spread(np.tile(kept, others), values, covariance, terms=terms, label="maximum likelihood")
 
 
-def _is_certain(objective: MultinomialObjective, theta: FloatArray) -> bool:
+def _is_certain(objective: Penalised, rows: MultinomialRows, theta: FloatArray) -> bool:
     """Return whether there is a maximum near where the iteration ended.
 
     Third derivatives along ``v`` are at most the range of a row's predictors ``0, x'v_1, ...`` times second ones,
     as a third central moment is to a variance; that is at most twice the largest ``|x'v_k|``.
     """
-    D, rows = objective.X.shape[1], objective.X[objective.weights > 0]
+    D, X = rows.X.shape[1], rows.X[rows.weights > 0]
 
     def longest(inverse: FloatArray) -> float:
-        blocks = (inverse[k * D : (k + 1) * D, k * D : (k + 1) * D] for k in range(objective.others))
-        return max((longest_of(rows, block) for block in blocks), default=0.0)
+        blocks = (inverse[k * D : (k + 1) * D, k * D : (k + 1) * D] for k in range(rows.others))
+        return max((longest_of(X, block) for block in blocks), default=0.0)
 
     return has_maximum(objective.gradient(theta), objective.hessian(theta), longest, bound=2.0)

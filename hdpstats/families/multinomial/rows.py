@@ -1,16 +1,25 @@
-"""Rows of a multinomial regression: a penalised, perturbed sum of losses with a predictor for each other level.
+"""Rows of a multinomial regression: losses with a predictor for each level beside the reference, exactly added.
 
 ``theta`` has shape (M D,), coefficients level by level.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import final
 
 import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
-from hdpstats.losses.multinomial import exact_residuals, probabilities, residuals_of_pairs, spread_bound, values
+from hdpstats.families.base import added_in_grid_steps
+from hdpstats.losses.multinomial import (
+    exact_residuals,
+    probabilities,
+    residuals,
+    residuals_of_pairs,
+    spread_bound,
+    values,
+)
 from hdpstats.solvers.kernels import (
     added_over_pieces,
     coefficient_parts,
@@ -19,31 +28,41 @@ from hdpstats.solvers.kernels import (
     row_products,
     score_sum,
 )
-from hdpstats.solvers.objective import ROUGH, UNIT, SumObjective, score_bits
+from hdpstats.solvers.objective import ROUGH, UNIT, Rows, SumError, score_bits
 
 
 def several_error(others: int, D: int, *, sizes: FloatArray | float) -> FloatArray | float:
     """Return what a row's multinomial score, times a unit weight and a unit row, is off at most.
 
-    ``sizes`` bound ``||x|| ||theta||``; see `MultinomialObjective.gradient_error`.
+    ``sizes`` bound ``||x|| ||theta||``; see `MultinomialRows.sum_error`.
     """
     return 0.5 * predictor_error(D, sizes) + (spread_bound(others) + others + 24.0) * UNIT
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class MultinomialObjective(SumObjective):
-    """The function to minimise. ``X`` (n, D); ``y`` (n,) from 0 to ``others``; ``weights`` (n,)."""
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class MultinomialRows(Rows):
+    """Rows ``X`` (n, D), outcomes ``y`` (n,) from 0 to ``others``, total weights (n,)."""
 
     others: int
     X: FloatArray
     y: IntArray
     weights: FloatArray
 
-    def __post_init__(self) -> None:
-        """Choose the grid of the summands from their largest possible size."""
-        summand = float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0))
-        object.__setattr__(self, "grid_bits", score_bits(summand))
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    @property
+    def dimension(self) -> int:
+        """M D."""
+        return int(self.others * self.X.shape[1])
+
+    @cached_property
+    def grid_bits(self) -> int:
+        """The grid of the summands follows from their largest possible size."""
+        return score_bits(float(np.max(np.max(np.abs(self.X), axis=1, initial=0.0) * self.weights, initial=0.0)))
 
     @property
     def mass(self) -> float:
@@ -58,9 +77,8 @@ class MultinomialObjective(SumObjective):
         return np.stack([row_products(self.X, part, rows) for part in theta.reshape(self.others, -1)]).T
 
     def value(self, theta: FloatArray) -> float:
-        """Return the objective to float accuracy."""
-        loss = float(self.weights @ values(self.predictor(theta), self.y))
-        return float(loss + self.penalty(theta) + self.linear @ theta)
+        """Return the sum of losses to float accuracy."""
+        return float(self.weights @ values(self.predictor(theta), self.y))
 
     def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (M D,) of the sum of losses on the grid."""
@@ -75,16 +93,16 @@ class MultinomialObjective(SumObjective):
 
         return added_over_pieces(len(self.y), of_piece)
 
-    def hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian (M D, M D), ridge included."""
-        return self._loss_hessian(theta, slice(None)) + np.diag(self.ridge)
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (M D, M D) of the sum of losses."""
+        return self._loss_hessian(theta, slice(None))
 
-    def rough_hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian of the first rows, as if they were all, where there are many more."""
+    def rough_curvature(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of the losses of the first rows, as if they were all, where there are many more."""
         rough = max(ROUGH, len(self.y) // 16)
         if len(self.y) < 2 * rough:
-            return self.hessian(theta)
-        return self._loss_hessian(theta, slice(0, rough)) * (len(self.y) / rough) + np.diag(self.ridge)
+            return self.curvature(theta)
+        return self._loss_hessian(theta, slice(0, rough)) * (len(self.y) / rough)
 
     def _loss_hessian(self, theta: FloatArray, rows: slice) -> FloatArray:
         """Return the Hessian (M D, M D) of the losses of some rows."""
@@ -100,8 +118,8 @@ class MultinomialObjective(SumObjective):
                     whole[b * D : (b + 1) * D, a * D : (a + 1) * D] += block
         return whole
 
-    def gradient_error(self, theta: FloatArray) -> float:
-        r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
+    def sum_error(self, theta: FloatArray) -> SumError:
+        r"""Return what the computed gradient of the sum of losses is off at most at ``theta``.
 
         Predictors, as unevaluated sums, err by `predictor_error` of ``||x|| ||theta_k||``, in the L2 norm over levels
         by that of ``||x|| ||theta||``; the Hessian of the loss has eigenvalues of at most 1/2, so probabilities follow
@@ -114,7 +132,8 @@ class MultinomialObjective(SumObjective):
             * norms
             * several_error(self.others, self.X.shape[1], sizes=norms * float(np.linalg.norm(theta)))
         )
-        return self.summed_error(theta, per_row, steepest=1.5 * float(np.sum(self.weights * norms)))
+        steepest = 1.5 * float(np.sum(self.weights * norms))
+        return SumError.of(per_row, dimension=len(theta), grid_bits=self.grid_bits, steepest=steepest)
 
     def effect(self, direction: FloatArray) -> float:
         """Return the largest change of linear predictors along a direction, summed over levels."""
@@ -136,3 +155,23 @@ class MultinomialObjective(SumObjective):
         """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``."""
         (n, D), norms = self.X.shape, np.linalg.norm(self.X, axis=1)
         return float((n + D + self.others + 8) * np.sum(self.weights * norms * (norms * size + 2.0 + self.others)))
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (n, M D)."""
+        left = self.weights[:, None] * residuals(self.predictor(theta), self.y)
+        return np.concatenate([self.X.T * column for column in left.T]).T
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (n,)."""
+        return np.asarray(self.weights * values(self.predictor(theta), self.y))
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
+        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
+        D = self.X.shape[1]
+
+        def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
+            p, X = probabilities(self._predictor(theta, part)), self.X[part]
+            curvature = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.weights[part, None]
+            return np.asarray(curvature * X[:, i % D] * X[:, j % D] * factor)
+
+        return added_in_grid_steps(len(self.y), self.others * D, grid=grid, of_people=of_rows)

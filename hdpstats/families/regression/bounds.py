@@ -17,24 +17,22 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats._base.typing import ExactArray, FloatArray, IntArray
+from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.families.base import (
     ROUNDING,
     LossWork,
-    People,
     RowLoss,
-    added_in_grid_steps,
     declared_bound,
     numbers_of,
     stacking_work,
 )
 from hdpstats.families.parted import people_in_parts
 from hdpstats.families.regression.one_pass import StoredRows, everywhere, stored_rows
-from hdpstats.families.regression.rows import LinearObjective, linear_work, row_error
+from hdpstats.families.regression.rows import RegressionRows, linear_work, row_error
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss
+from hdpstats.losses import BY_NAME, PredictorLoss
 from hdpstats.noise.exact import round_down, sqrt_up
 from hdpstats.privacy.sensitivity import (
     BallNorm,
@@ -50,67 +48,11 @@ from hdpstats.records.model import RegressionModel
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, RowBounds, rounded_cells, score_bits
+from hdpstats.solvers.kernels import product_work
+from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, RowBounds, Rows, rounded_cells, score_bits
 
 BETWEEN_0_AND_1 = Response(column="")
 """Where an outcome in [0, 1] comes from, for who asks for constants only."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
-class RegressionPeople(People):
-    """Rows ``X`` (n, D), outcome ``y`` (n,), total weights (n,), offset (n,), all within their declared bounds."""
-
-    loss: PredictorLoss
-    X: FloatArray
-    y: FloatArray
-    weights: FloatArray
-    offset: FloatArray
-    bounds: RowBounds | None = None
-
-    @property
-    def count(self) -> int:
-        """The number of rows."""
-        return len(self.y)
-
-    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> LinearObjective:
-        """Return the penalised, perturbed sum of losses."""
-        return LinearObjective(
-            loss=self.loss,
-            X=self.X,
-            y=self.y,
-            weights=self.weights,
-            offset=self.offset,
-            bounds=self.bounds,
-            ridge=ridge,
-            centre=centre,
-            linear=linear,
-        )
-
-    def scores(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient of each person's weighted loss (n, D)."""
-        eta = row_products(self.X, theta) + self.offset
-        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
-
-    def losses(self, theta: FloatArray) -> FloatArray:
-        """Return each person's weighted loss (n,)."""
-        return np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
-
-    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
-        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``.
-
-        Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.
-        """
-        steepest = float(self.loss.smoothness)
-
-        def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
-            X = self.X[part]
-            eta = row_products(X, theta) + self.offset[part]
-            curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
-            return np.asarray(X[:, i] * X[:, j] * (curvature[:, None] * factor))
-
-        return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
 
 
 @final
@@ -195,7 +137,7 @@ class RegressionPersonLoss(RowLoss):
         return self.largest_weight * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return what `LinearObjective.gradient_error` is for bounded rows: ``w ||x|| <= l`` and ``w ||x||^2 <= L``.
+        """Return what `RegressionRows.sum_error` is for bounded rows: ``w ||x|| <= l`` and ``w ||x||^2 <= L``.
 
         What is in proportion to ``w ||x|| (||x|| ||theta|| + |o|)`` is at most ``l (L / l ||theta|| + |o|)``.
         """
@@ -213,8 +155,7 @@ class RegressionPersonLoss(RowLoss):
 
     def work(self, rows: int) -> LossWork:
         """Return what rows take at most."""
-        logistic = isinstance(self.loss, LogisticLoss)
-        sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=logistic)
+        sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=self.loss.in_one_loop)
         return row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
 
     @property
@@ -222,10 +163,10 @@ class RegressionPersonLoss(RowLoss):
         """What a row contributes is bounded beforehand, so that sums over partitions are on one grid."""
         return True
 
-    def people_of(self, rows: Parts[AdmittedTable]) -> People:
+    def people_of(self, rows: Parts[AdmittedTable]) -> Rows:
         """Return the private people of all partitions."""
-        read_once = self._stored if isinstance(self.loss, LogisticLoss) else None
-        in_parts: Callable[[Parts[People]], People] = partial(people_in_parts, rows, self._bounds, read_once)
+        read_once = self._stored if self.loss.in_one_loop else None
+        in_parts: Callable[[Parts[RegressionRows]], Rows] = partial(people_in_parts, rows, self._bounds, read_once)
         return rows.as_one(self.people, in_parts)
 
     def _stored(self, bounds: RowBounds, table: AdmittedTable) -> StoredRows:
@@ -241,10 +182,10 @@ class RegressionPersonLoss(RowLoss):
             bits=score_bits(bounds.summand),
         )
 
-    def people(self, table: AdmittedTable) -> RegressionPeople:
+    def people(self, table: AdmittedTable) -> RegressionRows:
         """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
         rows = whitened_rows(self.read, self.model.geometry, table)
-        return RegressionPeople(
+        return RegressionRows(
             loss=self.loss,
             X=rows.X,
             y=self.response.of(table),

@@ -33,7 +33,7 @@ from hdpstats.families.existence import (
     longest_of,
     polished,
 )
-from hdpstats.families.regression.rows import LinearObjective, ridge_objective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
@@ -45,7 +45,7 @@ from hdpstats.losses import (
 )
 from hdpstats.losses.located import scale_of, window
 from hdpstats.records.estimate import Estimate
-from hdpstats.solvers import minimise
+from hdpstats.solvers import Penalised, minimise
 
 ALIASED, ALIASED_IN_GLM = 1e-7, 1e-11
 """A column whose part outside the span of the columns before it is relatively smaller than this is not identified: in
@@ -59,10 +59,10 @@ def signed_rows(loss: PredictorLoss) -> Callable[[FloatArray, FloatArray], Signe
     return count_rows if loss.counts else None
 
 
-def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided: bool = True) -> Estimate:
+def maximum_likelihood(rows: RegressionRows, *, terms: tuple[str, ...], decided: bool = True) -> Estimate:
     """Return the maximum-likelihood fit with its model-based covariance (the inverse of the observed information).
 
-    ``rows`` have no ridge; their weights are prior weights as in ``glm``. A coefficient that the rows do not identify
+    Weights are prior weights as in ``glm``. A coefficient that the rows do not identify
     is NaN (R's NA): of aliased columns the first is kept. So is one that has no finite value, as rows are separated;
     where that is not to be ``decided`` it stays where the iteration ended, and a `RuntimeWarning` says so.
     """
@@ -72,16 +72,18 @@ def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided
         np.sqrt(np.maximum(np.mean(columns**2, axis=0), np.finfo(float).tiny)) if len(columns) else np.ones(sum(kept))
     )
     basis, back = orthogonal(columns / scale)
-    objective = ridge_objective(rows.loss, basis, rows.y, weights=rows.weights, offset=rows.offset)
-    found_at = minimise(objective, start=_start(objective)).theta
+    whole = replace(rows, X=basis)
+    objective = whole.penalised(ridge=np.zeros(whole.dimension))
+    found_at = minimise(objective, start=_start(whole)).theta
     theta, covariance = back @ found_at, back @ np.linalg.pinv(objective.hessian(found_at)) @ back.T
     infinite, signed = np.zeros(len(theta), dtype=bool), signed_rows(rows.loss)
     if not decided:
-        _warn_of_separation(objective, found_at)
-    elif signed is not None and not _is_certain(objective, found_at):
-        objective = ridge_objective(rows.loss, columns / scale, rows.y, weights=rows.weights, offset=rows.offset)
+        _warn_of_separation(whole, found_at)
+    elif signed is not None and not _is_certain(objective, whole, found_at):
+        scaled = columns / scale
+        objective = replace(rows, X=scaled).penalised(ridge=np.zeros(len(scale)))
         part = rows.weights > 0
-        found = existence(signed(objective.X[part], rows.y[part]))
+        found = existence(signed(scaled[part], rows.y[part]))
         infinite = ~found.finite
         far = polished(theta, found.away, gradient=objective.gradient, hessian=objective.hessian)
         if np.all(found.finite):
@@ -96,32 +98,33 @@ def maximum_likelihood(rows: LinearObjective, *, terms: tuple[str, ...], decided
     )
 
 
-def _start(objective: LinearObjective) -> FloatArray:
+def _start(rows: RegressionRows) -> FloatArray:
     """Return where Newton's method begins.
 
     Huber's loss has no curvature farther than ``c`` from an outcome, and from there no step leads back. It begins at
     least squares, and goes on with sizes ``2^k c`` from the largest residual down.
     """
-    loss = objective.loss
+    loss, zeros = rows.loss, np.zeros(rows.dimension)
     if not isinstance(loss, HuberLoss):
-        return objective.centre
-    root = np.sqrt(objective.weights)
-    found = np.linalg.lstsq(root[:, None] * objective.X, root * (objective.y - objective.offset))[0]
+        return zeros
+    root = np.sqrt(rows.weights)
+    found = np.linalg.lstsq(root[:, None] * rows.X, root * (rows.y - rows.offset))[0]
     theta: FloatArray = np.asarray(found, dtype=np.float64)
-    farthest = float(np.max(np.abs(objective.predictor(theta) - objective.y), initial=loss.c))
+    farthest = float(np.max(np.abs(rows.predictor(theta) - rows.y), initial=loss.c))
     for k in range(math.ceil(math.log2(farthest / loss.c)) - 1, 0, -1):
-        theta = minimise(replace(objective, loss=replace(loss, c=2.0**k * loss.c)), start=theta).theta
+        wider = replace(rows, loss=replace(loss, c=2.0**k * loss.c))
+        theta = minimise(wider.penalised(ridge=zeros), start=theta).theta
     return theta
 
 
-def _is_certain(objective: LinearObjective, theta: FloatArray) -> bool:
+def _is_certain(objective: Penalised, rows: RegressionRows, theta: FloatArray) -> bool:
     """Return whether there is a maximum near where the iteration ended."""
-    longest = partial(longest_of, objective.X[objective.weights > 0])
+    longest = partial(longest_of, rows.X[rows.weights > 0])
     return has_maximum(objective.gradient(theta), objective.hessian(theta), longest, bound=1.0)
 
 
-def _warn_of_separation(objective: LinearObjective, theta: FloatArray) -> None:
-    if len(theta) and objective.loss.modelled and np.max(np.abs(objective.predictor(theta)), initial=0.0) > 30.0:
+def _warn_of_separation(rows: RegressionRows, theta: FloatArray) -> None:
+    if len(theta) and rows.loss.modelled and np.max(np.abs(rows.predictor(theta)), initial=0.0) > 30.0:
         warnings.warn(
             "fitted probabilities numerically 0 or 1 occurred: the public rows are separated and the likelihood has no "
             "maximum; coefficients and standard errors mean little",
@@ -191,7 +194,7 @@ SHORTEST = 1e-12
 """Time of follow-up, in horizons, that stands for none."""
 
 
-def classical_fit(rows: LinearObjective, *, terms: tuple[str, ...]) -> Estimate:
+def classical_fit(rows: RegressionRows, *, terms: tuple[str, ...]) -> Estimate:
     """Return the fit with its covariance; weights are prior weights, aliased columns have NaN coefficients."""
     loss, y = rows.loss, rows.y
     if isinstance(loss, BoundedSquares):
@@ -211,7 +214,7 @@ def classical_fit(rows: LinearObjective, *, terms: tuple[str, ...]) -> Estimate:
     return _estimate(rows.X, kept, estimate.values[kept], curvatures=curvatures, scores=scores, terms=terms)
 
 
-def _least_squares(rows: LinearObjective, *, terms: tuple[str, ...]) -> Estimate:
+def _least_squares(rows: RegressionRows, *, terms: tuple[str, ...]) -> Estimate:
     kept = identified(rows.X[rows.weights > 0])
     columns, root = rows.X[:, kept], np.sqrt(rows.weights)
     size = np.maximum(np.linalg.norm(columns, axis=0), np.finfo(float).tiny)
@@ -233,7 +236,7 @@ def is_tied(y: FloatArray) -> bool:
     return len(np.unique(y)) < DISTINCT * len(y)
 
 
-def _quantile(rows: LinearObjective, q: float, *, terms: tuple[str, ...]) -> Estimate:
+def _quantile(rows: RegressionRows, q: float, *, terms: tuple[str, ...]) -> Estimate:
     """Return the minimiser of the check loss itself, not smoothed."""
     kept = identified(rows.X[rows.weights > 0])
     columns, target, weights = rows.X[:, kept], rows.y - rows.offset, rows.weights

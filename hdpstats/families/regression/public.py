@@ -12,13 +12,13 @@ residual standard deviation for squares.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar, final
+from typing import TypeVar, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.families.multinomial.rows import MultinomialObjective
-from hdpstats.families.regression.rows import LinearObjective, ridge_objective
+from hdpstats.families.multinomial.rows import MultinomialRows
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import whitened_matrix
 from hdpstats.formulas.outcome import Response
@@ -44,7 +44,7 @@ from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import AMPLE, newton
-from hdpstats.solvers.objective import SmoothObjective
+from hdpstats.solvers.objective import Penalised, Rows, SmoothObjective
 
 FEWEST_ROWS = 40
 """Public rows needed for a public geometry; fewer give way to the schema's box."""
@@ -265,7 +265,7 @@ def whitened_public(
     if rows.y is not None:
         real = np.ones(len(rows.X), dtype=bool) if rows.groups is None else rows.groups == 0
         columns = np.asfortranarray(whitened.X[real])  # by columns, as compiled loops take them
-        seen = ridge_objective(loss, columns, rows.y[real], weights=rows.weights[real], offset=rows.offset[real])
+        seen = RegressionRows.of(loss, columns, rows.y[real], weights=rows.weights[real], offset=rows.offset[real])
         make = _robust_fit if loss.robust else likelihood_fit
         fit = make(seen, replace(seen, loss=bread or loss), first=int(design.intercept))
         fit = spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
@@ -284,42 +284,43 @@ def whitened_public(
     )
 
 
-_Objective = TypeVar("_Objective", LinearObjective, MultinomialObjective)
+_Rows = TypeVar("_Rows", RegressionRows, MultinomialRows)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Mode(Generic[_Objective]):
+class _Mode:
     """A posterior mode with the objective it minimises, the Hessian there, and the Laplace log-evidence."""
 
-    objective: _Objective
+    objective: Penalised
     theta: FloatArray
     hessian: FloatArray
     evidence: float
 
 
 @final
-class _Penalised(SmoothObjective):
+class _UnderRidges(SmoothObjective):
     """Losses under one ridge after another; their gradient and Hessian are kept for where they were asked last."""
 
-    def __init__(self, rows: LinearObjective | MultinomialObjective) -> None:
-        self._rows, self.ridge, self.centre = rows, rows.ridge, rows.centre
+    def __init__(self, rows: Rows) -> None:
+        self.ridge = self.centre = np.zeros(rows.dimension)
+        self._losses = rows.penalised(ridge=self.ridge)
         self._gradients: dict[bytes, FloatArray] = {}
         self._hessians: dict[bytes, FloatArray] = {}
 
     @property
     def mass(self) -> float:
         """That of the losses."""
-        return self._rows.mass
+        return self._losses.mass
 
-    def gradient(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient (D,)."""
-        of_losses = _kept(self._gradients, theta, self._rows.gradient)
+    def gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> FloatArray:  # noqa: ARG002
+        """Return the gradient (D,) at ``theta``."""
+        of_losses = _kept(self._gradients, theta, self._losses.gradient)
         return np.asarray(of_losses + self.ridge * (theta - self.centre))
 
     def hessian(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian (D, D), ridge included."""
-        return np.asarray(_kept(self._hessians, theta, self._rows.hessian) + np.diag(self.ridge))
+        return np.asarray(_kept(self._hessians, theta, self._losses.hessian) + np.diag(self.ridge))
 
 
 def _kept(found: dict[bytes, FloatArray], theta: FloatArray, compute: Callable[[FloatArray], FloatArray]) -> FloatArray:
@@ -332,31 +333,38 @@ def _kept(found: dict[bytes, FloatArray], theta: FloatArray, compute: Callable[[
 
 
 def _best(
-    rows: _Objective, *, first: int, unit: float, wide: float, phi: float, close: float | None = None
-) -> _Mode[_Objective]:
+    rows: RegressionRows | MultinomialRows,
+    *,
+    first: int,
+    unit: float,
+    wide: float,
+    phi: float,
+    close: float | None = None,
+) -> _Mode:
     """Return the mode under the spread of largest evidence, in units of ``unit``; the first ones are intercepts.
 
     Priors are normal with precisions ``ridge / phi``, the loss is divided by phi. With ``close`` spreads are compared
     where the objective is about so much above its minimum.
     """
-    penalised = _Penalised(rows)
+    penalised = _UnderRidges(rows)
 
-    def mode(ridge: FloatArray, start: FloatArray, close: float | None) -> _Mode[_Objective]:
-        objective, penalised.ridge = replace(rows, ridge=ridge), ridge
+    def mode(ridge: FloatArray, start: FloatArray, close: float | None) -> _Mode:
+        objective, penalised.ridge = rows.penalised(ridge=ridge), ridge
         if close is None:
             theta = minimise(objective, start=start).theta
         else:
             theta = newton(penalised, start=start, budget=AMPLE, tolerance=close)
         hessian = penalised.hessian(theta)
         curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
-        return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
+        value = rows.value(theta) + objective.penalty(theta)
+        return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - value / phi)
 
-    def modes() -> Iterator[_Mode[_Objective]]:
-        start = rows.centre
+    def modes() -> Iterator[_Mode]:
+        start = np.zeros(rows.dimension)
         for spread in PRIOR_SPREADS:
             ridge = np.full(rows.X.shape[1], phi * (spread * unit) ** -2.0)
             ridge[:first] = phi * wide**-2.0
-            found = mode(np.tile(ridge, len(rows.ridge) // len(ridge)), start, close)
+            found = mode(np.tile(ridge, rows.dimension // len(ridge)), start, close)
             start = found.theta
             yield found
 
@@ -364,13 +372,13 @@ def _best(
     return best if close is None else mode(best.objective.ridge, best.theta, None)
 
 
-def likelihood_fit(rows: _Objective, bread: _Objective, *, first: int) -> PublicFit:
+def likelihood_fit(rows: _Rows, bread: _Rows, *, first: int) -> PublicFit:
     """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance.
 
-    ``rows`` have no ridge; ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts.
+    ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts.
     """
     best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
-    meat = replace(bread, ridge=best.objective.ridge, weights=rows.weights**2).hessian(best.theta)
+    meat = replace(bread, weights=rows.weights**2).penalised(ridge=best.objective.ridge).hessian(best.theta)
     inverse = np.asarray(np.linalg.inv(best.hessian), dtype=np.float64)
     information = best.hessian - np.diag(best.objective.ridge)
     covariance = inverse @ meat @ inverse
@@ -391,11 +399,11 @@ def prior_words(slopes: float, intercept: float | None) -> str:
     return words if intercept is None else f"{words} and {intercept:.3g} for the intercept"
 
 
-def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) -> PublicFit:
+def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int) -> PublicFit:
     """Return the same for a loss without a scale: divided by ``phi``, with the rows' own squared scores as the meat."""
     n, D = rows.X.shape
     weak = np.full(D, WEAK * n * float(rows.loss.smoothness))
-    H, J = _sandwich(rows, bread, theta=minimise(replace(rows, ridge=weak), start=rows.centre).theta)
+    H, J = _sandwich(rows, bread, theta=minimise(rows.penalised(ridge=weak), start=np.zeros(D)).theta)
     phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
     unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(rows.X * rows.X)), 1e-12))
     best = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
@@ -416,7 +424,7 @@ def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) ->
     )
 
 
-def _sandwich(rows: LinearObjective, bread: LinearObjective, *, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _sandwich(rows: RegressionRows, bread: RegressionRows, *, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the Hessian of the rows' losses and the sum of their squared scores at coefficients (D, D)."""
     X, eta = rows.X, rows.predictor(theta)
     curvatures, scores = rows.weights * bread.loss.curvature(eta, rows.y), rows.weights * rows.loss.score(eta, rows.y)

@@ -1,17 +1,19 @@
-r"""Rows of a regression: a penalised, perturbed sum of losses of one linear predictor, exactly added.
+r"""Rows of a regression: losses of one linear predictor, exactly added.
 
 :math:`w_i\,\ell(x_i'\theta + o_i;\, y_i)` for each row.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, final
+from functools import cached_property
+from typing import final
 
 import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.losses import LogisticLoss, PredictorLoss
+from hdpstats.families.base import added_in_grid_steps
+from hdpstats.losses import PredictorLoss
 from hdpstats.solvers.kernels import (
     PIECES_AT_ONCE,
     added_over_pieces,
@@ -26,7 +28,7 @@ from hdpstats.solvers.kernels import (
     row_products,
     score_sum,
 )
-from hdpstats.solvers.objective import ROUGH, UNIT, ObjectiveWork, RowBounds, SumObjective, score_bits
+from hdpstats.solvers.objective import ROUGH, UNIT, BoundedRows, ObjectiveWork, SumError, score_bits
 
 
 def linear_work(
@@ -38,7 +40,7 @@ def linear_work(
     in_one_loop: bool = False,
     bounded: bool = True,
 ) -> ObjectiveWork:
-    """Return the work of a `LinearObjective` of so many rows.
+    """Return the work of a `RegressionRows` of so many rows.
 
     Parameters
     ----------
@@ -49,7 +51,7 @@ def linear_work(
     in_one_loop
         Whether the loss is the logistic one.
     bounded
-        Whether sums are exact, by `LinearObjective.bounds`.
+        Whether sums are exact, by `RegressionRows.bounds`.
     """
     return ObjectiveWork(
         dimension=D,
@@ -60,7 +62,7 @@ def linear_work(
 
 
 def row_error(loss: PredictorLoss, D: int, *, sizes: FloatArray | float) -> FloatArray | float:
-    """Return what a row's score, times a unit weight and a unit row, is off at most (`LinearObjective.gradient_error`).
+    """Return what a row's score, times a unit weight and a unit row, is off at most (`RegressionRows.sum_error`).
 
     ``sizes`` bound ``||x|| ||theta|| + |o|``.
     """
@@ -69,12 +71,13 @@ def row_error(loss: PredictorLoss, D: int, *, sizes: FloatArray | float) -> Floa
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class LinearObjective(SumObjective):
-    """The function to minimise. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,).
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class RegressionRows(BoundedRows):
+    """Rows with one linear predictor. Shapes: ``X`` (n, D); ``y``, ``weights``, ``offset`` (n,).
 
     Gradients are exact sums of rounded contributions, and with ``bounds`` Hessians are: neither the order of rows (but
-    for `rough_hessian`), nor the number of threads, nor how rows are kept (`hdpstats.solvers.kernels`) changes a bit.
+    for `rough_curvature`), nor the number of threads, nor how rows are kept (`hdpstats.solvers.kernels`) changes a bit.
+    Private rows are within their declared bounds.
     """
 
     loss: PredictorLoss
@@ -82,17 +85,46 @@ class LinearObjective(SumObjective):
     y: FloatArray
     weights: FloatArray
     offset: FloatArray
-    bounds: RowBounds | None = None
-    rough_rows: ClassVar[int] = ROUGH
 
-    def __post_init__(self) -> None:
-        """Choose the grid of the summands from their largest possible size."""
+    @classmethod
+    def of(
+        cls,
+        loss: PredictorLoss,
+        X: FloatArray,
+        y: FloatArray,
+        *,
+        weights: FloatArray | None = None,
+        offset: FloatArray | None = None,
+    ) -> "RegressionRows":
+        """Return rows whose contributions are not bounded beforehand; weights are 1 and offsets 0 by default."""
+        n = len(X)
+        return cls(
+            loss=loss,
+            X=X,
+            y=y,
+            weights=np.ones(n) if weights is None else weights,
+            offset=np.zeros(n) if offset is None else offset,
+        )
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    @property
+    def dimension(self) -> int:
+        """The number of columns."""
+        return int(self.X.shape[1])
+
+    @cached_property
+    def grid_bits(self) -> int:
+        """The grid of the summands follows from their largest possible size."""
         if self.bounds is None:
             largest = np.max(np.abs(self.X), axis=1, initial=0.0)
             summand = float(self.loss.lipschitz) * float(np.max(largest * self.weights, initial=0.0))
         else:
             summand = self.bounds.summand
-        object.__setattr__(self, "grid_bits", score_bits(summand))
+        return score_bits(summand)
 
     @property
     def mass(self) -> float:
@@ -104,9 +136,8 @@ class LinearObjective(SumObjective):
         return self.X @ theta + self.offset
 
     def value(self, theta: FloatArray) -> float:
-        """Return ``F(theta)`` to float accuracy."""
-        loss = float(self.weights @ self.loss.value(self.predictor(theta), self.y))
-        return float(loss + self.penalty(theta) + self.linear @ theta)
+        """Return the sum of losses to float accuracy."""
+        return float(self.weights @ self.loss.value(self.predictor(theta), self.y))
 
     def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
         """Return the gradient (D,) of the sum of losses on the grid."""
@@ -119,14 +150,19 @@ class LinearObjective(SumObjective):
             score = self.loss.score(compensated(self.X, parts, self.offset, piece), self.y[piece])
             return score_sum(self.X, self.weights[piece] * score, piece, bits=self.grid_bits)
 
-        if isinstance(self.loss, LogisticLoss):
+        if self.loss.in_one_loop:
             return added_over_pieces(len(self.y), of_logistic, at_once=PIECES_AT_ONCE)
         return added_over_pieces(len(self.y), of_piece)
 
     @property
-    def rows(self) -> int:
+    def summands(self) -> int:
         """The number of rows."""
         return len(self.y)
+
+    @property
+    def rough_rows(self) -> int:
+        """The rows of a rough Hessian."""
+        return ROUGH
 
     @property
     def curvature_bits(self) -> int:
@@ -153,22 +189,19 @@ class LinearObjective(SumObjective):
         """Return the Hessian (D, D) of a sum of losses from `loss_hessian`."""
         return np.asarray(np.ldexp(sums.astype(np.float64), -2 * self.curvature_bits))
 
-    def hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian (D, D), ridge included."""
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D) of the sum of losses."""
         if self.bounds is not None:
-            return self.hessian_of(self.loss_hessian(theta, rows=len(self.y))) + np.diag(self.ridge)
+            return super().curvature(theta)
         curvature = self.weights * self.loss.curvature(self.predictor(theta), self.y)
-        hessian: FloatArray = self.X.T @ (curvature[:, None] * self.X) + np.diag(self.ridge)
-        return hessian
+        return np.asarray(self.X.T @ (curvature[:, None] * self.X))
 
-    def rough_hessian(self, theta: FloatArray) -> FloatArray:
+    def rough_curvature(self, theta: FloatArray) -> FloatArray:
         """Return the Hessian of the first `ROUGH` rows, as if they were all, where there are many more."""
-        if self.bounds is None or len(self.y) < 2 * ROUGH:
-            return self.hessian(theta)
-        return self.hessian_of(self.loss_hessian(theta, rows=ROUGH)) * (len(self.y) / ROUGH) + np.diag(self.ridge)
+        return self.curvature(theta) if self.bounds is None else super().rough_curvature(theta)
 
-    def gradient_error(self, theta: FloatArray) -> float:
-        r"""Return a bound on the Euclidean distance between `gradient` and the true gradient at ``theta``.
+    def sum_error(self, theta: FloatArray) -> SumError:
+        r"""Return what the computed gradient of the sum of losses is off at most at ``theta``.
 
         Let u = 2^-53, m = sup |l'|, k = sup l'', c = sup |eta| l''. The computed linear predictor is
         ``eta (1 + tau) + delta'`` with ``|tau| <= u`` and ``delta'`` bounded by `predictor_error` of
@@ -176,13 +209,13 @@ class LinearObjective(SumObjective):
         range of length ``u |eta|``, in which ``|eta|`` is at most ``1 + 2 u`` times each number: by at most
         ``(1 + 2 u) u c``, whatever ``eta`` is. By ``delta'`` it changes by ``k delta'``. Its own error is ``ulps`` u m
         (`PredictorLoss.score`), that of two products 3 u m. So a row contributes at most `row_error`,
-        ``w ||x|| (k delta' + (c + (ulps + 3) m) u)``; for the rest see `SumObjective.summed_error`.
+        ``w ||x|| (k delta' + (c + (ulps + 3) m) u)``; for the rest see `SumError`.
         """
         norms = np.sqrt(np.einsum("ij,ij->i", self.X, self.X))
         sizes = norms * float(np.linalg.norm(theta)) + np.abs(self.offset)
         per_row = self.weights * norms * row_error(self.loss, self.X.shape[1], sizes=sizes)
         steepest = float(self.loss.lipschitz) * float(np.sum(self.weights * norms))
-        return self.summed_error(theta, per_row, steepest=steepest)
+        return SumError.of(per_row, dimension=len(theta), grid_bits=self.grid_bits, steepest=steepest)
 
     def effect(self, direction: FloatArray) -> float:
         """Return the largest change of a linear predictor along a direction (D,)."""
@@ -201,7 +234,7 @@ class LinearObjective(SumObjective):
     def exact_sizes(self, size: float) -> float:
         """Return what relative rounding errors of `exact_loss_gradient` multiply, where ``||theta|| = size``.
 
-        They are those of `gradient_error` at another precision. The number of rows is that of the whole sum, which
+        They are those of `sum_error` at another precision. The number of rows is that of the whole sum, which
         `bounds` may name: what parts of it return adds up to a bound for the whole.
         """
         n, D = self.X.shape
@@ -211,76 +244,26 @@ class LinearObjective(SumObjective):
         sizes = k * (norms * size + np.abs(self.offset)) + (self.loss.ulps + 3.0) * m
         return float((n + D + 8) * np.sum(self.weights * norms * sizes))
 
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (n, D)."""
+        eta = row_products(self.X, theta) + self.offset
+        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class TwoSampleObjective(SumObjective):
-    """The sum of losses of two samples, each on the grid of its own: the rows of one may weigh far more.
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (n,)."""
+        return np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
 
-    ``samples`` have neither ridge nor perturbation.
-    """
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
+        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``.
 
-    samples: tuple[LinearObjective, LinearObjective]
-
-    def __post_init__(self) -> None:
-        """Take the finer one of two grids: what is rounded to the other is on it."""
-        object.__setattr__(self, "grid_bits", max(each.grid_bits for each in self.samples))
-
-    @property
-    def mass(self) -> float:
-        """The sum of the weights."""
-        return sum(each.mass for each in self.samples)
-
-    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
-        """Return the gradient (D,) of the sum of losses on the finer grid."""
-        one, two = (each.loss_gradient(theta, rest) * 2 ** (self.grid_bits - each.grid_bits) for each in self.samples)
-        return np.asarray(one + two)
-
-    def hessian(self, theta: FloatArray) -> FloatArray:
-        """Return the Hessian (D, D), ridge included."""
-        one, two = (each.hessian(theta) for each in self.samples)
-        return np.asarray(one + two + np.diag(self.ridge))
-
-    def gradient_error(self, theta: FloatArray) -> float:
-        """Return a bound on the distance between `gradient` and the true gradient: the sum of those of the samples.
-
-        Those have no ridge and no perturbation, whose part of `SumObjective.summed_error` is added here.
+        Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.
         """
-        own = self.summed_error(theta, np.zeros(0), steepest=0.0)
-        return sum((each.gradient_error(theta) for each in self.samples), own) * (1.0 + 2.0**-20)
+        steepest = float(self.loss.smoothness)
 
-    def effect(self, direction: FloatArray) -> float:
-        """Return the largest change of a linear predictor along a direction (D,)."""
-        return max(each.effect(direction) for each in self.samples)
+        def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
+            X = self.X[part]
+            eta = row_products(X, theta) + self.offset[part]
+            curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
+            return np.asarray(X[:, i] * X[:, j] * (curvature[:, None] * factor))
 
-    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
-        """Return the gradient of the sum of losses in the numbers of a context."""
-        one, two = (each.exact_loss_gradient(numbers, theta) for each in self.samples)
-        return [a + b for a, b in zip(one, two, strict=True)]
-
-    def exact_sizes(self, size: float) -> float:
-        """Return what relative rounding errors of `exact_loss_gradient` multiply, with the sum of the two."""
-        return 2.0 * sum(each.exact_sizes(size) for each in self.samples)
-
-
-def ridge_objective(
-    loss: PredictorLoss,
-    X: FloatArray,
-    y: FloatArray,
-    *,
-    ridge: float | FloatArray = 0.0,
-    weights: FloatArray | None = None,
-    offset: FloatArray | None = None,
-) -> LinearObjective:
-    """Return the objective without perturbation whose ridge, a number or (D,), pulls to 0; weights are 1 by default."""
-    n, D = X.shape
-    return LinearObjective(
-        loss=loss,
-        X=X,
-        y=y,
-        weights=np.ones(n) if weights is None else weights,
-        offset=np.zeros(n) if offset is None else offset,
-        ridge=np.broadcast_to(np.asarray(ridge, dtype=np.float64), (D,)),
-        centre=np.zeros(D),
-        linear=np.zeros(D),
-    )
+        return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)

@@ -10,14 +10,13 @@ share, and averages from the posterior, each site's own (`hdpstats.raking.poster
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.hazard.outcomes import SurvivalOutcomes
-from hdpstats.families.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
+from hdpstats.families.outcomes import NUMBERS, Outcomes
 from hdpstats.inference import draws
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.moments import PublicSide
@@ -195,48 +194,17 @@ def raked_outcomes(
         Where intervals begin (q,), if follow-up is to be as described; empty where it is that of public people.
     """
     whitened = whitened_people(geometry, people)
-    B, n, _ = whitened.X.shape
-    share, weights = people.weights.ravel(), (case_weights * whitened.mallows).ravel()
-    if isinstance(outcomes, SurvivalOutcomes):
-        spells = outcomes.spells
-        return SurvivalOutcomes(
-            spells=replace(
-                spells,
-                Z=whitened.z.reshape(B * n, -1),
-                entry=np.tile(spells.entry, B),
-                last=np.tile(spells.last, B),
-                cause=np.tile(spells.cause, B),
-                weights=weights,
-                offset=np.tile(spells.offset, B),
-            ),
-            followed=np.tile(outcomes.followed, (B, 1)),
-            whole=B * n,
-            share=share,
-            at_risk=people.at_risk_at(starts) if starts.size and people.times.size else None,
-        )
-    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
-        X = whitened.X.reshape(B * n, -1)
-        return replace(outcomes, X=X, weights=weights, offset=np.tile(outcomes.offset, B), share=share)
-    raise TypeError("only binary outcomes, counts and survival are raked")
+    return outcomes.raked(
+        whitened,
+        weights=(case_weights * whitened.mallows).ravel(),
+        share=people.weights.ravel(),
+        at_risk=people.at_risk_at(starts) if starts.size and people.times.size else None,
+    )
 
 
 def some_sets(outcomes: Outcomes, sets: slice, *, size: int) -> Outcomes:
     """Return some of the sets of ``size`` raked people each."""
-    people = slice(sets.start * size, sets.stop * size)
-    share = None if outcomes.share is None else outcomes.share[people]
-    if isinstance(outcomes, SurvivalOutcomes):
-        return replace(
-            outcomes,
-            spells=outcomes.spells.take(people),
-            followed=outcomes.followed[people],
-            whole=len(outcomes.followed[people]),
-            share=share,
-            at_risk=None if outcomes.at_risk is None else outcomes.at_risk[sets],
-        )
-    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
-        rows = {name: getattr(outcomes, name)[people] for name in ("X", "weights", "offset")}
-        return replace(outcomes, **rows, share=share)
-    raise TypeError("only binary outcomes, counts and survival are raked")
+    return outcomes.some(slice(sets.start * size, sets.stop * size), sets)
 
 
 DRAWS, FEWEST_DRAWS = 200, 40

@@ -56,7 +56,6 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.base import People
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.inference.pooling import expected_covariance
 from hdpstats.inference.sandwich import PredictedCovariance
@@ -81,6 +80,7 @@ from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswer
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.public.moments import PublicFit
 from hdpstats.records.model import AnyModel
+from hdpstats.solvers.objective import Rows
 
 PROPORTIONS = {1: (1,), 2: (2, 8), 3: (1, 3, 6), 4: (1, 2, 3, 4)}
 """How the rounds share what they cost together, by their number."""
@@ -246,7 +246,7 @@ Asked = list[tuple[FloatArray, float]]
 
 
 def ends_near(
-    outcomes: Outcomes, fit: PublicFit, people: People, *, shares: Sequence[float], clip: float
+    outcomes: Outcomes, fit: PublicFit, people: Rows, *, shares: Sequence[float], clip: float
 ) -> tuple[FloatArray, Asked]:
     """Return the coefficients (D,) near which rounds of ``shares`` end, and where the rounds are asked.
 
@@ -288,7 +288,7 @@ def predicted_estimate(
     shares: Sequence[float],
     clip: float,
     raked: Sequence[RakedSite | None] = (),
-    people: People | None = None,
+    people: Rows | None = None,
 ) -> PrivateEstimate:
     """Return what the private estimate after all rounds will err by; ``shares``, 1 in sum, are those of the rounds.
 

@@ -18,7 +18,7 @@ has a relative error below ``2^-41``, and so has the factor; the computed ``g_i`
 ``C (1 + 2^-40)``, and that is what is counted. Each coordinate is then rounded to a grid, a power of two, and the
 integers are added: exactly, in any order. With grid ``gamma`` rounding moves a person's vector by at most
 ``gamma sqrt(D) / 2``, so replace-one costs ``2 C (1 + 2^-40) + gamma sqrt(D)``, add-or-remove half of it. Scores are
-computed person by person with elementwise arithmetic (`People.scores`): the vector of a person does not depend, even in
+computed person by person with elementwise arithmetic (`Rows.scores`): the vector of a person does not depend, even in
 its last bit, on who else is in the table, or one grid step might change for everybody.
 
 **Noise.** With a delta: normal noise, exact and rounded to the same lattice (`hdpstats.noise.normal`), of standard
@@ -39,7 +39,7 @@ from fractions import Fraction
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.base import ROUNDING, People, PersonLoss
+from hdpstats.families.base import ROUNDING, PersonLoss
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.score_sums import (
     FINENESS,
@@ -54,6 +54,7 @@ from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.several import gaussian_ahead
 from hdpstats.schema.site_facts import SiteFacts
+from hdpstats.solvers.objective import Rows
 
 
 def prepare(query: ClippedNewtonQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedSum:
@@ -87,6 +88,6 @@ def calibrate(query: ClippedNewtonQuery, *, relation: Relation) -> SumCalibratio
     return calibrated(value, event, dimension=D, grid=grid, relation=relation)
 
 
-def clipped_scores(query: ClippedNewtonQuery, people: People) -> FloatArray:
+def clipped_scores(query: ClippedNewtonQuery, people: Rows) -> FloatArray:
     """Return the score of each person (people, D), no longer than the clip."""
     return clipped(people.scores(np.array(query.theta)), float(query.clip))

@@ -17,7 +17,6 @@ from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.exponential.site import LARGEST_CONDITION, acceptance_of, least_proposals
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.public.moments import PublicSide
-from hdpstats.records.model import HazardModel
 
 WIDTH = 5.0
 """Half-widths of the box in standard errors of the public fit."""
@@ -46,8 +45,7 @@ def choose_exponential(
     if delta == 0:
         raise _refusal("sampling needs a delta above 0: with a small probability no proposal is accepted")
     n = max(records, 1)
-    cells = query.model.grid.intervals * query.model.causes if isinstance(query.model, HazardModel) else 1
-    proposals = max(20, min(MOST_PROPOSALS, WORK // (n * cells)))
+    proposals = max(20, min(MOST_PROPOSALS, WORK // (n * query.model.cells)))
     level = float(np.mean(np.diag(side.moments(side.centre, records=n).H)))
     whole = n * float(person_loss.trace)
     condition = min(

@@ -57,7 +57,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import check_size
 from hdpstats._base.work import Operations
-from hdpstats.families.base import People, PersonLoss
+from hdpstats.families.base import PersonLoss
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.minimiser import on_lattice
@@ -79,6 +79,7 @@ from hdpstats.solvers.box import (
     reached,
     steps_rounding,
 )
+from hdpstats.solvers.objective import Rows
 
 SLACK = Fraction(1, 8)
 """``sigma``: costs a quarter of the proposals."""
@@ -305,7 +306,7 @@ def _too_fine() -> MechanismError:
     )
 
 
-def run(query: ExponentialQuery, calibration: ExponentialCalibration, people: People) -> ExponentialRelease:
+def run(query: ExponentialQuery, calibration: ExponentialCalibration, people: Rows) -> ExponentialRelease:
     """Draw, or release the centre.
 
     Guarantee: ``(query.epsilon, query.delta)``-DP by the module's proof.
@@ -337,7 +338,7 @@ def run(query: ExponentialQuery, calibration: ExponentialCalibration, people: Pe
     )
 
 
-def potential(calibration: ExponentialCalibration, people: People, at_centre: FloatArray, k: tuple[int, ...]) -> int:
+def potential(calibration: ExponentialCalibration, people: Rows, at_centre: FloatArray, k: tuple[int, ...]) -> int:
     """Return ``sum_i u_i`` at a lattice point, each person's number rounded and clipped by itself.
 
     ``at_centre`` are the people's losses at the centre. What is not a number counts as 0.
@@ -375,11 +376,11 @@ class Proposals:
         )
 
 
-def _lowest(query: ExponentialQuery, calibration: ExponentialCalibration, people: People) -> LatticeMinimum:
+def _lowest(query: ExponentialQuery, calibration: ExponentialCalibration, people: Rows) -> LatticeMinimum:
     """Return the lattice point of least ``V``, nearly: it lacks at most half of the slack."""
     box, D = calibration.box, len(calibration.box.origin)
     middle = box.at(np.zeros(D))
-    objective = people.objective(ridge=np.full(D, float(query.ridge)), centre=middle, linear=np.zeros(D))
+    objective = people.penalised(ridge=np.full(D, float(query.ridge)), centre=middle, linear=np.zeros(D))
     lacking = _lacking(calibration.temperature)
     return lattice_minimum(
         objective, box, smoothness=float(calibration.smoothness), lacking=lacking, steps=calibration.steps

@@ -40,7 +40,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.families.base import ROUNDING
-from hdpstats.families.regression.rows import linear_work, ridge_objective, row_error
+from hdpstats.families.regression.rows import RegressionRows, linear_work, row_error
 from hdpstats.formulas import Design
 from hdpstats.losses.logistic import LogisticLoss
 from hdpstats.mechanisms.base import Prepared, binary_design, check_one_row
@@ -124,7 +124,7 @@ def cut_rows(X: FloatArray, radius: float) -> FloatArray:
 
 def _fit(X: FloatArray, y: FloatArray, work: Work) -> FloatArray:
     """Return a point (D,) that is surely within `SOLVED` of the ridge fit."""
-    objective = ridge_objective(LogisticLoss(), X, y, ridge=work.ridge)
+    objective = RegressionRows.of(LogisticLoss(), X, y).penalised(ridge=np.full(X.shape[1], work.ridge))
     with np.errstate(all="ignore"):
         return minimise_within(objective, start=objective.centre, work=work)
 
@@ -133,7 +133,7 @@ def fit_work(query: CurveQuery, records: int) -> Work:
     """Return the public work of the fit, or raise MechanismError where doubles cannot come within `SOLVED`.
 
     With ``n`` people the loss at zero is ``n log 2``, the gradient has the Lipschitz constant ``n R^2 / 4``; its float
-    error is that of `LinearObjective.gradient_error` for rows of length ``R``.
+    error is that of `RegressionRows.sum_error` for rows of length ``R``.
     """
     n, D, ridge = records, len(query.scale), records * float(query.ridge)
     R = float(query.radius * ROUNDING)

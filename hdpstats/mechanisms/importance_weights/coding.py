@@ -26,7 +26,7 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.design import Design, DesignColumn, whitened_matrix
 from hdpstats.mechanisms.importance_weights import ColumnBox
-from hdpstats.records.geometry import LARGEST, Geometry, Rows, at_radius, from_public, whiten
+from hdpstats.records.geometry import LARGEST, Geometry, WeightedRows, at_radius, from_public, whiten
 
 REACH = 1.25
 """Coded size, 2.5 standard deviations, beyond which a number is weighted down."""
@@ -60,7 +60,7 @@ class Extent:
     diameter: float
 
 
-def boxed(box: ColumnBox, X: FloatArray) -> Rows:
+def boxed(box: ColumnBox, X: FloatArray) -> WeightedRows:
     """Return the coded rows of design columns ``X`` (n, d) and their weights: each row from itself alone."""
     u = np.empty_like(X)
     weights = np.ones(len(X))
@@ -71,7 +71,7 @@ def boxed(box: ColumnBox, X: FloatArray) -> Rows:
             weights = np.where(column > upper, np.minimum(weights, upper / column), weights)
             weights = np.where(column < lower, np.minimum(weights, lower / column), weights)
             u[:, j] = column
-    return Rows(X=np.column_stack([np.ones(len(X)), u]) if box.intercept else u, weights=weights)
+    return WeightedRows(X=np.column_stack([np.ones(len(X)), u]) if box.intercept else u, weights=weights)
 
 
 def extent(box: ColumnBox, columns: Sequence[DesignColumn]) -> Extent:
@@ -217,7 +217,7 @@ def geometries_of(sample: PublicSample) -> Iterator[Geometry]:
         yield at_radius(unit, radius)
 
 
-def coded_rows(coding: ColumnBox | Geometry, X: FloatArray, *, by_columns: bool = False) -> Rows:
+def coded_rows(coding: ColumnBox | Geometry, X: FloatArray, *, by_columns: bool = False) -> WeightedRows:
     """Return coded rows from the columns of the model (n, d); whitened ones are kept ``by_columns`` if asked."""
     if isinstance(coding, ColumnBox):
         return boxed(coding, X)

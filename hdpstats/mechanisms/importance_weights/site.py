@@ -52,14 +52,15 @@ from fractions import Fraction
 from typing import final
 
 import numpy as np
+from mpmath import MPContext, mpf
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import ExactArray, FloatArray
 from hdpstats._base.validation import check_size
 from hdpstats._base.work import Operations
-from hdpstats.families.base import ROUNDING, LossWork, People, PersonLoss
-from hdpstats.families.regression.bounds import RegressionPeople, row_work
-from hdpstats.families.regression.rows import TwoSampleObjective, linear_work, row_error
+from hdpstats.families.base import ROUNDING, LossWork, PersonLoss
+from hdpstats.families.regression.bounds import row_work
+from hdpstats.families.regression.rows import RegressionRows, linear_work, row_error
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
 from hdpstats.losses.logistic import LogisticLoss
@@ -77,13 +78,13 @@ from hdpstats.privacy.sensitivity import (
     rank_one_jacobian,
     uncoupled_rate,
 )
-from hdpstats.records.geometry import Rows
+from hdpstats.records.geometry import WeightedRows
 from hdpstats.records.limits import MOST_PUBLIC_NUMBERS
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.objective import UNIT, rounded_cells
+from hdpstats.solvers.objective import UNIT, Rows, SumError, rounded_cells
 
 LARGEST_LEVERAGE = 1e13
 
@@ -102,7 +103,7 @@ class DensityRatioPersonLoss(PersonLoss):
         Columns and coding.
     design : Design
         The columns that the formula makes of the site's schema.
-    public : Rows
+    public : WeightedRows
         The coded public rows.
     records : int
         ``n_D``.
@@ -110,7 +111,7 @@ class DensityRatioPersonLoss(PersonLoss):
 
     model: DensityRatioModel
     design: Design
-    public: Rows
+    public: WeightedRows
     records: int
 
     @property
@@ -191,7 +192,7 @@ class DensityRatioPersonLoss(PersonLoss):
         return 2.0 * (math.log(2.0) + math.sqrt(self.extent.leverage) * float(np.linalg.norm(centre)))
 
     def rounding(self, size: float, *, people: int) -> float:
-        """Return what `TwoSampleObjective.gradient_error` is for private rows and public ones of the same weight."""
+        """Return what `TwoSamples.sum_error` is for private rows and public ones of the same weight."""
         length, public = math.sqrt(self.extent.leverage), max(1, len(self.public.X))
         per_weight = length * (float(row_error(LogisticLoss(), self.dimension, sizes=length * size)) + 8.0 * UNIT)
         cells = rounded_cells(people, self.dimension, summand=length)
@@ -222,41 +223,85 @@ class DensityRatioPersonLoss(PersonLoss):
         read = self.design.whitening_work(rows) + joined
         return row_work(read, every, sums, functions=LogisticLoss.functions)
 
-    def people(self, table: AdmittedTable) -> "RatioPeople":
+    def people(self, table: AdmittedTable) -> "TwoSamples":
         """Return private rows with outcome 1 and public rows with outcome 0, each sample of total weight ``n_D``."""
         private = coded(self.model, self.design, table)
         share = self.records / max(1, len(self.public.X))
-        return RatioPeople(
+        return TwoSamples(
             private=_sample(private, private.weights * table.complete, outcome=1.0),
             public=_sample(self.public, share * self.public.weights, outcome=0.0),
         )
 
 
-def _sample(rows: Rows, weights: FloatArray, *, outcome: float) -> RegressionPeople:
+def _sample(rows: WeightedRows, weights: FloatArray, *, outcome: float) -> RegressionRows:
     """Return rows as people with the same outcome, kept column by column."""
     n = len(rows.X)
     X = np.ascontiguousarray(rows.X.T).T
-    return RegressionPeople(loss=LogisticLoss(), X=X, y=np.full(n, outcome), weights=weights, offset=np.zeros(n))
+    return RegressionRows(loss=LogisticLoss(), X=X, y=np.full(n, outcome), weights=weights, offset=np.zeros(n))
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
-class RatioPeople(People):
-    """Private people, and the public rows that come along in their objective."""
+class TwoSamples(Rows):
+    """Private people, and the public rows whose losses come along.
 
-    private: RegressionPeople
-    public: RegressionPeople
+    The losses of each sample are summed on a grid of its own: the rows of one may weigh far more.
+    """
+
+    private: RegressionRows
+    public: RegressionRows
 
     @property
     def count(self) -> int:
         """The number of private and public rows."""
         return self.private.count + self.public.count
 
-    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> TwoSampleObjective:
-        """Return the penalised, perturbed sum of losses of both samples."""
-        zeros = np.zeros(len(ridge))
-        one, two = (each.objective(ridge=zeros, centre=zeros, linear=zeros) for each in (self.private, self.public))
-        return TwoSampleObjective(samples=(one, two), ridge=ridge, centre=centre, linear=linear)
+    @property
+    def _samples(self) -> tuple[RegressionRows, RegressionRows]:
+        return self.private, self.public
+
+    @property
+    def dimension(self) -> int:
+        """The number of columns."""
+        return self.private.dimension
+
+    @property
+    def grid_bits(self) -> int:
+        """The finer one of two grids: what is rounded to the other is on it."""
+        return max(each.grid_bits for each in self._samples)
+
+    @property
+    def mass(self) -> float:
+        """The sum of the weights."""
+        return sum(each.mass for each in self._samples)
+
+    def loss_gradient(self, theta: FloatArray, rest: FloatArray | None = None) -> ExactArray:
+        """Return the gradient (D,) of the sum of losses on the finer grid."""
+        bits = self.grid_bits
+        one, two = (each.loss_gradient(theta, rest) * 2 ** (bits - each.grid_bits) for each in self._samples)
+        return np.asarray(one + two)
+
+    def curvature(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D) of the sum of losses."""
+        one, two = (each.curvature(theta) for each in self._samples)
+        return np.asarray(one + two)
+
+    def sum_error(self, theta: FloatArray) -> SumError:
+        """Return what the gradient is off at most: the sum of those of the samples, each converted by itself."""
+        return SumError(summands=sum(each.sum_error(theta).beside(0.0) for each in self._samples), steepest=0.0)
+
+    def effect(self, direction: FloatArray) -> float:
+        """Return the largest change of a linear predictor along a direction (D,)."""
+        return max(each.effect(direction) for each in self._samples)
+
+    def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
+        """Return the gradient of the sum of losses in the numbers of a context."""
+        one, two = (each.exact_loss_gradient(numbers, theta) for each in self._samples)
+        return [a + b for a, b in zip(one, two, strict=True)]
+
+    def exact_sizes(self, size: float) -> float:
+        """Return what relative rounding errors of `exact_loss_gradient` multiply, with the sum of the two."""
+        return 2.0 * sum(each.exact_sizes(size) for each in self._samples)
 
     def scores(self, theta: FloatArray) -> FloatArray:
         """Return the gradient of each private person's weighted loss (n, D)."""
@@ -324,7 +369,7 @@ def kept(model: DensityRatioModel, design: Design) -> list[int]:
     return [design.names.index(name) for name in model.columns]
 
 
-def coded(model: DensityRatioModel, design: Design, table: AdmittedTable) -> Rows:
+def coded(model: DensityRatioModel, design: Design, table: AdmittedTable) -> WeightedRows:
     """Return the coded rows of a table: a total map, each row from itself alone."""
     return coded_rows(model.coding, design.by_columns(table)[kept(model, design)].T, by_columns=True)
 

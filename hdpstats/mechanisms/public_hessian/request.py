@@ -26,7 +26,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.regression.rows import ridge_objective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.site import calibrate, cut_rows
@@ -73,7 +73,7 @@ class PublicPeople:
 
     def fit(self, *, ridge: float) -> FloatArray:
         """Return the coefficients (D,) of largest penalised likelihood."""
-        objective = ridge_objective(LogisticLoss(), self.X, self.y, ridge=ridge)
+        objective = RegressionRows.of(LogisticLoss(), self.X, self.y).penalised(ridge=np.full(self.X.shape[1], ridge))
         return minimise(objective, start=objective.centre).theta
 
 

@@ -42,7 +42,8 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.base import ROUNDING, PersonLoss
-from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.score_sums import (
     FINENESS,
@@ -99,13 +100,13 @@ def calibrate(query: PublicHessianQuery, *, relation: Relation) -> SumCalibratio
     return calibrated(value, event, dimension=D, grid=grid, relation=relation)
 
 
-def finite_scores(query: PublicHessianQuery, people: RegressionPeople) -> FloatArray:
+def finite_scores(query: PublicHessianQuery, people: RegressionRows) -> FloatArray:
     """Return the score of each person (people, D), 0 where it is not finite."""
     scores = people.scores(np.array(query.theta))
     return np.where(np.all(np.isfinite(scores), axis=1)[:, None], scores, 0.0)
 
 
-def cut(people: RegressionPeople, query: PublicHessianQuery) -> RegressionPeople:
+def cut(people: RegressionRows, query: PublicHessianQuery) -> RegressionRows:
     """Return the people with cut rows, each weighing 1, or 0 where its row has a missing cell."""
     X = cut_rows(
         people.X, truncation=query.truncation, norm=float(query.norm), intercept=query.model.geometry.intercept

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hdpstats.families import outcomes as listed
-from hdpstats.families.hazard.bounds import HazardPeople
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.families.hazard.rows import HazardRows
 from hdpstats.families.hazard.spells import CappedSpells
-from hdpstats.families.multinomial.bounds import MultinomialPeople
+from hdpstats.families.multinomial.rows import MultinomialRows
 from hdpstats.families.outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
-from hdpstats.families.regression.bounds import RegressionPeople
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected
 
@@ -116,7 +116,7 @@ def test_binary_gradients_are_what_a_site_computes():
     made = MADE["binary"]
     found = made.gradients(THETA[:3], slice(0, made.people))
     for y in (0, 1):
-        people = RegressionPeople(
+        people = RegressionRows(
             loss=made.loss, X=made.X, y=np.full(made.people, float(y)), weights=made.weights, offset=made.offset
         )
         assert found[:, y] == pytest.approx(people.scores(THETA[:3]), abs=1e-15)
@@ -128,7 +128,7 @@ def test_residuals_are_those_of_public_rows_about_what_the_model_predicts():
     predicted = made.X @ made.theta + made.offset
     for k in (0, 13, 39):
         y = np.clip(predicted + made.residuals[k], -0.5, 0.5)
-        people = RegressionPeople(loss=made.loss, X=made.X, y=y, weights=made.weights, offset=made.offset)
+        people = RegressionRows(loss=made.loss, X=made.X, y=y, weights=made.weights, offset=made.offset)
         assert found[:, k] == pytest.approx(people.scores(at), abs=1e-14)
     assert np.mean(made.residuals) == pytest.approx(0.0, abs=1e-12)
     assert np.all(np.diff(made.residuals) > 0.0)
@@ -159,13 +159,13 @@ def test_gradients_of_counts_and_levels_are_what_a_site_computes():
     counts, levels = MADE["counts"], MADE["levels"]
     found = counts.gradients(THETA[:3], slice(0, counts.people))
     for y in range(7):
-        people = RegressionPeople(
+        people = RegressionRows(
             loss=counts.loss, X=counts.X, y=np.full(7, float(y)), weights=counts.weights, offset=counts.offset
         )
         assert found[:, y] == pytest.approx(people.scores(THETA[:3]), abs=1e-13)
     found = levels.gradients(THETA[:4], slice(0, levels.people))
     for y in range(3):
-        people = MultinomialPeople(others=2, X=levels.X, y=np.full(7, y), weights=levels.weights)
+        people = MultinomialRows(others=2, X=levels.X, y=np.full(7, y), weights=levels.weights)
         assert found[:, y] == pytest.approx(people.scores(THETA[:4]), abs=1e-15)
 
 
@@ -183,7 +183,7 @@ def test_survival_gradients_are_what_a_site_computes(link):
             cause=np.full(n, event),
             **{name: getattr(spells, name) for name in ("cap_baseline", "cap_slopes", "margin", "total")},
         )
-        people = HazardPeople(spells=whole, person=np.arange(n), number=n)
+        people = HazardRows(spells=whole, person=np.arange(n), number=n)
         assert found[there, outcome] == pytest.approx(people.scores(THETA)[there], abs=1e-14)
 
 

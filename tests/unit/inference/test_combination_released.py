@@ -10,7 +10,8 @@ from scipy.special import ndtri
 from scipy.stats import kstest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint, unshrink
 from hdpstats.inference.information import InObjective
@@ -154,7 +155,7 @@ def box_release(n, share_sd, *, seed=3):
     geometry = from_box([-2.0, -2.0], [2.0, 2.0], intercept=True)
     rng = np.random.default_rng(seed)
     rows = whiten(geometry, np.column_stack([np.ones(n), rng.uniform(-2.0, 2.0, (n, 2))]))
-    held = RegressionPeople(loss=LogisticLoss(), X=rows.X, y=np.zeros(n), weights=rows.weights, offset=np.zeros(n))
+    held = RegressionRows(loss=LogisticLoss(), X=rows.X, y=np.zeros(n), weights=rows.weights, offset=np.zeros(n))
     H = 2.0**-20 * held.stacked_hessian(BETA, grid=2.0**-20)
     query = query_of(geometry, ridge=20.0, share=Fraction(3, 20))
     return query, release_of(BETA, records=n, hessian=tuple(H.tolist()), sd=share_sd), unstack(H, 3)

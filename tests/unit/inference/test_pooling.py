@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hdpstats.families.regression.public import likelihood_fit
-from hdpstats.families.regression.rows import ridge_objective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.inference import draws
 from hdpstats.inference.pooling import DEGREES, SCALE, disagreement, expected_covariance, pool, pooled_point
 from hdpstats.losses import LogisticLoss
@@ -180,7 +180,7 @@ def test_public_and_private_people_alike_are_seldom_called_different():
         truth = np.append(-0.5, 0.4 * rng.standard_normal(4))
         X = np.column_stack([np.ones(60), rng.standard_normal((60, 4))])
         y = (rng.uniform(size=60) < 1.0 / (1.0 + np.exp(-X @ truth))).astype(float)
-        rows = ridge_objective(loss, X, y, weights=np.ones(60), offset=np.zeros(60))
+        rows = RegressionRows.of(loss, X, y, weights=np.ones(60), offset=np.zeros(60))
         fit, exact = likelihood_fit(rows, rows, first=1), 1e-12 * np.eye(5)
         found = disagreement(
             truth, np.zeros((1000, 5)), pooling=pool(truth, exact, fit), seeds=("ab" * 32,), T=np.eye(5)

@@ -7,8 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
-from hdpstats.families.regression.rows import LinearObjective
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
@@ -17,6 +17,7 @@ from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import Solution, accelerated
 from hdpstats.solvers.newton import certify
+from tests.objectives import linear_objective
 from tests.unit.solvers.problems import distance, true_minimiser
 
 PERTURBATION = [Fraction(3, 8), Fraction(-7, 2), Fraction(5, 4)]
@@ -41,7 +42,7 @@ def make_rows(query, n=120):
     rows = whiten(query.model.geometry, X)
     y = (rng.uniform(size=n) < 0.4).astype(float)
     weights = rows.weights * rng.uniform(0.5, 1.0, n)
-    return RegressionPeople(loss=LogisticLoss(), X=rows.X, y=y, weights=weights, offset=np.zeros(n))
+    return RegressionRows(loss=LogisticLoss(), X=rows.X, y=y, weights=weights, offset=np.zeros(n))
 
 
 def calibrate(query, *, records=120):
@@ -50,7 +51,7 @@ def calibrate(query, *, records=120):
 
 
 def truth(query, rows):
-    problem = LinearObjective(
+    problem = linear_objective(
         loss=LogisticLoss(),
         X=rows.X,
         y=rows.y,

@@ -9,13 +9,13 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.families.regression.bounds import regression_person_loss
-from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.perturbation import ObjectiveRelease
 from hdpstats.mechanisms.perturbation.site import calibrate_objective
 from hdpstats.records.query import Query
 from hdpstats.schema.table import PrivateTable
+from tests.objectives import linear_objective
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 
 PRIVATE = people(RECORDS)
@@ -191,7 +191,7 @@ def test_the_gradient_does_not_depend_on_the_order_of_rows(orders, query):
         "centre": np.array(query.centre),
         "linear": rng.normal(size=D),
     }
-    both = [people.objective(**constants) for people in orders]
+    both = [people.penalised(**constants) for people in orders]
     for theta in rng.normal(scale=3.0, size=(50, D)):
         assert both[0].gradient(theta).tobytes() == both[1].gradient(theta).tobytes()
 
@@ -204,8 +204,8 @@ def test_the_gradient_does_not_depend_on_the_order_of_rows_in_any_shape():
         X, y, weights, offset = rng.normal(size=(n, D)), rng.integers(0, 2, n) + 0.0, rng.random(n), rng.normal(size=n)
         theta, order = rng.normal(scale=3.0, size=D), rng.permutation(n)
         constants = {"loss": LogisticLoss(), "ridge": np.ones(D), "centre": np.zeros(D), "linear": np.zeros(D)}
-        here = LinearObjective(X=X, y=y, weights=weights, offset=offset, **constants)
-        there = LinearObjective(X=X[order], y=y[order], weights=weights[order], offset=offset[order], **constants)
+        here = linear_objective(X=X, y=y, weights=weights, offset=offset, **constants)
+        there = linear_objective(X=X[order], y=y[order], weights=weights[order], offset=offset[order], **constants)
         assert here.gradient(theta).tobytes() == there.gradient(theta).tobytes()
 
 

@@ -5,9 +5,10 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 
-from hdpstats.families.hazard.rows import HazardObjective
 from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.losses import LINKS
+from hdpstats.solvers import Penalised
+from tests.objectives import hazard_objective
 
 
 def capped(
@@ -51,11 +52,11 @@ def capped(
     return spells if whole else spells.ended(np.arange(m))
 
 
-def objective(spells: CappedSpells, *, seed: int = 1, ridge: float = 0.5) -> HazardObjective:
+def objective(spells: CappedSpells, *, seed: int = 1, ridge: float = 0.5) -> Penalised:
     """Return a penalised, perturbed objective."""
     rng = np.random.default_rng(seed)
     D = spells.causes * spells.block
-    return HazardObjective(
+    return hazard_objective(
         spells=spells,
         ridge=ridge * rng.uniform(1.0, 2.0, D),
         centre=rng.standard_normal(D),
@@ -86,9 +87,9 @@ def log_cap(spells: CappedSpells, i: int, s: int, k: int) -> float:
     return float(spells.loss.caps(np.array([eta]), spells.margin)[0])
 
 
-def plain_derivatives(problem: HazardObjective, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def plain_derivatives(problem: Penalised, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return gradient and Hessian by a loop over person-periods."""
-    spells = problem.spells
+    spells = problem.rows.spells
     gradient = problem.ridge * (theta - problem.centre) + problem.linear
     hessian = np.diag(problem.ridge)
     for i, s, k, event in cells_of(spells):
@@ -103,14 +104,14 @@ def plain_derivatives(problem: HazardObjective, theta: np.ndarray) -> tuple[np.n
 
 
 def exact_gradient(
-    problem: HazardObjective, theta: np.ndarray, rest: np.ndarray | None = None, *, bits: int = 250
+    problem: Penalised, theta: np.ndarray, rest: np.ndarray | None = None, *, bits: int = 250
 ) -> list[mpmath.mpf]:
     """Return the gradient at ``theta + rest`` with exact predictors and losses.
 
     Where the scale is ``e^eta`` the logarithm of a cap is the exact sum of two doubles: ``gamma_s + d``, and
     ``z'delta + o`` as it is added from the first product to the last; else it is a double.
     """
-    spells = problem.spells
+    spells = problem.rows.spells
     with mpmath.workprec(bits):
         exact = [mpmath.mpf(float(value)) for value in theta]
         if rest is not None:

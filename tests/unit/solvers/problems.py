@@ -5,15 +5,16 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 
-from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
+from hdpstats.solvers import Penalised
+from tests.objectives import linear_objective
 
 
-def make(X, y, *, ridge=1.0, weights=None, offset=None, centre=None, linear=None) -> LinearObjective:
+def make(X, y, *, ridge=1.0, weights=None, offset=None, centre=None, linear=None) -> Penalised:
     """Return an objective; what is left out is trivial."""
     X = np.asarray(X, dtype=float)
     n, D = X.shape
-    return LinearObjective(
+    return linear_objective(
         loss=LogisticLoss(),
         X=X,
         y=np.asarray(y, dtype=float),
@@ -25,7 +26,7 @@ def make(X, y, *, ridge=1.0, weights=None, offset=None, centre=None, linear=None
     )
 
 
-def problems() -> dict[str, LinearObjective]:
+def problems() -> dict[str, Penalised]:
     """Return named problems."""
     rng = np.random.default_rng(5)
     X = np.column_stack([np.ones(60), rng.standard_normal((60, 3))])
@@ -50,11 +51,11 @@ def problems() -> dict[str, LinearObjective]:
     }
 
 
-def exact_gradient(objective: LinearObjective, theta, *, bits: int = 400) -> list[mpmath.mpf]:
+def exact_gradient(objective: Penalised, theta, *, bits: int = 400) -> list[mpmath.mpf]:
     """Return the gradient at exact numbers, in so many bits."""
     with mpmath.workprec(bits):
         total = [mpmath.mpf(0)] * len(theta)
-        columns = (objective.X, objective.y, objective.weights, objective.offset)
+        columns = (objective.rows.X, objective.rows.y, objective.rows.weights, objective.rows.offset)
         for x, y, w, o in zip(*(column.tolist() for column in columns), strict=True):
             eta = mpmath.mpf(o) + sum(mpmath.mpf(a) * b for a, b in zip(x, theta, strict=True))
             residual = mpmath.mpf(w) * (1 / (1 + mpmath.exp(-eta)) - mpmath.mpf(y))
@@ -67,10 +68,12 @@ def exact_gradient(objective: LinearObjective, theta, *, bits: int = 400) -> lis
         ]
 
 
-def exact_hessian(objective: LinearObjective, theta) -> mpmath.matrix:
+def exact_hessian(objective: Penalised, theta) -> mpmath.matrix:
     """Return the Hessian at exact numbers, in the present precision."""
     hessian = mpmath.diag([mpmath.mpf(r) for r in objective.ridge.tolist()])
-    for x, w, o in zip(objective.X.tolist(), objective.weights.tolist(), objective.offset.tolist(), strict=True):
+    for x, w, o in zip(
+        objective.rows.X.tolist(), objective.rows.weights.tolist(), objective.rows.offset.tolist(), strict=True
+    ):
         row = mpmath.matrix([mpmath.mpf(a) for a in x])
         eta = mpmath.mpf(o) + sum(a * b for a, b in zip(row, theta, strict=True))
         p = 1 / (1 + mpmath.exp(-eta))
@@ -78,7 +81,7 @@ def exact_hessian(objective: LinearObjective, theta) -> mpmath.matrix:
     return hessian
 
 
-def true_minimiser(objective: LinearObjective, start: np.ndarray, *, bits: int = 400) -> list[mpmath.mpf]:
+def true_minimiser(objective: Penalised, start: np.ndarray, *, bits: int = 400) -> list[mpmath.mpf]:
     """Return the minimiser by Newton's method in so many bits, from a point that is close already."""
     with mpmath.workprec(bits):
         theta = [mpmath.mpf(value) for value in start.tolist()]

@@ -9,18 +9,20 @@ import numpy as np
 import pytest
 
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats.families.regression.rows import LinearObjective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.records.geometry import LARGEST
-from hdpstats.solvers import Objective, accelerated
+from hdpstats.solvers import Penalised, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, farthest, minimise_within, work_of
 from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.newton import FARTHEST, SMALL, Solution, approach, refine
+from hdpstats.solvers.objective import SmoothObjective
+from tests.objectives import linear_objective
 from tests.unit.solvers.test_newton_losses import LOSSES, problem
 
 MU = 1.0
 
 
-class Kinked(Objective):
+class Kinked(SmoothObjective):
     """``mu |theta|^2 / 2`` plus Huber functions of coordinates about given places, and an error of the gradient.
 
     Coordinates are independent, so the minimiser is that of functions of one variable. ``error`` is the length of what
@@ -67,6 +69,9 @@ class Kinked(Objective):
 
     def hessian(self, theta: np.ndarray) -> np.ndarray:
         return np.diag(MU + self.slopes * (np.abs(theta - self.places) <= self.width))
+
+    def rough_hessian(self, theta: np.ndarray) -> np.ndarray:
+        return self.hessian(theta)
 
     def effect(self, direction: np.ndarray) -> float:
         return float(np.max(np.abs(direction)))
@@ -196,14 +201,14 @@ def test_what_doubles_cannot_do_has_no_work() -> None:
 
 def work_for(task, start: np.ndarray) -> Work:
     """Return the work of a problem from bounds of its rows."""
-    sizes = np.linalg.norm(task.X, axis=1)
-    slope = float(task.weights @ sizes) * float(task.loss.lipschitz) + float(np.linalg.norm(task.linear))
+    sizes = np.linalg.norm(task.rows.X, axis=1)
+    slope = float(task.rows.weights @ sizes) * float(task.rows.loss.lipschitz) + float(np.linalg.norm(task.linear))
     ridge = float(task.ridge[0])
     excess = slope**2 / (2.0 * ridge)
     size = float(np.linalg.norm(task.centre)) + farthest(ridge=ridge, excess=excess)
     found = work_of(
         ridge=ridge,
-        curvature=float(task.weights @ sizes**2) * float(task.loss.smoothness),
+        curvature=float(task.rows.weights @ sizes**2) * float(task.rows.loss.smoothness),
         error=task.gradient_error(np.full(4, size / 2.0)),
         size=size,
         excess=excess,
@@ -223,7 +228,7 @@ def test_every_loss_reaches_its_radius_when_newton_fails(
     work = work_for(task, task.centre)
     truth = refine(task, start=task.centre, radius=Fraction(1, 10**25)).theta
 
-    def failing(objective: Objective, *, start: np.ndarray, budget: object) -> Solution:
+    def failing(objective: Penalised, *, start: np.ndarray, budget: object) -> Solution:
         return Solution(theta=start + math.nan, gradient_norm=math.inf, radius=math.inf, rest=0.0 * start)
 
     monkeypatch.setattr(accelerated, "minimise", failing)
@@ -235,12 +240,12 @@ def test_every_loss_reaches_its_radius_when_newton_fails(
 
 def work_done(task, work: Work) -> tuple[int, int, int]:
     """Return how many gradients, Hessians and bounds of errors a minimisation computes."""
-    asked = dict.fromkeys(("gradient", "hessian", "gradient_error"), 0)
+    asked = dict.fromkeys(("gradient", "curvature", "gradient_error"), 0)
 
-    def counted(kind: str):
-        plain = getattr(LinearObjective, kind)
+    def counted(of: type, kind: str):
+        plain = getattr(of, kind)
 
-        def count(self: LinearObjective, *given: np.ndarray) -> object:
+        def count(self: object, *given: np.ndarray) -> object:
             asked[kind] += 1
             return plain(self, *given)
 
@@ -248,9 +253,10 @@ def work_done(task, work: Work) -> tuple[int, int, int]:
 
     with pytest.MonkeyPatch.context() as patch:
         for kind in asked:
-            patch.setattr(LinearObjective, kind, counted(kind))
+            of = RegressionRows if kind == "curvature" else Penalised
+            patch.setattr(of, kind, counted(of, kind))
         assert np.all(np.isfinite(minimise_within(task, start=task.centre, work=work)))
-    return asked["gradient"], asked["hessian"], asked["gradient_error"]
+    return asked["gradient"], asked["curvature"], asked["gradient_error"]
 
 
 @pytest.mark.parametrize("name", list(LOSSES))
@@ -274,7 +280,7 @@ def test_gradients_see_both_parts_of_a_point(seen: bool, monkeypatch: pytest.Mon
     """Coefficients of 10^9 and a curvature of 10^5 ridges: without the second part gradients are off by ``u L S``."""
     rng = np.random.default_rng(11)
     X, theta = np.asfortranarray(rng.normal(size=(40, 2))), np.array([1e9, -0.7e9])
-    task = LinearObjective(
+    task = linear_objective(
         loss=LOSSES["squares"],
         X=X,
         y=np.zeros(40),
@@ -287,13 +293,13 @@ def test_gradients_see_both_parts_of_a_point(seen: bool, monkeypatch: pytest.Mon
     size, curvature = 1.01 * float(np.linalg.norm(theta)), 1e5 * float(np.linalg.norm(X, 2)) ** 2
     error, excess = (
         task.gradient_error(np.array([size, 0.0])),
-        1e5 * float(np.sum((X @ theta + task.offset) ** 2)) + 600.0,
+        1e5 * float(np.sum((X @ theta + task.rows.offset) ** 2)) + 600.0,
     )
     work = work_of(ridge=20.0, curvature=curvature, error=error, size=size, excess=excess)
     assert work is not None
     if not seen:
-        plain = LinearObjective.gradient
-        monkeypatch.setattr(LinearObjective, "gradient", lambda own, at, rest=None: plain(own, at))
+        plain = Penalised.gradient
+        monkeypatch.setattr(Penalised, "gradient", lambda own, at, rest=None: plain(own, at))
     monkeypatch.setattr(Work, "near", -1.0)
     found = accelerate(task, start=theta, work=work)
     truth = refine(task, start=theta, radius=Fraction(1, 10**15)).theta

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
+from hdpstats.solvers import Penalised
 from hdpstats.solvers import box as module
 from hdpstats.solvers.box import Box, LatticeMinimum, lattice_minimum, projected_steps
+from tests.objectives import linear_objective, value_of
 
 GRID = 2.0**-20
 
 
-def problem(seed: int, *, push: float = 0.0, ridge: float = 0.5, n: int = 40, D: int = 3) -> LinearObjective:
+def problem(seed: int, *, push: float = 0.0, ridge: float = 0.5, n: int = 40, D: int = 3) -> Penalised:
     rng = np.random.default_rng(seed)
-    return LinearObjective(
+    return linear_objective(
         loss=LogisticLoss(),
         X=rng.standard_normal((n, D)),
         y=rng.integers(0, 2, n).astype(float),
@@ -28,8 +29,8 @@ def problem(seed: int, *, push: float = 0.0, ridge: float = 0.5, n: int = 40, D:
     )
 
 
-def smoothness(objective: LinearObjective) -> float:
-    whole = 0.25 * objective.X.T @ (objective.weights[:, None] * objective.X) + np.diag(objective.ridge)
+def smoothness(objective: Penalised) -> float:
+    whole = 0.25 * objective.rows.X.T @ (objective.rows.weights[:, None] * objective.rows.X) + np.diag(objective.ridge)
     return float(np.linalg.eigvalsh(whole)[-1])
 
 
@@ -41,10 +42,12 @@ def box_of(*half_widths: float, centre: tuple[float, ...] = (0.1, -0.2, 0.3)) ->
     )
 
 
-def steps_of(objective: LinearObjective, box: Box, lacking: float) -> int:
+def steps_of(objective: Penalised, box: Box, lacking: float) -> int:
     """Return the steps that suffice by bounds of the rows."""
     half = float(np.linalg.norm(box.corner)) * GRID
-    slope = float(objective.weights @ np.linalg.norm(objective.X, axis=1)) + float(np.linalg.norm(objective.linear))
+    slope = float(objective.rows.weights @ np.linalg.norm(objective.rows.X, axis=1)) + float(
+        np.linalg.norm(objective.linear)
+    )
     slope += float(objective.ridge[0]) * (float(np.linalg.norm(objective.centre)) + half + 1.0)
     found = projected_steps(
         ridge=float(objective.ridge[0]),
@@ -60,7 +63,7 @@ def steps_of(objective: LinearObjective, box: Box, lacking: float) -> int:
     return found
 
 
-def lowest_of(objective: LinearObjective, box: Box, *, lacking: float) -> LatticeMinimum:
+def lowest_of(objective: Penalised, box: Box, *, lacking: float) -> LatticeMinimum:
     steps = steps_of(objective, box, lacking)
     return lattice_minimum(objective, box, smoothness=smoothness(objective), lacking=lacking, steps=steps)
 
@@ -85,11 +88,11 @@ def test_no_point_of_the_box_is_below_the_bound(seed: int, push: float, name: st
     corners = np.array(list(itertools.product([-1.0, 1.0], repeat=3))) * box.corner
     near = lowest + rng.integers(-3000, 3000, (200, 3))
     inside = rng.uniform(-1.0, 1.0, (300, 3)) * box.corner
-    base = objective.value(box.at(lowest))
+    base = value_of(objective, box.at(lowest))
     for k in np.clip(np.rint(np.concatenate([corners, near, inside])), -box.corner, box.corner):
         t = np.abs(k - lowest) * GRID
         bound = float(np.array(found.slopes) @ t) + 0.25 * float(t @ t) - lacking
-        assert objective.value(box.at(k)) - base >= bound - 1e-9 * abs(base)
+        assert value_of(objective, box.at(k)) - base >= bound - 1e-9 * abs(base)
 
 
 def test_slopes_are_there_where_the_box_stops_the_way() -> None:
@@ -126,18 +129,18 @@ def test_accelerated_projected_steps_alone_arrive(name: str, push: float, monkey
 
 def test_a_rehearsal_does_all_work_whatever_the_rows_are(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    plain = {name: getattr(LinearObjective, name) for name in ("gradient", "hessian")}
+    plain = {name: getattr(Penalised, name) for name in ("gradient", "hessian")}
 
     def counted(name: str):
         return lambda self, *given: asked.append(name) or plain[name](self, *given)
 
-    def work(objective: LinearObjective) -> tuple[int, int]:
+    def work(objective: Penalised) -> tuple[int, int]:
         asked.clear()
         lattice_minimum(objective, BOXES["uneven"], smoothness=100.0, lacking=0.03, steps=500)
         return asked.count("gradient"), asked.count("hessian")
 
     for name in plain:
-        monkeypatch.setattr(LinearObjective, name, counted(name))
+        monkeypatch.setattr(Penalised, name, counted(name))
     full = []
     for seed, push, n in ((1, 0.0, 40), (2, 1000.0, 40), (3, 0.0, 1)):
         objective = problem(seed, push=push, n=n)

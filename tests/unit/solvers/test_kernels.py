@@ -2,21 +2,20 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import final
 
 import numba
 import numpy as np
 import pytest
 
-from hdpstats.families.parted import PartedObjective
-from hdpstats.families.regression.rows import LinearObjective
+from hdpstats.families.parted import PartedRows
 from hdpstats.losses import BY_NAME, LogisticLoss
 from hdpstats.losses.logistic import logistic_residual
 from hdpstats.schema.partitions import InMemory
 from hdpstats.sites.site import MOST_PEOPLE
-from hdpstats.solvers import kernels
+from hdpstats.solvers import Penalised, kernels
 from hdpstats.solvers.objective import ROUGH, RowBounds
+from tests.objectives import changed, linear_objective
 
 
 @pytest.fixture(params=[(0, 3), (1, 1), (257, 4), (513, 1), (4096 + 3, 3)])
@@ -81,12 +80,12 @@ def test_halves_go_to_even_neighbours():
     assert kernels.grid_sum(X, np.ones(800), bits=0).tolist() == [100]
 
 
-def objective_of(n: int, D: int, *, loss: str = "logistic", kept: str = "F", rows: int = 0) -> LinearObjective:
+def objective_of(n: int, D: int, *, loss: str = "logistic", kept: str = "F", rows: int = 0) -> Penalised:
     """Return a private problem: rows of many sizes, with weights that bound them."""
     rng = np.random.default_rng(n)
     X = rng.standard_normal((n, D)) * 10.0 ** rng.uniform(-3, 3, size=(n, 1))
     weights = 1.0 / np.maximum(1.0, (X * X).sum(axis=1))
-    return LinearObjective(
+    return linear_objective(
         loss=LogisticLoss() if loss == "logistic" else BY_NAME[loss].made((0.1,), (), lower=0.0, upper=1.0),
         X=np.array(X, order=kept),
         y=rng.integers(0, 2, n).astype(float),
@@ -103,10 +102,10 @@ THETA = np.array([0.3, -1.0, 2.0, 0.1])
 REST = THETA * np.array([0.9, 0.4, -1.0, 0.7]) * 2.0**-53
 
 
-def sums(objective: LinearObjective) -> tuple[list[int], list[list[int]]]:
+def sums(objective: Penalised) -> tuple[list[int], list[list[int]]]:
     """Return what steps and certificates of a minimisation are made of."""
-    whole = objective.loss_hessian(THETA, rows=len(objective.y))
-    return objective.loss_gradient(THETA, REST).tolist(), whole.tolist()
+    whole = objective.rows.loss_hessian(THETA, rows=len(objective.rows.y))
+    return objective.rows.loss_gradient(THETA, REST).tolist(), whole.tolist()
 
 
 @pytest.fixture
@@ -123,17 +122,17 @@ def test_no_order_no_border_no_thread_and_no_cut_changes_a_bit(loss: str, monkey
     n = 3 * 4096 + 517
     objective, rng = objective_of(n, 4, loss=loss), np.random.default_rng(0)
     right = sums(objective)
-    assert sums(replace(objective, X=np.ascontiguousarray(objective.X))) == right
+    assert sums(changed(objective, X=np.ascontiguousarray(objective.rows.X))) == right
     for order in (rng.permutation(n), np.arange(n)[::-1], *(np.roll(np.arange(n), k) for k in (1, 3, 511))):
-        columns = {name: getattr(objective, name)[order] for name in ("y", "weights", "offset")}
-        assert sums(replace(objective, X=np.asfortranarray(objective.X[order]), **columns)) == right
+        columns = {name: getattr(objective.rows, name)[order] for name in ("y", "weights", "offset")}
+        assert sums(changed(objective, X=np.asfortranarray(objective.rows.X[order]), **columns)) == right
     for cuts in ([5], [511, 1024, 1025], [4095, 4097, 8192]):
         parts = []
         for rows in np.split(np.arange(n), cuts):
-            columns = {name: getattr(objective, name)[rows] for name in ("y", "weights", "offset")}
+            columns = {name: getattr(objective.rows, name)[rows] for name in ("y", "weights", "offset")}
             bounds = RowBounds(summand=1.0, root=1.0, rows=n)
-            part = replace(objective, X=np.asfortranarray(objective.X[rows]), bounds=bounds, **columns)
-            parts.append((part.loss_gradient(THETA, REST), part.loss_hessian(THETA, rows=len(rows))))
+            part = changed(objective, X=np.asfortranarray(objective.rows.X[rows]), bounds=bounds, **columns)
+            parts.append((part.rows.loss_gradient(THETA, REST), part.rows.loss_hessian(THETA, rows=len(rows))))
         assert tuple(sum(part).tolist() for part in zip(*parts, strict=True)) == right
     most = numba.config.NUMBA_NUM_THREADS
     for piece, shared, count in ((1, n, 1), (64, 1, most), (1000, 1, most), (4096, 1, most), (4096, 1, 1)):
@@ -152,27 +151,27 @@ def test_a_row_contributes_the_same_at_every_place(D: int) -> None:
     borders = [border + near for border in (128, 512, kernels.BLOCK, 4096) for near in range(-2, 2)]
     for place in (*range(40), *borders, n - 9, *range(n - 8, n)):
         weights = np.zeros(n)
-        weights[place] = objective.weights[place]
-        some = replace(objective, weights=weights)
-        only = {name: getattr(objective, name)[place : place + 1] for name in ("y", "weights", "offset")}
-        alone = replace(
-            objective, X=objective.X[place : place + 1], bounds=RowBounds(summand=1.0, root=1.0, rows=n), **only
+        weights[place] = objective.rows.weights[place]
+        some = changed(objective, weights=weights)
+        only = {name: getattr(objective.rows, name)[place : place + 1] for name in ("y", "weights", "offset")}
+        alone = changed(
+            objective, X=objective.rows.X[place : place + 1], bounds=RowBounds(summand=1.0, root=1.0, rows=n), **only
         )
-        np.testing.assert_array_equal(some.loss_gradient(theta), alone.loss_gradient(theta))
-        np.testing.assert_array_equal(some.loss_hessian(theta, rows=n), alone.loss_hessian(theta, rows=1))
+        np.testing.assert_array_equal(some.rows.loss_gradient(theta), alone.rows.loss_gradient(theta))
+        np.testing.assert_array_equal(some.rows.loss_hessian(theta, rows=n), alone.rows.loss_hessian(theta, rows=1))
 
 
 def test_sums_in_floats_would_depend_on_the_order() -> None:
     # What makes the comparisons above able to fail.
     objective = objective_of(5000, 4)
-    score = objective.weights * objective.loss.score(objective.predictor(THETA), objective.y)
-    terms = objective.X * score[:, None]
+    score = objective.rows.weights * objective.rows.loss.score(objective.rows.predictor(THETA), objective.rows.y)
+    terms = objective.rows.X * score[:, None]
     assert not np.array_equal(np.add.accumulate(terms)[-1], np.add.accumulate(terms[::-1])[-1])
 
 
 def test_exact_curvatures_are_those_of_floats_up_to_their_rounding() -> None:
     objective = objective_of(9000, 4)
-    plain = replace(objective, bounds=None).hessian(THETA)
+    plain = changed(objective, bounds=None).hessian(THETA)
     assert np.abs(objective.hessian(THETA) - plain).max() < 2e-4 * np.abs(plain).max()
     assert np.array_equal(objective.rough_hessian(THETA), objective.hessian(THETA))
     many = objective_of(2 * ROUGH, 4)
@@ -196,8 +195,8 @@ def test_the_largest_curvatures_are_added_exactly(size: float) -> None:
 def test_sums_over_the_largest_tables_do_not_overflow(rows: int) -> None:
     """Eight rows have the largest curvature that rows can have; that of all rows would be so many times as large."""
     bounds = RowBounds(summand=1.0, root=0.5 * (1.0 - 2.0**-30), rows=rows)
-    few = replace(objective_of(8, 3), X=np.ones((8, 3)), weights=np.ones(8), offset=np.zeros(8), bounds=bounds)
-    curvature = int(few.loss_hessian(np.zeros(3), rows=8)[0, 0])
+    few = changed(objective_of(8, 3), X=np.ones((8, 3)), weights=np.ones(8), offset=np.zeros(8), bounds=bounds)
+    curvature = int(few.rows.loss_hessian(np.zeros(3), rows=8)[0, 0])
     assert curvature >= 8 * 2**30
     assert curvature * max(rows, 8) // 8 <= 2**62
 
@@ -214,17 +213,12 @@ class Repeated(InMemory):
 
 def test_scores_of_more_people_than_there_are_keep_fifty_bits_and_add_up() -> None:
     """All scores of 2^40 rows are 1: sums of 2^90, whose last bits are there, and doubles of them."""
-    part = replace(objective_of(16, 3), X=np.ones((16, 3)), weights=np.ones(16), y=np.zeros(16))
-    every = PartedObjective(
-        parts=Repeated(part, rows=2**40),
-        bounds=RowBounds(summand=1.0, root=1.0, rows=2**40),
-        ridge=part.ridge,
-        centre=part.centre,
-        linear=np.zeros(3),
-    )
+    part = changed(objective_of(16, 3), X=np.ones((16, 3)), weights=np.ones(16), y=np.zeros(16))
+    rows = PartedRows(parts=Repeated(part.rows, rows=2**40), bounds=RowBounds(summand=1.0, root=1.0, rows=2**40))
+    every = rows.penalised(ridge=part.ridge, centre=part.centre)
     theta = np.full(3, 1e9)
-    assert every.grid_bits == part.grid_bits == 50
-    assert every.loss_gradient(theta).tolist() == [2**90] * 3
+    assert rows.grid_bits == part.rows.grid_bits == 50
+    assert rows.loss_gradient(theta).tolist() == [2**90] * 3
     np.testing.assert_array_equal(every.gradient(theta), 2.0**40 + part.ridge * theta)
 
 
@@ -233,8 +227,8 @@ def test_sums_in_64_bits_hold_the_largest_scores_of_their_rows() -> None:
     assert kernels.PIECE <= kernels.SUMMED
     assert kernels.SUMMED % kernels.BLOCK == 0
     n = 3 * kernels.SUMMED + 5
-    whole = replace(objective_of(n, 3), X=np.ones((n, 3), order="F"), weights=np.ones(n), y=np.zeros(n))
-    assert whole.loss_gradient(np.full(3, 1e9)).tolist() == [n * 2**50] * 3
+    whole = changed(objective_of(n, 3), X=np.ones((n, 3), order="F"), weights=np.ones(n), y=np.zeros(n))
+    assert whole.rows.loss_gradient(np.full(3, 1e9)).tolist() == [n * 2**50] * 3
     numbers = np.full(n, 2.0**50)
     assert kernels.score_sum(np.ones((n, 1)), numbers, bits=0).tolist() == [n * 2**50]
 

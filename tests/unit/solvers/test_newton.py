@@ -7,9 +7,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import certify, refine
+from tests.objectives import linear_objective
 from tests.unit.solvers.problems import distance, exact_gradient, make, problems, true_minimiser
 
 PROBLEMS = problems()
@@ -93,7 +93,7 @@ def test_numbers_beyond_doubles_give_a_certificate_and_no_error() -> None:
 
 def test_a_certificate_that_is_no_number_is_no_certificate() -> None:
     objective = make([[1.0, 1e200], [1.0, 0.0]], [0.0, 1.0], ridge=1.0)
-    objective.weights[0] = 0.0
+    objective.rows.weights[0] = 0.0
     with np.errstate(all="ignore"), pytest.raises(ArithmeticError):
         refine(objective, start=np.array([50.0, 50.0]), radius=Fraction(1, 10**6))
 
@@ -102,8 +102,8 @@ def test_random_problems_keep_their_certificates() -> None:
     rng = np.random.default_rng(11)
     for _ in range(25):
         n, D = int(rng.integers(0, 12)), int(rng.integers(1, 5))
-        objective = LinearObjective(
-            loss=PROBLEMS["ordinary"].loss,
+        objective = linear_objective(
+            loss=PROBLEMS["ordinary"].rows.loss,
             X=rng.standard_normal((n, D)) * 10.0 ** rng.uniform(-3.0, 3.0, D),
             y=rng.integers(0, 2, n).astype(float),
             weights=10.0 ** rng.uniform(-3.0, 2.0, n),

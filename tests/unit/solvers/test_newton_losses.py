@@ -6,7 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.families.regression.rows import LinearObjective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
@@ -17,8 +17,9 @@ from hdpstats.losses import (
     Tabulated,
 )
 from hdpstats.losses.located import LEAST_WIDTH
-from hdpstats.solvers import minimise
+from hdpstats.solvers import Penalised, minimise
 from hdpstats.solvers.newton import refine
+from tests.objectives import linear_objective
 
 ROW = tuple(np.tanh(np.linspace(-2.0, 2.0, 41)).tolist())
 LOSSES: dict[str, PredictorLoss] = {
@@ -32,7 +33,7 @@ LOSSES: dict[str, PredictorLoss] = {
 }
 
 
-def problem(name: str, *, rows: int, ridge: float, noise: float, seed: int = 0) -> LinearObjective:
+def problem(name: str, *, rows: int, ridge: float, noise: float, seed: int = 0) -> Penalised:
     rng = np.random.default_rng(seed)
     X = np.column_stack([np.ones(rows), rng.normal(size=(rows, 3))])
     eta = X @ np.array([0.05, 0.1, -0.05, 0.02])
@@ -41,7 +42,7 @@ def problem(name: str, *, rows: int, ridge: float, noise: float, seed: int = 0) 
         y = rng.poisson(np.exp(eta)).clip(0, 9).astype(float)
     if name == "exponential":
         y = rng.uniform(0.0, 1.0, rows) * rng.choice([-1.0, 1.0], rows)
-    return LinearObjective(
+    return linear_objective(
         loss=LOSSES[name],
         X=X,
         y=y,
@@ -53,8 +54,8 @@ def problem(name: str, *, rows: int, ridge: float, noise: float, seed: int = 0) 
     )
 
 
-def exactly(task: LinearObjective, theta: np.ndarray) -> list[mpmath.mpf]:
-    sums = task.exact_loss_gradient(mpmath.mp, [mpmath.mpf(value) for value in theta.tolist()])
+def exactly(task: Penalised, theta: np.ndarray) -> list[mpmath.mpf]:
+    sums = task.rows.exact_loss_gradient(mpmath.mp, [mpmath.mpf(value) for value in theta.tolist()])
     parts = zip(sums, task.ridge.tolist(), theta.tolist(), task.centre.tolist(), task.linear.tolist(), strict=True)
     return [s + mpmath.mpf(r) * (mpmath.mpf(t) - mpmath.mpf(c)) + mpmath.mpf(b) for s, r, t, c, b in parts]
 
@@ -90,7 +91,7 @@ def test_the_last_resort_converges_and_agrees(name: str) -> None:
     assert away <= solution.radius
     with mpmath.workprec(300):
         theta = [mpmath.mpf(value.numerator) / value.denominator for value in refined.theta]
-        sums = task.exact_loss_gradient(mpmath.mp, theta)
+        sums = task.rows.exact_loss_gradient(mpmath.mp, theta)
         parts = zip(sums, task.ridge.tolist(), theta, task.centre.tolist(), task.linear.tolist(), strict=True)
         left = [s + mpmath.mpf(r) * (t - mpmath.mpf(c)) + mpmath.mpf(b) for s, r, t, c, b in parts]
         assert float(mpmath.sqrt(sum((each**2 for each in left), mpmath.mpf(0)))) <= 1.1e-22
@@ -100,8 +101,8 @@ def test_the_last_resort_finds_the_narrowest_window_from_afar(monkeypatch: pytes
     """It takes 288 gradients; of a window ten thousand times as narrow, which is refused, 839."""
     monkeypatch.setitem(LOSSES, "narrow", SmoothedQuantile(lower=-0.5, upper=0.5, q=0.5, h=LEAST_WIDTH))
     task, asked = problem("narrow", rows=60, ridge=1.0, noise=2.0), []
-    exact = LinearObjective.exact_loss_gradient
-    monkeypatch.setattr(LinearObjective, "exact_loss_gradient", lambda *given: asked.append(1) or exact(*given))
+    exact = RegressionRows.exact_loss_gradient
+    monkeypatch.setattr(RegressionRows, "exact_loss_gradient", lambda *given: asked.append(1) or exact(*given))
     refined = refine(task, start=np.zeros(4), radius=Fraction(1, 10**22))
     assert refined.radius <= Fraction(1, 10**22)
     assert len(asked) < 700

@@ -13,7 +13,7 @@ import pytest
 
 import hdpstats
 from hdpstats._base.precision import MOST_DIGITS
-from hdpstats.families.regression.rows import LinearObjective
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.solvers.newton import refine
 from tests.unit.solvers.test_newton_losses import problem
 
@@ -30,26 +30,26 @@ def test_a_refinement_beside_others_of_less_precision_is_as_exact_as_alone(monke
     mine, other = problem("exponential", rows=8, ridge=1.0, noise=2.0), problem("squares", rows=4, ridge=1.0, noise=0.0)
     start, wanted = np.full(4, 0.5), Fraction(1, 10**45)
     alone = refine(mine, start=start, radius=Fraction(1, 10**80)).theta
-    plain = LinearObjective.exact_loss_gradient
+    plain = RegressionRows.exact_loss_gradient
     inside, finished, others = threading.Event(), threading.Event(), []
 
     def beside() -> None:
         refine(other, start=np.zeros(4), radius=Fraction(1, 10**9))
 
-    def spied(objective: LinearObjective, *given: object) -> list:
-        if objective is other:
+    def spied(rows: RegressionRows, *given: object) -> list:
+        if rows is other.rows:
             inside.set()
             finished.wait(GENEROUS)
-            return plain(objective, *given)
+            return plain(rows, *given)
         if len(others) == MOST_GRADIENTS:
             raise AssertionError("the refinement goes round")
         others.append(threading.Thread(target=beside))
         others[-1].start()
         assert inside.wait(GENEROUS)
         inside.clear()
-        return plain(objective, *given)
+        return plain(rows, *given)
 
-    monkeypatch.setattr(LinearObjective, "exact_loss_gradient", spied)
+    monkeypatch.setattr(RegressionRows, "exact_loss_gradient", spied)
     try:
         found = refine(mine, start=start, radius=wanted)
     finally:

@@ -69,15 +69,15 @@ def test_public_bounds_hold_for_people_at_every_distance(name: str) -> None:
     D, rng = person_loss.dimension, np.random.default_rng(3)
     zero, largest, nearest = np.zeros(D), 0.0, 0.0
     for people in groups:
-        task = people.objective(ridge=zero, centre=zero, linear=zero)
+        task = people.penalised(ridge=zero, centre=zero, linear=zero)
         for size in (1.0, 1e3, 1e9, 1e14):
             direction = rng.standard_normal(D)
             theta = size * direction / np.linalg.norm(direction)
             own, public = task.gradient_error(theta), person_loss.rounding(size, people=people.count)
             assert own <= 1.01 * public, "whoever asks adds a hundredth"
             nearest = max(nearest, own / public)
-            known = getattr(task, "bounds", None)
-            summand = math.ldexp(1.0, 50 - task.grid_bits) if known is None else known.summand
+            known = getattr(task.rows, "bounds", None)
+            summand = math.ldexp(1.0, 50 - task.rows.grid_bits) if known is None else known.summand
             found = np.max(np.abs(people.scores(theta)))
             assert found <= (1.0 + 2.0**-30) * summand
             largest = max(largest, float(found) / summand)

@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.families.hazard.bounds import HazardPeople
+from hdpstats.families.hazard.rows import HazardRows
 from hdpstats.records.query import unstack
 from tests.unit.solvers.capped_problems import capped, in_time_order, people_of
 
 
-def made(seed: int, *, m: int = 300, causes: int = 1, p: int = 7, link: str = "logit") -> HazardPeople:
+def made(seed: int, *, m: int = 300, causes: int = 1, p: int = 7, link: str = "logit") -> HazardRows:
     person = people_of(seed, m)
     spells = in_time_order(capped(seed, m=m, q=9, p=p, causes=causes, link=link, whole=True), person)
-    return HazardPeople(spells=spells.ended(person), person=person, number=int(person.max()) + 2)
+    return HazardRows(spells=spells.ended(person), person=person, number=int(person.max()) + 2)
 
 
-def only(people: HazardPeople, names: np.ndarray) -> HazardPeople:
+def only(people: HazardRows, names: np.ndarray) -> HazardRows:
     """Return some of the people, in another order."""
     kept = np.concatenate([np.flatnonzero(people.person == name) for name in names])
     rows = {name: getattr(people.spells, name)[kept] for name in ("Z", "entry", "last", "cause", "weights", "offset")}
@@ -31,7 +31,7 @@ def test_scores_and_hessians_of_people_add_up_to_those_of_the_objective(link: st
     D = people.spells.causes * people.spells.block
     theta = np.random.default_rng(2).standard_normal(D)
     zero = np.zeros(D)
-    problem = people.objective(ridge=zero, centre=zero, linear=zero)
+    problem = people.penalised(ridge=zero, centre=zero, linear=zero)
     scores = people.scores(theta)
     assert scores.shape == (people.count, D)
     assert scores.sum(axis=0) == pytest.approx(problem.gradient(theta), abs=1e-8)

@@ -11,14 +11,15 @@ import pytest
 
 from hdpstats._base.rehearsal import rehearsing
 from hdpstats.families.hazard import spells as module
-from hdpstats.families.hazard.rows import HazardObjective
+from hdpstats.families.hazard.rows import HazardRows
 from hdpstats.families.hazard.spells import CappedSpells
-from hdpstats.families.parted import PartedObjective
+from hdpstats.families.parted import PartedRows
 from hdpstats.losses import LINKS
 from hdpstats.privacy.hazard_caps import UP
 from hdpstats.schema.partitions import ReadInParts, in_this_process
 from hdpstats.solvers import kernels, minimise
 from hdpstats.solvers.newton import refine
+from tests.objectives import changed
 from tests.unit.solvers.capped_problems import (
     capped,
     cells_of,
@@ -71,7 +72,7 @@ def test_blocks_of_any_size_give_the_same_numbers(monkeypatch: pytest.MonkeyPatc
     theta = np.linspace(-0.5, 0.5, len(problem.ridge))
     gradient, hessian = problem.gradient(theta), problem.hessian(theta)
     monkeypatch.setattr(module, "CELLS", 20)
-    assert len(list(problem.spells.blocks())) == 25
+    assert len(list(problem.rows.spells.blocks())) == 25
     assert problem.gradient(theta) == pytest.approx(gradient, rel=1e-12, abs=1e-13)
     assert np.allclose(problem.hessian(theta), hessian, rtol=1e-12)
 
@@ -97,8 +98,8 @@ def test_the_error_bound_holds_with_exact_caps(link: str, causes: int, size: flo
 
 def test_scores_in_single_precision_break_the_bound() -> None:
     problem = objective(capped(11))
-    single = problem.spells.Z.astype(np.float32).astype(np.float64)
-    coarse = replace(problem, spells=replace(problem.spells, Z=single))
+    single = problem.rows.spells.Z.astype(np.float32).astype(np.float64)
+    coarse = changed(problem, spells=replace(problem.rows.spells, Z=single))
     theta = np.full(len(problem.ridge), 0.3)
     assert np.linalg.norm(coarse.gradient(theta) - problem.gradient(theta)) > problem.gradient_error(theta)
 
@@ -108,7 +109,7 @@ def test_the_exact_gradient_is_the_float_one_up_to_its_bound(link: str, causes: 
     problem = objective(capped(12, m=8, q=4, link=link, causes=causes))
     theta = np.random.default_rng(13).standard_normal(len(problem.ridge))
     with mpmath.workprec(200):
-        loss = problem.exact_loss_gradient(mpmath.mp, [mpmath.mpf(float(value)) for value in theta])
+        loss = problem.rows.exact_loss_gradient(mpmath.mp, [mpmath.mpf(float(value)) for value in theta])
         penalty = problem.ridge * (theta - problem.centre) + problem.linear
         found = np.array([float(value) for value in loss]) + penalty
     assert np.linalg.norm(found - problem.gradient(theta)) <= problem.gradient_error(theta)
@@ -151,7 +152,7 @@ def test_the_effect_of_a_direction_is_bounded() -> None:
         np.max(np.abs(spells.predictor(direction, slice(0, 30), slice(0, 7), k) - spells.offset[:, None]))
         for k in range(2)
     ]
-    assert max(moved) <= problem.effect(direction) <= 2.5 * max(moved)
+    assert max(moved) <= problem.rows.effect(direction) <= 2.5 * max(moved)
 
 
 def sums_of_caps(spells: CappedSpells, person: np.ndarray) -> np.ndarray:
@@ -294,7 +295,7 @@ class TestCompiledSums:
     @pytest.mark.parametrize(("link", "causes"), [("logit", 1), ("logit", 2), ("cloglog", 1), ("cloglog", 3)])
     def test_they_are_those_of_numpy(self, link: str, causes: int, monkeypatch: pytest.MonkeyPatch) -> None:
         problem = objective(capped(11, m=700, q=9, causes=causes, link=link, p=3))
-        spells, theta = problem.spells, np.random.default_rng(0).standard_normal(len(problem.ridge))
+        spells, theta = problem.rows.spells, np.random.default_rng(0).standard_normal(len(problem.ridge))
         assert spells.loss.multiplicative
         compiled = spells.scores(theta), problem.hessian(theta), problem.gradient(theta)
         monkeypatch.setattr(CappedSpells, "_has_factors", False)
@@ -322,26 +323,26 @@ class TestCompiledSums:
         theta = rng.standard_normal(2 * spells.block)
         spells = spells.ended(np.arange(m), several=False)
         right, scores = objective(spells), spells.scores(theta)
-        sums = right.loss_gradient(theta), right.loss_hessian(theta, rows=m)
+        sums = right.rows.loss_gradient(theta), right.rows.loss_hessian(theta, rows=m)
         for order in (rng.permutation(m), np.arange(m)[::-1], np.roll(np.arange(m), 1)):
             there = replace(capped(13, m=m, q=9, causes=2, link=link, p=3, whole=True).take(order))
             there = there.ended(np.arange(m), several=False)
             np.testing.assert_array_equal(there.last, spells.last[order])
             np.testing.assert_array_equal(there.scores(theta), scores[order])
             problem = objective(there)
-            np.testing.assert_array_equal(problem.loss_gradient(theta), sums[0])
-            np.testing.assert_array_equal(problem.loss_hessian(theta, rows=m), sums[1])
+            np.testing.assert_array_equal(problem.rows.loss_gradient(theta), sums[0])
+            np.testing.assert_array_equal(problem.rows.loss_hessian(theta, rows=m), sums[1])
         for place in (0, 1, 3, 255, 256, 257, 511, 512, m - 1):
             np.testing.assert_array_equal(spells.take(np.array([place])).scores(theta)[0], scores[place])
         cuts = np.split(np.arange(m), [1, 255, 600, 1111])
-        parts = [replace(right, spells=spells.take(rows), bounds=right.bounds) for rows in cuts]
-        assert all(part.grid_bits == right.grid_bits for part in parts)
-        np.testing.assert_array_equal(sum(part.loss_gradient(theta) for part in parts), sums[0])
-        found = [part.loss_hessian(theta, rows=len(rows)) for part, rows in zip(parts, cuts, strict=True)]
+        parts = [changed(right, spells=spells.take(rows), bounds=right.rows.known_bounds) for rows in cuts]
+        assert all(part.rows.grid_bits == right.rows.grid_bits for part in parts)
+        np.testing.assert_array_equal(sum(part.rows.loss_gradient(theta) for part in parts), sums[0])
+        found = [part.rows.loss_hessian(theta, rows=len(rows)) for part, rows in zip(parts, cuts, strict=True)]
         np.testing.assert_array_equal(sum(found), sums[1])
         for piece in (64, 1000):
             monkeypatch.setattr(kernels, "PIECE", piece)
-            np.testing.assert_array_equal(right.loss_gradient(theta), sums[0])
+            np.testing.assert_array_equal(right.rows.loss_gradient(theta), sums[0])
 
 
 class TestWhichSums:
@@ -365,15 +366,19 @@ class TestWhichSums:
         tame = np.random.default_rng(2).standard_normal(len(problem.ridge))
         for theta, loops in ((tame, True), (self.FAR * tame, False), (tame, True)):
             ran.clear()
-            gradient, scores, hessian = problem.gradient(theta), problem.spells.scores(theta), problem.hessian(theta)
+            gradient, scores, hessian = (
+                problem.gradient(theta),
+                problem.rows.spells.scores(theta),
+                problem.hessian(theta),
+            )
             assert bool(ran) is loops
             off = [float(a - b) for a, b in zip(exact_gradient(problem, theta), gradient.tolist(), strict=True)]
             assert np.linalg.norm(off) <= problem.gradient_error(theta)
             order = np.random.default_rng(3).permutation(40)
-            other = replace(problem, spells=problem.spells.take(order))
+            other = changed(problem, spells=problem.rows.spells.take(order))
             np.testing.assert_array_equal(other.gradient(theta), gradient)
             np.testing.assert_array_equal(other.hessian(theta), hessian)
-            np.testing.assert_array_equal(other.spells.scores(theta), scores[order])
+            np.testing.assert_array_equal(other.rows.spells.scores(theta), scores[order])
 
     @pytest.mark.parametrize("size", [1.0, FAR, 1e100])
     @pytest.mark.parametrize("link", ["logit", "cloglog"])
@@ -402,17 +407,14 @@ class TestWhichSums:
 
 @pytest.mark.parametrize("pieces", [1, 7, 30])
 def test_the_rounding_of_exact_gradients_in_partitions_is_no_less_than_that_of_all_spells(pieces: int) -> None:
-    whole = objective(capped(q=60, causes=2), ridge=1.0)
+    whole = objective(capped(q=60, causes=2), ridge=1.0).rows
 
-    def loaded(chosen: np.ndarray) -> Iterator[HazardObjective]:
+    def loaded(chosen: np.ndarray) -> Iterator[HazardRows]:
         names = ("Z", "entry", "last", "cause", "weights", "offset")
         spells = replace(whole.spells, **{name: getattr(whole.spells, name)[chosen] for name in names})
-        yield replace(whole, spells=spells)
+        yield replace(whole, spells=spells, bounds=whole.known_bounds)
 
-    sources = np.array_split(np.arange(whole.rows), pieces)
-    parts = ReadInParts(sources, load=loaded, rows=whole.rows, engine=in_this_process)
-    assert whole.bounds is not None
-    parted = PartedObjective(
-        parts=parts, bounds=whole.bounds, ridge=whole.ridge, centre=whole.centre, linear=whole.linear
-    )
+    sources = np.array_split(np.arange(whole.summands), pieces)
+    parts = ReadInParts(sources, load=loaded, rows=whole.summands, engine=in_this_process)
+    parted = PartedRows(parts=parts, bounds=whole.known_bounds)
     assert whole.exact_sizes(0.3) <= parted.exact_sizes(0.3) <= 1.001 * whole.exact_sizes(0.3)

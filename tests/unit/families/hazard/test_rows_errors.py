@@ -14,15 +14,15 @@ from scipy.special import log_ndtr
 
 from hdpstats.families.hazard import rows as objectives
 from hdpstats.families.hazard import spells as module
-from hdpstats.families.hazard.rows import HazardObjective
+from hdpstats.families.hazard.rows import HazardRows
 from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.losses import LINKS
-from hdpstats.solvers import kernels
-from hdpstats.solvers.objective import UNIT, integer_bits, score_bits
+from hdpstats.solvers import Penalised, kernels
+from hdpstats.solvers.objective import UNIT, SumError, integer_bits, score_bits
 from tests.unit.solvers.capped_problems import capped, exact_gradient, objective
 
 CASES = [(link, causes) for link in LINKS for causes in (1, 2)]
-Problem = tuple[HazardObjective, np.ndarray, np.ndarray]
+Problem = tuple[Penalised, np.ndarray, np.ndarray]
 
 
 def hostile(link: str, size: float, *, seed: int = 0, causes: int = 1, m: int = 24, offset: float = 0.0) -> Problem:
@@ -54,7 +54,7 @@ def hostile(link: str, size: float, *, seed: int = 0, causes: int = 1, m: int = 
     return replace(task, centre=np.zeros(D), linear=np.zeros(D)), theta, rest
 
 
-def share(task: HazardObjective, theta: np.ndarray, rest: np.ndarray, *, of: HazardObjective | None = None) -> float:
+def share(task: Penalised, theta: np.ndarray, rest: np.ndarray, *, of: Penalised | None = None) -> float:
     """Return the error of the gradient over its bound, or over that of another objective."""
     exact = exact_gradient(task, theta, rest, bits=400)
     with mpmath.workprec(400):
@@ -67,7 +67,7 @@ def share(task: HazardObjective, theta: np.ndarray, rest: np.ndarray, *, of: Haz
 def test_the_bound_holds_for_hostile_spells(link: str, causes: int, size: float, offset: float) -> None:
     for seed in range(3):
         task, theta, rest = hostile(link, size, seed=seed, causes=causes, offset=offset)
-        assert np.sum(task.spells.last - task.spells.entry) > 20
+        assert np.sum(task.rows.spells.last - task.rows.spells.entry) > 20
         assert share(task, theta, rest) <= 1.0
 
 
@@ -90,9 +90,9 @@ def test_the_bound_does_not_grow_with_coefficients(link: str) -> None:
         bounds.append(task.gradient_error(np.full(len(task.ridge), size / np.sqrt(len(task.ridge)))))
     assert bounds[1] <= 1.001 * bounds[0]
     assert bounds[2] <= 1.1 * bounds[0]
-    spells = task.spells
+    spells = task.rows.spells
     sizes = float(np.sum(spells.weights * np.sqrt(1.0 + np.sum(spells.Z**2, axis=1)))) * (spells.total + 1.0)
-    cells = 0.5 * len(spells.Z) * np.sqrt(len(task.ridge)) * 2.0**-task.grid_bits
+    cells = 0.5 * len(spells.Z) * np.sqrt(len(task.ridge)) * 2.0**-task.rows.grid_bits
     ulps = max(spells.loss.ulps, spells.loss.event_ulps)
     assert bounds[0] <= (ulps + 6.0 + 9.0) * UNIT * sizes * 1.01 + cells
 
@@ -132,6 +132,7 @@ MUTATIONS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 @pytest.mark.parametrize("name", MUTATIONS)
 def test_less_exact_sums_break_the_bound(link: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right, theta, rest = hostile(link, 1e6)
+    assert right.rows.grid_bits  # chosen before the mutation
     MUTATIONS[name](monkeypatch)
     assert share(hostile(link, 1e6)[0], theta, rest, of=right) > 2.0
 
@@ -155,7 +156,7 @@ def worst_factors(size: float) -> tuple[float, float]:
     Caps of the intervals are e^150 apart, so that exponents of intervals and of spells are large and cancel.
     """
     task, theta, _ = hostile("cloglog", size)
-    spells = replace(task.spells, cap_baseline=task.spells.cap_baseline + np.linspace(-150.0, 0.0, 6))
+    spells = replace(task.rows.spells, cap_baseline=task.rows.spells.cap_baseline + np.linspace(-150.0, 0.0, 6))
     factors = spells.factors(theta, slice(0, len(spells.Z)), 0)
     assert factors is not None
     worst, count = [0.0, 0.0], 0
@@ -262,10 +263,10 @@ def test_a_spell_alone_in_its_block_has_the_same_scores(monkeypatch: pytest.Monk
 def test_three_roundings_of_a_converted_sum_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sum of gradients half a unit above a double, a ridge and a perturbation of half a unit: all are lost."""
     task = objective(capped(1, m=1, e=1, p=1))
-    half, whole = (math.ldexp(1.0, power - task.grid_bits) for power in (7, 60))
+    half, whole = (math.ldexp(1.0, power - task.rows.grid_bits) for power in (7, 60))
     each = np.ones(2)
     task = replace(task, ridge=half * each, centre=0.0 * each, linear=half * each)
-    monkeypatch.setattr(HazardObjective, "loss_gradient", lambda *_: np.array([2**60 + 2**7] * 2, dtype=object))
+    monkeypatch.setattr(HazardRows, "loss_gradient", lambda *_: np.array([2**60 + 2**7] * 2, dtype=object))
     np.testing.assert_array_equal(task.gradient(each), whole)
     off, length = 3.0 * half * math.sqrt(2.0), (whole + half) * math.sqrt(2.0)
-    assert 2.99 * UNIT * length < off <= task.summed_error(each, np.zeros(0), steepest=length)
+    assert 2.99 * UNIT * length < off <= SumError(summands=0.0, steepest=length).beside(2.0 * half * math.sqrt(2.0))

@@ -6,7 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import LogisticLoss
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 from tests.unit.mechanisms.perturbation.test_site import make_query
@@ -21,7 +22,7 @@ def regression_people(n=60, seed=0):
     weights = np.minimum(1.0, geometry.radius / np.linalg.norm(X[:, 1:], axis=1))
     weights = np.minimum(weights, geometry.leverage / np.sum(X**2, axis=1)) * rng.uniform(0.0, 3.0, n)
     person_loss = RegressionPersonLoss(model=query.model, largest_weight=3.0, largest_offset=2.0)
-    people = RegressionPeople(
+    people = RegressionRows(
         loss=LogisticLoss(), X=X, y=rng.integers(0, 2, n) + 0.0, weights=weights, offset=rng.uniform(-2.0, 2.0, n)
     )
     return person_loss, people
@@ -68,7 +69,7 @@ def exact_losses(people, theta):
     """Return everybody's loss in many digits, caps as the floats they are."""
     with mpmath.workprec(200):
         point = [mpmath.mpf(float(value)) for value in theta]
-        if isinstance(people, RegressionPeople):
+        if isinstance(people, RegressionRows):
             found = []
             for x, y, w, o in zip(people.X, people.y, people.weights, people.offset, strict=True):
                 eta = sum((mpmath.mpf(float(a)) * b for a, b in zip(x, point, strict=True)), mpmath.mpf(float(o)))

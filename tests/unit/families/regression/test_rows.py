@@ -1,7 +1,6 @@
 """The gradient in exact integers: its error bound, its independence of the order of rows, its range."""
 
 import math
-from dataclasses import replace
 
 import mpmath
 import numpy as np
@@ -9,17 +8,18 @@ import pytest
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.regression import rows as module
-from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
+from hdpstats.solvers import Penalised
 from hdpstats.solvers.kernels import PIECE
 from hdpstats.solvers.objective import integer_bits, score_bits
+from tests.objectives import changed, value_of
 from tests.unit.solvers.problems import exact_gradient, make, problems
 
 PROBLEMS = problems()
 CASES = [(name, size) for name in PROBLEMS for size in (0.0, 1e-8, 1.0, 30.0, 1e4)]
 
 
-def gradient_distance(objective: LinearObjective, theta: FloatArray) -> float:
+def gradient_distance(objective: Penalised, theta: FloatArray) -> float:
     """Return the distance of the computed gradient from the exact one."""
     exact = exact_gradient(objective, [mpmath.mpf(value) for value in theta.tolist()])
     with mpmath.workprec(400):
@@ -37,10 +37,12 @@ def test_the_error_bound_holds(name: str, size: float) -> None:
 def test_the_error_bound_is_not_absurd() -> None:
     for name, objective in PROBLEMS.items():
         theta = np.ones(len(objective.ridge))
-        scale = float(np.sum(objective.weights * np.linalg.norm(objective.X, axis=1)))
+        scale = float(np.sum(objective.rows.weights * np.linalg.norm(objective.rows.X, axis=1)))
         scale += float(np.linalg.norm(objective.ridge * (1.0 + np.abs(objective.centre))))
         scale += float(np.linalg.norm(objective.linear))
-        reach = float(np.max(np.linalg.norm(objective.X, axis=1) * 3.0 + np.abs(objective.offset), initial=1.0))
+        reach = float(
+            np.max(np.linalg.norm(objective.rows.X, axis=1) * 3.0 + np.abs(objective.rows.offset), initial=1.0)
+        )
         assert objective.gradient_error(theta) <= 1e-13 * scale * reach + 1e-16, name
 
 
@@ -60,14 +62,12 @@ def test_cancellation_comes_within_a_small_factor_of_the_bound() -> None:
 
 def test_a_gradient_in_single_precision_breaks_the_bound() -> None:
     objective = PROBLEMS["ordinary"]
-    coarse = replace(
-        objective, X=objective.X.astype(np.float32).astype(float), linear=objective.linear, ridge=objective.ridge
-    )
+    coarse = changed(objective, X=objective.rows.X.astype(np.float32).astype(float))
     theta = np.ones(4)
     assert np.linalg.norm(coarse.gradient(theta) - objective.gradient(theta)) > objective.gradient_error(theta)
 
 
-def big(n: int) -> LinearObjective:
+def big(n: int) -> Penalised:
     rng = np.random.default_rng(8)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, 4)) * [1.0, 30.0, 1e-3, 5.0]])
     return make(
@@ -79,9 +79,9 @@ def big(n: int) -> LinearObjective:
     )
 
 
-def reordered(objective: LinearObjective, order: np.ndarray) -> LinearObjective:
-    columns = {name: getattr(objective, name)[order] for name in ("X", "y", "weights", "offset")}
-    return replace(objective, **columns)
+def reordered(objective: Penalised, order: np.ndarray) -> Penalised:
+    columns = {name: getattr(objective.rows, name)[order] for name in ("X", "y", "weights", "offset")}
+    return changed(objective, **columns)
 
 
 @pytest.mark.parametrize("n", [17, 1000, 3 * PIECE + 5])
@@ -90,15 +90,15 @@ def test_the_order_of_rows_changes_no_bit_of_the_sum(n: int) -> None:
     theta = np.array([0.1, 2.0, -0.3, 7.0, 0.5])
     for order in (np.arange(n)[::-1], rng.permutation(n), np.roll(np.arange(n), 1)):
         shuffled = reordered(objective, order)
-        assert shuffled.grid_bits == objective.grid_bits
+        assert shuffled.rows.grid_bits == objective.rows.grid_bits
         assert np.array_equal(shuffled.gradient(theta), objective.gradient(theta))
 
 
 def test_a_float_sum_would_depend_on_the_order() -> None:
     objective, order = big(1000), np.random.default_rng(9).permutation(1000)
     theta = np.array([0.1, 2.0, -0.3, 7.0, 0.5])
-    score = objective.weights * objective.loss.score(objective.predictor(theta), objective.y)
-    terms = objective.X * score[:, None]
+    score = objective.rows.weights * objective.rows.loss.score(objective.rows.predictor(theta), objective.rows.y)
+    terms = objective.rows.X * score[:, None]
     assert not np.array_equal(np.add.accumulate(terms)[-1], np.add.accumulate(terms[order])[-1])
 
 
@@ -144,12 +144,12 @@ def test_value_gradient_and_hessian_belong_together() -> None:
         D = len(objective.ridge)
         theta = np.linspace(-0.5, 0.5, D)
         for j, e in enumerate(np.eye(D) * step):
-            slope = (objective.value(theta + e) - objective.value(theta - e)) / (2.0 * step)
+            slope = (value_of(objective, theta + e) - value_of(objective, theta - e)) / (2.0 * step)
             slope_of_score = (objective.gradient(theta + e) - objective.gradient(theta - e)) / (2.0 * step)
             assert objective.gradient(theta)[j] == pytest.approx(slope, rel=1e-6, abs=1e-6)
             assert objective.hessian(theta)[j] == pytest.approx(slope_of_score, rel=1e-6, abs=1e-6)
 
 
 def test_the_loss_is_used_as_given() -> None:
-    assert isinstance(PROBLEMS["ordinary"].loss, LogisticLoss)
-    assert math.isfinite(PROBLEMS["ordinary"].value(np.zeros(4)))
+    assert isinstance(PROBLEMS["ordinary"].rows.loss, LogisticLoss)
+    assert math.isfinite(value_of(PROBLEMS["ordinary"], np.zeros(4)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.families.regression.bounds import RegressionPeople
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton import site as gradient
@@ -44,7 +44,7 @@ def make_query(*, clip=Fraction(2.7), delta=DELTA, share=Fraction(1, 4), slopes=
 def make_people(n=50, slopes=2):
     rng = np.random.default_rng(3)
     X = np.column_stack([np.ones(n), rng.standard_normal((n, slopes)) * 3.0])
-    return RegressionPeople(
+    return RegressionRows(
         loss=LogisticLoss(), X=X, y=(rng.uniform(size=n) < 0.4).astype(float), weights=np.ones(n), offset=np.zeros(n)
     )
 

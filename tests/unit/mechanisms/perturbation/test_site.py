@@ -9,11 +9,11 @@ import pytest
 
 from hdpstats._base.errors import MechanismError
 from hdpstats.families.regression.bounds import (
-    RegressionPeople,
     RegressionPersonLoss,
     regression_person_loss,
     score_norm,
 )
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
@@ -239,7 +239,7 @@ def test_variances_are_those_of_the_noise_distributions():
 
 
 def person(X, weights):
-    return RegressionPeople(loss=LogisticLoss(), X=X, y=np.ones(1), weights=weights, offset=np.zeros(1))
+    return RegressionRows(loss=LogisticLoss(), X=X, y=np.ones(1), weights=weights, offset=np.zeros(1))
 
 
 def test_curvature_of_neighbours_stays_within_root_two():

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import certified
@@ -74,7 +75,7 @@ def test_the_noise_costs_what_the_events_say(relation, weight, delta, share):
 
 
 def person(rows, y, weights):
-    return RegressionPeople(
+    return RegressionRows(
         loss=LogisticLoss(), X=np.array(rows), y=np.array(y), weights=np.array(weights), offset=np.zeros(len(y))
     )
 
@@ -147,7 +148,7 @@ def test_persons_of_hazard_models_move_the_minimiser_within_the_bound(relation):
 def exactly(query, people):
     """Return the minimiser to 40 digits."""
     zero, centre = np.zeros(len(query.centre)), np.array(query.centre)
-    problem = people.objective(ridge=np.full(len(centre), float(query.ridge)), centre=centre, linear=zero)
+    problem = people.penalised(ridge=np.full(len(centre), float(query.ridge)), centre=centre, linear=zero)
     return refine(problem, start=centre, radius=Fraction(1, 10**40)).theta
 
 

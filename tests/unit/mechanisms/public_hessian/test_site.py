@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.families.regression.bounds import RegressionPeople
+from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery
 from hdpstats.mechanisms.public_hessian import site as score
 from hdpstats.mechanisms.registry import prepare
@@ -146,10 +146,10 @@ def test_a_round_is_the_gradient_of_the_losses_of_cut_rows_plus_noise_of_the_ann
 
 @pytest.mark.parametrize("delta", [False, True])
 def test_noise_is_drawn_before_a_score_is_computed(monkeypatch, delta):
-    done, scores = [], RegressionPeople.scores
+    done, scores = [], RegressionRows.scores
     for distribution in (BallNoise, RoundedNormal):
         monkeypatch.setattr(distribution, "draw", lambda self: done.append("noise") or (0,) * self.dimension)
-    monkeypatch.setattr(RegressionPeople, "scores", lambda self, at: done.append("scores") or scores(self, at))
+    monkeypatch.setattr(RegressionRows, "scores", lambda self, at: done.append("scores") or scores(self, at))
     costs = {"delta": DELTA, "cost": mu_of(EPSILON, DELTA) ** 2, "ahead": Fraction(0)} if delta else {}
     prepare(make_query(**costs), site_facts()).compute(table())
     assert done == ["noise", "scores"]
