@@ -133,7 +133,7 @@ print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
 # `heads:` names a second place, on another disk, where the service keeps the number and the hash of the ledger's last
 # entry, rewritten after every charge. A ledger that does not have that entry any more is not served, and where that
 # disk is full, a query is refused before it is charged. It is refused too where the disk of the ledger's file has less
-# than 16 MB left for the release. `site note` writes the head for the first time.
+# than 17 MB left for the release. `site note` writes the head for the first time.
 #
 # `data:` names a file of Parquet or CSV, or a folder of Parquet files. The first line of a CSV file has the names of
 # the columns, and each further line is a row, an empty one too: a person all of whose cells are missing. What the

@@ -430,7 +430,7 @@ def _(over: Description, fit: "Result", rows: FittedRows) -> Population:
         words=words,
         draws=raked.draws,
         guarantee=over.guarantee,
-        releases=tuple(releases),
+        rests=tuple((part, tuple(releases)) for part in over.guarantee.as_parts("the description averaged over")),
     )
 
 

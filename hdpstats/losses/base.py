@@ -131,9 +131,9 @@ class PredictorLoss(ABC):
         """Return the probabilities (b, K) of the `listed` outcomes at predictors (b, 1), and slopes of logarithms."""
         raise NotImplementedError(f"the outcomes of the {self.name} loss are not listed")
 
-    def cut(self, y: FloatArray) -> FloatArray:
-        """Return outcomes cut to the declared range, where the loss has one."""
-        return y
+    def kept(self, eta: FloatArray) -> FloatArray:
+        """Return the share of the likelihood's information at predictors that saturation leaves: 1 where none does."""
+        return np.ones_like(eta)
 
     @property
     def plain(self) -> "PredictorLoss":

@@ -57,10 +57,6 @@ class Located(PredictorLoss, ABC):
     lower: float
     upper: float
 
-    def cut(self, y: FloatArray) -> FloatArray:
-        """Return outcomes cut to the range."""
-        return np.clip(y, self.lower, self.upper)
-
     @property
     def farthest(self) -> float:
         """The size of the largest outcome."""

@@ -26,8 +26,8 @@ that fit and that predict errors. A ``..._spec`` checks the arguments, prepares 
 * ``own_description``: What a fit would ask of its own people, beside their number, and what it knows of a site once
   it was answered.
 * ``plan``: A plan: what standard errors a fit would have at each epsilon, as a table, in words and as a plot.
-* ``point_mechanisms``: What mechanisms that release one noisy point do, each in one object: the query, the noise,
-  what it rests on.
+* ``point_mechanisms``: What mechanisms that release one noisy point do, each in one object: the query, the noise, what
+  it rests on.
 * ``points``: Fits whose coefficients are released by one query: what is asked, the noise, predicted errors, the
   result.
 * ``private_result``: What the sites of a fit gave, and the result: its estimates with queries, releases, guarantee

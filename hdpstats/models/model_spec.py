@@ -28,7 +28,7 @@ from hdpstats.mechanisms.clipped_newton.estimate import ALIKE
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.moments import Moments, PublicSide
-from hdpstats.public.row_weights import Allowance, reach
+from hdpstats.public.row_weights import APART, Allowance, reach
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
@@ -348,6 +348,11 @@ class LossSpec(ModelSpec):
     @abstractmethod
     def choose_ridge(self, model: QueryModel, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
         """Return centre and ridge of a fit by objective perturbation to one site."""
+
+    @property
+    def apart(self) -> float:
+        """How far apart coefficients of people who count more and less may be, as public people tell it."""
+        return APART if self.public is None else self.public.apart
 
     @abstractmethod
     def allowance(self, model: QueryModel) -> Allowance | None:

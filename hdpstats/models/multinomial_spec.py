@@ -92,6 +92,11 @@ class MultinomialSpec(RowSpec):
         return tuple(f"{level}:{name}" for level in self.levels[1:] for name in self.design.names)
 
     @property
+    def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
+        """No times."""
+        return None, ()
+
+    @property
     def loss_title(self) -> str:
         """The loss as users name it."""
         return multinomial.Multinomial.__name__

@@ -52,9 +52,9 @@ class PointMechanism(ABC):
         """Whether a share of epsilon can be spent on a noisy Hessian."""
         return True
 
-    def rests_on_averages(self, options: Any) -> bool:  # noqa: ARG002
+    def rests_on_averages(self, options: Any) -> bool:
         """Return whether errors follow from averages of private people; not where a Hessian is asked for."""
-        return False
+        return self.releases_hessian and not options.share
 
     def is_normal(self, query: PointQuery) -> bool:
         """Return whether the noise is normal."""
@@ -78,10 +78,6 @@ class _Objective(PointMechanism):
     """Noise in the objective."""
 
     words = "objective perturbation"
-
-    def rests_on_averages(self, options: ObjectivePerturbation) -> bool:
-        """Return whether no Hessian is asked for."""
-        return not options.share
 
     def query_of(self, spec: LossSpec, options: ObjectivePerturbation, site: SiteRecords) -> ObjectiveQuery:
         """Return the query to a site."""

@@ -410,12 +410,7 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
     )
     if weights is not None and not np.isnan(found.private_only.privacy).all():
         of_terms = T @ weights.covariance @ T.T
-        told = RowWeights(
-            share=weights.share,
-            allowance=tuple(np.sqrt(np.diag(of_terms)).tolist()),
-            covariance=tuple(tuple(row) for row in of_terms.tolist()),
-        )
-        facts = replace(facts, row_weights=told)
+        facts = replace(facts, row_weights=RowWeights.of(weights.share, of_terms))
     return private_result(spec, request, points, facts=facts, found=found)
 
 

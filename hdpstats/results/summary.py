@@ -135,7 +135,8 @@ def _privacy_rows(
 def weights_rows(result: "Result") -> list[tuple[str, str]]:
     """Return what weights of people take away and what is allowed for it, as a name and a value."""
     found = weights_words(result)
-    return [] if found is None else [("Row weights:", found)]
+    clipped = result.facts.row_weights is not None and result.facts.row_weights.clipped
+    return [] if found is None else [("Clipped scores:" if clipped else "Row weights:", found)]
 
 
 def weights_words(result: "Result") -> str | None:

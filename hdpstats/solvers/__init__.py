@@ -9,7 +9,7 @@ Nothing here knows privacy, or a family of models.
   spells.
 * ``nearest``: Exact nearest neighbours among points of the unit cube, for all of a nest of sets in one pass.
 * ``newton``: Newton's method for a strongly convex objective, with a certified distance to the exact minimiser.
-* ``objective``: Strongly convex objectives that are minimised with a certificate: what they offer.
+* ``objective``: Strongly convex objectives that are minimised with a certificate: penalised sums of the losses of rows.
 * ``searches``: Two compiled searches for nearest points: by tiles of points, and by a k-d tree, each exact.
 """
 

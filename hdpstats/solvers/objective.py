@@ -300,7 +300,7 @@ class BoundedRows(Rows, ABC):
 
 
 @final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class Penalised(SmoothObjective):
     """A strongly convex sum of the losses of rows, whose minimiser can be certified.
 

@@ -9,7 +9,7 @@ by the ratio of the two probabilities of having survived up to it, under ``theta
 different causes have covariance ``-c_k c_l`` in one interval, a product of two hazards, which is left out.)
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import final
@@ -116,6 +116,11 @@ class HazardSide(RakeableSide):
     def counted(self) -> IntArray:
         """The same, or all coordinates where there are no slopes."""
         return self.covariates if self.covariates.size else np.arange(self.dimension)
+
+    @property
+    def row_blocks(self) -> tuple[Sequence[IntArray], int]:
+        """Covariates alone: the intercept of a whitened row stands for the baseline."""
+        return [self.covariates], 1
 
     @property
     def _slopes(self) -> IntArray:

@@ -6,5 +6,5 @@
 * ``one_pass``: Logistic scores of rows that are read once: one pass from stored cells to integers, with no copy of
   the design.
 * ``public``: The public side: rows, whitened rows, and a public fit that is always there.
-* ``rows``: Rows of a regression: a penalised, perturbed sum of losses of one linear predictor, exactly added.
+* ``rows``: Rows of a regression: losses of one linear predictor, exactly added.
 """

@@ -46,7 +46,7 @@ def test_the_ridge_minimises_the_predicted_error(known, epsilon):
         h, v, missed = np.full(D, 2000.0 * float(person_loss.trace) / (2.0 * D)), np.ones(D), 1.0
     else:
         h = np.diag(public.moments(public.centre, records=2000).H)
-        v, missed = (np.ones(D) if public.fit is None else np.diag(public.fit.covariance)), 0.3
+        v, missed = (np.ones(D), 0.3) if public.fit is None else (np.diag(public.fit.covariance) + 0.2**2, 0.5)
 
     def error(ridge):
         constants = perturbation.calibrate_output(
