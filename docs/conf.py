@@ -35,7 +35,7 @@ include_patterns = [
 ]
 exclude_patterns = [
     ".venv", ".git", ".bench-venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", "hdpstats", "r_bridge", "tests",
-    "docs/_build", "docs/_printed", "docs/_templates", "docs/*.py", "**/__pycache__", "**/*.db*",
+    "docs/_build", "docs/jupyter_execute", "docs/_printed", "docs/_templates", "docs/*.py", "**/__pycache__", "**/*.db*",
 ]
 templates_path = [str(Path(__file__).parent / "_templates")]
 default_role = "py:obj"

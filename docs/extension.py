@@ -17,6 +17,7 @@ import jupytext
 import nbformat
 from docutils import nodes
 from docutils.utils.math import latex2mathml
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.logging import getLogger
 from sphinx.writers.html5 import HTML5Translator
@@ -116,6 +117,63 @@ def thumbnail(script: str) -> bytes | None:
             if "image/png" in output.get("data", {}):
                 return base64.b64decode(output["data"]["image/png"])
     return None
+
+
+# Words of the glossary
+
+GLOSSARY = "docs/about/glossary"
+LINKED = ("docs/index", "docs/start/", "docs/how-to/", "docs/understand/", "docs/about/", "vignettes/")
+"""Pages on which words are linked; pages of decisions and measurements are not among them."""
+NOT_LINKED = (GLOSSARY, "vignettes/decisions/", "vignettes/validation/")
+
+
+def glossary() -> list[str]:
+    """Return the words of the glossary."""
+    text = (ROOT / f"{GLOSSARY}.md").read_text(encoding="utf-8")
+    return re.findall(r"^([a-z][^\n]*)\n  \S", text.partition("```{glossary}\n")[2], flags=re.M)
+
+
+def _spelling(word: str) -> str:
+    """Return a pattern of a word: singular or plural, with a capital or without."""
+    first, others = word[0], re.escape(word[1:]).replace("\\ ", r"\s+")
+    return rf"(?<![\w.-])[{first}{first.upper()}]{others}s?(?![\w-])"
+
+
+def link_words(app: Sphinx, doctree: nodes.document) -> None:
+    """Make the first use of each word of the glossary on a page a link to it."""
+    page = app.env.current_document.docname
+    if not page.startswith(LINKED) or page.startswith(NOT_LINKED):
+        return
+    waiting = {word: re.compile(_spelling(word)) for word in sorted(glossary(), key=len, reverse=True)}
+    inside = nodes.title | nodes.reference | nodes.literal | nodes.FixedTextElement | nodes.math | addnodes.pending_xref
+    inside |= nodes.strong | nodes.raw
+    for text in list(doctree.findall(nodes.Text)):
+        above = text.parent
+        if not isinstance(above, nodes.paragraph | nodes.emphasis) or _within(above, inside):
+            continue
+        pieces: list[nodes.Node] = [text]
+        for word in list(waiting):
+            for place, piece in enumerate(pieces):
+                found = waiting[word].search(piece.astext()) if isinstance(piece, nodes.Text) else None
+                if found is not None:
+                    before, own, after = piece[: found.start()], found[0], piece[found.end() :]
+                    link = addnodes.pending_xref(
+                        "", nodes.inline("", own, classes=["glossary-word"]), refdomain="std", reftype="term",
+                        reftarget=word, refdoc=page, refexplicit=True, refwarn=True,
+                    )
+                    pieces[place : place + 1] = [nodes.Text(before), link, nodes.Text(after)]
+                    del waiting[word]
+                    break
+        if len(pieces) > 1:
+            above.replace(text, [piece for piece in pieces if piece.astext()])
+
+
+def _within(node: nodes.Node | None, kinds: Any) -> bool:
+    while node is not None:
+        if isinstance(node, kinds):
+            return True
+        node = node.parent
+    return False
 
 
 # References that are made from code
@@ -403,4 +461,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     for write in (write_reference, write_r_pages, write_gallery):
         app.connect("builder-inited", write, priority=100)  # before autosummary looks for pages
+    app.connect("doctree-read", link_words)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
