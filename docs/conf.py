@@ -26,17 +26,9 @@ extensions = [
     "extension",
 ]
 root_doc = "docs/index"
-include_patterns = [
-    "docs/**",
-    "vignettes/**",
-    "benchmarks/results/*.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-]
-exclude_patterns = [
-    ".venv", ".git", ".bench-venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis", "hdpstats", "r_bridge", "tests",
-    "docs/_build", "docs/jupyter_execute", "docs/_printed", "docs/_templates", "docs/*.py", "**/__pycache__", "**/*.db*",
-]
+include_patterns = ["docs/**", "vignettes/**", "benchmarks/results/*.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+exclude_patterns = ["docs/*.py", "docs/jupyter_execute", "docs/_*", "**/__pycache__", "**/*.db*"]
+exclude_patterns += [".*", "hdpstats", "r_bridge", "tests"]  # not walked through
 templates_path = [str(Path(__file__).parent / "_templates")]
 default_role = "py:obj"
 nitpicky = False
@@ -72,8 +64,10 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": ["theme-version"],
 }
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 copyright = "The hdpstats developers. Code: MIT. Example data: LGPL"  # noqa: A001 (Sphinx's name)
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.highlight-none) > div.highlight > pre"

@@ -1,8 +1,7 @@
-"""What the pages need of Sphinx: mathematics as MathML, vignettes with what they print, and references made from code."""
+"""What the pages need of Sphinx: mathematics as MathML, what code prints, words of the glossary, and references."""
 
 import argparse
 import base64
-import hashlib
 import inspect
 import re
 import shutil
@@ -15,6 +14,20 @@ from typing import Any
 
 import jupytext
 import nbformat
+from content import (
+    AS_USUAL,
+    DOCS,
+    FROM_CODE,
+    GLOSSARY,
+    ROOT,
+    block_place,
+    glossary,
+    introductions,
+    printed_place,
+    purposes,
+    resolved,
+    twins,
+)
 from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx import addnodes
@@ -23,20 +36,8 @@ from sphinx.util.logging import getLogger
 from sphinx.writers.html5 import HTML5Translator
 
 import hdpstats.api as hdp
-import hdpstats.formula.api as hdpf
 from hdpstats.cli import parser
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.records.saved import Saved
-
-DOCS = Path(__file__).parent
-ROOT = DOCS.parent
-FROM_CODE = DOCS / "reference" / "from_code"
-PRINTED = DOCS / "_printed"
-"""What vignettes printed when tests last ran them: a notebook for each, named by the hash of its source."""
-
-NAMES: dict[str, Any] = {"hdp": hdp, "hdpf": hdpf}
-RESULTS = ("Result", "SurvivalCurves", "Description", "WeightedSample", "Aggregate")
-
 
 # Mathematics
 
@@ -51,7 +52,7 @@ def _mathml(self: HTML5Translator, node: nodes.Element, *, block: bool) -> None:
     """Write a formula as MathML, which browsers show by themselves."""
     try:
         written = latex2mathml.tex2mathml(_plain_tex(node.astext()), as_block=block)
-    except Exception as error:  # noqa: BLE001 (docutils raises its own and others for what it cannot read)
+    except Exception as error:
         getLogger(__name__).warning("formula %r: %s", node.astext(), error, location=node)
         written = f"<code>{self.encode(node.astext())}</code>"
     written = re.sub(r">\s+<", "><", written)
@@ -70,11 +71,6 @@ def _block(self: HTML5Translator, node: nodes.Element) -> None:
 # Vignettes
 
 
-def printed_place(script: str) -> Path:
-    """Return the file that holds what a vignette printed."""
-    return PRINTED / f"{hashlib.sha256(script.encode()).hexdigest()[:20]}.ipynb"
-
-
 def _read(script: str, language: str) -> nbformat.NotebookNode:
     """Return a vignette as a notebook, with the outputs that a test run kept, where there are any."""
     notebook = jupytext.reads(script, fmt=f"{language}:percent")
@@ -87,8 +83,8 @@ def _read(script: str, language: str) -> nbformat.NotebookNode:
         for cell, own in zip(cells, outputs, strict=True):
             cell.outputs = own
         words = (
-            "The outputs are those of a test run, with seeded noise in Python, and fewer draws and repetitions than the "
-            "code asks for. Yours will differ."
+            "The outputs are those of a test run: with seeded noise in Python, and fewer draws and repetitions than "
+            "the code asks for. Yours will differ."
         )
     note = nbformat.v4.new_markdown_cell(f":::{{note}}\n{words}\n:::")
     notebook.cells.insert(1, note)
@@ -121,16 +117,9 @@ def thumbnail(script: str) -> bytes | None:
 
 # Words of the glossary
 
-GLOSSARY = "docs/about/glossary"
 LINKED = ("docs/index", "docs/start/", "docs/how-to/", "docs/understand/", "docs/about/", "vignettes/")
 """Pages on which words are linked; pages of decisions and measurements are not among them."""
 NOT_LINKED = (GLOSSARY, "vignettes/decisions/", "vignettes/validation/")
-
-
-def glossary() -> list[str]:
-    """Return the words of the glossary."""
-    text = (ROOT / f"{GLOSSARY}.md").read_text(encoding="utf-8")
-    return re.findall(r"^([a-z][^\n]*)\n  \S", text.partition("```{glossary}\n")[2], flags=re.M)
 
 
 def _spelling(word: str) -> str:
@@ -144,7 +133,7 @@ def link_words(app: Sphinx, doctree: nodes.document) -> None:
     page = app.env.current_document.docname
     if not page.startswith(LINKED) or page.startswith(NOT_LINKED):
         return
-    waiting = {word: re.compile(_spelling(word)) for word in sorted(glossary(), key=len, reverse=True)}
+    waiting = {word: re.compile(_spelling(word)) for word in sorted(set(glossary()) - AS_USUAL, key=len, reverse=True)}
     inside = nodes.title | nodes.reference | nodes.literal | nodes.FixedTextElement | nodes.math | addnodes.pending_xref
     inside |= nodes.strong | nodes.raw
     for text in list(doctree.findall(nodes.Text)):
@@ -158,8 +147,14 @@ def link_words(app: Sphinx, doctree: nodes.document) -> None:
                 if found is not None:
                     before, own, after = piece[: found.start()], found[0], piece[found.end() :]
                     link = addnodes.pending_xref(
-                        "", nodes.inline("", own, classes=["glossary-word"]), refdomain="std", reftype="term",
-                        reftarget=word, refdoc=page, refexplicit=True, refwarn=True,
+                        "",
+                        nodes.inline("", own, classes=["glossary-word"]),
+                        refdomain="std",
+                        reftype="term",
+                        reftarget=word,
+                        refdoc=page,
+                        refexplicit=True,
+                        refwarn=True,
                     )
                     pieces[place : place + 1] = [nodes.Text(before), link, nodes.Text(after)]
                     del waiting[word]
@@ -174,6 +169,21 @@ def _within(node: nodes.Node | None, kinds: Any) -> bool:
             return True
         node = node.parent
     return False
+
+
+def show_printed(app: Sphinx, doctree: nodes.document) -> None:
+    """Put below each block of code what it printed when tests last ran it, folded."""
+    page = app.env.current_document.docname
+    if not page.startswith("docs/"):
+        return
+    for block in list(doctree.findall(nodes.literal_block)):
+        place = block_place(page, block.astext())
+        if block.get("language") in ("python", "r") and place.exists():
+            text = place.read_text(encoding="utf-8")
+            shown = nodes.literal_block(text, text, language="none")
+            begin = "<details class='printed'><summary>What it prints (with the noise of a test run)</summary>"
+            folded = [nodes.raw("", begin, format="html"), shown, nodes.raw("", "</details>", format="html")]
+            block.parent[block.parent.index(block) + 1 : block.parent.index(block) + 1] = folded
 
 
 # References that are made from code
@@ -218,33 +228,16 @@ def _attribute_line(owner: type, name: str) -> str:
     return ""
 
 
-def resolved(name: str) -> Any:
-    """Return what a dotted name such as ``hdp.Result.tidy`` stands for; AttributeError where there is none."""
-    first, *others = name.split(".")
-    value = NAMES[first]
-    for other in others:
-        value = getattr(value, other)
-    return value
-
-
-def purposes() -> dict[str, dict[str, list[str]]]:
-    """Return the attributes of results by purpose and class."""
-    return tomllib.loads((DOCS / "purposes.toml").read_text(encoding="utf-8"))
-
-
-def twins() -> dict[str, dict[str, str]]:
-    """Return the Python name of each function of R, by subject."""
-    return tomllib.loads((DOCS / "twins.toml").read_text(encoding="utf-8"))
-
-
-def _methods_page() -> str:
-    parts = ["# Methods of results, by purpose\n\nEverything here is post-processing: it reads no private row and costs nothing.\n"]
+def _methods() -> str:
+    parts = []
     for purpose, classes in purposes().items():
         rows = []
         for owner, names in classes.items():
             for name in names:
                 attribute = inspect.getattr_static(getattr(hdp, owner), name)
-                call = "" if isinstance(attribute, property) or not callable(getattr(getattr(hdp, owner), name)) else "()"
+                call = (
+                    "" if isinstance(attribute, property) or not callable(getattr(getattr(hdp, owner), name)) else "()"
+                )
                 rows.append([f"`{owner}.{name}{call}`", _attribute_line(getattr(hdp, owner), name)])
         parts.append(f"## {purpose}\n\n{_table(['', 'what it is'], rows)}")
     return "\n".join(parts)
@@ -259,16 +252,17 @@ def _help_pages() -> dict[str, str]:
     return found
 
 
-def _twins_page() -> str:
+def _twins() -> str:
     pages = _help_pages()
-    parts = [
-        "# R functions and their Python twins\n\nBoth languages run the same code: a result that one of them wrote the other "
-        "reads, and a release that one of them paid for the other gets for nothing.\n"
-    ]
+    parts = []
     for subject, functions in twins().items():
         rows = []
         for name, twin in functions.items():
-            page = pages.get(name) or pages.get(f"{name.rpartition(':')[2]}.dp_result") or pages.get(name.rpartition(":")[2])
+            page = (
+                pages.get(name)
+                or pages.get(f"{name.rpartition(':')[2]}.dp_result")
+                or pages.get(name.rpartition(":")[2])
+            )
             shown = f"[`{name}`](../r/{page}.md)" if page else f"`{name}`"
             rows.append([shown, f"`{twin}`" if twin else "", first_line(resolved(twin)) if twin.count(".") else ""])
         parts.append(f"## {subject}\n\n{_table(['R', 'Python', 'what it is'], rows)}")
@@ -284,16 +278,10 @@ def _commands(top: argparse.ArgumentParser, words: str) -> Iterator[tuple[str, a
             yield from _commands(sub, f"{words} {name}")
 
 
-def _commands_page() -> str:
-    parts = [
-        "# Command line\n\n`hdpstats COMMAND VERB`; also `python -m hdpstats.cli`. Exit codes: 0 done, 1 refused or does not "
-        "verify, 2 wrong usage. R is set up by `python -m r_bridge install`, `python -m r_bridge kernel install` and "
-        "`python -m r_bridge run SCRIPT.R`.\n"
-    ]
+def _command_line() -> str:
+    parts = []
     for words, command in _commands(parser(), "hdpstats"):
-        said = {
-            each.dest: each.help for action in _groups(command, words) for each in action._choices_actions
-        }
+        said = {each.dest: each.help for action in _groups(command, words) for each in action._choices_actions}
         rows = [
             [f"`{', '.join(action.option_strings) or action.metavar}`", action.help or ""]
             for action in command._actions
@@ -322,11 +310,8 @@ def _sections(section: Any, path: str = "") -> Iterator[tuple[str, Any]]:
                 yield from _sections(inner, f"{path}{field.alias or name}: ")
 
 
-def _settings_page() -> str:
-    parts = [
-        "# Settings of a site\n\nOne file, `site.yaml`, says everything that a custodian decides "
-        "([how to serve rows](../../how-to/serve-rows.md)). Unknown entries are refused.\n"
-    ]
+def _settings() -> str:
+    parts = []
     for path, section in _sections(SiteSettings):
         rows = []
         for name, field in section.model_fields.items():
@@ -344,50 +329,32 @@ def _default(field: Any) -> str:
     return "none" if value is None else f"`{value}`"
 
 
-def _json_page() -> str:
+def _files() -> str:
     saved = {name: getattr(hdp, name) for name in hdp.__all__}
     rows = [
         [f"`hdp.{name}`", each._what, f"{each._format}", f"`hdp.{name}.from_json(path)`"]
         for name, each in saved.items()
-        if inspect.isclass(each) and issubclass(each, Saved)
+        if inspect.isclass(each) and hasattr(each, "from_json")
     ]
-    return (
-        "# Files and their formats\n\n`to_json(path)` writes a result as text, `from_json(path)` reads it, in Python and R "
-        "alike. Nothing is rounded; nothing in a file is code. A file holds released and public numbers only. The number "
-        "`format` in a file rises when a version can no longer read files of the one before.\n\n"
-        + _table(["class", "the file holds", "format", "read by"], rows)
-        + "\nA schema is a YAML file (`hdp.Schema.to_yaml`, `format: hdpstats schema`), the settings of a service another "
-        "one (`format: hdpstats site`, [entries](settings.md)), and a ledger an SQLite file or a PostgreSQL database, "
-        "which `hdpstats ledger export` writes as JSON or CSV.\n"
-    )
+    return _table(["class", "the file holds", "format", "read by"], rows)
 
 
-def _errors_page() -> str:
+def _errors() -> str:
     rows = []
     for name in sorted(hdp.__all__):
         value = getattr(hdp, name)
         if inspect.isclass(value) and issubclass(value, hdp.HdpError):
-            parents = [each.__name__ for each in value.__mro__[1:] if issubclass(each, Exception) and each is not Exception]
+            parents = [
+                each.__name__ for each in value.__mro__[1:] if issubclass(each, Exception) and each is not Exception
+            ]
             condition = "dp_" + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
             said = _code(inspect.getdoc(value) or "").replace("\n\n", " ")
             shown = "dp_error" if name == "HdpError" else condition
             rows.append([f"`hdp.{name}`", f"`{shown}`", ", ".join(f"`{each}`" for each in parents), said])
-    return (
-        "# Error classes\n\nAn error of the package says the fact, its cause and the remedy, before anything is charged; it "
-        "never quotes a private value. Its facts are attributes (`error.remaining`). In R it is a condition with the class of "
-        "the second column. [First errors](../../start/first-errors.md) shows the ones that you will meet.\n\n"
-        + _table(["Python", "R", "is also a", "when"], rows)
-    )
+    return _table(["Python", "R", "is also a", "when"], rows)
 
 
-PAGES = {
-    "methods": _methods_page,
-    "twins": _twins_page,
-    "command-line": _commands_page,
-    "settings": _settings_page,
-    "files": _json_page,
-    "errors": _errors_page,
-}
+_MADE = (_methods, _twins, _command_line, _settings, _files, _errors)
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -399,8 +366,9 @@ def write_if_changed(path: Path, text: str) -> None:
 
 def write_reference(_app: Sphinx) -> None:
     """Write the reference pages that are made from code."""
-    for name, page in PAGES.items():
-        write_if_changed(FROM_CODE / f"{name}.md", page())
+    above = introductions()
+    for name, tables in zip(FROM_CODE, _MADE, strict=True):
+        write_if_changed(DOCS / "reference" / "from_code" / f"{name}.md", f"{above[name].lstrip()}\n{tables()}")
 
 
 def write_r_pages(_app: Sphinx) -> None:
@@ -413,7 +381,6 @@ def write_r_pages(_app: Sphinx) -> None:
         subprocess.run(["Rscript", "-e", code, *copies], check=True, stdout=subprocess.DEVNULL)
         for page, copy in zip(help_pages, copies, strict=True):
             body = Path(f"{copy}.html").read_text(encoding="utf-8").partition("</h2>")[2].partition("<hr />")[0]
-            body = re.sub(r"<pre><code class='language-R'>|<pre>", "<pre>", body)
             title = re.search(r"\\title\{(.*?)\}", page.read_text(encoding="utf-8"), flags=re.S)
             head = f"{page.stem}: {' '.join(title[1].split())}" if title else page.stem
             write_if_changed(folder / f"{page.stem}.md", f"# {head}\n\n```{{raw}} html\n{body}\n```\n")
@@ -447,8 +414,8 @@ def write_gallery(_app: Sphinx) -> None:
                 image = f":img-top: _thumbnails/{name}.png\n:img-alt: First figure of {name}\n"
             language = "R" if source.suffix == ".R" else "Python"
             cards.append(
-                f":::{{grid-item-card}} {title[1] if title else name}\n:link: /vignettes/{name}\n:link-type: doc\n{image}\n"
-                f"{words} *{language}.*\n:::"
+                f":::{{grid-item-card}} {title[1] if title else name}\n:link: /vignettes/{name}\n:link-type: doc\n"
+                f"{image}\n{words} *{language}.*\n:::"
             )
             pages.append(f"/vignettes/{name}")
         parts.append(f"## {shelf}\n\n::::{{grid}} 1 2 3 3\n:gutter: 3\n\n" + "\n\n".join(cards) + "\n::::\n")
@@ -462,4 +429,5 @@ def setup(app: Sphinx) -> dict[str, bool]:
     for write in (write_reference, write_r_pages, write_gallery):
         app.connect("builder-inited", write, priority=100)  # before autosummary looks for pages
     app.connect("doctree-read", link_words)
+    app.connect("doctree-read", show_printed)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

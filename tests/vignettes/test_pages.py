@@ -1,9 +1,7 @@
-"""Code blocks of the pages run; every public name has a page, and every word of the glossary is linked.
+"""Code blocks of the pages run; every public name, function of R, method of results and vignette is on a page."""
 
-A block is run where its fence says ``python`` or ``r``; one that needs a site elsewhere is written as a ``code-block``
-directive. Pages on how to do something begin with the study that their index shows.
-"""
-
+import contextlib
+import io
 import re
 from pathlib import Path
 
@@ -11,29 +9,79 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
-INDEX = DOCS / "how-to" / "index.md"
-PAGES = sorted([*DOCS.glob("start/*.md"), *DOCS.glob("how-to/*.md"), *DOCS.glob("understand/*.md"), DOCS / "index.md"])
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from tests.vignettes import pages
+from tests.vignettes.pages import DOCS, PAGES, ROOT, content
+
+NAMESPACE = (ROOT / "r_bridge" / "R" / "hdpstats" / "NAMESPACE").read_text(encoding="utf-8")
+LINKS = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-
-
-def of_page(page: Path, language: str) -> list[str]:
-    """Return the blocks of a page, after those that it builds on."""
-    own = blocks(page, language)
-    return [*blocks(INDEX, language), *own] if page.parent == INDEX.parent and page != INDEX else own
-
-
+@pytest.mark.vignette
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: f"{page.parent.name}-{page.stem}"
-)
+@pytest.mark.parametrize("page", pages.with_blocks("python"), ids=pages.named)
 def test_blocks_of_python_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mpl.use("Agg")
     names: dict[str, object] = {}
-    for block in of_page(page, "python"):
+    for block in pages.built_on(page, "python"):
         exec(compile(block, str(page), "exec"), names)
+    for block in pages.blocks(page, "python"):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(block, str(page), "exec"), names)
+        pages.keep(page, block, printed.getvalue(), tmp_path)
     plt.close("all")
+
+
+def test_every_public_name_has_a_page() -> None:
+    listed = set()
+    for page in DOCS.glob("reference/*.rst"):
+        listed |= set(re.findall(r"^   (\w+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE))
+    modules = {"audit", "datasets", "losses", "mechanisms", "model_matrix", "simulate", "__version__", "BY_NAME"}
+    public = {*hdp.__all__, *hdpf.__all__, *dir(hdp.mechanisms), *dir(hdp.losses), *dir(hdp.datasets)} - modules
+    assert sorted(public - listed) == []
+
+
+def test_every_method_of_results_has_a_purpose() -> None:
+    by_class = {name: [] for name in content.RESULTS}
+    for classes in content.purposes().values():
+        for owner, names in classes.items():
+            by_class[owner] += names
+    for owner, names in by_class.items():
+        public = [name for name in dir(getattr(hdp, owner)) if not name.startswith("_")]
+        assert sorted(names) == sorted(public), owner
+
+
+def test_every_function_of_r_has_its_twin() -> None:
+    twins = {name: twin for functions in content.twins().values() for name, twin in functions.items()}
+    exported = {
+        name.strip() for names in re.findall(r"^export\((.*)\)$", NAMESPACE, re.MULTILINE) for name in names.split(",")
+    }
+    methods = set(re.findall(r"^S3method\(\"?([\w.:\[]+)\"?,", NAMESPACE, re.MULTILINE))
+    assert sorted(exported - set(twins)) == []
+    assert sorted(set(twins) - exported - methods) == []
+    for twin in filter(None, twins.values()):
+        content.resolved(twin)
+
+
+def test_the_gallery_has_every_vignette() -> None:
+    listed = re.findall(r"^([\w-]+) = ", (DOCS / "gallery.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(path.stem for path in (ROOT / "vignettes").iterdir() if path.is_file())
+
+
+def test_every_word_of_the_glossary_is_used() -> None:
+    others = [*PAGES, *ROOT.glob("vignettes/explanation/*.md")]
+    text = " ".join(page.read_text(encoding="utf-8").lower() for page in others if page.stem != "glossary")
+    words = content.glossary()
+    assert len(words) > 30
+    assert [word for word in words if word not in text] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=pages.named)
+def test_links_lead_somewhere(page: Path) -> None:
+    made = {DOCS / "gallery.md", DOCS / "reference" / "r.md"}
+    made |= {DOCS / "reference" / "from_code" / f"{name}.md" for name in content.FROM_CODE}
+    targets = [link for link in LINKS.findall(page.read_text(encoding="utf-8")) if "://" not in link]
+    lost = [link for link in targets if not (place := (page.parent / link).resolve()).exists() and place not in made]
+    assert lost == []
