@@ -56,6 +56,7 @@ def _mathml(self: HTML5Translator, node: nodes.Element, *, block: bool) -> None:
         getLogger(__name__).warning("formula %r: %s", node.astext(), error, location=node)
         written = f"<code>{self.encode(node.astext())}</code>"
     written = re.sub(r">\s+<", "><", written)
+    written = re.sub(r"<mo[^>]*>([|‖∥])</mo>", r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', written)
     self.body.append(f'<div class="math">{written}</div>' if block else written)
     raise nodes.SkipNode
 
@@ -88,8 +89,12 @@ def _read(script: str, language: str) -> nbformat.NotebookNode:
         )
     note = nbformat.v4.new_markdown_cell(f":::{{note}}\n{words}\n:::")
     notebook.cells.insert(1, note)
+    section = ""
     for cell in notebook.cells:
-        cell.metadata.pop("lines_to_next_cell", None)
+        if cell.cell_type == "markdown":
+            section = (re.findall(r"^#+ (.*)$", cell.source, flags=re.M) or [section])[-1]
+        else:
+            cell.metadata["mystnb"] = {"image": {"alt": f"Figure of the section {section}"}}
     return notebook
 
 
