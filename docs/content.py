@@ -52,6 +52,8 @@ def _name(text: str) -> str:
 def keep(place: Path, text: str) -> None:
     """Keep what code printed, whole or not at all: several processes run tests."""
     place.parent.mkdir(exist_ok=True)
+    if place.exists() and place.read_text(encoding="utf-8") == text:
+        return
     with tempfile.NamedTemporaryFile("w", dir=place.parent, delete=False, encoding="utf-8") as file:
         file.write(text)
     Path(file.name).replace(place)

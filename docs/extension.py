@@ -19,6 +19,7 @@ from content import (
     DOCS,
     FROM_CODE,
     GLOSSARY,
+    PRINTED,
     ROOT,
     block_place,
     glossary,
@@ -32,6 +33,7 @@ from docutils import nodes
 from docutils.utils.math import latex2mathml
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.util.logging import getLogger
 from sphinx.writers.html5 import HTML5Translator
 
@@ -189,6 +191,16 @@ def show_printed(app: Sphinx, doctree: nodes.document) -> None:
             begin = "<details class='printed'><summary>What it prints (with the noise of a test run)</summary>"
             folded = [nodes.raw("", begin, format="html"), shown, nodes.raw("", "</details>", format="html")]
             block.parent[block.parent.index(block) + 1 : block.parent.index(block) + 1] = folded
+
+
+def with_new_outputs(
+    _app: Sphinx, env: BuildEnvironment, _added: set[str], _changed: set[str], _removed: set[str]
+) -> list[str]:
+    """Return the pages that were read before what their code printed was kept."""
+    kept = max((place.stat().st_mtime for place in PRINTED.glob("*")), default=0.0)
+    places = ("vignettes/", "docs/index", "docs/start/", "docs/how-to/")
+    shown = [page for page in env.all_docs if page.startswith(places) and not page.startswith(NOT_LINKED)]
+    return [page for page in shown if kept > env.all_docs[page] / 1e6]
 
 
 # References that are made from code
@@ -433,6 +445,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     for write in (write_reference, write_r_pages, write_gallery):
         app.connect("builder-inited", write, priority=100)  # before autosummary looks for pages
+    app.connect("env-get-outdated", with_new_outputs)
     app.connect("doctree-read", link_words)
     app.connect("doctree-read", show_printed)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

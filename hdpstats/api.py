@@ -1,180 +1,32 @@
 """The public names: ``import hdpstats.api as hdp``.
 
-Each name is loaded when it is first asked for, so that the import itself takes little: who opens a ledger loads no
-model, and who asks remote sites no code of a site.
+They are listed in ``api.pyi`` beside this module, for type checkers and for this module, as imports. Each name is
+loaded when it is first asked for, so that the import itself takes little: who opens a ledger loads no model, and who
+asks remote sites no code of a site.
 """
 
+import ast
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any
 
-from hdpstats import __version__
-from hdpstats._base.errors import (
-    ArgumentError,
-    BudgetError,
-    FormulaError,
-    HdpError,
-    InsufficientBudget,
-    LedgerError,
-    MechanismError,
-    QuotaExceeded,
-    SchemaError,
-    SiteError,
-)
-
-if TYPE_CHECKING:
-    from hdpstats import audit
-    from hdpstats import papers as simulate
-    from hdpstats.ledger import Ledger
-    from hdpstats.losses import options as losses
-    from hdpstats.mechanisms import registry as mechanisms
-    from hdpstats.models import (
-        CurvesPlan,
-        CurvesRequest,
-        DescriptionPlan,
-        DescriptionRequest,
-        DiscreteHazard,
-        Distribution,
-        Linear,
-        Logit,
-        MEstimator,
-        Plan,
-        Quantile,
-        describe,
-        hybrid_weights,
-        importance_weights,
-    )
-    from hdpstats.privacy.budget import Budget
-    from hdpstats.results import (
-        Aggregate,
-        Description,
-        Evaluation,
-        LogRankTest,
-        Result,
-        SurvivalCurves,
-        WeightedSample,
-        aggregate,
-        model_matrix,
-    )
-    from hdpstats.schema import datasets
-    from hdpstats.schema.check import check
-    from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
-    from hdpstats.schema.schema import Schema
-    from hdpstats.schema.spells import person_period
-    from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
-
-__all__ = [
-    "Aggregate",
-    "ArgumentError",
-    "Binary",
-    "Budget",
-    "BudgetError",
-    "Categorical",
-    "Continuous",
-    "CurvesPlan",
-    "CurvesRequest",
-    "Description",
-    "DescriptionPlan",
-    "DescriptionRequest",
-    "DiscreteHazard",
-    "Distribution",
-    "Duration",
-    "Evaluation",
-    "FormulaError",
-    "HdpError",
-    "InsufficientBudget",
-    "Ledger",
-    "LedgerError",
-    "Linear",
-    "LocalSite",
-    "LogRankTest",
-    "Logit",
-    "MEstimator",
-    "MechanismError",
-    "Offset",
-    "Plan",
-    "Quantile",
-    "QuotaExceeded",
-    "RemoteSite",
-    "Result",
-    "Schema",
-    "SchemaError",
-    "Site",
-    "SiteError",
-    "Study",
-    "SurvivalCurves",
-    "Weight",
-    "WeightedSample",
-    "__version__",
-    "aggregate",
-    "audit",
-    "check",
-    "connect",
-    "datasets",
-    "describe",
-    "hybrid_weights",
-    "importance_weights",
-    "losses",
-    "mechanisms",
-    "model_matrix",
-    "person_period",
-    "simulate",
-]
-
-_NAMES: Final = {
-    "hdpstats.ledger": ("Ledger",),
-    "hdpstats.models": (
-        "CurvesPlan",
-        "CurvesRequest",
-        "DescriptionPlan",
-        "DescriptionRequest",
-        "DiscreteHazard",
-        "Distribution",
-        "Linear",
-        "Logit",
-        "MEstimator",
-        "Plan",
-        "Quantile",
-        "describe",
-        "hybrid_weights",
-        "importance_weights",
-    ),
-    "hdpstats.privacy.budget": ("Budget",),
-    "hdpstats.results": (
-        "Aggregate",
-        "Description",
-        "Evaluation",
-        "LogRankTest",
-        "Result",
-        "SurvivalCurves",
-        "WeightedSample",
-        "aggregate",
-    ),
-    "hdpstats.schema.check": ("check",),
-    "hdpstats.schema.columns": ("Binary", "Categorical", "Continuous", "Duration", "Offset", "Weight"),
-    "hdpstats.schema.schema": ("Schema",),
-    "hdpstats.schema.spells": ("person_period",),
-    "hdpstats.sites": ("LocalSite", "RemoteSite", "Site", "Study", "connect"),
+_PLACES = {
+    alias.asname or alias.name: (str(statement.module), alias.name)
+    for statement in ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")).body
+    if isinstance(statement, ast.ImportFrom)
+    for alias in statement.names
 }
-"""The modules that define names."""
+"""Where each name comes from: a module, and what it is called there."""
 
-_MODULES: Final = {
-    "audit": "hdpstats.audit",
-    "datasets": "hdpstats.schema.datasets",
-    "losses": "hdpstats.losses.options",
-    "mechanisms": "hdpstats.mechanisms.registry",
-    "model_matrix": "hdpstats.results.model_matrix",
-    "simulate": "hdpstats.papers",
-}
-"""Names that are modules themselves."""
+__all__ = sorted(_PLACES)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(_MODULES[name])
-    for module, names in _NAMES.items():
-        if name in names:
-            return getattr(import_module(module), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, attribute = _PLACES[name]
+    found = import_module(module)
+    return getattr(found, attribute) if hasattr(found, attribute) else import_module(f"{module}.{attribute}")
 
 
 def __dir__() -> list[str]:

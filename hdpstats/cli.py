@@ -91,7 +91,7 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         verb.add_argument("--delta", metavar="D", type=_amount, default=Fraction(0), help="0 by default")
     opening.add_argument(
         "--relation",
-        choices=[each.value for each in Relation],
+        choices=[member.value for member in Relation],
         default=Relation.REPLACE_ONE.value,
         help="what is hidden",
     )

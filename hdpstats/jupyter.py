@@ -134,13 +134,13 @@ def named(names: Mapping[str, Any], word: str) -> dict[str, object]:
     Names that begin with an underscore, such as IPython's own, do not count, nor do ledgers beside a study of several
     sites that has them all.
     """
-    found: dict[str, object] = {}
+    objects: dict[str, object] = {}
     public = {name: value for name, value in names.items() if not name.startswith("_")}
     for name, value in sorted(public.items(), key=_order):
         wanted = _FROM[word](value)
-        if wanted is not None and not any(_parts(wanted) <= _parts(other) for other in found.values()):
-            found[name] = wanted
-    return found
+        if wanted is not None and not any(_parts(wanted) <= _parts(other) for other in objects.values()):
+            objects[name] = wanted
+    return objects
 
 
 def _order(item: tuple[str, object]) -> tuple[int, bool]:
@@ -150,9 +150,9 @@ def _order(item: tuple[str, object]) -> tuple[int, bool]:
     return -sites if sites > 1 else 0, isinstance(value, hdp.Study)
 
 
-def _parts(found: object) -> set[int]:
+def _parts(thing: object) -> set[int]:
     """Return which objects something consists of."""
-    return {id(each) for each in found.ledgers.values()} if isinstance(found, Accounts) else {id(found)}
+    return {id(ledger) for ledger in thing.ledgers.values()} if isinstance(thing, Accounts) else {id(thing)}
 
 
 def find(names: Mapping[str, Any], word: str, name: str | None) -> Any:
@@ -163,18 +163,18 @@ def find(names: Mapping[str, Any], word: str, name: str | None) -> Any:
     UsageError
         If there is none, if there are several and none is named, or if the name is that of something else.
     """
-    found = named(names, word)
-    listed = ", ".join(found)
-    if name is None and len(found) == 1:
-        return next(iter(found.values()))
-    if name is None and found:
+    candidates = named(names, word)
+    listed = ", ".join(candidates)
+    if name is None and len(candidates) == 1:
+        return next(iter(candidates.values()))
+    if name is None and candidates:
         raise UsageError(f"several objects have a {word}: {listed}; name one of them")
     if name is None:
         raise UsageError(f"there is no {word} here: {REMEDIES[word]}")
     wanted = _FROM[word](names.get(name))
     if wanted is None:
         what = f"{name!r} has no {word}" if name in names else f"there is no object {name!r}"
-        raise UsageError(f"{what}; {f'name one of {listed}' if found else REMEDIES[word]}")
+        raise UsageError(f"{what}; {f'name one of {listed}' if candidates else REMEDIES[word]}")
     return wanted
 
 
@@ -251,13 +251,13 @@ def _plan(shell: InteractiveShell, asked: Namespace) -> Any:
     formula = " ".join(asked.formula)
     hazard = asked.model == "hazard" or (asked.model is None and formula.lstrip().startswith("Surv"))
     given = {key: value for key, value in vars(asked).items() if value is not None}
-    own = {key: given[key] for key in ("intervals", "link") if key in given}
-    if own and not hazard:
-        raise UsageError(f"--{next(iter(own))} is for hazard models only")
-    cuts = own.get("intervals", ())
+    options = {key: given[key] for key in ("intervals", "link") if key in given}
+    if options and not hazard:
+        raise UsageError(f"--{next(iter(options))} is for hazard models only")
+    cuts = options.get("intervals", ())
     if len(cuts) == 1:
-        own["intervals"] = int(cuts[0]) if cuts[0].is_integer() else cuts[0]
-    model = (hdpf.hazard if hazard else hdpf.logit)(formula, data=find(shell.user_ns, "study", asked.data), **own)
+        options["intervals"] = int(cuts[0]) if cuts[0].is_integer() else cuts[0]
+    model = (hdpf.hazard if hazard else hdpf.logit)(formula, data=find(shell.user_ns, "study", asked.data), **options)
     return model.plan(**{key: given[key] for key in _OF_A_PLAN if key in given})
 
 

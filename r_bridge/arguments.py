@@ -64,7 +64,7 @@ _R_CLASSES: Final = {
 def argument_names(function: Callable[..., Any]) -> list[str]:
     """Return the names of a function's arguments."""
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [each.name for each in inspect.signature(function).parameters.values() if each.kind in kinds]
+    return [parameter.name for parameter in inspect.signature(function).parameters.values() if parameter.kind in kinds]
 
 
 def check(function: Callable[..., Any], given: Iterable[str], *, name: str, also: Iterable[str] = ()) -> None:
@@ -78,14 +78,14 @@ def check(function: Callable[..., Any], given: Iterable[str], *, name: str, also
         Which ones, and what the function takes.
     """
     parameters = inspect.signature(function).parameters.values()
-    passed, known = set(given), argument_names(function)
-    open_ended = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in parameters)
-    unknown = [] if open_ended else sorted(passed - set(known))
+    passed, names = set(given), argument_names(function)
+    open_ended = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
+    unknown = [] if open_ended else sorted(passed - set(names))
     if unknown:
-        takes = ", ".join([*also, *(each for each in known if each not in also)])
+        takes = ", ".join([*also, *(name for name in names if name not in also)])
         raise ArgumentError(f"{name} has no argument {unknown[0]!r}; it takes {takes or 'none'}", argument=unknown[0])
-    required = [each for each in parameters if each.default is inspect.Parameter.empty]
-    absent = [each.name for each in required if each.name in known and each.name not in passed]
+    required = [parameter for parameter in parameters if parameter.default is inspect.Parameter.empty]
+    absent = [parameter.name for parameter in required if parameter.name in names and parameter.name not in passed]
     if absent:
         raise ArgumentError(f"{name} needs {absent[0]}, which is missing or NULL", argument=absent[0])
 
@@ -116,10 +116,10 @@ def method(kinds: tuple[type, ...], argument: str, name: str, /, **given: Any) -
     In R sites and schemas have these names, and all other objects are ``x``.
     """
     named = argument if argument in ("site", "schema") else "x"
-    own = instance(given.pop(argument, None), *kinds, argument=named)
+    chosen = instance(given.pop(argument, None), *kinds, argument=named)
     if "newdata" in given:
         given["frame"] = given.pop("newdata")
-    return checked_call(getattr(own, name), given, name=name)
+    return checked_call(getattr(chosen, name), given, name=name)
 
 
 def single_values(given: Mapping[str, Any], *, vectors: Iterable[str] = ()) -> dict[str, Any]:
@@ -201,8 +201,8 @@ def whole(value: Any) -> Any:
 def elements(value: Any) -> list[Any]:
     """Return the elements of an R vector of any length, or of a list; None for NA."""
     if isinstance(value, pd.Series):
-        return [None if pd.isna(each) else each for each in value.tolist()]
-    return [plain(each) for each in value] if isinstance(value, list | tuple) else [value]
+        return [None if pd.isna(cell) else cell for cell in value.tolist()]
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else [value]
 
 
 def column_names(columns: Any, most: int) -> list[str]:
@@ -220,7 +220,7 @@ def _intervals(cuts: Any) -> Any:
 def _ranges(given: Any) -> dict[str, tuple[float, float]]:
     """Return the ranges of ``list(rate = c(0.1, 10))``; what is none is refused and not quoted."""
     pairs = {name: elements(pair) for name, pair in given.items()} if isinstance(given, dict) else {}
-    numbers = [isinstance(each, int | float) for pair in pairs.values() for each in pair]
+    numbers = [isinstance(bound, int | float) for pair in pairs.values() for bound in pair]
     if not pairs or not all(numbers) or {len(pair) for pair in pairs.values()} != {2}:
         raise ArgumentError("ranges must name pairs of numbers: list(rate = c(0.1, 10))", argument="ranges")
     return {name: (low, high) for name, (low, high) in pairs.items()}
@@ -228,23 +228,23 @@ def _ranges(given: Any) -> dict[str, tuple[float, float]]:
 
 def _loss(given: Any) -> Any:
     """Return the loss of "huber", or of ``list(name = "huber", c = 4)``."""
-    own = dict(given) if isinstance(given, dict) else {"name": given}
-    name = own.pop("name", None)
+    options = dict(given) if isinstance(given, dict) else {"name": given}
+    name = options.pop("name", None)
     if not isinstance(name, str) or name not in _LOSSES:
         raise ArgumentError(f"loss must be one of {', '.join(_LOSSES)}, or a list with that name", argument="loss")
-    return checked_call(_LOSSES[name], own, name=f"loss {name!r}")
+    return checked_call(_LOSSES[name], options, name=f"loss {name!r}")
 
 
 def _mechanism(given: Any) -> Any:
     """Return the mechanism of ``list(name = "clipped_newton", rounds = 2)``; a name stays one."""
     if not isinstance(given, dict):
         return given
-    own = dict(given)
-    name = own.pop("name", None)
+    options = dict(given)
+    name = options.pop("name", None)
     if name not in hdp.mechanisms.BY_NAME:
         names = ", ".join(hdp.mechanisms.BY_NAME)
         raise hdp.MechanismError(f"mechanism must be a list with name = one of {names}, not {name!r}")
-    return checked_call(hdp.mechanisms.BY_NAME[name], converted(own), name=f"mechanism {name!r}")
+    return checked_call(hdp.mechanisms.BY_NAME[name], converted(options), name=f"mechanism {name!r}")
 
 
 def _counted_from_one(frame: object) -> object:
@@ -255,7 +255,7 @@ def _counted_from_one(frame: object) -> object:
 
 
 _LOSSES: Final[dict[str, Callable[..., Any]]] = {
-    each.title.lower(): each for each in hdp.losses.OPTIONS if each is not hdp.losses.Loss
+    loss.title.lower(): loss for loss in hdp.losses.OPTIONS if loss is not hdp.losses.Loss
 }
 _COUNTS: Final = (
     *("replicate", "n", "df", "n_max", "max_rows_per_unit", "version", "rounds", "bins", "blocks", "quorum", "seed"),

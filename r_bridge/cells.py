@@ -71,11 +71,11 @@ def run(shell: InteractiveShell, line: str, cell: str | None, local_ns: Mapping[
         ri.globalenv[name] = value
     returned = cell is None and not asked.noreturn
     try:
-        found = _evaluate("\n".join(filter(None, (rest, cell))), asked, returned=returned)
+        result = _evaluate("\n".join(filter(None, (rest, cell))), asked, returned=returned)
     except (RError, HdpError, KeyboardInterrupt) as error:
         raise _brief(error) from None
     shell.push(dict(_outputs(asked)))
-    return from_r(found) if returned else None
+    return from_r(result) if returned else None
 
 
 def _brief(error: BaseException) -> BaseException:
@@ -142,7 +142,7 @@ def _pairs(option: str, given: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _inputs(asked: Namespace, names: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    found = []
+    files = []
     for target, source in _pairs("-i", asked.input):
         first, *path = source.split(".")
         if first not in names:
@@ -153,10 +153,10 @@ def _inputs(asked: Namespace, names: Mapping[str, Any]) -> list[tuple[str, Any]]
                 raise UsageError(f"-i {source}: a {type(value).__name__} has no attribute {part!r}")
             value = getattr(value, part)
         try:
-            found.append((target, to_r(value)))
+            files.append((target, to_r(value)))
         except HdpError as error:
             raise UsageError(f"-i {source}: {error}") from None
-    return found
+    return files
 
 
 def _outputs(asked: Namespace) -> Iterator[tuple[str, Any]]:
@@ -172,15 +172,15 @@ def _outputs(asked: Namespace) -> Iterator[tuple[str, Any]]:
 def _device(asked: Namespace, folder: str) -> tuple[str, dict[str, Any]]:
     """Return the function of R that opens a file for plots, and its arguments."""
     sizes = {"width": asked.width, "height": asked.height}
-    own = {"pointsize": asked.pointsize, "bg": asked.bg}
+    size = {"pointsize": asked.pointsize, "bg": asked.bg}
     if asked.graphics_device == "svg":
-        own |= {"width": asked.width or _WIDTH, "height": asked.height or _HEIGHT, "onefile": False}
+        size |= {"width": asked.width or _WIDTH, "height": asked.height or _HEIGHT, "onefile": False}
     elif asked.units is not None or asked.res is not None or asked.width or asked.height:
-        own |= sizes | {"units": asked.units, "res": asked.res or (72 if asked.units not in (None, "px") else None)}
+        size |= sizes | {"units": asked.units, "res": asked.res or (72 if asked.units not in (None, "px") else None)}
     else:
-        own |= {"width": _WIDTH, "height": _HEIGHT, "units": "in", "res": _RESOLUTION}
-    own["filename"] = f"{folder}/page%04d.{asked.graphics_device}"
-    return asked.graphics_device, {key: to_r(value) for key, value in own.items() if value is not None}
+        size |= {"width": _WIDTH, "height": _HEIGHT, "units": "in", "res": _RESOLUTION}
+    size["filename"] = f"{folder}/page%04d.{asked.graphics_device}"
+    return asked.graphics_device, {key: to_r(value) for key, value in size.items() if value is not None}
 
 
 def _show(page: Path, *, sharp: bool) -> None:

@@ -74,14 +74,14 @@ def _check_plain(given: Mapping[str, Any]) -> None:
 def _check_private(rows: object, schema: hdp.Schema | None) -> None:
     """Refuse private rows with durations that may be read: by the class of a column, whatever its unit and cells."""
     if isinstance(rows, dict):
-        for each in rows.values():
-            _check_private(each, schema)
+        for rows_of in rows.values():
+            _check_private(rows_of, schema)
         return
     for name in _units(rows):
         if schema is None or name in schema:
-            own = None if schema is None else _known(getattr(schema[name], "unit", None) or "")
-            unit = own if own in OF_R else "days"
-            months = "" if own in (None, unit) else f" / {LENGTHS[own]:g}"
+            declared = None if schema is None else _known(getattr(schema[name], "unit", None) or "")
+            unit = declared if declared in OF_R else "days"
+            months = "" if declared in (None, unit) else f" / {LENGTHS[declared]:g}"
             raise SchemaError(
                 f"column {name!r} of the private rows is made of a difftime, whose unit, and with it everybody's last "
                 "digits, R may choose by the cell of one person. Make it numbers from the two times instead: "
@@ -104,30 +104,34 @@ def check_declared(frame: object, declared: Mapping[str, Any]) -> None:
 
 def _schema(value: object) -> hdp.Schema | None:
     """Return the schema that an argument is or has."""
-    found = value if isinstance(value, hdp.Schema) else getattr(value, "schema", None)
-    return found if isinstance(found, hdp.Schema) else None
+    schema = value if isinstance(value, hdp.Schema) else getattr(value, "schema", None)
+    return schema if isinstance(schema, hdp.Schema) else None
 
 
 def _converted(value: Any, schema: hdp.Schema) -> Any:
     if isinstance(value, dict):
-        return {key: _converted(each, schema) for key, each in value.items()}
+        return {key: _converted(item, schema) for key, item in value.items()}
     units = {name: unit for name, unit in _units(value).items() if name in schema}
     if not units:
         return value
     factors = {name: _factor(name, unit, schema[name]) for name, unit in units.items()}
-    found = value.assign(**{name: value[name] * factor for name, factor in factors.items()})
+    converted = value.assign(**{name: value[name] * factor for name, factor in factors.items()})
     notes = {"r_columns": value.attrs.get("r_columns", {}), "r_surv": value.attrs.get("r_surv", {})}
-    kept = {name: each for name, each in notes["r_columns"].items() if name not in factors}
-    whole = {name: each for name, each in notes["r_surv"].items() if not set(_times(name, each)) & set(factors)}
-    found.attrs = {**value.attrs, "r_columns": kept, "r_surv": whole}
-    return found
+    kept = {name: note for name, note in notes["r_columns"].items() if name not in factors}
+    whole = {
+        name: columns_of
+        for name, columns_of in notes["r_surv"].items()
+        if not set(_times(name, columns_of)) & set(factors)
+    }
+    converted.attrs = {**value.attrs, "r_columns": kept, "r_surv": whole}
+    return converted
 
 
 def _factor(name: str, unit: str, column: object) -> float:
     """Return how many declared units one unit of a column of durations is."""
     declared = getattr(column, "unit", None)
-    own = None if declared is None else _known(declared)
-    if own is None:
+    own_unit = None if declared is None else _known(declared)
+    if own_unit is None:
         reason = (
             "the schema declares no unit of time for it" if declared is None else f"its declared unit is {declared!r}"
         )
@@ -136,7 +140,7 @@ def _factor(name: str, unit: str, column: object) -> float:
             f'or make it numbers by as.numeric({name}, units = "{unit}")',
             column=name,
         )
-    return LENGTHS[unit] / LENGTHS[own]
+    return LENGTHS[unit] / LENGTHS[own_unit]
 
 
 def _known(unit: str) -> str | None:
@@ -148,7 +152,7 @@ def _known(unit: str) -> str | None:
 def _units(frame: object) -> dict[str, str]:
     """Return the units of a table's columns of durations."""
     attrs = frame.attrs if isinstance(frame, pd.DataFrame) else {}
-    units = {name: _unit(each) for name, each in attrs.get("r_columns", {}).items()}
+    units = {name: _unit(note) for name, note in attrs.get("r_columns", {}).items()}
     for name, survival in attrs.get("r_surv", {}).items():
         units |= _times(name, survival)
     return {name: unit for name, unit in units.items() if unit is not None}
@@ -159,10 +163,10 @@ def _times(name: str, survival: Any) -> dict[str, str | None]:
     made = survival["attributes"].get("inputAttributes", {"names": [], "values": []})
     units = {}
     for argument, attributes in zip(made["names"] or [], made["values"], strict=True):
-        found = dict(zip(attributes["names"] or [], attributes["values"], strict=True)).get("units")
-        units[argument] = None if found is None else found["values"][0]
-    columns = [each for each in survival["columns"] if each != "status"]
-    return {f"{name}.{column}": units.get(each) for column, each in zip(columns, ("time", "time2"), strict=False)}
+        named = dict(zip(attributes["names"] or [], attributes["values"], strict=True))
+        units[argument] = named["units"]["values"][0] if "units" in named else None
+    columns = [column for column in survival["columns"] if column != "status"]
+    return {f"{name}.{column}": units.get(unit) for column, unit in zip(columns, ("time", "time2"), strict=False)}
 
 
 def _unit(kept: Any) -> str | None:

@@ -138,16 +138,16 @@ def _named(value: Any, name: str) -> list[tuple[str, Any]]:
     listed = [] if names is None else from_r_strings(names)
     if len(listed) != len(value) or not all(listed):
         raise ArgumentError(f"{name} has elements without names; name them all")
-    twice = sorted(str(each) for each, count in Counter(listed).items() if count > 1)
+    twice = sorted(str(listed_name) for listed_name, count in Counter(listed).items() if count > 1)
     if twice:
         raise ArgumentError(f"{name} has two elements {twice[0]!r}; rename one", column=twice[0])
-    return [(str(key), each) for key, each in zip(listed, value, strict=True)]
+    return [(str(key), item) for key, item in zip(listed, value, strict=True)]
 
 
 def _list(value: Any, name: str, seen: dict[int, pd.DataFrame]) -> dict[str, Any] | list[Any]:
     if attribute(value, "names") is None:
-        return [_value(each, name, seen) for each in value]
-    return {key: _value(each, key, seen) for key, each in _named(value, name)}
+        return [_value(item, name, seen) for item in value]
+    return {key: _value(item, key, seen) for key, item in _named(value, name)}
 
 
 def _vector(value: Any, name: str, _seen: dict[int, pd.DataFrame]) -> Any:
@@ -180,9 +180,9 @@ def _matrix(value: Any, name: str) -> Any:
     cells, _ = _column(value, name)
     array = np.asarray(cells).reshape(shape, order="F")
     names = attribute(value, "dimnames")
-    if len(shape) != 2 or names is None or any(isinstance(each, type(ri.NULL)) for each in names):
+    if len(shape) != 2 or names is None or any(isinstance(part, type(ri.NULL)) for part in names):
         return array
-    rows, columns = (from_r_strings(each) for each in names)
+    rows, columns = (from_r_strings(part) for part in names)
     frame = pd.DataFrame(array, index=rows, columns=columns)
     frame.attrs["r_class"] = ["matrix"]
     return frame
@@ -199,8 +199,8 @@ def _frame(value: Any) -> pd.DataFrame:
             survival[name] = {"columns": list(parts), "attributes": parts.attrs["r_surv"]}
             new = {f"{name}.{part}": parts[part].to_numpy() for part in parts}
         else:
-            found, special = _column(column, name)
-            new = {name: found}
+            converted, special = _column(column, name)
+            new = {name: converted}
             kept |= {} if special is None else {name: special}
         twice = sorted(set(new) & set(cells))
         if twice:
@@ -209,7 +209,7 @@ def _frame(value: Any) -> pd.DataFrame:
     frame = pd.DataFrame(cells, index=_index(value), copy=False)
     kinds = classes(value)
     notes = {"r_class": kinds if kinds in _FRAMES else ["data.frame"], "r_columns": kept, "r_surv": survival}
-    frame.attrs |= {key: each for key, each in notes.items() if each and each != ["data.frame"]}
+    frame.attrs |= {key: note for key, note in notes.items() if note and note != ["data.frame"]}
     return frame
 
 
@@ -234,12 +234,12 @@ def _column(column: Any, name: str) -> tuple[Any, Plain | None]:
     """Return the cells of a column, and what pandas has no type for."""
     kinds = classes(column)
     _check_type(column, name, kinds)
-    known = next((kind for kind in _KINDS if kind in kinds), None)
+    kind_known = next((kind for kind in _KINDS if kind in kinds), None)
     if kinds in (["factor"], ["ordered", "factor"]) and {"class", "levels"} == set(column.list_attrs()) - {"names"}:
         return _factor(column), None
-    if known is not None:
-        read, without = _KINDS[known]
-        return read(column), _kept(column, known, without=without)
+    if kind_known is not None:
+        read, without = _KINDS[kind_known]
+        return read(column), _kept(column, kind_known, without=without)
     special = set(column.list_attrs()) - {"names", "dim", "dimnames"}
     return _plain_cells(column), _kept(column, "plain", without=("dimnames",)) if special else None
 
@@ -280,12 +280,12 @@ def _plain_cells(column: Any) -> Any:
 
 def _factor(column: Any) -> Any:
     levels = attribute(column, "levels")
-    codes, known = pd.factorize(np.array([] if levels is None else from_r_strings(levels), dtype=object))
+    codes, distinct = pd.factorize(np.array([] if levels is None else from_r_strings(levels), dtype=object))
     places = cells_of(column).astype(np.int64) - 1
     declared = (places >= 0) & (places < len(codes))  # a level for NA is a missing value in pandas
     codes = np.append(codes, -1)[np.where(declared, places, -1)]
     return pd.Categorical.from_codes(
-        codes, categories=pd.Index(known, dtype=TEXT), ordered="ordered" in classes(column)
+        codes, categories=pd.Index(distinct, dtype=TEXT), ordered="ordered" in classes(column)
     )
 
 

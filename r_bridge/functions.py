@@ -65,8 +65,8 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-def _in_r(found: "re.Match[str]") -> str:
-    name = found[1].removesuffix("." if found[1].endswith(".") else "")
+def _in_r(match: "re.Match[str]") -> str:
+    name = match[1].removesuffix("." if match[1].endswith(".") else "")
     if name.startswith("mechanisms."):
         return f'list(name = "{_snake(name.removeprefix("mechanisms."))}", ...)'
     return _FUNCTIONS.get(name, f"dp_{_snake(name)}")
@@ -86,7 +86,7 @@ _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
     (re.compile(r"(?<![(\w])Intercept\b"), "(Intercept)"),
     (
         re.compile(r"\bas ((?:Continuous|Binary|Categorical|Duration|Weight|Offset))\b(?!\()"),
-        lambda found: f"as dp_{found[1].lower()}()",
+        lambda match: f"as dp_{match[1].lower()}()",
     ),
     (re.compile(r"\bplan\((?=n=)"), "dp_plan("),
     (re.compile(r"^constraints: "), "hypothesis: "),
@@ -97,7 +97,7 @@ _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
     (re.compile(r"\bhdp\.(losses\.\w+)(?:\([^()]*\))?"), _in_r),
     (re.compile(r"\bhdpf?\.(\w+)"), _in_r),
     (re.compile(rf"\b(?<!dp_)({_KINDS})(?=\()"), _in_r),
-    (re.compile(r"\bnot (\w+)(?=[;:.,]|$)"), lambda found: f"not {_TYPES.get(found[1], found[1])}"),
+    (re.compile(r"\bnot (\w+)(?=[;:.,]|$)"), lambda match: f"not {_TYPES.get(match[1], match[1])}"),
     (re.compile(r"\ban dp_"), "a dp_"),
     (re.compile(r"\ba pandas DataFrame\b"), "a data frame"),
     (re.compile(r"\bDataFrames?\b"), "data frame"),
@@ -124,7 +124,7 @@ def in_words_of_r(message: str) -> str:
     "column 'True=None' is missing: age = dp_continuous(18, 100)"
     """
     pieces = re.split(r"('[^']*'|\"[^\"]*\")", message)
-    return "".join(each if place % 2 else _plain(each) for place, each in enumerate(pieces))
+    return "".join(piece if place % 2 else _plain(piece) for place, piece in enumerate(pieces))
 
 
 def _plain(text: str) -> str:
@@ -144,7 +144,11 @@ def versions() -> dict[str, str]:
 def _public(module: ModuleType) -> dict[str, Callable[..., Any]]:
     """Return the public functions that a module defines, by name."""
     functions = inspect.getmembers(module, inspect.isfunction)
-    return {name: each for name, each in functions if each.__module__ == module.__name__ and not name.startswith("_")}
+    return {
+        name: function
+        for name, function in functions
+        if function.__module__ == module.__name__ and not name.startswith("_")
+    }
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -193,7 +197,7 @@ def answer(name: Any, arguments: Any) -> Any:
 
 def _said(printed: io.StringIO, caught: list[warnings.WarningMessage]) -> dict[str, Any]:
     """Return what a function printed and warned of, also where an error ended it."""
-    messages = [in_words_of_r(each) for each in dict.fromkeys(str(each.message) for each in caught)]
+    messages = [in_words_of_r(warning) for warning in dict.fromkeys(str(warning.message) for warning in caught)]
     return {"warnings": messages, "printed": printed.getvalue()}
 
 
@@ -216,9 +220,9 @@ def _report(error: BaseException, said: dict[str, Any]) -> Any:
     try:
         facts = error.facts.items() if isinstance(error, HdpError) else ()
         fields = {key: _fact(value) for key, value in facts}
-        known = {key: value for key, value in fields.items() if value is not None}
+        filled = {key: value for key, value in fields.items() if value is not None}
         return to_r(
-            {"status": "error", "classes": _classes(error), "message": _message(error), "fields": known, **said}
+            {"status": "error", "classes": _classes(error), "message": _message(error), "fields": filled, **said}
         )
     except BaseException as second:
         return to_r(
@@ -251,6 +255,6 @@ def _fact(value: Any) -> Any:
     """Return a fact of an error as R can hold it: a number, a text, or an amount as c(epsilon=, delta=); else None."""
     if isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, tuple | list) and all(isinstance(each, str) for each in value):
+    if isinstance(value, tuple | list) and all(isinstance(text, str) for text in value):
         return list(value)
     return handles.amount(value) if hasattr(value, "epsilon") and hasattr(value, "delta") else None

@@ -297,7 +297,7 @@ def guarded(function: Any, /, *arguments: Any, **named: Any) -> Any:
     start()
     with in_r():
         reply = r_function("guarded")(
-            function, *map(quoted, arguments), **{name: quoted(each) for name, each in named.items()}
+            function, *map(quoted, arguments), **{name: quoted(value) for name, value in named.items()}
         )
     parts = fields(reply)
     for message in from_r_strings(parts["warned"]):
@@ -321,7 +321,7 @@ def exception_of(message: str, classes: tuple[str, ...], facts: Any) -> Exceptio
     kind = next((ERRORS[name] for name in classes if name in ERRORS), None)
     if kind is None:
         return RError(message, classes=classes)
-    return kind(message, **{key: each[0] for key, each in fields(facts).items()})
+    return kind(message, **{key: fact[0] for key, fact in fields(facts).items()})
 
 
 def condition_class(kind: type) -> str:
@@ -334,7 +334,12 @@ def condition_class(kind: type) -> str:
     return f"dp_{words}"
 
 
-ERRORS: dict[str, type[HdpError]] = {
-    condition_class(kind): kind for kind in vars(hdp).values() if isinstance(kind, type) and issubclass(kind, HdpError)
-}
+def _errors(kind: type[HdpError]) -> Iterator[type[HdpError]]:
+    """Yield a class of errors and all that derive from it."""
+    yield kind
+    for derived in kind.__subclasses__():
+        yield from _errors(derived)
+
+
+ERRORS = {condition_class(kind): kind for kind in _errors(HdpError) if kind.__name__ in hdp.__all__}
 """The errors of `hdpstats` by their R classes."""

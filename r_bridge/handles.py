@@ -120,21 +120,22 @@ def _plan(plan: hdp.Plan) -> tuple[list[str], _Contents]:
     }
 
 
-def _guarantee(guarantee: Any) -> _Contents:
+def guarantee_in_r(guarantee: Any) -> _Contents:
+    """Return what R has of a guarantee: amounts, and words; NA and NULL where no private record was used."""
     if guarantee is None:
         return {"epsilon": np.nan, "delta": np.nan, "guarantee": None, "statement": None}
     amounts = {"epsilon": float(guarantee.epsilon), "delta": float(guarantee.delta)}
     return {**amounts, "guarantee": str(guarantee), "statement": guarantee.statement()}
 
 
-def _estimates(found: hdp.Result | hdp.Aggregate, order: list[int] | None = None) -> _Contents:
-    places = list(range(len(found.params))) if order is None else order
-    names = found.params.index[places]
+def _estimates(result: hdp.Result | hdp.Aggregate, order: list[int] | None = None) -> _Contents:
+    places = list(range(len(result.params))) if order is None else order
+    names = result.params.index[places]
     return {
-        "coefficients": found.params[names],
-        "vcov": Matrix(table=found.cov_params().loc[names, names], kind="dp_vcov"),
-        "bse": found.bse[names],
-        "kind": found.facts.model,
+        "coefficients": result.params[names],
+        "vcov": Matrix(table=result.cov_params().loc[names, names], kind="dp_vcov"),
+        "bse": result.bse[names],
+        "kind": result.facts.model,
     }
 
 
@@ -151,7 +152,7 @@ def _result(result: hdp.Result) -> tuple[list[str], _Contents]:
         **_estimates(hdp.model_matrix.renamed(result), hdp.model_matrix.order(result)),
         **{name: getattr(facts, name) for name in ("public_rows", "formula", "response", "method")},
         "nobs": facts.records if facts.records is not None else facts.public_rows,
-        **_guarantee(result.guarantee),
+        **guarantee_in_r(result.guarantee),
         "ledger_entry": None if entry is None else entry.to_dict(),
         "sites": result.sites,
         "xlevels": {name: list(levels) for name, levels in hdp.model_matrix.factor_levels(result).items()},
@@ -159,47 +160,47 @@ def _result(result: hdp.Result) -> tuple[list[str], _Contents]:
     }
 
 
-def _aggregate(found: hdp.Aggregate) -> tuple[list[str], _Contents]:
-    return ["dp_aggregate"], {**_estimates(found), "text": str(found)}
+def _aggregate(aggregate: hdp.Aggregate) -> tuple[list[str], _Contents]:
+    return ["dp_aggregate"], {**_estimates(aggregate), "text": str(aggregate)}
 
 
 def _sample(sample: hdp.WeightedSample) -> tuple[list[str], _Contents]:
     facts = sample.facts
-    own = ("frame", "weight_name", "effective_size", "max_weight", "overlap")
+    attributes = ("frame", "weight_name", "effective_size", "max_weight", "overlap")
     return ["dp_weighted_sample"], {
         "json": sample.to_json(),
-        **{name: getattr(sample, name) for name in own},
+        **{name: getattr(sample, name) for name in attributes},
         **{name: getattr(facts, name) for name in ("method", "formula", "records")},
         "columns": list(facts.columns),
         "notes": pd.Series(facts.notes, dtype=str),
-        **_guarantee(sample.guarantee),
+        **guarantee_in_r(sample.guarantee),
     }
 
 
-def _description(found: hdp.Description) -> tuple[list[str], _Contents]:
+def _description(description: hdp.Description) -> tuple[list[str], _Contents]:
     return ["dp_description"], {
-        "json": found.to_json(),
-        "table": found.tidy(),
-        "columns": [each.name for each in found.query.columns],
-        "by": found.query.by,
-        "sites": list(found.sites),
-        **_guarantee(found.guarantee),
+        "json": description.to_json(),
+        "table": description.tidy(),
+        "columns": [column.name for column in description.query.columns],
+        "by": description.query.by,
+        "sites": list(description.sites),
+        **guarantee_in_r(description.guarantee),
     }
 
 
-def _curves(found: hdp.SurvivalCurves) -> tuple[list[str], _Contents]:
+def _curves(curves: hdp.SurvivalCurves) -> tuple[list[str], _Contents]:
     return ["dp_curves"], {
-        "json": found.to_json(),
-        "table": found.tidy(),
-        "medians": found.median(),
-        "formula": found.formula,
-        "groups": ["all" if label is None else label for label in found.groups],
-        "causes": list(found.causes),
-        "times": found.times.tolist(),
-        "unit_of_time": found.unit_of_time,
-        "source": found.source,
-        "sites": list(found.sites),
-        **_guarantee(found.guarantee),
+        "json": curves.to_json(),
+        "table": curves.tidy(),
+        "medians": curves.median(),
+        "formula": curves.formula,
+        "groups": ["all" if label is None else label for label in curves.groups],
+        "causes": list(curves.causes),
+        "times": curves.times.tolist(),
+        "unit_of_time": curves.unit_of_time,
+        "source": curves.source,
+        "sites": list(curves.sites),
+        **guarantee_in_r(curves.guarantee),
     }
 
 
@@ -271,9 +272,9 @@ def result_from_r(json: str) -> hdp.Result:
 def plan_in_r(plan: hdp.Plan, formula: str, schema: hdp.Schema) -> hdp.Plan:
     """Return the plan of a formula whose coefficients have R's names."""
     terms = list(dict.fromkeys(plan.frame["term"]))
-    names = [each.name for each in hdp.model_matrix.coefficients(formula, schema, terms)]
+    names = [coefficient.name for coefficient in hdp.model_matrix.coefficients(formula, schema, terms)]
     in_r = dict(zip(terms, names, strict=True))
-    wanted = tuple(replace(each, term=in_r[each.term]) for each in plan.wanted)
+    wanted = tuple(replace(wanted, term=in_r[wanted.term]) for wanted in plan.wanted)
     return replace(plan, frame=plan.frame.assign(term=plan.frame["term"].map(in_r)), wanted=wanted)
 
 

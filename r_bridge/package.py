@@ -99,10 +99,10 @@ def on_path(library: Path) -> bool:
 
 def _user_library() -> Path:
     code = "cat(path.expand(strsplit(Sys.getenv('R_LIBS_USER'), .Platform$path.sep, fixed = TRUE)[[1L]][1L]))"
-    found = _evaluated(code)
-    if found in ("", "NA"):
+    version = _evaluated(code)
+    if version in ("", "NA"):
         raise HdpError("R names no library of the user (R_LIBS_USER is empty): say which one by --lib DIR")
-    return Path(found).resolve()
+    return Path(version).resolve()
 
 
 def _evaluated(code: str) -> str:

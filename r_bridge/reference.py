@@ -272,9 +272,9 @@ def glm(
 
 def _fit(function: str, formula: str, frame: pd.DataFrame, *options: Any, model: str | None = None) -> pd.DataFrame:
     """Run a function of ``reference.R`` and return its table with its facts as ``attrs``."""
-    found = from_r(guarded(sourced(_CODE)[function], to_r(formula), to_r(frame), *map(to_r, options)))
-    table: pd.DataFrame = found["table"]
-    table.attrs |= {"model": model or function, "formula": formula} | found["facts"]
+    fitted = from_r(guarded(sourced(_CODE)[function], to_r(formula), to_r(frame), *map(to_r, options)))
+    table: pd.DataFrame = fitted["table"]
+    table.attrs |= {"model": model or function, "formula": formula} | fitted["facts"]
     return table
 
 

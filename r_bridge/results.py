@@ -78,14 +78,14 @@ def curves_test(
 ) -> dict[str, Any]:
     """Return a log-rank test: its numbers, events, hazard ratios and text."""
     by = None if strata is None else elements(strata)
-    found = instance(curves, hdp.SurvivalCurves, argument="curves").logrank_test(method, strata=by, source=source)
+    test = instance(curves, hdp.SurvivalCurves, argument="curves").logrank_test(method, strata=by, source=source)
     return {
-        "strata": list(found.strata),
-        **{name: getattr(found, name) for name in ("statistic", "df", "p_value", "method")},
-        "events": found.table,
-        "hazard_ratios": found.hazard_ratios(alpha),
-        "text": str(found),
-        "html": found._repr_html_(),
+        "strata": list(test.strata),
+        **{name: getattr(test, name) for name in ("statistic", "df", "p_value", "method")},
+        "events": test.table,
+        "hazard_ratios": test.hazard_ratios(alpha),
+        "text": str(test),
+        "html": test._repr_html_(),
     }
 
 
@@ -93,8 +93,8 @@ def curves_compare(
     curves: hdp.SurvivalCurves, result: hdp.Result, newdata: pd.DataFrame, conf_level: float = 0.95
 ) -> pd.DataFrame:
     """Return a hazard model's survival, averaged over rows, against curves."""
-    own: hdp.SurvivalCurves = instance(curves, hdp.SurvivalCurves, argument="x")
-    return own.compare(instance(result, hdp.Result), newdata, alpha=1.0 - conf_level)
+    given: hdp.SurvivalCurves = instance(curves, hdp.SurvivalCurves, argument="x")
+    return given.compare(instance(result, hdp.Result), newdata, alpha=1.0 - conf_level)
 
 
 def p_floor(result: hdp.Result) -> float:
@@ -114,25 +114,25 @@ def compare(
     """Return a comparison with a result, or with a table of terms that comes from a ``model`` by a ``formula``."""
     other = pd.DataFrame() if frame is None else frame
     other.attrs |= {"model": model, "formula": formula}
-    own = instance(result, hdp.Result)
-    found = own.compare(other if reference is None else reference, cause=cause, label=label)
-    hazard = own.facts.hazard
+    first = instance(result, hdp.Result)
+    comparison = first.compare(other if reference is None else reference, cause=cause, label=label)
+    hazard = first.facts.hazard
     names = () if hazard is None else tuple(hazard.baseline_names)
     return {
-        **{name: getattr(found, name) for name in ("relative_error", "note", "label")},
-        "table": found.frame.assign(baseline=[str(term).endswith(names) for term in found.frame["term"]]),
-        "result_only": list(found.result_only),
-        "reference_only": list(found.reference_only),
-        "text": str(found),
-        "html": found._repr_html_(),
+        **{name: getattr(comparison, name) for name in ("relative_error", "note", "label")},
+        "table": comparison.frame.assign(baseline=[str(term).endswith(names) for term in comparison.frame["term"]]),
+        "result_only": list(comparison.result_only),
+        "reference_only": list(comparison.reference_only),
+        "text": str(comparison),
+        "html": comparison._repr_html_(),
     }
 
 
 def aggregate_table(aggregate: hdp.Aggregate, conf_level: float = 0.95) -> pd.DataFrame:
     """Return a row per group or result and term, with limits of a level."""
-    found: hdp.Aggregate = instance(aggregate, hdp.Aggregate)
-    limits = pd.concat([node.estimate.conf_int(1.0 - conf_level) for node in found.nodes])
-    return found.frame.assign(conf_low=limits[0].to_numpy(), conf_high=limits[1].to_numpy())
+    combined: hdp.Aggregate = instance(aggregate, hdp.Aggregate)
+    limits = pd.concat([node.estimate.conf_int(1.0 - conf_level) for node in combined.nodes])
+    return combined.frame.assign(conf_low=limits[0].to_numpy(), conf_high=limits[1].to_numpy())
 
 
 def aggregate_tidy(result: hdp.Aggregate, conf_level: float = 0.95, exponentiate: bool = False) -> pd.DataFrame:
@@ -158,8 +158,8 @@ def sample_mean(sample: hdp.WeightedSample, frame: pd.DataFrame, alpha: float = 
     """Return the means of columns of numbers, a row each, with limits."""
     lines = []
     for name, values in _features(frame):
-        found = instance(sample, hdp.WeightedSample).mean(values)
-        lines.append((name, found.estimate, found.std_error, found.sampling_error, *found.conf_int(alpha)))
+        average = instance(sample, hdp.WeightedSample).mean(values)
+        lines.append((name, average.estimate, average.std_error, average.sampling_error, *average.conf_int(alpha)))
     return pd.DataFrame(lines, columns=["term", "estimate", "std_error", "sampling_error", "conf_low", "conf_high"])
 
 
@@ -167,46 +167,48 @@ def sample_quantile(
     sample: hdp.WeightedSample, frame: pd.DataFrame, probabilities: list[Any], alpha: float = 0.05
 ) -> pd.DataFrame:
     """Return the quantiles of columns of numbers, a row for each column and probability."""
-    if not probabilities or not all(isinstance(each, int | float) and 0 < each < 1 for each in probabilities):
+    if not probabilities or not all(
+        isinstance(probability, int | float) and 0 < probability < 1 for probability in probabilities
+    ):
         raise hdp.ArgumentError("q must be one or more numbers between 0 and 1", argument="q")
-    own: hdp.WeightedSample = instance(sample, hdp.WeightedSample)
-    tables = {name: own.quantile(values, probabilities, alpha) for name, values in _features(frame)}
+    weighted: hdp.WeightedSample = instance(sample, hdp.WeightedSample)
+    tables = {name: weighted.quantile(values, probabilities, alpha) for name, values in _features(frame)}
     return pd.concat(tables, names=["term", None]).reset_index(level="term").reset_index(drop=True)
 
 
 def sample_table(sample: hdp.WeightedSample, columns: Any, alpha: float = 0.05) -> pd.DataFrame:
     """Return how often levels of columns occur, alone or crossed."""
-    found: hdp.WeightedSample = instance(sample, hdp.WeightedSample)
-    return found.table(*column_names(columns, len(found.schema)), alpha=alpha)
+    weighted: hdp.WeightedSample = instance(sample, hdp.WeightedSample)
+    return weighted.table(*column_names(columns, len(weighted.schema)), alpha=alpha)
 
 
 def model_terms(result: hdp.Result) -> dict[str, Any]:
     """Return what R's generics ask of a model; places are from 1."""
-    found = asdict(hdp.model_matrix.terms(instance(result, hdp.Result)))
-    texts = {name: pd.Series(levels, dtype=str) for name, levels in found["levels"].items()}
-    numbers = {name: pd.Series(found[name], dtype=int) for name in ("covariates", "assign")}
+    terms = asdict(hdp.model_matrix.terms(instance(result, hdp.Result)))
+    texts = {name: pd.Series(levels, dtype=str) for name, levels in terms["levels"].items()}
+    numbers = {name: pd.Series(terms[name], dtype=int) for name in ("covariates", "assign")}
     return {
-        **found,
+        **terms,
         "covariates": numbers["covariates"] + 1,
         "assign": numbers["assign"],
-        "columns": pd.Series(found["columns"], dtype=str),
+        "columns": pd.Series(terms["columns"], dtype=str),
         "levels": texts,
-        "beside": pd.Series(found["beside"], dtype=str),
+        "beside": pd.Series(terms["beside"], dtype=str),
         "offset": result.facts.offset,
     }
 
 
 def model_variables(result: hdp.Result, newdata: pd.DataFrame | None = None) -> dict[str, Any]:
     """Return the variables of R's model frame by their names, with their values in public rows."""
-    found = hdp.model_matrix.variables(instance(result, hdp.Result), newdata)
+    variables = hdp.model_matrix.variables(instance(result, hdp.Result), newdata)
     return {
         name: {
-            "kind": each.kind,
-            "levels": pd.Series(each.levels, dtype=str),
-            "size": each.size,
-            "values": each.cells,
+            "kind": variable.kind,
+            "levels": pd.Series(variable.levels, dtype=str),
+            "size": variable.size,
+            "values": variable.cells,
         }
-        for name, each in found.items()
+        for name, variable in variables.items()
     }
 
 
@@ -227,7 +229,7 @@ def summary_parts(result: hdp.Result) -> dict[str, Any]:
         "head": pd.DataFrame(head, columns=["name", "value"]),
         "privacy": pd.DataFrame(privacy, columns=["name", "value"]),
     }
-    side_by_side = [each for each in notes if not each.startswith("Estimates side by side")]
+    side_by_side = [note for note in notes if not note.startswith("Estimates side by side")]
     errors = result.estimate.distribution
     least = 0.0 if errors is None else float(1.0 - errors.levels[-1])
     return {**pairs, "least": least, "notes": pd.Series(side_by_side, dtype=str)}
@@ -256,9 +258,9 @@ def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     Columns label, term, baseline (whether the term is of a hazard's baseline), estimate, std_error, conf_low and
     conf_high.
     """
-    found: hdp.Result = instance(result, hdp.Result)
-    parts = [each for each in (found.public_only, found.private_only, found.pooled) if each is not None]
-    return _stacked(found, [(each.label, each) for each in parts or [found.estimate]], conf_level)
+    fit: hdp.Result = instance(result, hdp.Result)
+    parts = [estimate for estimate in (fit.public_only, fit.private_only, fit.pooled) if estimate is not None]
+    return _stacked(fit, [(estimate.label, estimate) for estimate in parts or [fit.estimate]], conf_level)
 
 
 def coefficient_rows(
@@ -276,21 +278,21 @@ def coefficient_rows(
     intercept where there are other coefficients. With the scale "sd" a number's coefficient is that of a standard
     deviation in the rows ``newdata``.
     """
-    found: hdp.Result = instance(result, hdp.Result)
-    table = estimates(found, conf_level)
+    fit: hdp.Result = instance(result, hdp.Result)
+    table = estimates(fit, conf_level)
     standard = choice(scale, name="scale", options=("unit", "sd")) == "sd"
     if standard and newdata is not None:
-        factors = hdp.model_matrix.standard_deviations(found, newdata)
+        factors = hdp.model_matrix.standard_deviations(fit, newdata)
         numbers = ["estimate", "std_error", "conf_low", "conf_high"]
         table[numbers] = table[numbers].mul(np.tile(factors, len(table) // len(factors)), axis=0)
-    known = [found.estimate.terms[place] for place in hdp.model_matrix.order(found)]
-    names, wanted = by_name(labels) if labels is not None else {}, known if terms is None else elements(terms)
+    term_names = [fit.estimate.terms[place] for place in hdp.model_matrix.order(fit)]
+    names, wanted = by_name(labels) if labels is not None else {}, term_names if terms is None else elements(terms)
     if not isinstance(names, dict):
         raise hdp.ArgumentError('labels must have the names of coefficients: c(age = "age, years")', argument="labels")
     for argument, given in (("labels", names), ("terms", wanted)):
-        unknown = [name for name in given if name not in known]
+        unknown = [name for name in given if name not in term_names]
         if unknown:
-            close = get_close_matches(str(unknown[0]), known, n=1)
+            close = get_close_matches(str(unknown[0]), term_names, n=1)
             raise hdp.ArgumentError(
                 f"{argument}: there is no coefficient {unknown[0]!r}; "
                 + (f"did you mean {close[0]!r}?" if close else "see coef()"),
@@ -298,10 +300,10 @@ def coefficient_rows(
             )
     if terms is None:
         slopes = table.loc[~table["baseline"] & (table["term"] != "(Intercept)"), "term"]
-        wanted = [name for name in known if name in set(slopes if len(slopes) else table["term"])]
-    label = found.facts.exponentiated if exponentiate else "coefficient"
+        wanted = [name for name in term_names if name in set(slopes if len(slopes) else table["term"])]
+    label = fit.facts.exponentiated if exponentiate else "coefficient"
     shown = table[table["term"].isin(wanted)]
-    shown = shown.sort_values("term", key=lambda each: each.map(wanted.index), kind="stable")
+    shown = shown.sort_values("term", key=lambda terms: terms.map(wanted.index), kind="stable")
     return {
         "table": shown.assign(shown=shown["term"].map(lambda name: str(names.get(name, name)))).reset_index(drop=True),
         "label": f"{label}, of numbers per standard deviation" if standard else label,
@@ -320,14 +322,14 @@ def forest(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     Columns label, depth (0 for combined ones), group (whether it is combined), term, covariate (whether the term is no
     intercept and of no baseline), estimate, std_error, conf_low and conf_high.
     """
-    found: hdp.Result = instance(result, hdp.Result)
-    own = [(site.site, site.estimate) for site in found.site_facts if site.estimate is not None]
-    if not own:
+    fit: hdp.Result = instance(result, hdp.Result)
+    of_sites = [(site.site, site.estimate) for site in fit.site_facts if site.estimate is not None]
+    if not of_sites:
         raise hdp.ArgumentError("only a fit to several sites has estimates of each site to plot", argument="which")
-    parts = [each for each in (found.pooled, found.private_only, found.public_only) if each is not None]
-    combined = [(each.label, each) for each in parts or [found.estimate]]
-    table = _stacked(found, [*combined, *own], conf_level)
-    depth = np.repeat([0] * len(combined) + [1] * len(own), len(found.estimate.terms))
+    parts = [estimate for estimate in (fit.pooled, fit.private_only, fit.public_only) if estimate is not None]
+    combined = [(estimate.label, estimate) for estimate in parts or [fit.estimate]]
+    table = _stacked(fit, [*combined, *of_sites], conf_level)
+    depth = np.repeat([0] * len(combined) + [1] * len(of_sites), len(fit.estimate.terms))
     covariate = ~(table.pop("baseline") | (table["term"] == "(Intercept)"))
     for place, name, column in ((1, "depth", depth), (2, "group", depth == 0), (4, "covariate", covariate)):
         table.insert(place, name, column)
@@ -337,17 +339,17 @@ def forest(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
 def _stacked(result: hdp.Result, parts: Sequence[tuple[str, Any]], conf_level: float) -> pd.DataFrame:
     """Return estimates of a result's terms below each other; the first terms of each cause are of its baseline."""
     hazard, terms = result.facts.hazard, list(result.estimate.terms)
-    own, baseline = (1, 0) if hazard is None else (len(terms) // len(hazard.causes), len(hazard.baseline_names))
+    per_cause, baseline = (1, 0) if hazard is None else (len(terms) // len(hazard.causes), len(hazard.baseline_names))
     return pd.concat(
         pd.DataFrame(
             {
                 "label": label,
                 "term": terms,
-                "baseline": np.arange(len(terms)) % own < baseline,
-                "estimate": each.params.to_numpy(),
-                "std_error": each.bse.to_numpy(),
-                **dict(zip(("conf_low", "conf_high"), each.conf_int(1.0 - conf_level).to_numpy().T, strict=True)),
+                "baseline": np.arange(len(terms)) % per_cause < baseline,
+                "estimate": estimate.params.to_numpy(),
+                "std_error": estimate.bse.to_numpy(),
+                **dict(zip(("conf_low", "conf_high"), estimate.conf_int(1.0 - conf_level).to_numpy().T, strict=True)),
             }
         )
-        for label, each in parts
+        for label, estimate in parts
     ).reset_index(drop=True)

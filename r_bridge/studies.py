@@ -30,7 +30,7 @@ from r_bridge.arguments import (
     whole,
 )
 from r_bridge.durations import check_declared, in_declared_units
-from r_bridge.handles import amount, in_python, in_r, plan_in_r
+from r_bridge.handles import amount, guarantee_in_r, in_python, in_r, plan_in_r
 
 _KINDS = {
     kind.__name__.lower(): kind
@@ -97,8 +97,8 @@ def _levels(cells: "pd.Series[Any]") -> list[str]:
 
 def rows_check(frame: pd.DataFrame, schema: hdp.Schema, unit: str | None = None) -> dict[str, Any]:
     """Compare private rows with their schema, for the custodian who holds them."""
-    found = hdp.check(frame, instance(schema, hdp.Schema), unit=unit)
-    return {"table": found.tidy(), "advice": list(found.advice), "text": str(found)}
+    rows_check = hdp.check(frame, instance(schema, hdp.Schema), unit=unit)
+    return {"table": rows_check.tidy(), "advice": list(rows_check.advice), "text": str(rows_check)}
 
 
 def ledger(path: str | None = None, **terms: Any) -> Any:
@@ -113,10 +113,10 @@ def ledger_open(path: str, **terms: Any) -> Any:
 
 
 def _ledger(ledger: object) -> hdp.Ledger:
-    found = ledger.ledger if isinstance(ledger, hdp.Study) else ledger
-    if not isinstance(found, hdp.Ledger):
+    account = ledger.ledger if isinstance(ledger, hdp.Study) else ledger
+    if not isinstance(account, hdp.Ledger):
         raise hdp.ArgumentError("ledger must be a dp_ledger or a dp_study", argument="ledger")
-    return found
+    return account
 
 
 def ledger_show(ledger: hdp.Ledger | hdp.Study | hdp.RemoteSite) -> dict[str, Any]:
@@ -156,24 +156,24 @@ def study(**parts: Any) -> Any:
     options, private = dict(parts), parts.get("private")
     sites = ["private"]  # the only site, which has no name, is called as in Python
     if isinstance(private, dict):
-        sites = [name for name, each in private.items() if not isinstance(each, hdp.Site)]
-    for name in [each for each in ("n_max", "row_order") if options.get(each) is not None]:
-        found = per_site(options[name], sites, name=name, requirement="have a value for each of")
-        several = isinstance(found, dict)
-        options[name] = {site: whole(each) for site, each in found.items()} if several else whole(found)
+        sites = [name for name, source in private.items() if not isinstance(source, hdp.Site)]
+    for name in [option for option in ("n_max", "row_order") if options.get(option) is not None]:
+        numbers = per_site(options[name], sites, name=name, requirement="have a value for each of")
+        several = isinstance(numbers, dict)
+        options[name] = {site: whole(number) for site, number in numbers.items()} if several else whole(numbers)
     return checked_call(hdp.Study, options, name="study")
 
 
 def study_columns(study: object) -> list[str]:
     """Return the names of the columns that a study's schema declares."""
-    found: hdp.Study = instance(study, hdp.Study, argument="study")
-    return list(found.schema)
+    opened: hdp.Study = instance(study, hdp.Study, argument="study")
+    return list(opened.schema)
 
 
 def study_at(study: object, names: Any) -> hdp.Study:
     """Return the study of some of its sites."""
-    found: hdp.Study = instance(study, hdp.Study, argument="study")
-    return found.at(*names)
+    opened: hdp.Study = instance(study, hdp.Study, argument="study")
+    return opened.at(*names)
 
 
 def connect(url: str, token: str, ca: str | None = None, cert: Any = None, timeout: float = 600.0) -> hdp.RemoteSite:
@@ -197,20 +197,20 @@ def _run(name: str, verb: str, /, **given: Any) -> Any:
         given["epsilon"] = per_site(epsilon, study.sites, name="epsilon", requirement=requirement)
     elif isinstance(epsilon, pd.Series):
         given["epsilon"] = elements(epsilon)
-    own = {key: given.pop(key) for key in argument_names(constructor) if key in given}
-    model = checked_call(constructor, own, name=name)
+    of_model = {key: given.pop(key) for key in argument_names(constructor) if key in given}
+    model = checked_call(constructor, of_model, name=name)
     check(getattr(model, verb), given, name=name, also=argument_names(constructor))
     schema = study.schema if isinstance(study, hdp.Study) and name != "distribution" else None
     if "std_error" in given:
         wanted = by_name(given["std_error"])
-        given["std_error"] = wanted if schema is None else in_python(wanted, own["formula"], schema)
+        given["std_error"] = wanted if schema is None else in_python(wanted, of_model["formula"], schema)
     try:
-        found = getattr(model, verb)(**given)
+        result = getattr(model, verb)(**given)
     except hdp.ArgumentError as error:
-        raise error if schema is None else in_r(error, own["formula"], schema) from None
-    if isinstance(found, hdp.Plan) and schema is not None:
-        return plan_in_r(found, own["formula"], schema)
-    return found
+        raise error if schema is None else in_r(error, of_model["formula"], schema) from None
+    if isinstance(result, hdp.Plan) and schema is not None:
+        return plan_in_r(result, of_model["formula"], schema)
+    return result
 
 
 def hybrid_weights(study: hdp.Study, columns: Any, **given: Any) -> Any:
@@ -243,8 +243,8 @@ def _survfit(
     **given: Any,
 ) -> Any:
     """Ask for survival curves, plan them, or return those of public rows."""
-    own = {"formula": formula, "data": data, "times": _ends(times), "weights": weights, "recorded": recorded}
-    request = checked_call(hdpf.survfit, own, name="survfit")
+    options = {"formula": formula, "data": data, "times": _ends(times), "weights": weights, "recorded": recorded}
+    request = checked_call(hdpf.survfit, options, name="survfit")
     if verb == "plan":
         given["epsilon"] = elements(given.get("epsilon"))
     return checked_call(getattr(request, verb), given, name="survfit")
@@ -296,14 +296,14 @@ def wald_test(
     result: hdp.Result, hypothesis: str | None = None, frame: pd.DataFrame | None = None, estimate: str | None = None
 ) -> pd.DataFrame:
     """Return the joint test of constraints in one row, or of every term of the formula in a row each."""
-    own = instance(result, hdp.Result)
+    fit = instance(result, hdp.Result)
     if hypothesis is None and frame is None:
-        table: pd.DataFrame = own.wald_test_terms(estimate=estimate).table.reset_index()
+        table: pd.DataFrame = fit.wald_test_terms(estimate=estimate).table.reset_index()
         table["term"] = table["term"].replace("Intercept", "(Intercept)")
     else:
-        found = own.wald_test(_constraints(own, hypothesis, frame), estimate=estimate)
+        test = fit.wald_test(_constraints(fit, hypothesis, frame), estimate=estimate)
         table = pd.DataFrame(
-            {"statistic": [found.statistic], "pvalue": [found.pvalue], "df_constraint": [found.df_constraint]}
+            {"statistic": [test.statistic], "pvalue": [test.pvalue], "df_constraint": [test.df_constraint]}
         )
     return table.rename(columns={"pvalue": "p_value", "df_constraint": "df"})
 
@@ -316,9 +316,9 @@ def contrasts(
     estimate: str | None = None,
 ) -> pd.DataFrame:
     """Return a row for each contrast."""
-    own = instance(result, hdp.Result)
-    found = own.t_test(_constraints(own, hypothesis, frame), estimate=estimate)
-    return _in_broom(found.summary_frame(alpha=1.0 - conf_level))
+    fit = instance(result, hdp.Result)
+    test = fit.t_test(_constraints(fit, hypothesis, frame), estimate=estimate)
+    return _in_broom(test.summary_frame(alpha=1.0 - conf_level))
 
 
 def pairwise(
@@ -330,11 +330,11 @@ def pairwise(
     estimate: str | None = None,
 ) -> pd.DataFrame:
     """Return a row for each pair of levels of a factor, with p-values adjusted for their number."""
-    found = instance(result, hdp.Result).t_test_pairwise(
+    comparisons = instance(result, hdp.Result).t_test_pairwise(
         term, method=adjust, alpha=1.0 - conf_level, cause=cause, estimate=estimate
     )
-    table = _in_broom(found.contrasts.summary_frame(alpha=1.0 - conf_level))
-    return table.assign(adj_p_value=found.adjusted)
+    table = _in_broom(comparisons.contrasts.summary_frame(alpha=1.0 - conf_level))
+    return table.assign(adj_p_value=comparisons.adjusted)
 
 
 def average_effects(
@@ -348,24 +348,23 @@ def average_effects(
     weights: str | None = None,
     conf_level: float = 0.95,
     estimate: str | None = None,
-) -> pd.DataFrame:
-    """Return a row for each effect of a variable, averaged over rows: by default the public ones of a study."""
-    own = instance(result, hdp.Result)
-    found: pd.DataFrame = (
-        (own if study is None else hdp.model_matrix.with_public_rows(own, study.public))
-        .average_effects(
-            variable,
-            over="public" if over is None else over,
-            values=None if values is None else elements(values),
-            times=None if times is None else elements(times),
-            cause=cause,
-            weights=weights,
-            estimate=estimate,
-            alpha=1.0 - conf_level,
-        )
-        .frame
+) -> dict[str, Any]:
+    """Return a row for each effect of a variable, averaged over rows: by default the public ones of a study.
+
+    With them what all releases that they rest on guarantee together.
+    """
+    fit = instance(result, hdp.Result)
+    effects = (fit if study is None else hdp.model_matrix.with_public_rows(fit, study.public)).average_effects(
+        variable,
+        over="public" if over is None else over,
+        values=None if values is None else elements(values),
+        times=None if times is None else elements(times),
+        cause=cause,
+        weights=weights,
+        estimate=estimate,
+        alpha=1.0 - conf_level,
     )
-    return found
+    return {"table": effects.frame, **guarantee_in_r(effects.guarantee)}
 
 
 def methods_text(result: hdp.Result) -> str:

@@ -108,8 +108,8 @@ def frame(table: pd.DataFrame) -> Any:
             columns[name] = _column(table[name], name, kept.get(name))
         elif owner not in columns:
             entry = surv[owner]
-            own = table[[f"{owner}.{part}" for part in entry["columns"]]].set_axis(entry["columns"], axis=1)
-            columns[owner] = _survival(own, entry["attributes"])
+            times = table[[f"{owner}.{part}" for part in entry["columns"]]].set_axis(entry["columns"], axis=1)
+            columns[owner] = _survival(times, entry["attributes"])
     kinds = ri.StrSexpVector(table.attrs.get("r_class", ["data.frame"]))
     return r_function("as_frame")(named_list(columns), _row_names(table.index), kinds)
 
@@ -289,7 +289,7 @@ _TYPES: Final[dict[type, Callable[[Any], Any]]] = {
     pd.Series: _series,
     pd.Index: lambda value: _series(pd.Series(value)),
     np.ndarray: _array,
-    Mapping: lambda value: named_list({str(key): to_r(each) for key, each in value.items()}),
+    Mapping: lambda value: named_list({str(key): to_r(item) for key, item in value.items()}),
     **dict.fromkeys((list, tuple), _listed),
     **dict.fromkeys(handles.FORMS, _object),
 }

@@ -134,14 +134,14 @@ def from_counts(counts: Any, *, seconds: float) -> Any:
     """
     with np.errstate(all="ignore"):
         elapsed = counts * seconds
-        known = np.abs(elapsed) < _LARGEST_TIME  # NaN and infinity are not
-    elapsed = np.where(known, elapsed, 0.0)
+        finite = np.abs(elapsed) < _LARGEST_TIME  # NaN and infinity are not
+    elapsed = np.where(finite, elapsed, 0.0)
     whole = np.floor(elapsed)
     times = _ticks(whole, elapsed - whole, 10**6)
     exact = bool((whole + (times.astype(np.int64) % 10**6) / 1e6 == elapsed).all())
     if not exact and bool((np.abs(elapsed) < _EXACT_NANOSECONDS).all()):
         times = _ticks(whole, elapsed - whole, 10**9)
-    times[~known] = np.datetime64("NaT")
+    times[~finite] = np.datetime64("NaT")
     return times
 
 
@@ -169,7 +169,7 @@ def attribute(vector: Any, name: str) -> Any:
 
 def classes(vector: Any) -> list[str]:
     """Return the S3 class of an R object, empty for none."""
-    return [str(each) for each in attribute(vector, "class") or ()]
+    return [str(word) for word in attribute(vector, "class") or ()]
 
 
 def with_attributes(vector: Any, attributes: dict[str, Any]) -> Any:
@@ -184,7 +184,7 @@ def read_attributes(vector: Any, *, without: tuple[str, ...] = ()) -> Plain:
     """Return the attributes of an R object that have a plain form, except those with an entry per row."""
     names = [name for name in vector.list_attrs() if name not in ("names", "row.names", "dim", *without)]
     plain = {str(name): _to_plain(vector.do_slot(name)) for name in names}
-    return {name: each for name, each in plain.items() if each is not None}
+    return {name: item for name, item in plain.items() if item is not None}
 
 
 def write_attributes(attributes: Plain) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def _to_plain(value: Any) -> Plain | None:
     elif isinstance(value, ri.StrSexpVector):
         kind, values = "character", from_r_strings(value)
     elif isinstance(value, ri.ListSexpVector):
-        items = [_to_plain(each) for each in value]
+        items = [_to_plain(item) for item in value]
         kind, values = "list", None if None in items else items
     names = attribute(value, "names")
     listed = None if names is None else from_r_strings(names)
@@ -210,7 +210,7 @@ def _to_plain(value: Any) -> Plain | None:
 
 
 _VECTORS: Final[dict[str, Callable[[list[Any]], Any]]] = {
-    "list": lambda values: ri.ListSexpVector([_from_plain(each) for each in values]),
+    "list": lambda values: ri.ListSexpVector([_from_plain(item) for item in values]),
     "character": to_r_strings,
     "double": doubles,
     "integer": integers,

@@ -3,15 +3,16 @@
 import contextlib
 from unittest import mock
 
-from hdpstats.inference import information, raked_curvature, sandwich
+from hdpstats.inference import information, sandwich
 from hdpstats.mechanisms.clipped_newton import estimate as clipped_newton
 from hdpstats.mechanisms.clipped_newton import expectations as raked
 from hdpstats.mechanisms.public_hessian import estimate as public_hessian
+from hdpstats.raking import information as raked_information
 
 FEW = {
     sandwich: {"DRAWS": 500},
     information: {"REPEATED": (20,)},
-    raked_curvature: {"AVERAGED": 12},
+    raked_information: {"AVERAGED": 12},
     clipped_newton: {"DRAWS": 500},
     raked: {"DRAWS": 40},
     public_hessian: {"DRAWS": 250},

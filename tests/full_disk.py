@@ -5,10 +5,10 @@ import resource
 
 
 @contextlib.contextmanager
-def full_disk():
-    """Let the system refuse whatever this process writes to a file, until the block ends."""
+def full_disk(room=0):
+    """Let the system refuse what this process writes to a file beyond so many bytes, until the block ends."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # Python ignores the signal that comes with a refusal
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))  # Python ignores the signal that comes with a refusal
     try:
         yield
     finally:

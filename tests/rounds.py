@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.person_loss.base import People
+from hdpstats.families.base import People
 from hdpstats.mechanisms.score_sums import PreparedSum, SumCalibration
 from hdpstats.records.several import RoundQuery, RoundRelease
 from hdpstats.schema.partitions import InMemory

@@ -12,9 +12,10 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.inference import raked_curvature
 from hdpstats.mechanisms.clipped_newton import expectations as raked
-from hdpstats.results import tested
+from hdpstats.raking import information as raked_information
+from hdpstats.raking import posterior
+from hdpstats.results import disagreement
 
 RECORDS = 397
 """Number of private records: a prime, so that nothing else has this length."""
@@ -62,9 +63,9 @@ def fitted(private, public=None, *, formula=FORMULA, schema=SCHEMA, epsilon=1.0,
 
 def without_words_on_noise(monkeypatch):
     """Let no summary say what noise decides: what averages could not mend, and whether estimates disagree."""
-    monkeypatch.setattr(tested, "LEVEL", 0.0)
-    for module in (raked_curvature, raked):
-        monkeypatch.setattr(module, "notes_on", lambda *_, **__: (raked_curvature.RAKED,))
+    monkeypatch.setattr(disagreement, "LEVEL", 0.0)
+    for module in (raked_information, raked):
+        monkeypatch.setattr(module, "notes_on", lambda *_, **__: (posterior.RAKED,))
 
 
 class Evil:

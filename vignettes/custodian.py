@@ -80,17 +80,19 @@ print((hospital / "dictionary.yaml").read_text())
 # that holds its passphrase; nobody is asked for it. A certificate that expires within 30 days is named when the
 # service starts and by `site check`.
 #
-# **Whose files.** Whatever a site relies on must be its own user's or root's, and so must each folder above it, up to
-# the root, where nobody else may write (`chmod go-w`) or, as in `/tmp`, replace what is another's (the sticky bit). In
-# the folders of the settings, the ledger, the state and the head that is kept elsewhere nobody else may write at all:
-# who puts a journal beside a ledger changes what is read from it. The same holds for a folder of compiled code outside
-# the package (`NUMBA_CACHE_DIR`), since what lies there is executed. Links are followed, each with its own folders. A
-# group that the service's process is in, and no other user, is not somebody else in a folder with the setgid bit
-# (`chmod g+s`).
+# **Whose files.** The service reads and writes files under four rules, and does not start where one is broken:
 #
-# Rows, keys and passphrases must not be read by others either: they are the service's own with mode 0600, or root's,
-# who may let a group read them (`chown root:hdpstats`, `chmod 640`; 0440 as well). Only on a file system in memory that
-# the service sees read-only may everybody read them (0444): this is how secrets are mounted into a container.
+# * Each file that it relies on, each link to it and each folder above belongs to the service's user or to root.
+# * Nobody else may write in the file or its folder (`chmod go-w`). Folders above may have the sticky bit, like `/tmp`.
+#   Modes of folders do not count where the file system is mounted read-only.
+# * Rows, keys and passphrases are read by nobody else: mode 0600 or 0400. A group may read root's (`chown
+#   root:hdpstats`, `chmod 640` or 440), and everybody what is in memory and mounted read-only, as secrets are in a
+#   container.
+# * A group that the service's process is in, and no other user, is not somebody else in a folder with the setgid bit
+#   (`chmod g+s`).
+#
+# The folder of compiled code, where `NUMBA_CACHE_DIR` puts it outside the package, is held to the same rules, since
+# what lies there is executed.
 
 # %%
 key = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
@@ -130,12 +132,14 @@ print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
 #
 # `heads:` names a second place, on another disk, where the service keeps the number and the hash of the ledger's last
 # entry, rewritten after every charge. A ledger that does not have that entry any more is not served, and where that
-# disk is full, a query is refused before it is charged. `site note` writes the head for the first time.
+# disk is full, a query is refused before it is charged. It is refused too where the disk of the ledger's file has less
+# than 16 MB left for the release. `site note` writes the head for the first time.
 #
-# `data:` names a file of Parquet or CSV, or a folder of Parquet files. What the service itself writes is in the folder
-# that `state:` names: counts of late answers, and a keyed hash of the rows. Without it, it is the folder that systemd
-# makes (`StateDirectory=`), else that of the settings. So settings may be root's, and read only. What was kept beside
-# the settings is moved when the service first starts with another folder.
+# `data:` names a file of Parquet or CSV, or a folder of Parquet files. The first line of a CSV file has the names of
+# the columns, and each further line is a row, an empty one too: a person all of whose cells are missing. What the
+# service itself writes is in the folder that `state:` names: counts of late answers, and a keyed hash of the rows.
+# Without it, it is the folder that systemd makes (`StateDirectory=`), else that of the settings. So settings may be
+# root's, and read only. What was kept beside the settings is moved when the service first starts with another folder.
 
 # %%
 (hospital / "site.yaml").write_text("""\
@@ -208,10 +212,11 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 #
 # A query may have 1 MB and public rows 16 MB (`limits: {query: ..., public: ...}`). An analyst's public rows arrive as
 # plain arrays of numbers and positions of levels, not as Parquet or Arrow: no parser of a format meets what a client
-# sent in the process that holds private rows, and arrays are never larger than the bytes that were sent. Who asks more
-# often than the settings allow, or finds the site busy, is told after how many seconds to ask again; `hdp.connect`
-# waits and asks again by itself, up to its `timeout`, and shows a bar meanwhile. Nothing is charged for a request that
-# was refused.
+# sent in the process that holds private rows, and arrays are never larger than the bytes that were sent. What is longer
+# is refused before it is sent: a model states a number for each pair of its columns, so that one of more than about 200
+# columns is too long (of 450 where most of these numbers are 0). Who asks more often than the settings allow, or finds
+# the site busy, is told after how many seconds to ask again; `hdp.connect` waits and asks again by itself, up to its
+# `timeout`, and shows a bar meanwhile. Nothing is charged for a request that was refused.
 #
 # A new answer leaves at a *slot*: three times the time that the site predicts from the query and the declared number of
 # people, on a grid of 50 ms. How long the computation took on the women's rows does not show. If an answer misses its

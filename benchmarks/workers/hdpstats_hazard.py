@@ -4,7 +4,7 @@ import numpy as np
 
 from benchmarks.spells import Spells
 from benchmarks.workers.hazard import main
-from hdpstats.solvers.hazard_likelihood import HazardData, fit_hazard
+from hdpstats.families.hazard.likelihood import HazardData, fit_hazard
 
 
 def prepare(spells: Spells) -> HazardData:

@@ -88,7 +88,7 @@ class HdpWarning(RuntimeWarning):
 
 
 class NothingCharged(LedgerError):  # noqa: N818  (what a caller needs to know of it)
-    """A ledger is not written: its kept head cannot be read, or the ledger is behind it."""
+    """A ledger is not written: its kept head cannot be read, the ledger is behind it, or a disk has no room."""
 
 
 class ChargedAgain(UserWarning):

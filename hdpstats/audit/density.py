@@ -16,8 +16,8 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
+from hdpstats.families.regression.bounds import RegressionPersonLoss, regression_person_loss
 from hdpstats.losses import LogisticLoss, PredictorLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.sensitivity import BallNorm, BoxNorm, Norm, Relation
@@ -109,7 +109,7 @@ def perturbed_objective(
     MechanismError
         If the proof does not cover the query.
     """
-    between = Relation(choice(relation, name="relation", options=[each.value for each in Relation]))
+    between = Relation(choice(relation, name="relation", options=[member.value for member in Relation]))
     if not isinstance(query.model, RegressionModel):
         raise MechanismError("the density is written down for regression models")
     if query.delta > 0:
@@ -190,8 +190,8 @@ def worst_neighbours(
     slopes = len(mechanism.ridge) - int(intercept)
 
     def pairs(cube: FloatArray) -> Neighbours:
-        found = _unpack(cube, mechanism.outcomes, slopes, others, intercept, reach, spread)
-        return found if mechanism.relation is Relation.REPLACE_ONE else _one_alone(found)
+        neighbours = _unpack(cube, mechanism.outcomes, slopes, others, intercept, reach, spread)
+        return neighbours if mechanism.relation is Relation.REPLACE_ONE else _one_alone(neighbours)
 
     def losses(cube: FloatArray) -> FloatArray:
         return privacy_loss(mechanism, pairs(cube))
@@ -202,9 +202,9 @@ def worst_neighbours(
     design = np.asarray(qmc.Sobol(size, scramble=False).random_base2(math.ceil(math.log2(tries))))[1:]
     starts = design[np.argsort(-losses(design), kind="stable")[:polish]]
     best = _climb(losses, starts, directions=design[: 2 * rounds], rounds=rounds)
-    found = pairs(best[None, :])
-    one, other = (SearchedData(*(each[0] for each in data)) for data in (found.one, found.other))
-    return Neighbours(one=one, other=other, theta=found.theta[0], loss=float(losses(best[None, :])[0]))
+    worst = pairs(best[None, :])
+    one, other = (SearchedData(*(sets[0] for sets in data)) for data in (worst.one, worst.other))
+    return Neighbours(one=one, other=other, theta=worst.theta[0], loss=float(losses(best[None, :])[0]))
 
 
 def _climb(
@@ -228,12 +228,12 @@ def _climb(
             basis -= 2.0 * np.outer(axis, axis) / max(float(axis @ axis), 1e-12)
         moves = np.concatenate([basis, -basis])
         around = np.clip(points[:, None, :] + steps[:, None, None] * moves, 0.0, 1.0)
-        found = losses(around.reshape(-1, size)).reshape(len(points), -1)
-        chosen = np.argmax(found, axis=1)
+        reached = losses(around.reshape(-1, size)).reshape(len(points), -1)
+        chosen = np.argmax(reached, axis=1)
         rows = np.arange(len(points))
-        better = found[rows, chosen] > values
+        better = reached[rows, chosen] > values
         points = np.where(better[:, None], around[rows, chosen], points)
-        values = np.where(better, found[rows, chosen], values)
+        values = np.where(better, reached[rows, chosen], values)
         steps = np.where(better, np.minimum(2.0 * steps, 0.5), np.maximum(0.5 * steps, 1e-9))
     best: FloatArray = points[int(np.argmax(values))]
     return best

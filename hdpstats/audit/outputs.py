@@ -134,9 +134,11 @@ def observe(call: Callable[[], Any]) -> Observation:
         root.removeHandler(keep)
         root.setLevel(level)
     logged = [
-        (each.name, each.levelname, each.getMessage()) for each in keep.buffer if not each.name.startswith("numba.")
+        (record.name, record.levelname, record.getMessage())
+        for record in keep.buffer
+        if not record.name.startswith("numba.")
     ]
-    warned = tuple((each.category.__name__, str(each.message)) for each in caught)
+    warned = tuple((warning.category.__name__, str(warning.message)) for warning in caught)
     return Observation(
         result=result, exception=exception, warned=warned, printed=printed.getvalue(), logged=tuple(logged)
     )

@@ -1,7 +1,7 @@
 """What a site answers over HTTP.
 
 ====== ===================== ==============================================================================
-GET    ``/v1/facts``         schema, terms, number of people, data set; the asker's name
+GET    ``/v1/facts``         schema, terms, number of people, data set; the asker's name, and limits
 GET    ``/v1/dummy``         invented rows
 PUT    ``/v1/public``        public rows for later queries
 POST   ``/v1/cost``          what a query would read and cost
@@ -138,10 +138,10 @@ class Service:
         return self._slots.request("")  # no analyst has this name
 
     def _permissions(self, analyst: str) -> Permissions:
-        found = self._analysts.get(analyst)
-        if found is None:
+        permissions = self._analysts.get(analyst)
+        if permissions is None:
             raise RequestRefused("unknown-analyst")
-        return found
+        return permissions
 
     @contextmanager
     def admitted(self, analyst: str) -> Iterator[ByteCount]:
@@ -171,9 +171,13 @@ class Service:
         self._permissions(analyst)
 
     async def show_facts(self, request: Request) -> Response:
-        """Show the public facts, and to the asker what is permitted."""
+        """Show the public facts, and to the asker what is permitted, and how many bytes he may send."""
         analyst = request.state.analyst
-        who = {"analyst": analyst, "permissions": self._permissions(analyst).to_dict()}
+        who = {
+            "analyst": analyst,
+            "permissions": self._permissions(analyst).to_dict(),
+            "longest": {"query": self._limits.query, "public": self._limits.public},
+        }
         return _json(b'{"facts":' + self._facts_json + b"," + _written(who)[1:])
 
     async def invent(self, request: Request) -> Response:
@@ -185,7 +189,7 @@ class Service:
 
         def written() -> bytes:
             columns = dummy_columns(self._facts, rows=rows, seed=seed)
-            return b'{"columns":{' + b",".join(_written({name: each})[1:-1] for name, each in columns) + b"}}"
+            return b'{"columns":{' + b",".join(_written({name: column})[1:-1] for name, column in columns) + b"}}"
 
         return _json(await self._capacity.read(request.state.analyst, written))
 
@@ -243,14 +247,14 @@ class Service:
         """Return what a task says of the query in a body, read, permitted and written in the task's thread."""
         content, analyst = await self._body(request, longest=self._limits.query), request.state.analyst
 
-        def found() -> bytes:
+        def answer() -> bytes:
             query = read_query(content)
             request.scope[NOTED]["kind"] = query.kind
             if not self._permissions(analyst).allow(query, self._site.columns(query, analyst=analyst)):
                 raise RequestRefused("forbidden")
             return _written(task(query, analyst))
 
-        return await run(analyst, found)
+        return await run(analyst, answer)
 
     async def _body(self, request: Request, *, longest: int) -> bytes:
         return await body(request, longest=longest, hold=request.state.hold)
@@ -350,7 +354,13 @@ def dummy_columns(facts: Facts, *, rows: int, seed: int) -> Iterator[tuple[str, 
 def read_query(content: bytes) -> Query:
     """Read a query from its canonical text, or refuse."""
     try:
-        text = codec.bounded(content.decode())
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise RequestRefused("malformed") from None
+    found = codec.excess(text)
+    if found is not None:
+        raise RequestRefused("too-large", limit=found[-1])
+    try:
         query = query_from_json(text)
         same = query.to_json() == text
     except (SiteError, ValueError, RecursionError):

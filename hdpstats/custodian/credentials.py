@@ -32,7 +32,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real, text
 from hdpstats.custodian import journal
-from hdpstats.custodian.reading import check_secret
+from hdpstats.custodian.files import check_file
 from hdpstats.custodian.settings import Identities, Tls
 
 Stamp = tuple[int, int, int]
@@ -58,7 +58,7 @@ class Certificates:
         self._stamp: Stamp | None = None
         if tls.crl is not None:
             self._stamp, self._lists = _stamp(tls.crl), _lists(tls)
-            if not all(self._is_valid(each) for each in self._lists):
+            if not all(self._is_valid(revoked) for revoked in self._lists):
                 raise ArgumentError(
                     f"tls: crl: the list of revoked certificates {tls.crl} has expired, or is of the future; fetch the "
                     "authority's newest one",
@@ -79,15 +79,16 @@ class Certificates:
         if der is None:
             return False
         certificate = x509.load_der_x509_certificate(der)
-        lists = [each for each in self._lists if each.issuer == certificate.issuer]
+        lists = [revoked for revoked in self._lists if revoked.issuer == certificate.issuer]
         return bool(lists) and all(
-            self._is_valid(each) and each.get_revoked_certificate_by_serial_number(certificate.serial_number) is None
-            for each in lists
+            self._is_valid(revoked)
+            and revoked.get_revoked_certificate_by_serial_number(certificate.serial_number) is None
+            for revoked in lists
         )
 
-    def _is_valid(self, each: x509.CertificateRevocationList) -> bool:
-        until = each.next_update_utc
-        return each.last_update_utc <= self._now() and (until is None or self._now() <= until)
+    def _is_valid(self, revoked: x509.CertificateRevocationList) -> bool:
+        until = revoked.next_update_utc
+        return revoked.last_update_utc <= self._now() and (until is None or self._now() <= until)
 
     def _refresh(self) -> None:
         path = self._tls.crl
@@ -104,16 +105,16 @@ class Certificates:
                 journal.write(failed=journal.cause(error))
                 return
             self._lists, self._context = lists, context
-            journal.write(revoked=sum(len(each) for each in lists), read=str(path))
+            journal.write(revoked=sum(len(revoked) for revoked in lists), read=str(path))
 
 
 def _stamp(path: Path) -> Stamp:
     """Return what changes with a file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         raise _unreadable(path) from None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _unreadable(path: Path) -> ArgumentError:
@@ -129,17 +130,17 @@ def _lists(tls: Tls) -> tuple[x509.CertificateRevocationList, ...]:
     try:
         authorities = x509.load_pem_x509_certificates(tls.clients.read_bytes())
         parts = path.read_bytes().split(end)[:-1]
-        found = tuple(x509.load_pem_x509_crl(part.lstrip() + end) for part in parts)
-        signed = all(any(_is_by(each, authority) for authority in authorities) for each in found)
+        lists = tuple(x509.load_pem_x509_crl(part.lstrip() + end) for part in parts)
+        signed = all(any(_is_by(revoked, authority) for authority in authorities) for revoked in lists)
     except (OSError, ValueError, TypeError, InvalidSignature):
         raise _unreadable(path) from None
-    if not (found and signed):
+    if not (lists and signed):
         raise _unreadable(path)
-    return found
+    return lists
 
 
-def _is_by(found: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
-    return found.issuer == authority.subject and found.is_signature_valid(authority.public_key())  # type: ignore[arg-type]
+def _is_by(revoked: x509.CertificateRevocationList, authority: x509.Certificate) -> bool:
+    return revoked.issuer == authority.subject and revoked.is_signature_valid(authority.public_key())  # type: ignore[arg-type]
 
 
 def _passphrase(tls: Tls) -> bytes:
@@ -161,18 +162,20 @@ SOON = timedelta(days=30)
 
 def expiring(tls: Tls, now: Callable[[], datetime] = _now) -> tuple[str, ...]:
     """Return a sentence for each certificate, of a site or of clients' authorities, that expired or soon will."""
-    found = []
+    sentences = []
     for name, path in (("certificate", tls.certificate), ("clients", tls.clients)):
-        for each in x509.load_pem_x509_certificates(path.read_bytes()):
-            until, since = each.not_valid_after_utc, each.not_valid_before_utc
-            whose = f"tls: {name}: the certificate of {each.subject.rfc4514_string()} in {path}"
+        for certificate in x509.load_pem_x509_certificates(path.read_bytes()):
+            until, since = certificate.not_valid_after_utc, certificate.not_valid_before_utc
+            whose = f"tls: {name}: the certificate of {certificate.subject.rfc4514_string()} in {path}"
             if until <= now():
-                found.append(f"{whose} expired on {until:%Y-%m-%d}: nobody can connect with it; renew it")
+                sentences.append(f"{whose} expired on {until:%Y-%m-%d}: nobody can connect with it; renew it")
             elif since > now():
-                found.append(f"{whose} is not valid before {since:%Y-%m-%d %H:%M} UTC: look at this machine's clock")
+                sentences.append(
+                    f"{whose} is not valid before {since:%Y-%m-%d %H:%M} UTC: look at this machine's clock"
+                )
             elif until <= now() + SOON:
-                found.append(f"{whose} expires on {until:%Y-%m-%d}; renew it, and send the service SIGHUP")
-    return tuple(found)
+                sentences.append(f"{whose} expires on {until:%Y-%m-%d}; renew it, and send the service SIGHUP")
+    return tuple(sentences)
 
 
 def _context(tls: Tls, passphrase: bytes) -> ssl.SSLContext:
@@ -249,7 +252,7 @@ def issue(key: str | Path, *, analyst: str, audience: str, hours: float, certifi
 
     Without a certificate it is good with any, at sites whose settings have ``bound: false``.
     """
-    check_secret(Path(key), name="key")
+    check_file(Path(key), name="key", private=True)
     now = datetime.now(UTC)
     claims: dict[str, Any] = {
         "sub": text(analyst, name="analyst", longest=100),
@@ -335,12 +338,12 @@ class TokenVerifier:
         Unauthenticated
             The token is for another certificate.
         """
-        known = self._verified.get(_digest(token))
-        if known is None or not known.since <= time.time() < known.until:
+        verified = self._verified.get(_digest(token))
+        if verified is None or not verified.since <= time.time() < verified.until:
             return None
-        if self._own is None and (self._is_old() or self._keys.get(known.signer) is not known.key):
+        if self._own is None and (self._is_old() or self._keys.get(verified.signer) is not verified.key):
             return None
-        return self._named(known, fingerprint)
+        return self._named(verified, fingerprint)
 
     def verify(self, token: str, fingerprint: str | None) -> str:
         """Return the name of the analyst.
@@ -350,25 +353,25 @@ class TokenVerifier:
         Unauthenticated
             The token is not accepted.
         """
-        own, now = self._own is not None, time.time()
+        own_key, now = self._own is not None, time.time()
         try:
-            signer = None if own else jwt.get_unverified_header(token).get("kid")
+            signer = None if own_key else jwt.get_unverified_header(token).get("kid")
             key = self._own or self._key_of(signer)
             claims = jwt.decode(
                 token,
                 key=key,
-                algorithms=["ES256"] if own else SIGNATURES,
+                algorithms=["ES256"] if own_key else SIGNATURES,
                 audience=self._identities.audience,
                 issuer=self._identities.issuer,
                 leeway=LEEWAY,
-                options={"require": ["exp", "iat", "aud", *([] if own else ["iss"])]},
+                options={"require": ["exp", "iat", "aud", *([] if own_key else ["iss"])]},
             )
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             raise Unauthenticated(type(error).__name__) from None
         if self._identities.claim == "email" and claims.get("email_verified") is not True:
             raise Unauthenticated("an address that the issuer did not verify")
         bound = claims.get("cnf")
-        known = VerifiedToken(
+        verified = VerifiedToken(
             key=key,
             signer=signer,
             since=now,
@@ -376,17 +379,17 @@ class TokenVerifier:
             certificate=None if bound is None else (bound.get("x5t#S256") if isinstance(bound, dict) else None) or "",
             name=claims.get(self._identities.claim),
         )
-        name = self._named(known, fingerprint)
+        name = self._named(verified, fingerprint)
         with self._lock:
-            self._verified = dict([*self._verified.items(), (_digest(token), known)][-MOST_REMEMBERED:])
+            self._verified = dict([*self._verified.items(), (_digest(token), verified)][-MOST_REMEMBERED:])
         return name
 
-    def _named(self, known: VerifiedToken, fingerprint: str | None) -> str:
-        if self._identities.bound if known.certificate is None else known.certificate != fingerprint:
+    def _named(self, verified: VerifiedToken, fingerprint: str | None) -> str:
+        if self._identities.bound if verified.certificate is None else verified.certificate != fingerprint:
             raise Unauthenticated("for another certificate")
-        if not isinstance(known.name, str):
+        if not isinstance(verified.name, str):
             raise Unauthenticated("without a name")
-        return known.name
+        return verified.name
 
     def _is_old(self) -> bool:
         return time.monotonic() - self._read_at > FRESH
@@ -406,10 +409,10 @@ class TokenVerifier:
         """Return the issuer's keys by name; none where they cannot be read."""
         try:
             context = ssl.create_default_context(cafile=self._identities.ca)
-            found = jwt.PyJWKSet.from_dict(_get(self._identities.jwks or self._place(context), context))
+            key_set = jwt.PyJWKSet.from_dict(_get(self._identities.jwks or self._place(context), context))
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, TypeError, AttributeError, jwt.PyJWTError):
             return {}
-        return {key.key_id: key.key for key in found.keys if key.public_key_use in (None, "sig")}
+        return {key.key_id: key.key for key in key_set.keys if key.public_key_use in (None, "sig")}
 
     def _place(self, context: ssl.SSLContext) -> str:
         """Return where an issuer says that its keys are (OpenID Connect Discovery 1.0, section 4)."""

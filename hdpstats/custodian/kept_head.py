@@ -29,18 +29,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self, final
 
-from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert, select, update
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, event, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import integer
 from hdpstats.custodian import journal
-from hdpstats.custodian.reading import closed_to_others, files_of_database
+from hdpstats.custodian.files import closed_to_others, files_of_database
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.analysts import Quota
-from hdpstats.ledger.location import file_of, locate, patience, shown
+from hdpstats.ledger.location import allocate, file_of, locate, patience, shown
 from hdpstats.ledger.records import Verification, checked_sha256
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.charging import agreed
@@ -184,7 +184,7 @@ class HeadInFile(HeadStore):
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.fdopen(os.open(self._spare.name, flags, 0o600, dir_fd=folder), "r+b")
         try:
-            _allocate(file.fileno())
+            allocate(file.fileno(), ROOM)
         except BaseException:
             file.close()
             raise
@@ -200,15 +200,6 @@ ROOM: Final = 256
 """Bytes that are more than a head takes."""
 
 
-def _allocate(number: int) -> None:
-    """Give an open file its room on the disk, or raise an OSError; a file that has it stays as it is."""
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(number, 0, ROOM)
-    elif os.fstat(number).st_size < ROOM:  # macOS
-        os.pwrite(number, bytes(ROOM), 0)
-        os.fsync(number)
-
-
 _METADATA = MetaData()
 _HEADS = Table(
     "hdpstats_head",
@@ -221,13 +212,20 @@ _HEADS = Table(
 
 @final
 class HeadInDatabase(HeadStore):
-    """A head in a table ``hdpstats_head`` of a database, a row for each data set."""
+    """A head in a table ``hdpstats_head`` of a database, a row for each data set.
+
+    In a file of SQLite's a commit returns when its rows and the end of its journal are on the disk
+    (``synchronous=EXTRA``): a journal that a loss of power brings back would undo the commit, and the head with it.
+    """
 
     def __init__(self, url: str, dataset: str) -> None:
         place = locate(url)
         self._dataset, self.name = dataset, shown(place)
         self._durable = place.get_backend_name() == "postgresql"
         self._engine = create_engine(place, poolclass=NullPool, hide_parameters=True, connect_args=patience(place))
+        self._is_file = self._engine.dialect.name == "sqlite"
+        if self._is_file:
+            event.listen(self._engine, "connect", _flushed)
 
     def read(self) -> Head | None:
         """Return the head."""
@@ -237,7 +235,7 @@ class HeadInDatabase(HeadStore):
                     return None
                 found = connection.execute(select(_HEADS).where(_HEADS.c.dataset == self._dataset)).mappings().all()
         except SQLAlchemyError as error:
-            raise self._failed(error) from None
+            raise self._failed("the head cannot be read from", error) from None
         return checked(found[0]) if found else None
 
     def prepare(self) -> None:
@@ -252,7 +250,7 @@ class HeadInDatabase(HeadStore):
                     for change in (1, -1):
                         connection.execute(update(_HEADS).where(row).values(entries=_HEADS.c.entries + change))
         except SQLAlchemyError as error:
-            raise self._failed(error) from None
+            raise self._failed("the next head could not be kept in", error) from None
 
     def write(self, hashes: Sequence[str]) -> Head:
         """Keep the head of a chain, in one transaction that is flushed when it ends."""
@@ -275,14 +273,23 @@ class HeadInDatabase(HeadStore):
                 connection.execute(update(_HEADS).where(row).values(**values))
                 return head
         except SQLAlchemyError as error:
-            raise self._failed(error) from None
+            after = "; what was charged stays charged, and is not charged again"
+            raise self._failed("the head cannot be kept in", error, after=after) from None
 
-    def _failed(self, error: SQLAlchemyError) -> LedgerError:
+    def _failed(self, what: str, error: SQLAlchemyError, *, after: str = "") -> LedgerError:
         reason = (str(getattr(error, "orig", None) or error).splitlines() or [type(error).__name__])[0]
-        return LedgerError(
-            f"the place {self.name} where the head is kept cannot be used ({reason}): check that its server runs; "
-            "what was charged stays charged, and is not charged again"
+        remedy = (
+            "give this process write permission to its directory, and space"
+            if self._is_file
+            else "check that its server runs, has space, and lets this process write there"
         )
+        return LedgerError(f"{what} {self.name} ({reason}): {remedy}{after}")
+
+
+def _flushed(raw: Any, _: object) -> None:
+    """Have each commit of a connection to a SQLite file on the disk when it returns; on macOS past the disk's cache."""
+    for pragma in ("synchronous=EXTRA", "fullfsync=ON"):
+        raw.execute(f"PRAGMA {pragma}")
 
 
 def checked(fields: Any) -> Head:

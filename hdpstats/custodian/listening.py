@@ -133,15 +133,15 @@ class Listener:
 
     async def serve(self, sockets: Sequence[socket.socket], ended: asyncio.Event) -> None:
         """Answer until an event, and then finish the requests under way."""
-        accepting = [asyncio.create_task(self._accept(each)) for each in sockets]
+        accepting = [asyncio.create_task(self._accept(listening)) for listening in sockets]
         try:
             await ended.wait()
         finally:
             for task in accepting:
                 task.cancel()
             await asyncio.wait(accepting)
-            for each in sockets:
-                each.close()
+            for listening in sockets:
+                listening.close()
             await self._finish()
 
     def renew(self, certificates: Certificates) -> None:
@@ -257,12 +257,12 @@ def sockets_at(host: str, port: int) -> list[socket.socket]:
     OSError
         The name is unknown, or the address in use or not this machine's.
     """
-    found: list[socket.socket] = []
+    bound: list[socket.socket] = []
     places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     try:
-        for family, address in dict.fromkeys((each[0], each[4]) for each in places):
+        for family, address in dict.fromkeys((place[0], place[4]) for place in places):
             listening = socket.socket(family, socket.SOCK_STREAM)
-            found.append(listening)
+            bound.append(listening)
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -270,7 +270,7 @@ def sockets_at(host: str, port: int) -> list[socket.socket]:
             listening.listen(BACKLOG)
             listening.setblocking(False)
     except OSError:
-        for listening in found:
+        for listening in bound:
             listening.close()
         raise
-    return found
+    return bound

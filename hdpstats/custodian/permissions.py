@@ -32,9 +32,9 @@ def _among(options: Collection[str] | None, value: object) -> frozenset[str] | N
     """Return a list of known names, or of any; None for the word ``all``."""
     if value == ALL:
         return None
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
         raise ValueError("must be a list of names, or the word 'all'")
-    strange = [] if options is None else [each for each in value if each not in options]
+    strange = [] if options is None else [name for name in value if name not in options]
     if strange:
         raise ValueError(f"must be among {', '.join(sorted(options or ()))}; unknown: {', '.join(map(repr, strange))}")
     return frozenset(value)

@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from hdpstats._base.loops import one_thread
+from hdpstats._base.compiled import one_thread
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations, Prices, sorting
 from hdpstats.mechanisms.loading import load

@@ -36,12 +36,14 @@ from typing import Any, Final, final
 
 import pandas as pd
 
+from hdpstats._base.compiled import kept_code
 from hdpstats._base.errors import ArgumentError, forgets_rows
-from hdpstats._base.loops import kept_code, silence
+from hdpstats._base.silence import silence
 from hdpstats.custodian import journal
 from hdpstats.custodian.app import Service, application
 from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring
 from hdpstats.custodian.exchange import Deadlines
+from hdpstats.custodian.files import check_file, check_folders, write_durably
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.kept_head import (
     account_for_serving,
@@ -53,7 +55,6 @@ from hdpstats.custodian.kept_head import (
     spare_of,
 )
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
-from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, files_of_database, write_durably
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.slots import Overruns
 from hdpstats.ledger import Ledger
@@ -78,7 +79,7 @@ FORMAT: Final = "hdpstats cells 1"
 _KEY_BYTES: Final = 32
 
 
-def check_acknowledged(found: RowsCheck, settings: SiteSettings) -> None:
+def check_acknowledged(rows_check: RowsCheck, settings: SiteSettings) -> None:
     """Refuse rows that hold what nobody declared and the settings do not acknowledge.
 
     Raises
@@ -86,23 +87,25 @@ def check_acknowledged(found: RowsCheck, settings: SiteSettings) -> None:
     ArgumentError
         It names columns, and no cell or number.
     """
-    known, dictionary = settings.acknowledged, settings.dictionary
+    acknowledged, dictionary = settings.acknowledged, settings.dictionary
     empty = {name: 0.0 if column.complete else MOST_MISSING for name, column in dictionary.items()}
-    empty |= known.missing_share
-    cut = dict.fromkeys(dictionary, MOST_CUT) | known.cut_share
-    strange = [each for each in found.columns if _coded(dictionary[each.name]) and each.spellings]
-    strange = [each for each in strange if each.name not in known.undeclared_levels]
-    labels = [each.name for each in strange if each.labelled]
-    others = [each.name for each in strange if not each.labelled]
-    lacking = [each.name for each in found.columns if _without(each, dictionary[each.name]) > empty[each.name]]
-    beyond = [each.name for each in found.columns if _cut(each, dictionary[each.name]) > cut[each.name]]
+    empty |= acknowledged.missing_share
+    cut = dict.fromkeys(dictionary, MOST_CUT) | acknowledged.cut_share
+    strange = [column for column in rows_check.columns if _coded(dictionary[column.name]) and column.spellings]
+    strange = [column for column in strange if column.name not in acknowledged.undeclared_levels]
+    labels = [column.name for column in strange if column.labelled]
+    others = [column.name for column in strange if not column.labelled]
+    lacking = [
+        column.name for column in rows_check.columns if _without(column, dictionary[column.name]) > empty[column.name]
+    ]
+    beyond = [column.name for column in rows_check.columns if _cut(column, dictionary[column.name]) > cut[column.name]]
     if not (strange or lacking or beyond):
         return
     seen = [f"labels that are not declared in {', '.join(labels)}"] if labels else []
     seen += [f"cells that are neither 0 nor 1 in {', '.join(others)}"] if others else []
     seen += [f"more than {empty[name]:g} of the cells without a value in {name}" for name in lacking]
     seen += [f"more than {cut[name]:g} of the cells cut at the bounds in {name}" for name in beyond]
-    entries = [f"undeclared_levels: [{', '.join(each.name for each in strange)}]"] if strange else []
+    entries = [f"undeclared_levels: [{', '.join(column.name for column in strange)}]"] if strange else []
     entries += [
         f"{entry}: {{{', '.join(f'{name}: SHARE' for name in names)}}}"
         for entry, names in (("missing_share", lacking), ("cut_share", beyond))
@@ -120,14 +123,14 @@ def _coded(column: Column) -> bool:
     return isinstance(column, Categorical | Binary)
 
 
-def _without(found: ColumnCheck, column: Column) -> float:
+def _without(cells: ColumnCheck, column: Column) -> float:
     """Return the share of cells without a value; values that are not declared are a matter of their own."""
-    return found.missing / max(found.rows, 1) if _coded(column) else found.missing_share
+    return cells.missing / max(cells.rows, 1) if _coded(column) else cells.missing_share
 
 
-def _cut(found: ColumnCheck, column: Column) -> float:
+def _cut(cells: ColumnCheck, column: Column) -> float:
     """Return the share of cells cut at the bounds; follow-up may end at the horizon, if not nearly all of it."""
-    below, above = found.below / max(found.rows, 1), found.above / max(found.rows, 1)
+    below, above = cells.below / max(cells.rows, 1), cells.above / max(cells.rows, 1)
     return below if isinstance(column, Duration) and above <= MOST_CENSORED else below + above
 
 
@@ -160,7 +163,7 @@ def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> Non
             f"restore it, or delete it and {place} where you know that the rows are the same; they are noted anew",
             argument="data",
         )
-    versions, found = kept.get(dataset, {}), site.fingerprint(key.secret)
+    versions, fingerprint = kept.get(dataset, {}), site.fingerprint(key.secret)
     if version not in versions and (key.noted(dataset, version) or not (kept or key.made or key.lines)):
         line = f"the line {_line(dataset, version)} from the key {of_key}" if key.lines else f"the key {of_key}"
         raise ArgumentError(
@@ -169,7 +172,7 @@ def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> Non
             f"settings where it is; where you know that the rows are the same, delete {line}: they are noted anew",
             argument="data",
         )
-    if versions.get(version, found) != found:
+    if versions.get(version, fingerprint) != fingerprint:
         later = max(map(int, versions)) + 1
         raise ArgumentError(
             f"data: the rows, as the schema admits them, or the schema are not those that version {version} of "
@@ -180,7 +183,7 @@ def check_version(site: LocalSite, settings: SiteSettings, *, note: bool) -> Non
         )
     try:
         if note and version not in versions:
-            text = json.dumps({"format": FORMAT, "cells": {**kept, dataset: {**versions, version: found}}})
+            text = json.dumps({"format": FORMAT, "cells": {**kept, dataset: {**versions, version: fingerprint}}})
             write_durably(place, f"{text}\n")
         if note and not key.noted(dataset, version):  # afterwards: the key never speaks of a hash that was not written
             write_durably(of_key, "\n".join([key.secret.hex(), *key.lines, _line(dataset, version), ""]))
@@ -216,7 +219,7 @@ class CellsKey:
 
 def _key(path: Path, *, make: bool) -> CellsKey | None:
     """Return the key, which is made where there is none and ``make`` says so; None where it is gone or not whole."""
-    check_secret(path, name="the key of the rows' hash")
+    check_file(path, name="the key of the rows' hash", private=True)
     made = make and not path.exists()
     try:
         if made:
@@ -234,11 +237,13 @@ def _key(path: Path, *, make: bool) -> CellsKey | None:
 
 def _read(path: Path) -> Mapping[str, Mapping[str, str]]:
     """Return the hashes that are kept, by data set and version."""
-    check_secret(path, name="the rows' hash")
+    check_file(path, name="the rows' hash", private=True)
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         cells: Any = fields["cells"] if fields["format"] == FORMAT else None
-        return {str(name): {str(int(number)): str(each) for number, each in of.items()} for name, of in cells.items()}
+        return {
+            str(name): {str(int(number)): str(digest) for number, digest in of.items()} for name, of in cells.items()
+        }
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -260,9 +265,7 @@ def take_over_state(settings: SiteSettings) -> None:
     for before, now in settings.beside:
         if before == now or now.exists() or not before.exists():
             continue
-        check_secret(before, name="state")
-        for each in files_of_database(before):  # also those that SQLite would read beside it
-            check_trusted(each, name="state", alone=True)
+        check_file(before, name="state", private=True)
         try:
             write_durably(now, _database(before) if before.suffix == ".db" else before.read_bytes())
         except (OSError, sqlite3.Error):
@@ -288,8 +291,8 @@ def resume(settings: SiteSettings, analyst: str) -> int:
         The settings have no such analyst, or nothing was counted where they say that it is.
     """
     if analyst not in settings.analysts:
-        known = ", ".join(map(repr, settings.analysts))
-        raise ArgumentError(f"analyst must be one of the settings, {known}", argument="analyst")
+        names = ", ".join(map(repr, settings.analysts))
+        raise ArgumentError(f"analyst must be one of the settings, {names}", argument="analyst")
     if not settings.overruns.exists():
         raise ArgumentError(
             f"state: there is no {settings.overruns}: where the service keeps its state elsewhere, say so in the "
@@ -319,9 +322,9 @@ def open_site(settings: SiteSettings) -> LocalSite:
     """
     check_files(settings)
     take_over_state(settings)
-    site, found = _site(settings, open_account(settings))
-    check_acknowledged(found, settings)
-    del found  # it holds the numbers of the file, which are read again
+    site, rows_check = _site(settings, open_account(settings))
+    check_acknowledged(rows_check, settings)
+    del rows_check  # it holds the numbers of the file, which are read again
     check_version(site, settings, note=False)
     account_for_serving(settings, site.ledger)
     site.read()
@@ -339,29 +342,32 @@ def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]
 
 
 def check_files(settings: SiteSettings) -> None:
-    """Refuse secrets that others may read, and files that others may write or replace and the site relies on."""
+    """Refuse private files that others may read, and files that others may write or replace and the site relies on."""
     tls, tokens, kept = settings.tls, settings.identities, settings.heads
-    for path in rows_in(settings.data):
-        check_secret(path, name="data")
-        check_folder(path, name="data", alone=path != settings.data)  # a file more in a folder would be rows more
-    secrets = {"tls: key": tls.key, "tls: passphrase": tls.passphrase}
-    trusted = {"tls: certificate": tls.certificate, "tls: clients": tls.clients, "tls: crl": tls.crl}
-    trusted |= {"tokens: key": tokens.key, "tokens: ca": tokens.ca}
-    for refuse, files in ((check_secret, secrets), (check_trusted, trusted)):
-        for name, file in files.items():
-            if file is not None:
-                refuse(file, name=name)
-    written = [("heads: file", each) for each in (kept.file, kept.file and spare_of(kept.file)) if each is not None]
-    for name, database in (("heads: database", _file_at(kept.database)), ("timing", settings.overruns)):
-        written += [(name, each) for each in ([] if database is None else files_of_database(database))]
-    for name, each in written:
-        check_trusted(each, name=name, alone=True)
+    for rows in rows_in(settings.data):
+        check_file(rows, name="data", private=True)
+    named = {
+        "tls: key": tls.key,
+        "tls: passphrase": tls.passphrase,
+        "tls: certificate": tls.certificate,
+        "tls: clients": tls.clients,
+        "tls: crl": tls.crl,
+        "tokens: key": tokens.key,
+        "tokens: ca": tokens.ca,
+        "heads: file": kept.file,
+        "heads: database": _file_at(kept.database),
+        "timing": settings.overruns,
+    }
+    for name, file in named.items():
+        if file is not None:
+            check_file(file, name=name, private=name in ("tls: key", "tls: passphrase"))
+    if kept.file is not None:
+        check_file(spare_of(kept.file), name="heads: file")
     ledger = _file_at(settings.ledger.place)
-    for each in () if ledger is None else files_of_database(ledger):  # others' permissions to them are taken away
-        check_folder(each, name="ledger", alone=True)
+    if ledger is not None:  # others' permissions to it are taken away
+        check_folders(ledger, name="ledger")
     for folder in kept_code():  # whoever writes a file there has it executed here
-        for each in (folder, folder / "code"):
-            check_folder(each, name="compiled code (NUMBA_CACHE_DIR)", alone=True)
+        check_folders(folder / "code", name="compiled code (NUMBA_CACHE_DIR)")
 
 
 def _file_at(place: str | Path | None) -> Path | None:
@@ -377,19 +383,20 @@ def rows_in(path: Path) -> tuple[Path, ...]:
 def read_rows(path: Path) -> pd.DataFrame:
     """Read private rows as they are stored: Parquet in its own types, CSV as texts, which the schema maps.
 
-    An empty cell of a CSV file is missing; any other text, ``NA`` too, is what it says. Files of a folder must have the
-    same columns; they may store them in different types, as files in which cells are missing do.
+    An empty cell of a CSV file is missing, as are those that a short line does not have: an empty line is a row without
+    a cell. Any other text, ``NA`` too, is what it says. Files of a folder must have the same columns; they may store
+    them in different types, as files in which cells are missing do.
     """
     if not path.is_dir():
         return _read_rows(path)
-    parts = [_read_rows(each) for each in rows_in(path)]
-    if any(sorted(each, key=str) != sorted(set(parts[0]), key=str) for each in parts):
+    parts = [_read_rows(file) for file in rows_in(path)]
+    if any(sorted(part, key=str) != sorted(set(parts[0]), key=str) for part in parts):
         raise ArgumentError(
             f"data: the files of the folder {path} have different columns; each must have all of them, once",
             argument="data",
         )
     with silence():
-        return pd.DataFrame({name: coerce.joined([each[name] for each in parts]) for name in parts[0]})
+        return pd.DataFrame({name: coerce.joined([part[name] for part in parts]) for name in parts[0]})
 
 
 def _read_rows(path: Path) -> pd.DataFrame:
@@ -397,6 +404,8 @@ def _read_rows(path: Path) -> pd.DataFrame:
         if path.suffix.lower() == ".csv":
             return _read_csv(path)
         return frame_of(path)
+    except ArgumentError:  # which has its own words
+        raise
     except ImportError:
         raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[sites]'", argument="data") from None
     except PermissionError:
@@ -410,12 +419,14 @@ def _read_rows(path: Path) -> pd.DataFrame:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    def read(*, skip: bool) -> pd.DataFrame:
-        return pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skip_blank_lines=skip)
-
-    rows = read(skip=True)
-    if rows.shape[1] == 1:  # an empty line is a row whose cell is missing, and counts
-        rows = read(skip=False)
+    """Read a CSV file whose first line names the columns; every further line is a row, also an empty one."""
+    with path.open(encoding="utf-8-sig") as file:
+        named = bool(file.readline().strip())
+    if not named:
+        raise ArgumentError(
+            f"data: the first line of {path} is empty; it must have the names of the columns", argument="data"
+        )
+    rows = pd.read_csv(path, dtype=str, keep_default_na=False, na_values=[""], skip_blank_lines=False)
     if not rows.index.equals(pd.RangeIndex(len(rows))):  # the first row has more cells than names: all moved by one
         raise ValueError("more cells than names")
     return rows
@@ -429,10 +440,10 @@ def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None =
     Certificates(settings.tls)
     TokenVerifier(settings.identities)
     check_files(settings)
-    site, found = _site(settings, open_account(settings))
+    site, rows_check = _site(settings, open_account(settings))
     if show is not None:
-        show(found)
-    check_acknowledged(found, settings)
+        show(rows_check)
+    check_acknowledged(rows_check, settings)
     check_version(site, settings, note=False)
     stopped = site.ledger.stopped(caps_of(settings))
     lines = [
@@ -479,8 +490,8 @@ def serve(settings: SiteSettings) -> None:
 
 def warn_of_dates(settings: SiteSettings) -> None:
     """Write to the log which certificates have expired, or will soon."""
-    for each in expiring(settings.tls):
-        journal.LOGGER.warning(each)
+    for sentence in expiring(settings.tls):
+        journal.LOGGER.warning(sentence)
 
 
 @final
@@ -535,8 +546,8 @@ class Serving:
 async def _listen(serving: Serving, most: int, asked: Sequence[int]) -> None:
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.set_exception_handler(_log_failure)
-    for each in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(each, ended.set)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
     reloads: set[asyncio.Task[None]] = set()
 
     def reload() -> None:

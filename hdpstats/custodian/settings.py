@@ -38,6 +38,7 @@ from typing import Annotated, Any, Literal, Self, final
 
 from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr, ValidationInfo, model_validator
 
+from hdpstats.custodian.files import check_file
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.reading import (
     Amount,
@@ -45,8 +46,6 @@ from hdpstats.custodian.reading import (
     Name,
     Section,
     Text,
-    check_secret,
-    check_trusted,
     existing,
     in_folder,
     read_yaml,
@@ -411,10 +410,8 @@ class SiteSettings(Section):
         place = Path(path)
         entries = read_yaml(place)
         settings = cls.read(entries, name="the settings", file=place)
-        check_trusted(place, name="settings", alone=True)
         urls = (entries["ledger"]["place"], entries.get("heads", {}).get("database", ""))
-        if any(password_in(str(each)) for each in urls):
-            check_secret(place, name="settings")
+        check_file(place, name="settings", private=any(password_in(str(url)) for url in urls))
         return settings
 
     @property

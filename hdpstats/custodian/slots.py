@@ -6,7 +6,8 @@ From an analyst's request to the answer:
 2. the seconds of the answer are predicted, from counts of what is done at most (`hdpstats.custodian.prices`), and
    multiplied by a factor for what else the machine does, and rounded up to a grid; where they exceed the limit, the
    query is refused;
-3. the query is prepared and charged; at the next step of the grid, its slot begins;
+3. a place for one more overrun is made sure of, and the query is prepared and charged; at the next step of the grid
+   its slot begins;
 4. the private computation runs in the slot. What it found, or that it failed, stays with its thread until the slot is
    over (`Departure`). Only then is it recorded in the ledger;
 5. at the next step of the grid the answer is sent, and its place among computations given to the next one.
@@ -51,8 +52,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import final
 
+from hdpstats._base.compiled import one_thread
 from hdpstats._base.errors import ArgumentError, SiteError
-from hdpstats._base.loops import one_thread
 from hdpstats._base.work import Prices
 from hdpstats.custodian import journal
 from hdpstats.custodian.capacity import Clock
@@ -89,6 +90,8 @@ class Departure:
     ----------
     clock
         What says when that is.
+    begun
+        The instant from which its steps are counted: before anything that may wait for what is done for others.
     seconds
         The length of a slot.
     grid
@@ -106,6 +109,7 @@ class Departure:
         self,
         clock: Clock,
         *,
+        begun: float,
         seconds: float,
         grid: float,
         under_way: "UnderWay",
@@ -115,7 +119,7 @@ class Departure:
     ) -> None:
         self._clock, self._seconds, self._grid, self._late = clock, seconds, grid, late
         self._under_way, self._analyst, self._meanwhile = under_way, analyst, meanwhile
-        self._begun, self._end = clock.now(), -math.inf
+        self._begun, self._end = begun, -math.inf
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -350,9 +354,10 @@ class Slots:
         release = self._site.received(query, analyst=analyst)
         if release is not None:
             return release, False
+        seconds = self.seconds(query, analyst=analyst)
+        begun = self._clock.now()  # before the file of overruns is waited for, which others may be writing
         if self._overruns.countable(analyst) >= self._timing.overruns:
             raise RequestRefused("stopped")
-        seconds = self.seconds(query, analyst=analyst)
 
         def late(slots: int, shared: bool) -> None:
             """Count an overrun, unless a request of another analyst was under way, which may have been why.
@@ -371,6 +376,7 @@ class Slots:
         with self._under_way.answer(analyst, query.to_json()) as meanwhile:
             departure = Departure(
                 self._clock,
+                begun=begun,
                 seconds=seconds,
                 grid=self._timing.grid,
                 under_way=self._under_way,

@@ -364,12 +364,12 @@ class Report:
 
     def summary(self) -> "EscapedSummary":
         """Return statsmodels' `Summary`."""
-        return summary(self.title, [each.text() for each in self.blocks if each.text is not None], self.notes)
+        return summary(self.title, [block.text() for block in self.blocks if block.text is not None], self.notes)
 
     def page(self) -> str:
         """Return the page of a notebook."""
         ending = "" if self.ending is None else details(self.ending[0], element("p", self.ending[1]))
-        parts = (each.html() for each in self.blocks)
+        parts = (block.html() for block in self.blocks)
         return page(self.heading or self.title, *parts, notes(self.notes), ending, badges=self.badges)
 
 

@@ -9,8 +9,9 @@
 """
 
 from hdpstats._base.errors import forgets_rows
+from hdpstats.describe import survfit
 from hdpstats.losses import options
-from hdpstats.models import DiscreteHazard, Distribution, Linear, Logit, MEstimator, Quantile, survfit
+from hdpstats.models import DiscreteHazard, Distribution, Linear, Logit, MEstimator, Quantile
 from hdpstats.sites import Study
 
 distribution = Distribution.from_formula

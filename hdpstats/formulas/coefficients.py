@@ -66,16 +66,16 @@ def parsed(formula: str, schema: Schema) -> ParsedFormula:
 def columns_in_r(formula: str, schema: Schema) -> dict[str, MatrixColumn]:
     """Return the columns of a formula's design by their names in Python, in Python's order."""
     whole = parsed(formula, schema)
-    found: dict[str, MatrixColumn] = {}
+    by_name: dict[str, MatrixColumn] = {}
     if whole.intercept:
-        found["Intercept"] = MatrixColumn(name="(Intercept)", term=0)
+        by_name["Intercept"] = MatrixColumn(name="(Intercept)", term=0)
     others = [name for name in covariates_of(schema) if whole.left is None or name not in whole.left.columns]
     _, variables = read_algebra(tokenize(formula.partition("~")[2]), others)
     columns, contrasts = compile_terms(whole, schema).columns, _contrasts(whole, schema)
     for number, (term, labels) in enumerate(zip(whole.terms, contrasts, strict=True), start=1):
         names = [column.name for column in columns if column.term == term.source]
-        found |= _columns_of_term(names, term, number, labels, variables)
-    return found
+        by_name |= _columns_of_term(names, term, number, labels, variables)
+    return by_name
 
 
 def _columns_of_term(
@@ -84,12 +84,12 @@ def _columns_of_term(
     """Return the columns of a term: its factors stand in the order of the formula's variables, as in R."""
     order = sorted(range(len(term.factors)), key=lambda place: variables.index(term.factors[place]))
     split = [_suffixes(name, term) for name in names]
-    known = [list(dict.fromkeys(each)) for each in zip(*split, strict=True)]
+    distinct = [list(dict.fromkeys(suffixes_of)) for suffixes_of in zip(*split, strict=True)]
     columns: dict[str, MatrixColumn] = {}
     for name, suffixes in zip(names, split, strict=True):
         parts = [_part_in_r(factor, suffix, labels) for factor, suffix in zip(term.factors, suffixes, strict=True)]
-        place = tuple(known[each].index(suffixes[each]) for each in reversed(order))
-        columns[name] = MatrixColumn(name=":".join(parts[each] for each in order), term=number, place=place)
+        place = tuple(distinct[factor].index(suffixes[factor]) for factor in reversed(order))
+        columns[name] = MatrixColumn(name=":".join(parts[factor] for factor in order), term=number, place=place)
     return columns
 
 
@@ -115,12 +115,12 @@ def _second_value(factor: Factor, schema: Schema) -> str:
 
 def _suffixes(name: str, term: Term) -> list[str]:
     """Return what follows each factor's text in the name of a column: ``[T.level]``, ``[2]``, or nothing."""
-    found: list[str] = []
+    pieces: list[str] = []
     for place, factor in enumerate(term.factors):
         after = f":{term.factors[place + 1].source}" if place + 1 < len(term.factors) else ""
         suffix, name = _suffix(name.removeprefix(factor.source), after)
-        found.append(suffix)
-    return found
+        pieces.append(suffix)
+    return pieces
 
 
 def _part_in_r(factor: Factor, suffix: str, labels: Mapping[Factor, str]) -> str:
@@ -192,21 +192,21 @@ def read_constraints(text: str, names: Sequence[str]) -> tuple[FloatArray, Float
     parts = _split(_tokens(text, names))
     placeholders = [f"v{place}" for place in range(len(names))]
     rows, values = [], []
-    for tokens, own in parts:
+    for tokens, constraint in parts:
         if not tokens:
             raise _unreadable(text, "a constraint is empty")
         if tokens.count("=") > 1:
-            raise _unreadable(own, "it has two =; write two constraints, separated by a comma")
+            raise _unreadable(constraint, "it has two =; write two constraints, separated by a comma")
         try:
-            found = LinearConstraints.from_spec(_difference(tokens), variable_names=placeholders)
+            constraints = LinearConstraints.from_spec(_difference(tokens), variable_names=placeholders)
         except (FormulaicError, RuntimeError, KeyError, ValueError, ZeroDivisionError, TypeError):
-            raise _unreadable(own, "it is no sum of coefficients times numbers") from None
-        row = np.asarray(found.constraint_matrix, dtype=np.float64)
+            raise _unreadable(constraint, "it is no sum of coefficients times numbers") from None
+        row = np.asarray(constraints.constraint_matrix, dtype=np.float64)
         if row.shape != (1, len(names)) or not row.any() or not np.isfinite(row).all():
-            raise _unreadable(own, "it names no coefficient that would remain")
+            raise _unreadable(constraint, "it names no coefficient that would remain")
         rows.append(row[0])
-        values.append(float(found.constraint_values[0]))
-    return np.array(rows), np.array(values), tuple(own for _, own in parts)
+        values.append(float(constraints.constraint_values[0]))
+    return np.array(rows), np.array(values), tuple(constraint for _, constraint in parts)
 
 
 def _difference(tokens: Sequence[str]) -> str:
@@ -219,8 +219,8 @@ def _tokens(text: str, names: Sequence[str]) -> list[tuple[str, str]]:
     """Return the text in pieces, each with what formulaic is given for it; spaces stand for nothing."""
     places = {name: f"v{place}" for place, name in enumerate(names)}
     longest = sorted(places, key=len, reverse=True)
-    known = "|".join(re.escape(name) + (r"(?!\w)" if re.match(r"\w", name[-1]) else "") for name in longest)
-    pattern = re.compile(rf"(?P<name>{known})|(?P<number>{_NUMBER})|(?P<sign>[-+*/()=,])|(?P<space>\s+)")
+    alternatives = "|".join(re.escape(name) + (r"(?!\w)" if re.match(r"\w", name[-1]) else "") for name in longest)
+    pattern = re.compile(rf"(?P<name>{alternatives})|(?P<number>{_NUMBER})|(?P<sign>[-+*/()=,])|(?P<space>\s+)")
     tokens, at = [], 0
     while at < len(text):
         match = pattern.match(text, at)

@@ -151,21 +151,21 @@ class Columns:
 
     def of(self, design: Design) -> list[Polynomial]:
         """Return the columns of a design; raise `TooLargeError` where they have too many summands."""
-        found, size = [], 0
+        polynomials, size = [], 0
         for column in design.columns:
-            found.append(self._column(column))
-            size += len(found[-1])
+            polynomials.append(self._column(column))
+            size += len(polynomials[-1])
             if size > MOST_MONOMIALS:
                 raise TooLargeError
-        return found
+        return polynomials
 
     def _column(self, column: DesignColumn) -> Polynomial:
         levels = map(self._indicator, column.levels)
         return reduce(multiply, (*map(self._expression, column.expressions), *levels), ONE)
 
     def _indicator(self, level: Level) -> Polynomial:
-        own = self._level(level.column, level.code)
-        return add(ONE, own, Fraction(-1)) if level.negated else own
+        level_polynomial = self._level(level.column, level.code)
+        return add(ONE, level_polynomial, Fraction(-1)) if level.negated else level_polynomial
 
     def _level(self, name: str, code: int) -> Polynomial:
         declared = self.schema[name]
@@ -249,11 +249,11 @@ def _terms(products: frozenset[Monomial], *, factors: bool, powers: bool) -> set
     ordered = sorted((monomial for monomial in products if monomial), key=_key)
     for (numbers, blocks), group in groupby(ordered, key=_key):
         members = list(group)
-        exponents = {tuple(power for atom, power in each if not atom.block) for each in members}
-        indices = {tuple(atom.index for atom, _ in each if atom.block) for each in members}
+        exponents = {tuple(power for atom, power in monomial if not atom.block) for monomial in members}
+        indices = {tuple(atom.index for atom, _ in monomial if atom.block) for monomial in members}
         once = len(exponents) * len(indices) == len(members)
         whole = once and len(indices) == prod(atom.size for atom, _ in members[0] if atom.block)
-        high = max((max(each, default=1) for each in exponents), default=1)
+        high = max((max(powers_of, default=1) for powers_of in exponents), default=1)
         if high > LARGEST_EXPONENT or (not whole and any(atom.block and not atom.once for atom, _ in members[0])):
             return None
         degrees = tuple(max(column) for column in zip(*exponents, strict=True))
@@ -261,9 +261,9 @@ def _terms(products: frozenset[Monomial], *, factors: bool, powers: bool) -> set
         if whole and factors and (together or high == 1):
             terms.add(tuple(sorted([*map(_power_basis, numbers, degrees), *blocks])))
             continue
-        for each in members:
+        for member in members:
             kept = [] if not (whole and factors) else list(blocks)
-            alone = [_alone(atom, power) for atom, power in each if not (kept and atom.block)]
+            alone = [_alone(atom, power) for atom, power in member if not (kept and atom.block)]
             terms.add(tuple(sorted([*alone, *kept])))
     return terms
 
@@ -331,20 +331,20 @@ def canonical_design(design: Design, schema: Schema) -> CanonicalDesign:
     >>> found.design.canonical, found.to_terms.tolist()
     ('dead ~ 1 + age', [[1.0, 50.0], [0.0, 10.0]])
     """
-    own = CanonicalDesign(design=design, to_terms=np.eye(len(design.columns)))
+    as_written = CanonicalDesign(design=design, to_terms=np.eye(len(design.columns)))
     try:
         columns = Columns(schema=schema, splines=_splines(design))
         reduced = _Reduced.of(columns.of(design))
         if reduced is None:
-            return own
+            return as_written
         for right in right_sides([row for row, _ in reduced.rows.values()]):
-            found = _compiled(right, design, schema, columns, reduced)
-            if found is not None:
-                return found
-        return _compiled(_in_order(design), design, schema, columns, reduced) or own
+            canonical = _compiled(right, design, schema, columns, reduced)
+            if canonical is not None:
+                return canonical
+        return _compiled(_in_order(design), design, schema, columns, reduced) or as_written
     except TooLargeError:
         pass
-    return own
+    return as_written
 
 
 def read_columns(right: str, design: Design, schema: Schema) -> Design | None:
@@ -370,8 +370,8 @@ def _compiled(
     made = read_columns(right, design, schema)
     if made is None:
         return None
-    known = Columns(schema=schema, splines={**columns.splines, **_splines(made)})
-    polynomials = known.of(made)
+    both = Columns(schema=schema, splines={**columns.splines, **_splines(made)})
+    polynomials = both.of(made)
     if _Reduced.of(polynomials) is None:
         return None
     to_terms = np.zeros((len(polynomials), len(polynomials)))
@@ -379,8 +379,8 @@ def _compiled(
         coordinates = reduced.coordinates(column)
         if coordinates is None:
             return None
-        for own, value in coordinates.items():
-            to_terms[own, place] = float(value)
+        for position, value in coordinates.items():
+            to_terms[position, place] = float(value)
     return CanonicalDesign(design=made, to_terms=to_terms)
 
 
@@ -407,10 +407,10 @@ class _Reduced:
             leading = min(row, key=lambda monomial: (-sum(power for _, power in monomial), monomial))
             scale = 1 / row[leading]
             row, parts = _scaled(row, scale), _scaled(parts, scale)
-            for known, combined in rows.values():
-                if leading in known:
-                    factor = known[leading]
-                    _subtract(known, factor, row)
+            for row_before, combined in rows.values():
+                if leading in row_before:
+                    factor = row_before[leading]
+                    _subtract(row_before, factor, row)
                     _subtract(combined, factor, parts)
             rows[leading] = (row, parts)
         return cls(rows=rows)
@@ -455,14 +455,14 @@ def _scaled(terms: Mapping[_Place, Fraction], factor: Fraction) -> dict[_Place, 
 def _splines(design: Design) -> dict[Piecewise, Atom]:
     """Return every curve of a design as an atom; its spline has all knots written out."""
     terms, _ = read_right_side(tokenize(design.canonical.partition("~")[2]))
-    boxes, found = dict(design.boxes), {}
+    boxes, atoms = dict(design.boxes), {}
     for factor in {factor for term in terms for factor in term.factors if isinstance(factor, Splines)}:
         columns = expand(factor, bounds_of(factor.operand, boxes))
         text = with_knots(factor, bounds_of(factor.operand, boxes))
         for place, column in enumerate(columns, start=1):
             if isinstance(column, Piecewise):
-                found[column] = Atom(f"{text}[{place}]", text, place, len(columns))
-    return found
+                atoms[column] = Atom(f"{text}[{place}]", text, place, len(columns))
+    return atoms
 
 
 def _in_order(design: Design) -> str:

@@ -137,7 +137,7 @@ def compile_terms(parsed: ParsedFormula, schema: Schema) -> Design:
         ]
         if len(columns) + math.prod(map(len, choices)) > MOST_COLUMNS:
             raise refusal(term.source, f"the design would exceed {MOST_COLUMNS} columns", "drop terms or levels")
-        columns.extend(replace(each, term=term.source) for each in _term_columns(choices))
+        columns.extend(replace(column, term=term.source) for column in _term_columns(choices))
     return _assemble(parsed, boxes, columns)
 
 
@@ -254,8 +254,8 @@ class SurvivalDesign:
     def needs(self) -> tuple[str, ...]:
         """The columns of the schema that the model reads: times, event, covariates."""
         start = () if self.start is None else (self.start,)
-        known = (*start, self.stop, *self.covariates.needs)
-        return tuple(dict.fromkeys((*known, *(name for name, _ in self.strata))))
+        of_outcome = (*start, self.stop, *self.covariates.needs)
+        return tuple(dict.fromkeys((*of_outcome, *(name for name, _ in self.strata))))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -296,8 +296,8 @@ def compile_survival(formula: ParsedFormula | str, schema: Schema) -> SurvivalDe
     >>> design.names, design.needs
     (('age', 'size[T.m]', 'size[T.l]'), ('time', 'event', 'age', 'size'))
     """
-    known = covariates_of(schema, times=False)
-    parsed = formula if isinstance(formula, ParsedFormula) else parse_survival(formula, known)
+    covariates = covariates_of(schema, times=False)
+    parsed = formula if isinstance(formula, ParsedFormula) else parse_survival(formula, covariates)
     left = survival_outcome(parsed.left)
     *times, event = left.columns
     for name in times:

@@ -7,7 +7,7 @@ is made of declarations alone, for planning where there are no public rows.
 **Whitened and weighted** rows are in one array that is kept column by column (`whitened_rows`). They are the same
 numbers as ``whiten(geometry, design.matrix(table))``, to the last bit, without a copy of the design: the
 whitening replaces the columns of the design, in pieces of rows that stay in cache. What is computed of a row depends on
-that row alone: the sums over columns run in their order in every lane of a vector (`hdpstats._base.loops`).
+that row alone: the sums over columns run in their order in every lane of a vector (`hdpstats._base.products`).
 """
 
 from collections import Counter
@@ -17,13 +17,15 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.errors import SchemaError
-from hdpstats._base.loops import SMALLEST_COMPILED, compiled, products, silence
+from hdpstats._base.products import products
+from hdpstats._base.silence import silence
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, evaluation_work, values_of
 from hdpstats.formulas.operations import Interval
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import (
     LARGEST,
     Geometry,
@@ -121,7 +123,7 @@ class Design:
 
     def role(self, role: str) -> str | None:
         """Return the column of an offset or a cluster; None without one."""
-        return next((each.name for each in self.roles if each.role == role), None)
+        return next((column_role.name for column_role in self.roles if column_role.role == role), None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -165,7 +167,7 @@ class Design:
         """Return what `matrix`, or `by_columns`, of so many rows takes at most."""
         made = {column.expressions for column in self.columns}
         levels = sum(len(column.levels) for column in self.columns)
-        factors = [evaluation_work(each, rows) for product in made for each in product]
+        factors = [evaluation_work(expression, rows) for product in made for expression in product]
         short = Operations(steps=4.0 + 0.2 * len(self.boxes), passes=2.0 * rows)  # of a factor: the bounds, the product
         columns = Operations(steps=20.0, passes=24.0 * rows)  # where they are written far from each other
         of_levels = Operations(steps=8.0, passes=6.0 * rows)
@@ -233,7 +235,7 @@ def _columns(design: Design, table: AdmittedTable, evaluate: Evaluate) -> Iterat
             yield numeric[name]
             continue
         if column.expressions not in made:
-            made[column.expressions] = _product(evaluate(each, numeric) for each in column.expressions)
+            made[column.expressions] = _product(evaluate(expression, numeric) for expression in column.expressions)
         left[column.expressions] -= 1
         kept = left[column.expressions]
         values = made[column.expressions] if kept else made.pop(column.expressions)
@@ -291,9 +293,9 @@ def rows_at(
     Columns that are described take the quantiles of a distribution with the described averages at these levels.
     """
     averages: dict[str, list[CohortMoment]] = {}
-    for each in () if described is None else described.moments:
-        if each.what is not MomentKind.AT_RISK:
-            averages.setdefault(each.variable, []).append(each)
+    for moment in () if described is None else described.moments:
+        if moment.what is not MomentKind.AT_RISK:
+            averages.setdefault(moment.variable, []).append(moment)
     numeric: dict[str, FloatArray] = {}
     codes = {}
     for name, u in zip(needs, points.T, strict=True):
@@ -313,7 +315,7 @@ def _shares(described: Sequence[CohortMoment], levels: int) -> FloatArray:
     if not described:
         return np.full(levels, 1.0 / levels)
     shares = np.full(levels, np.nan)
-    shares[[each.level for each in described]] = np.clip([each.value for each in described], 0.0, 1.0)
+    shares[[moment.level for moment in described]] = np.clip([moment.value for moment in described], 0.0, 1.0)
     shares[np.isnan(shares)] = max(1.0 - float(np.nansum(shares)), 0.0)
     return np.asarray(shares / shares.sum(), dtype=np.float64)
 
@@ -324,14 +326,14 @@ LEAST_VARIANCE = 1e-6
 
 def _spread(u: FloatArray, described: Sequence[CohortMoment], column: NumericColumn) -> FloatArray:
     """Return the quantiles (n,) at levels ``u`` of a column whose bounds are 0 and 1: uniform ones without a mean."""
-    known = {each.what: each for each in described}
-    if MomentKind.MEAN not in known:
+    moments = {moment.what: moment for moment in described}
+    if MomentKind.MEAN not in moments:
         return u
     width = column.upper - column.lower
-    mean = float(np.clip((known[MomentKind.MEAN].value - column.lower) / width, 1e-3, 1.0 - 1e-3))
+    mean = float(np.clip((moments[MomentKind.MEAN].value - column.lower) / width, 1e-3, 1.0 - 1e-3))
     most, variance = mean * (1.0 - mean), 1.0 / 12.0
-    if MomentKind.SQUARE in known:
-        square = known[MomentKind.SQUARE]
+    if MomentKind.SQUARE in moments:
+        square = moments[MomentKind.SQUARE]
         variance = square.value / width**2 - (mean - (square.centre - column.lower) / width) ** 2
     size = most / float(np.clip(variance, LEAST_VARIANCE * most, 0.9 * most)) - 1.0
     with silence():
@@ -382,8 +384,8 @@ def whiten_columns(columns: FloatArray, m: FloatArray, A: FloatArray, square: Fl
         if d > 0:
             products(A, centred, z)
         for k in range(d):
-            column, own = columns[k, start : start + rows], z[k]
+            column, whitened = columns[k, start : start + rows], z[k]
             for i in range(rows):
-                value = min(max(own[i], -LARGEST), LARGEST)
+                value = min(max(whitened[i], -LARGEST), LARGEST)
                 column[i] = value
                 squares[i] += value * value

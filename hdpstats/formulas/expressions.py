@@ -259,10 +259,10 @@ def evaluation_work(expression: Expression, rows: int) -> Operations:
     if isinstance(expression, Variable):
         return Operations(steps=10.0, passes=2.0 * rows)
     below = [evaluation_work(operand, rows) for operand in expression.operands]
-    own = Operations(steps=40.0, passes=6.0 * rows, functions=4.0 * rows)
+    of_factor = Operations(steps=40.0, passes=6.0 * rows, functions=4.0 * rows)
     if isinstance(expression, Piecewise):
-        own = own + splines.evaluation_work(expression.pieces, rows)
-    return sum(below, own)
+        of_factor = of_factor + splines.evaluation_work(expression.pieces, rows)
+    return sum(below, of_factor)
 
 
 def _checked(image: Interval, source: str) -> Interval:

@@ -180,15 +180,15 @@ def _listed(cursor: Cursor, read: Callable[[Cursor], T | None], what: str) -> li
     if (cursor.peek().text, cursor.peek(1).operator) == ("c", "("):
         cursor.next()
     closing = {"(": ")", "[": "]"}.get(cursor.take("(", "["), "")
-    found: list[T] = []
-    while closing and (not found or cursor.take(",")):
+    values: list[T] = []
+    while closing and (not values or cursor.take(",")):
         value = read(cursor)
         if value is None:
             break
-        found.append(value)
+        values.append(value)
     if not closing or not cursor.take(closing):
         raise refusal("cut()", f"a list there has {what} between commas, in c( )", _CUT_REMEDY)
-    return found
+    return values
 
 
 def _truth(cursor: Cursor) -> bool:

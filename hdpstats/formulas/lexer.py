@@ -180,8 +180,8 @@ class Cursor:
 def _token(kind: str, written: str) -> Token:
     if kind == "text":
         inside = written[1:-1]
-        known = "text" if inside.isprintable() else "foreign"
-        return Token(kind=known, text=inside, spelled=literal(inside))
+        as_kind = "text" if inside.isprintable() else "foreign"
+        return Token(kind=as_kind, text=inside, spelled=literal(inside))
     if kind in ("quoted", "patsy"):
         name = written[1:-1] if kind == "quoted" else written[2:-1].strip()[1:-1]
         if not name.isprintable():

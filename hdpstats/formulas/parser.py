@@ -305,7 +305,7 @@ def _apart(terms: Sequence[Term]) -> tuple[tuple[Term, ...], tuple[Role, ...]]:
                     raise refusal(term.source, f"{factor.role} is no part of a term", f"add {factor.source} by +")
                 roles.append(factor)
     for role in ("offset", "cluster"):
-        several = [each for each in roles if each.role == role]
+        several = [column_role for column_role in roles if column_role.role == role]
         if len(several) > 1:
             remedy = "declare their sum as one column" if role == "offset" else "name the column of the study's unit"
             raise refusal(several[1].source, f"a formula has one {role}", remedy)
@@ -372,14 +372,14 @@ def _expand(algebra: str) -> list[tuple[str, ...]]:
     ([('1',), ('v0',), ('v1',)], [('v0',), ('v2',), ('v1', 'v0')])
     """
     summands = algebra.split(" + ")
-    if all(each.removeprefix("v").isdecimal() for each in summands):
-        return [(each,) for each in dict.fromkeys(summands)]
+    if all(summand.removeprefix("v").isdecimal() for summand in summands):
+        return [(summand,) for summand in dict.fromkeys(summands)]
     from formulaic import Formula  # which takes long to load
     from formulaic.parser import DefaultFormulaParser
 
     try:
-        found = Formula(algebra, _parser=DefaultFormulaParser(include_intercept=False), _ordering="degree")
-        return [tuple(factor.expr for factor in product.factors) for product in found]
+        matrix = Formula(algebra, _parser=DefaultFormulaParser(include_intercept=False), _ordering="degree")
+        return [tuple(factor.expr for factor in product.factors) for product in matrix]
     except Exception:  # whatever a parser of other people raises is about the formula
         raise refusal("formula", "its terms cannot be worked out", "write out the terms that you need") from None
 

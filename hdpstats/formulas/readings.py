@@ -65,7 +65,7 @@ def declared(name: str, schema: Schema) -> Column:
         return schema[name]
     close = get_close_matches(name, list(schema), n=1)
     listed = ", ".join(itertools.islice(schema, _SHOWN_COLUMNS))
-    odd = next((each for each in schema if quoted(each) != each and each.startswith(name)), None)
+    odd = next((label for label in schema if quoted(label) != label and label.startswith(name)), None)
     remedy = f"did you mean {close[0]}?" if close else f"declared are {listed}"
     if odd is not None:
         remedy = f"did you mean {quoted(odd)}, in backticks?"
@@ -133,8 +133,8 @@ def _compared(factor: Factor, schema: Schema) -> LevelIs | None:
     if not isinstance(inner, Operation) or inner.rule != "==" or not isinstance(inner.operands[0], Variable):
         return None
     name, number = inner.operands[0].name, inner.operands[1].source
-    known = name in schema and isinstance(schema[name], Categorical)
-    return LevelIs(name=name, level=number, source=factor.source) if known else None
+    is_level = name in schema and isinstance(schema[name], Categorical)
+    return LevelIs(name=name, level=number, source=factor.source) if is_level else None
 
 
 def code_of(level: LevelIs, schema: Schema) -> int:

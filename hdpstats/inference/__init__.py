@@ -2,7 +2,7 @@
 
 ``released`` reads released coefficients, with ``information`` about curvature and noise, by the Monte Carlo of
 ``sandwich``, which also predicts errors. ``combination`` combines the sites of one fit and pools them with the public
-fit; ``across_sites`` combines estimates of several studies and tests whether they agree. ``weighted_moments`` has the
+fit; ``meta_analysis`` combines estimates of several studies and tests whether they agree. ``weighted_moments`` has the
 errors of weighted public rows, ``life_tables`` the curves of noisy tables, ``log_rank`` their test. ``draws`` is the
 only source of random numbers.
 """

@@ -48,7 +48,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference.information import Information, ScoreNoise
 from hdpstats.inference.pooling import Pooling, pool, pooled_point
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.query import PointQuery, PointRelease
 
 STEPS = 3

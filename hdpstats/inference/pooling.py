@@ -45,7 +45,7 @@ import numpy as np
 from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import heterogeneity
+from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.public.moments import PublicFit
 from hdpstats.records.estimate import Heterogeneity
 
@@ -55,7 +55,7 @@ DEGREES = 4.0
 SCALE = 0.2
 """``a``: the size of the common scale beforehand, in coefficients per public standard deviation of the column.
 
-Of losses that are no likelihood, times half a residual standard deviation (`hdpstats.public.fit`).
+Of losses that are no likelihood, times half a residual standard deviation (`hdpstats.families.regression.public`).
 """
 
 CHAINS = 250

@@ -11,7 +11,7 @@ variances (`hdpstats.inference.combination`). Where there is a public fit ``u`` 
 Unshrinking errs where ``H`` does, in proportion to what the ridge pulled: that distance is drawn given all sources.
 
 The distribution of the errors is drawn, not assumed normal: ``b`` from the exact distribution of the mechanism, ``S``
-normal, ``H`` and ``J`` from what is known of them (`hdpstats.inference.released`; they are estimates too). Several
+normal, ``H`` and ``J`` from what is known of them (`hdpstats.models.estimates`; they are estimates too). Several
 sites' errors are drawn jointly. Scores and noises are each site's own and average out. The weighting of the public rows
 that all curvatures rest on and the pull :math:`\theta_0 - c` are the same at all sites; so what unshrinking misses is
 missed everywhere alike, and would not average out over a thousand sites. So is what weights of people may do to an
@@ -34,7 +34,7 @@ is drawn from what a fit would know of it: random weightings of the public rows,
 Given it the covariances are in closed form; they are averaged. Of the pull ``p`` the second moments are those that
 pooling expects where private and public people are alike (`hdpstats.inference.pooling.expected_pull`). Without a public
 fit it is not known how far the ridge pulls: that part is then left out. Of a level that public rows lack the pull is
-not known either: with people invented for one (`hdpstats.public.people`) plans take curvature for known.
+not known either: with people invented for one (`hdpstats.public.invented`) plans take curvature for known.
 """
 
 from collections.abc import Sequence
@@ -43,12 +43,12 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.loops import progress
+from hdpstats._base.progress import progress
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, OverPublicPeople, ScoreNoise, draw_jointly
+from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.pooling import Pooling, disagreement, expected_covariance, expected_pull
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate

@@ -86,22 +86,22 @@ def read_chain(connection: Connection, *, whole: bool = False) -> Chain:
     return chain
 
 
-def continue_chain(connection: Connection, known: Chain) -> Chain:
+def continue_chain(connection: Connection, followed: Chain) -> Chain:
     """Read the entries after those already known, check them, and check that the known ones still stand.
 
     Where there are none, the known chain itself is returned.
     """
-    entries = read_entries(connection, first=max(len(known.hashes), 1))
-    if known.hashes:
+    entries = read_entries(connection, first=max(len(followed.hashes), 1))
+    if followed.hashes:
         last = next(entries, None)
-        if last is None or last.hash != known.head:
+        if last is None or last.hash != followed.head:
             raise LedgerError(
-                f"the ledger no longer holds entry {len(known.hashes)} as it was read before: the file was "
+                f"the ledger no longer holds entry {len(followed.hashes)} as it was read before: the file was "
                 "replaced or cut off while in use; restore it from a copy that verifies, and open it again",
-                entry=len(known.hashes),
+                entry=len(followed.hashes),
             )
     later = list(entries)
-    return known.copy().follow(later) if later else known
+    return followed.copy().follow(later) if later else followed
 
 
 @final
@@ -115,17 +115,17 @@ class Transaction:
     version: int
 
     @classmethod
-    def reading(cls, connection: Connection, known: Chain, dataset: str, version: int) -> Self:
+    def reading(cls, connection: Connection, followed: Chain, dataset: str, version: int) -> Self:
         """Continue the chain up to the ledger's last entry."""
-        chain = continue_chain(connection, known)
+        chain = continue_chain(connection, followed)
         return cls(connection=connection, chain=chain, dataset=dataset, version=version)
 
     @classmethod
-    def writing(cls, connection: Connection, known: Chain, dataset: str, version: int) -> Self:
+    def writing(cls, connection: Connection, followed: Chain, dataset: str, version: int) -> Self:
         """Lock the ledger until the transaction ends, and continue a copy of the chain up to its last entry."""
         lock_ledger(connection)
-        found = cls.reading(connection, known, dataset, version)
-        return replace(found, chain=known.copy()) if found.chain is known else found
+        transaction = cls.reading(connection, followed, dataset, version)
+        return replace(transaction, chain=followed.copy()) if transaction.chain is followed else transaction
 
     def append(self, kind: str, request_id: str, amount: Spend | Budget = NOTHING, **fields: Any) -> str:
         """Write the next entry, follow it in the chain, and return its hash.
@@ -211,14 +211,16 @@ class Transaction:
         chain, stopped = self.chain, self.chain.stopped(self.dataset, caps)
         for analyst in analysts:
             cap, before = caps.get(analyst), chain.balance(self.dataset, analyst)
-            known = before is not None and before.total == cap and chain.is_declared("grant", self.dataset, analyst)
-            if cap is not None and analyst not in stopped and not known:
+            is_declared = (
+                before is not None and before.total == cap and chain.is_declared("grant", self.dataset, analyst)
+            )
+            if cap is not None and analyst not in stopped and not is_declared:
                 self._grant(analyst, cap, by=BY_SETTINGS)
             part, stop = chain.part(self.dataset, analyst), analyst in stopped or None
-            own = chain.is_declared("quota", self.dataset, analyst)
-            by_hand = not own and part.quota not in (Quota(), limits)
+            of_settings = chain.is_declared("quota", self.dataset, analyst)
+            by_hand = not of_settings and part.quota not in (Quota(), limits)
             quota = part.quota if by_hand else limits
-            if (quota, stop) != (part.quota, part.stopped) or not (own or by_hand):
+            if (quota, stop) != (part.quota, part.stopped) or not (of_settings or by_hand):
                 self._limit(analyst, quota, stopped=stop, by=None if by_hand else BY_SETTINGS)
         return stopped
 
@@ -351,7 +353,7 @@ class Transaction:
 
     def _stored(self, charge: Charge, release_json: str, head: str, analyst: str) -> StoredRelease:
         """Return what may be handed out: to an analyst with its place in his own part of the ledger."""
-        own = self.chain.own_charge(charge.request_id, analyst)
+        of_analyst = self.chain.own_charge(charge.request_id, analyst)
         place = LedgerEntry(
             dataset=charge.dataset,
             version=charge.version,
@@ -362,8 +364,10 @@ class Transaction:
             charged=charge.cost,
             stored=charge.at,
         )
-        if own is not None:
-            place = replace(place, number=own.number, head=own.head, attempt=own.attempt, stored=own.at)
+        if of_analyst is not None:
+            place = replace(
+                place, number=of_analyst.number, head=of_analyst.head, attempt=of_analyst.attempt, stored=of_analyst.at
+            )
         return StoredRelease(release_json=release_json, place=place)
 
 

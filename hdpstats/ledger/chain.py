@@ -123,7 +123,7 @@ class Hashes(Sequence[str]):
     def __getitem__(self, place: int | slice) -> str | list[str]:
         """Return one or several."""
         if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
+            return [self[position] for position in range(*place.indices(len(self)))]
         before = len(self._settled)
         index = place + len(self) if place < 0 else place
         if not 0 <= index < len(self):
@@ -185,7 +185,7 @@ class Chain:
     @property
     def heads(self) -> set[str]:
         """The heads of analysts' own parts after each release that could be handed out to them."""
-        return {own.head for held in self.held.values() for own in held.values() if own.head}
+        return {charge.head for held in self.held.values() for charge in held.values() if charge.head}
 
     @property
     def is_checkpoint_due(self) -> bool:
@@ -200,20 +200,26 @@ class Chain:
         """
         charges = [
             [
-                each.request_id,
-                each.dataset,
-                each.version,
-                _texts(each.cost),
-                each.entry,
-                each.attempt,
-                each.analyst,
-                each.at,
+                charge.request_id,
+                charge.dataset,
+                charge.version,
+                _texts(charge.cost),
+                charge.entry,
+                charge.attempt,
+                charge.analyst,
+                charge.at,
             ]
-            for each in self.charges.maps[0].values()
+            for charge in self.charges.maps[0].values()
         ]
         held = [
-            [request, [[analyst, own.number, own.attempt, own.head, own.at] for analyst, own in each.items()]]
-            for request, each in self.held.maps[0].items()
+            [
+                request,
+                [
+                    [analyst, charge.number, charge.attempt, charge.head, charge.at]
+                    for analyst, charge in charges.items()
+                ],
+            ]
+            for request, charges in self.held.maps[0].items()
         ]
         return codec.dumps(
             {
@@ -297,10 +303,10 @@ class Chain:
     def _take_sums(self, state: Mapping[str, Any]) -> None:
         """Take the accounts, caps and parts that a text of `since_checkpoint` has."""
         self.names = dict(state["names"])
-        self.accounts = {name: codec.from_dict(Account, each) for name, each in state["accounts"]}
+        self.accounts = {name: codec.from_dict(Account, account) for name, account in state["accounts"]}
         self.declared = {(kind, name, analyst) for kind, name, analyst in state["declared"]}
-        self.caps = {(name, analyst): codec.from_dict(Balance, each) for name, analyst, each in state["caps"]}
-        self.parts = {(name, analyst): codec.from_dict(OwnPart, each) for name, analyst, each in state["parts"]}
+        self.caps = {(name, analyst): codec.from_dict(Balance, balance) for name, analyst, balance in state["caps"]}
+        self.parts = {(name, analyst): codec.from_dict(OwnPart, part) for name, analyst, part in state["parts"]}
 
     def verification(self) -> Verification:
         """Return what is said of a chain that verifies."""
@@ -330,7 +336,7 @@ class Chain:
         if analyst:
             return self.part(dataset, analyst).charges
         first = self.names[dataset]
-        return sum(each.attempt for each in self.charges.values() if self.names[each.dataset] == first)
+        return sum(charge.attempt for charge in self.charges.values() if self.names[charge.dataset] == first)
 
     def own_charge(self, request_id: str, analyst: str) -> OwnCharge | None:
         """Return where an analyst has a request, None where it was not charged to him."""
@@ -338,8 +344,8 @@ class Chain:
 
     def charged_to(self, request_id: str, analyst: str) -> int:
         """Return how many charges of a request count against an analyst's cap."""
-        own = self.own_charge(request_id, analyst)
-        return 0 if own is None else own.attempt
+        charge = self.own_charge(request_id, analyst)
+        return 0 if charge is None else charge.attempt
 
     def is_charged_to(self, request_id: str, analyst: str) -> bool:
         """Whether every charge of a request counts against an analyst's cap."""
@@ -424,7 +430,7 @@ class Chain:
         LedgerError
             An analyst was granted another cap by hand.
         """
-        found = {}
+        too_small = {}
         for analyst, cap in caps.items():
             before = self.balance(dataset, analyst)
             if before is not None and before.total != cap and not self.is_declared("grant", dataset, analyst):
@@ -432,8 +438,8 @@ class Chain:
             try:
                 self.with_cap(dataset, analyst, cap)
             except CapTooSmall as error:
-                found[analyst] = str(error)
-        return found
+                too_small[analyst] = str(error)
+        return too_small
 
     def _record_name(self, entry: Entry, total: Budget) -> None:
         opening = Opening.from_dict(codec.loads(entry.body))
@@ -493,15 +499,15 @@ class Chain:
         if request_id in self.released:
             self._hand_out(entry.dataset, analyst, request_id)
 
-    def _hold(self, request_id: str, analyst: str, own: OwnCharge) -> None:
-        self.held[request_id] = {**self.held.get(request_id, {}), analyst: own}
+    def _hold(self, request_id: str, analyst: str, charge: OwnCharge) -> None:
+        self.held[request_id] = {**self.held.get(request_id, {}), analyst: charge}
 
     def _hand_out(self, dataset: str, analyst: str, request_id: str) -> None:
         """Note in an analyst's own part that the release of a request is his."""
-        key, own = (self.names[dataset], analyst), self.held[request_id][analyst]
-        part = self.parts[key].handed_out(own, request_id, self.released[request_id])
+        key, charge = (self.names[dataset], analyst), self.held[request_id][analyst]
+        part = self.parts[key].handed_out(charge, request_id, self.released[request_id])
         self.parts[key] = part
-        self._hold(request_id, analyst, replace(own, head=part.head))
+        self._hold(request_id, analyst, replace(charge, head=part.head))
 
     def _record_share(self, entry: Entry, amount: Spend) -> None:
         charge = self.charges[codec.loads(entry.body)["request"]]

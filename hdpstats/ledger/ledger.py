@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -169,7 +170,7 @@ class Ledger:
         total = agreed(Budget(exact(epsilon, name="epsilon"), exact(delta, name="delta")), name="the total")
         account = Account(
             dataset=checked_dataset(dataset),
-            relation=choice(relation, name="relation", options=[each.value for each in Relation]),
+            relation=choice(relation, name="relation", options=[member.value for member in Relation]),
             unit=None if unit is None else text(unit, name="unit", longest=100),
             balance=Balance(total=total, gaussian=None if gaussian is None else agreed(gaussian, name="gaussian")),
             floor=Floor.of(total, floor),
@@ -455,6 +456,19 @@ class Ledger:
             )
         )
 
+    def room(self) -> ExitStack:
+        """Return what holds room on the ledger's disk for a release, until it is closed, shortly before `persist`.
+
+        Taken before `charge`: a disk that is full is then noticed before anything is charged, and one that fills
+        meanwhile does not matter. Where the ledger is at a server, that is for its administrator.
+
+        Raises
+        ------
+        NothingCharged
+            The disk has no such room.
+        """
+        return self._store.room()
+
     def beat(self, charge: Charge) -> None:
         """Say that the computation of a charge is at work; see `hdpstats.ledger.leases`."""
         self._store.write(partial(add_beat, charge=charge))
@@ -610,19 +624,19 @@ class Ledger:
     def _read(self, work: Callable[[Transaction], T]) -> T:
         """Return what is found in one state of the ledger, its chain continued."""
 
-        def found(connection: Connection) -> tuple[Chain, T]:
+        def read(connection: Connection) -> tuple[Chain, T]:
             transaction = Transaction.reading(connection, self._chain, self._dataset, self._version)
             return transaction.chain, work(transaction)
 
-        self._chain, result = self._store.read(found)
+        self._chain, result = self._store.read(read)
         return result
 
     def lease(self, request_id: str) -> Lease | None:
         """Return who computes a charged request; None where it was never charged, or has its release."""
 
-        def latest(found: Transaction) -> Lease | None:
-            charge = None if request_id in found.chain.released else found.chain.charges.get(request_id)
-            return None if charge is None else read_lease(found.connection, charge)
+        def latest(transaction: Transaction) -> Lease | None:
+            charge = None if request_id in transaction.chain.released else transaction.chain.charges.get(request_id)
+            return None if charge is None else read_lease(transaction.connection, charge)
 
         return self._read(latest)
 
@@ -632,7 +646,7 @@ class Ledger:
         With an analyst, ``None`` also while it was not charged to his cap: `charge` it to him and ask again.
         """
         name = named_analyst(analyst)
-        return self._read(lambda found: found.find(request_id, name))
+        return self._read(lambda transaction: transaction.find(request_id, name))
 
     def history(self, analyst: str | None = None) -> pd.DataFrame:
         """Return one row per charge of this dataset under any of its names, in order; public facts only.
@@ -652,21 +666,21 @@ class Ledger:
         """
         name = named_analyst(analyst)
 
-        def shown(found: Transaction) -> pd.DataFrame:
-            lines = self._lines[name] = self._continued(self._lines.get(name, _Lines()), found, name)
-            return history_frame(lines.lines, found.chain, analyst=name)
+        def shown(transaction: Transaction) -> pd.DataFrame:
+            lines = self._lines[name] = self._continued(self._lines.get(name, _Lines()), transaction, name)
+            return history_frame(lines.lines, transaction.chain, analyst=name)
 
         return self._read(shown)
 
-    def _continued(self, known: "_Lines", found: Transaction, analyst: str) -> "_Lines":
+    def _continued(self, shown_before: "_Lines", transaction: Transaction, analyst: str) -> "_Lines":
         """Return the lines of all charges, those that are known and what was written since."""
-        chain, first = found.chain, found.chain.names[self._dataset]
-        names, lines = [name for name, each in chain.names.items() if each == first], list(known.lines)
-        for entry in read_charges(found.connection, names, after=known.read, analyst=analyst):
+        chain, first = transaction.chain, transaction.chain.names[self._dataset]
+        names, lines = [name for name, account in chain.names.items() if account == first], list(shown_before.lines)
+        for entry in read_charges(transaction.connection, names, after=shown_before.read, analyst=analyst):
             chain.check_known(entry)
             shared = None
             if entry.kind == "share":
-                shared = read_charge(found.connection, codec.loads(entry.body)["request"], entry.attempt)
+                shared = read_charge(transaction.connection, codec.loads(entry.body)["request"], entry.attempt)
                 if shared is None:
                     raise damaged(entry.seq, "what it shares is missing")
                 chain.check_known(shared)

@@ -80,6 +80,15 @@ def patience(url: URL) -> dict[str, int]:
     return {} if limited else {"connect_timeout": 30}
 
 
+def allocate(number: int, size: int) -> None:
+    """Give an open file its room on the disk, or raise an OSError; a file that has it stays as it is."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(number, 0, size)
+    elif os.fstat(number).st_size < size:  # macOS
+        os.pwrite(number, bytes(size), 0)
+        os.fsync(number)
+
+
 def check_place(url: URL, *, create: bool) -> None:
     """Refuse a place that cannot hold a ledger; with ``create`` the file may be missing but must be writable.
 

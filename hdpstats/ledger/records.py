@@ -238,7 +238,9 @@ class Account:
 
     def agrees_with(self, other: "Account") -> bool:
         """Whether it has the same total, relation, unit and floor."""
-        mine, theirs = ((each.balance.total, each.relation, each.unit, each.floor) for each in (self, other))
+        mine, theirs = (
+            (account.balance.total, account.relation, account.unit, account.floor) for account in (self, other)
+        )
         return mine == theirs
 
 
@@ -320,25 +322,25 @@ def _left(balance: Balance, cost: Spend) -> str:
     return f"{in_words(balance.remaining)} left of {in_words(balance.total)}{aside}"
 
 
-def check_terms(known: Account, asked: Account, *, floor_asked: bool = True) -> None:
+def check_terms(opened: Account, asked: Account, *, floor_asked: bool = True) -> None:
     """Refuse to open an account on other terms than those it has."""
-    total, asked_total = known.balance.total, asked.balance.total
-    if (total, known.relation, known.unit) != (asked_total, asked.relation, asked.unit):
+    total, asked_total = opened.balance.total, asked.balance.total
+    if (total, opened.relation, opened.unit) != (asked_total, asked.relation, asked.unit):
         raise LedgerError(
-            f"the account of dataset {known.dataset!r} was opened with a total of {in_words(total)}, "
-            f"relation {known.relation!r} and unit {known.unit!r}, not {in_words(asked_total)}, {asked.relation!r} "
+            f"the account of dataset {opened.dataset!r} was opened with a total of {in_words(total)}, "
+            f"relation {opened.relation!r} and unit {opened.unit!r}, not {in_words(asked_total)}, {asked.relation!r} "
             f"and {asked.unit!r}; these are agreed once: open the ledger on its first terms"
         )
-    if floor_asked and known.floor != asked.floor:
+    if floor_asked and opened.floor != asked.floor:
         raise LedgerError(
-            f"the account of dataset {known.dataset!r} was opened with a floor of epsilon = "
-            f"{decimal(known.floor.epsilon)} per release, not {decimal(asked.floor.epsilon)}; it is agreed once: open "
+            f"the account of dataset {opened.dataset!r} was opened with a floor of epsilon = "
+            f"{decimal(opened.floor.epsilon)} per release, not {decimal(asked.floor.epsilon)}; it is agreed once: open "
             "the ledger without floor="
         )
-    part, asked_part = known.balance.gaussian, asked.balance.gaussian
+    part, asked_part = opened.balance.gaussian, asked.balance.gaussian
     if asked_part not in (None, part):
         divided = "is not divided" if part is None else f"has {in_words(part)} set aside for Gaussian noise"
         raise LedgerError(
-            f"the account of dataset {known.dataset!r} {divided}; it cannot be divided anew: open the ledger "
+            f"the account of dataset {opened.dataset!r} {divided}; it cannot be divided anew: open the ledger "
             "without gaussian="
         )

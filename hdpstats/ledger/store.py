@@ -13,15 +13,17 @@ shares one. A ledger in memory lasts as long as one connection that does nothing
 SQLAlchemy closes the connection in use, does not end it; it refuses to work in another process.
 """
 
+import errno
 import os
 import sqlite3
 import threading
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, TypeVar, final, get_type_hints
+from tempfile import TemporaryFile
+from typing import Any, Final, TypeVar, final, get_type_hints
 
 from sqlalchemy import (
     URL,
@@ -51,8 +53,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, NoSuchModuleError, SQLAlc
 from sqlalchemy.pool import NullPool, StaticPool
 from sqlalchemy.schema import CreateTable
 
-from hdpstats._base.errors import LedgerError
-from hdpstats.ledger.location import check_one_name, check_place, file_of, in_memory, locate, patience, shown
+from hdpstats._base.errors import LedgerError, NothingCharged
+from hdpstats.ledger.location import allocate, check_one_name, check_place, file_of, in_memory, locate, patience, shown
 from hdpstats.ledger.records import AccountTerms, Entry, Lease
 
 T = TypeVar("T")
@@ -107,6 +109,9 @@ _LATER = select(ENTRY).where(ENTRY.c.seq >= bindparam("first")).order_by(ENTRY.c
 _TERMS = ("epsilon", "delta", "relation", "unit", "same_people_as")
 _OURS = set(METADATA.tables)
 _ATTEMPTS = 50
+ROOM: Final = 2**24
+"""Bytes that are more than a release takes, but for counts at most of the public points that a query may have."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CREATION = 0x6864707374617473
 """What PostgreSQL calls the lock on the creation of the tables, of which two at once would fail."""
 _REMEDIES = {
@@ -159,8 +164,8 @@ def read_charges(connection: Connection, datasets: Iterable[str], *, after: int,
     kinds = (
         ENTRY.c.kind.in_(("charge", "share")) & (ENTRY.c.analyst == analyst) if analyst else ENTRY.c.kind == "charge"
     )
-    found = select(ENTRY).where(ENTRY.c.seq > after, ENTRY.c.dataset.in_(list(datasets)), kinds).order_by(ENTRY.c.seq)
-    return (Entry(**row) for row in connection.execute(found).mappings())
+    charges = select(ENTRY).where(ENTRY.c.seq > after, ENTRY.c.dataset.in_(list(datasets)), kinds).order_by(ENTRY.c.seq)
+    return (Entry(**row) for row in connection.execute(charges).mappings())
 
 
 def read_charge(connection: Connection, request_id: str, attempt: int) -> Entry | None:
@@ -281,6 +286,30 @@ class Store:
         with self._transaction(writes=False) as connection:
             return work(connection)
 
+    def room(self) -> ExitStack:
+        """Return what holds `ROOM` bytes of the disk that a ledger's file is on, until it is closed.
+
+        The bytes are those of a file without a name. Of a ledger in memory or at a server nothing is held.
+
+        Raises
+        ------
+        NothingCharged
+            The disk has no such room.
+        """
+        held = ExitStack()
+        if self._file is not None:
+            try:
+                file = held.enter_context(TemporaryFile(dir=self._file.parent))  # noqa: SIM115 — closed with `held`
+                allocate(file.fileno(), ROOM)
+            except OSError as error:
+                held.close()
+                if error.errno in _FULL:  # whatever else it is, who charges is told
+                    raise NothingCharged(
+                        f"the disk of the ledger {self.place} has no room for a release ({error.strerror}), so that "
+                        f"nothing is charged: free {ROOM >> 20} MB there and repeat the call"
+                    ) from None
+        return held
+
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
         if self._memory and os.getpid() != self._process:
@@ -314,13 +343,13 @@ class Store:
         """Say what to do; never what was being written, which may be a release that was not recorded yet."""
         origin = error.orig if isinstance(error, DBAPIError) else error
         reason = (str(origin).splitlines() or [type(origin).__name__])[0]
-        known = (remedy for symptom, remedy in _REMEDIES.items() if symptom in reason)
-        remedy = next(known, "a request that was charged is not charged again when the call is repeated")
+        remedies = (remedy for symptom, remedy in _REMEDIES.items() if symptom in reason)
+        remedy = next(remedies, "a request that was charged is not charged again when the call is repeated")
         return LedgerError(f"the ledger {self.place} cannot be used ({reason}): {remedy}")
 
-    def _foreign(self, found: str) -> LedgerError:
+    def _foreign(self, other_format: str) -> LedgerError:
         return LedgerError(
-            f"the ledger {self.place} was written in another format ({found}, not {FORMAT!r}): read it with the "
+            f"the ledger {self.place} was written in another format ({other_format}, not {FORMAT!r}): read it with the "
             "version of hdpstats that wrote it, or name another file"
         )
 

@@ -27,7 +27,8 @@ import numpy as np
 from mpmath import MPContext, mpf
 from scipy.special import expit
 
-from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled, double_of
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
+from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_of
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses.base import LossOption, PredictorLoss
 

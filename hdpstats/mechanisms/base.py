@@ -28,8 +28,8 @@ McKenna and Sheldon (2020), Permute-and-flip: a new mechanism for differentially
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
@@ -43,57 +43,14 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses.families import Family, Interval
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import PrivacyEvent, Spend
-from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import Query, Release, TableRelease
 from hdpstats.schema.datasets import FollowUpColumns, costly_frame
 from hdpstats.schema.partitions import Parts
-from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable, PrivateTable
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SiteFacts:
-    """The public facts about a site's records.
-
-    Attributes
-    ----------
-    schema : Schema
-        What is declared about the columns.
-    relation : Relation
-        Who is a neighbour of whom.
-    records : int
-        The number of people where it is public, else the declared largest number.
-    unit : str or None
-        The column that names a person with several rows; None where every row is a person.
-    most_rows : int
-        The largest number of rows of one person.
-    public : mapping of str to PublicTable
-        The public tables that the site keeps, by their SHA-256.
-    row_order : {"undeclared", "arbitrary"}
-        Whether whoever holds the rows declared that their order was not made from values.
-    """
-
-    schema: Schema
-    relation: Relation
-    records: int
-    unit: str | None = None
-    most_rows: int = 1
-    public: Mapping[str, PublicTable] = field(default_factory=dict)
-    row_order: str = "undeclared"
-
-    def table(self, sha256: str | None) -> PublicTable:
-        """Return the public table that a query names, or raise SiteError where the site does not have it."""
-        table = self.public.get(sha256) if isinstance(sha256, str) else None
-        if table is None:
-            raise SiteError(
-                "this site does not have the public rows that the query names; hand them over first: "
-                "site.put_public(table)"
-            )
-        return table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -207,7 +164,7 @@ def costly_table(query: Query, site_facts: SiteFacts, *, rows: int) -> PrivateTa
 
     It is a table like that of private rows: with what `hdpstats.mechanisms.registry.prepare` returned for the query,
     ``prepared.compute(table.admit(prepared.needs, key=prepared.key))`` does the work, under
-    `hdpstats._base.loops.rehearsing` the most that it may be. For people of several rows let ``rows`` be a multiple
+    `hdpstats._base.rehearsal.rehearsing` the most that it may be. For people of several rows let ``rows`` be a multiple
     of `SiteFacts.most_rows`.
 
     Parameters

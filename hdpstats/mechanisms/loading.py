@@ -11,13 +11,13 @@ from functools import cache
 
 import numpy as np
 
+from hdpstats._base.compiled import SMALLEST_COMPILED, several_threads
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import SMALLEST_COMPILED, several_threads
+from hdpstats.families.regression.one_pass import without_covariates
 from hdpstats.formulas.design import whiten_columns
 from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.description.one_pass import add_stored
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units
-from hdpstats.mechanisms.person_loss.one_pass import without_covariates
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.schema.stored import addresses_of, clip_numbers, mark_missing
 from hdpstats.solvers.kernels import (

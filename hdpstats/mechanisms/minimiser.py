@@ -42,8 +42,8 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
+from hdpstats.families.base import People, PersonLoss
 from hdpstats.mechanisms.base import Prepared
-from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.noise.distributions import LatticeNoise
 from hdpstats.noise.exact import lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.knorm import BallNoise

@@ -11,6 +11,10 @@ from typing import Any, Final, cast, final
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
 from hdpstats._base.validation import integer
+from hdpstats.families.base import PersonLoss
+from hdpstats.families.hazard.bounds import hazard_person_loss
+from hdpstats.families.multinomial.bounds import multinomial_person_loss
+from hdpstats.families.regression.bounds import regression_person_loss
 from hdpstats.mechanisms import (
     clipped_newton,
     count,
@@ -25,7 +29,7 @@ from hdpstats.mechanisms import (
     subsample,
 )
 from hdpstats.mechanisms import hybrid_weights as weights
-from hdpstats.mechanisms.base import DistributionMethod, Prepared, SiteFacts
+from hdpstats.mechanisms.base import DistributionMethod, Prepared
 from hdpstats.mechanisms.clipped_newton import ClippedNewton
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton_site
 from hdpstats.mechanisms.count import site as count_site
@@ -38,10 +42,6 @@ from hdpstats.mechanisms.histogram import site as histogram_site
 from hdpstats.mechanisms.hybrid_weights import curve_site
 from hdpstats.mechanisms.hybrid_weights import site as weights_site
 from hdpstats.mechanisms.importance_weights import site as importance_weights_site
-from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.mechanisms.person_loss.hazard import hazard_person_loss
-from hdpstats.mechanisms.person_loss.multinomial import multinomial_person_loss
-from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, OutputPerturbation
 from hdpstats.mechanisms.perturbation import site as perturbation_site
 from hdpstats.mechanisms.public_hessian import PublicHessian
@@ -56,6 +56,7 @@ from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.records.query import MechanismOptions, Query, Release
 from hdpstats.records.several import RoundQuery, RoundRelease, RoundsQuery, RoundsRelease, SitesQuery, SitesRelease
+from hdpstats.schema.site_facts import SiteFacts
 
 __all__ = [
     "BY_NAME",

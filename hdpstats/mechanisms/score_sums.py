@@ -14,12 +14,12 @@ from typing import Any, final
 
 import numpy as np
 
+from hdpstats._base.compiled import compiled
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import compiled
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.work import Operations
+from hdpstats.families.base import PersonLoss
 from hdpstats.mechanisms.base import Prepared
-from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.exact import lift, round_down, sqrt_up
 from hdpstats.noise.knorm import BallNoise

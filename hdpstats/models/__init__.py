@@ -6,26 +6,18 @@ table from each mechanism to the functions that fit and that predict errors; the
 makes queries. `request` holds what is asked for. `site_records` has what is known of people before a fit, with
 `own_description`; `private_result` puts together what sites gave. `plan` shows predicted errors,
 `evaluation` counts how a fit does on private people, `arrays` makes a study of arrays. `hybrid_weights` and
-`importance_weights` weight public rows; `weighted` fits models to them, and to noisy histograms. `description`
-describes the private cohort, `survival_curves` asks for curves from such a table, and `description_plan` predicts how
-exact both are. ``fit``, ``evaluate``, ``describe`` with an epsilon and the functions for weights are all that spends.
+`importance_weights` weight public rows; `weighted` fits models to them, and to noisy histograms. ``fit``, ``evaluate``
+and the functions for weights are all that spends here.
 """
 
-from hdpstats.models.description import DescriptionRequest, describe
-from hdpstats.models.description_plan import CurvesPlan, DescriptionPlan
 from hdpstats.models.estimators import Distribution, MEstimator
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
 from hdpstats.models.plan import Plan
 from hdpstats.models.regression import Linear, Logit, Quantile
-from hdpstats.models.survival_curves import CurvesRequest, survfit
 
 __all__ = [
-    "CurvesPlan",
-    "CurvesRequest",
-    "DescriptionPlan",
-    "DescriptionRequest",
     "DiscreteHazard",
     "Distribution",
     "Linear",
@@ -33,8 +25,6 @@ __all__ = [
     "MEstimator",
     "Plan",
     "Quantile",
-    "describe",
     "hybrid_weights",
     "importance_weights",
-    "survfit",
 ]

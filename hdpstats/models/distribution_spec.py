@@ -18,7 +18,7 @@ from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
 from hdpstats.mechanisms.registry import entry_of
 from hdpstats.mechanisms.statistics.estimate import inside, likelihood, projected
 from hdpstats.mechanisms.statistics.site import family_of
-from hdpstats.models.model_spec import ModelSpec, checked_study
+from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.points import Prediction
 from hdpstats.models.private_result import Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
@@ -30,6 +30,7 @@ from hdpstats.records.query import MechanismOptions, Query
 from hdpstats.results import ModelFacts, Result
 from hdpstats.sites import Study
 from hdpstats.sites.asking import ask
+from hdpstats.sites.study import checked_study
 
 AT_PUBLIC = "Predicted for noisy statistics at the public rows' parameters."
 AT_MIDDLE = "Without 25 public rows the prediction, for noisy statistics, is at the middle of the ranges."

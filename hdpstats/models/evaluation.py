@@ -14,16 +14,17 @@ from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import MEANS
 from hdpstats.mechanisms.evaluation import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
 from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import ModelSpec, guarantee_of
+from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.budget import OWN, Guarantee, release_epsilon
 from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import of_kind
 from hdpstats.results import Result
-from hdpstats.results.curves import curves_at, hazard_facts
 from hdpstats.results.evaluation import Evaluation, spread_out, times_of
 from hdpstats.results.facts import DesignRows, check_identified
+from hdpstats.results.hazard_curves import curves_at, hazard_facts
 from hdpstats.results.sites import accounts_of, data_sets_of
+from hdpstats.sites.study import guarantee_of
 
 PER_GROUP, PER_BIN = 15.0, 30.0
 """People times epsilon over the sensitivity for each risk group and each bin of time, per number of them."""

@@ -14,19 +14,14 @@ from hdpstats.losses import LINKS
 from hdpstats.models.evaluation import evaluate
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model import Model
-from hdpstats.models.model_spec import (
-    check_cluster,
-    checked_row_norm,
-    checked_study,
-    declared_column,
-    offset_column,
-)
+from hdpstats.models.model_spec import check_cluster, checked_row_norm, offset_column
 from hdpstats.records.model import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.schema.columns import Categorical, Duration
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import Schema, declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.study import checked_study
 
 SPLINES = {"log_spline": (features.log_spline, 4), "spline": (features.spline, 3)}
 """Smooth baselines, and how many coefficients they have by default."""

@@ -12,23 +12,9 @@ import scipy
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
-from hdpstats.formulas.compiler import SurvivalDesign
-from hdpstats.formulas.design import Design, reference_rows
-from hdpstats.losses import LINKS
-from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.perturbation.hazard_request import (
-    allowance,
-    choose_flat,
-    choose_loss,
-    choose_ridge,
-    flat_cap,
-)
-from hdpstats.mechanisms.perturbation.request import Asked, Recommended
-from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
-from hdpstats.public.fit import FEWEST_ROWS
-from hdpstats.public.hazard import HazardSide, hazard_side
-from hdpstats.public.hazard_fit import (
+from hdpstats.families.hazard.bounds import HazardPersonLoss
+from hdpstats.families.hazard.public import HazardSide, hazard_side
+from hdpstats.families.hazard.public_fit import (
     Baseline,
     PublicSpells,
     completed_people,
@@ -37,10 +23,25 @@ from hdpstats.public.hazard_fit import (
     public_spells,
     spells_of_rows,
 )
+from hdpstats.families.regression.public import FEWEST_ROWS
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
+from hdpstats.formulas.compiler import SurvivalDesign
+from hdpstats.formulas.design import Design, reference_rows
+from hdpstats.losses import LINKS
+from hdpstats.mechanisms.perturbation.hazard_request import (
+    allowance,
+    choose_flat,
+    choose_loss,
+    choose_ridge,
+    flat_cap,
+    told,
+)
+from hdpstats.mechanisms.perturbation.request import Asked, Recommended
+from hdpstats.models.model_spec import LossSpec, case_weights, of_model, offsets
 from hdpstats.public.moments import Moments
-from hdpstats.public.raking import PublicVariables
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.raking.variables import PublicVariables
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, at_radius, whiten
 from hdpstats.records.model import HazardCap, HazardModel, QueryModel, TimeGrid
@@ -187,7 +188,9 @@ class HazardSpec(LossSpec):
         if side is not None:
             person_loss = self.person_loss(self.model_at(side.baseline, side.geometry, side.cap))
             relation = self.study.relation
-            return choose_loss(person_loss, side, sites, total=self.total, share=share, relation=relation).model
+            return choose_loss(
+                person_loss, side, sites, total=self.total, apart=self._apart, share=share, relation=relation
+            ).model
         geometry = self._whitened or self.asked.covariates.box(self.row_norm)
         cap = flat_cap(
             self.link,
@@ -216,7 +219,7 @@ class HazardSpec(LossSpec):
         public ones, or spread evenly over the schema's bounds. A flat cap is the same for everybody.
         """
         if self.public is not None:
-            return allowance(self.person_loss(model), self.public)
+            return allowance(of_model(model, HazardModel), self.public, apart=self._apart)
         if not self.weights_rows(model.geometry):
             return None
         rows = whiten(model.geometry, self.asked.covariates.matrix(self._reference_rows()))
@@ -229,6 +232,11 @@ class HazardSpec(LossSpec):
         block = scipy.linalg.block_diag(level[:, None], np.eye(len(sd) - 1))
         whole = np.kron(np.eye(len(self.causes)), np.asarray(block @ found.covariance @ block.T))
         return replace(found, covariance=whole)
+
+    @cached_property
+    def _apart(self) -> float:
+        """How far apart coefficients of people who count more and less may be, as public people tell it."""
+        return APART if self.public is None else told(self.public, time_varying=self.study.unit is not None)
 
     @property
     def _flat_baseline(self) -> Baseline:

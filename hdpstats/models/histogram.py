@@ -15,12 +15,11 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import IntArray
 from hdpstats.inference.draws import Generator, nodes
 from hdpstats.inference.sandwich import PredictedErrors
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights, axes_of, centres, places
 from hdpstats.mechanisms.histogram.site import cells_of, prepare
 from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import LossSpec, ModelSpec, guarantee_of
+from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.points import Prediction
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import FitRequest
@@ -30,7 +29,9 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import of_kind
 from hdpstats.results import Result, WeightedSample
 from hdpstats.results.facts import SampleFacts
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Study
+from hdpstats.sites.study import guarantee_of
 from hdpstats.solvers.nearest import halving_order
 
 CENTRES = "Rows are centres of cells: within a cell nothing is known, and intervals do not count that."

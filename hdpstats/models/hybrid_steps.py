@@ -8,12 +8,13 @@ from typing import Any, final
 
 import numpy as np
 
-from hdpstats._base.loops import silence
+from hdpstats._base.silence import silence
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
+from hdpstats.families.regression.likelihood import maximum_likelihood
+from hdpstats.families.regression.rows import ridge_objective
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.hybrid_weights import (
     LARGEST,
@@ -32,11 +33,10 @@ from hdpstats.mechanisms.registry import prepare
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import Spend
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.likelihood import maximum_likelihood
 from hdpstats.records.query import Query, Release, of_kind
 from hdpstats.schema.public import PublicTable, reach_of
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Site
-from hdpstats.solvers import ridge_objective
 from hdpstats.solvers.nearest import halving_order, nearest
 
 SMALLEST_EXCESS, LARGEST_EXCESS = 1e-6, 2.0

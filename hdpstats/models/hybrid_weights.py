@@ -22,22 +22,22 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.validation import choice, exact, integer, text
+from hdpstats.describe.description import Description
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
 from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
 from hdpstats.mechanisms.hybrid_weights import UNITS, CurveRelease, DistanceQuery
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
 from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
-from hdpstats.models.model_spec import guarantee_of
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.privacy.budget import release_epsilon
-from hdpstats.results.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.columns import Binary, Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_names
 from hdpstats.sites import Study
+from hdpstats.sites.study import guarantee_of
 
 SELECT = ("none", "distance", "loss", "curve")
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError, forgets_rows
 from hdpstats._base.validation import choice, integer, real
+from hdpstats.describe.description import Description
 from hdpstats.formulas import Design, compile_one_sided
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_rows, public_sample
@@ -23,7 +23,6 @@ from hdpstats.mechanisms.importance_weights.request import RIDGES, ImportanceCho
 from hdpstats.mechanisms.importance_weights.site import DensityRatioPersonLoss
 from hdpstats.mechanisms.perturbation import OutputRelease
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.model_spec import guarantee_of
 from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
@@ -31,12 +30,13 @@ from hdpstats.privacy.budget import release_delta, release_epsilon, total
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.records.query import PointRelease, of_kind
 from hdpstats.results import WeightedSample
-from hdpstats.results.description import Description
 from hdpstats.results.facts import SampleFacts
 from hdpstats.schema.columns import Binary, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites import Site, Study
+from hdpstats.sites.study import guarantee_of
 
 MECHANISMS = ("auto", "objective", "output")
 

@@ -11,8 +11,9 @@ from typing import Any, Final, Self, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
-from hdpstats._base.loops import progress
+from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
+from hdpstats.describe.description import Description
 from hdpstats.display import Report, named_values
 from hdpstats.mechanisms.clipped_newton import ClippedNewton
 from hdpstats.mechanisms.exponential import ExponentialMechanism
@@ -28,14 +29,15 @@ from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.plan import CANDIDATES, Plan, Wanted, checked_wanted, expected_of, smallest_epsilons
 from hdpstats.models.points import Prediction, fit_points, predict_points
 from hdpstats.models.public_hessian import fit_public_hessian, predict_public_hessian
-from hdpstats.models.request import ONLY, FitRequest, epsilons_of, fit_request, people_of
+from hdpstats.models.request import ONLY, FitRequest, fit_request
 from hdpstats.models.rounds import fit_clipped_newton, predict_clipped_newton
 from hdpstats.models.weighted import fit_weighted
+from hdpstats.privacy.budget import epsilons_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import MechanismOptions
 from hdpstats.results import FittedRows, Result, WeightedSample
-from hdpstats.results.description import Description
+from hdpstats.sites.study import people_of
 
 CLEARLY = 0.8
 """How much smaller, as variances, errors of a regression by noisy Newton steps must be predicted to be chosen.

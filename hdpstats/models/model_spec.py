@@ -16,29 +16,28 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import real, shown
+from hdpstats._base.validation import real
+from hdpstats.families.base import PersonLoss, declared_bound
+from hdpstats.families.regression.likelihood import is_tied
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.compiler import SurvivalDesign
-from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.base import PersonLoss, declared_bound
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
-from hdpstats.privacy.budget import Guarantee, guarantee
-from hdpstats.public.likelihood import is_tied
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.public.row_weights import Allowance, reach
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import AnyModel, QueryModel
-from hdpstats.records.query import PointQuery, Release
-from hdpstats.records.several import charged_events
+from hdpstats.records.query import PointQuery
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
 from hdpstats.schema.columns import NumericColumn
-from hdpstats.schema.schema import Schema
+from hdpstats.schema.schema import declared_column
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Study
+from hdpstats.sites.study import site_facts_of
 
 M = TypeVar("M", bound=QueryModel)
 
@@ -280,26 +279,6 @@ def offsets(rows: AdmittedTable, column: str | None) -> FloatArray:
     return np.zeros(rows.rows) if column is None else rows.numeric[column]
 
 
-def site_facts_of(study: Study, records: int) -> SiteFacts:
-    """Return the public facts about a site with so many records, as far as the study states them."""
-    return SiteFacts(
-        schema=study.schema, relation=study.relation, records=records, unit=study.unit, most_rows=study.most_rows
-    )
-
-
-def guarantee_of(study: Study, *releases: Release | None) -> Guarantee:
-    """Return what was charged for releases of a site to each of its people, together."""
-    events = [event for release in releases for event in charged_events(release)]
-    return guarantee(events, relation=study.relation, most_rows=study.most_rows)
-
-
-def checked_study(study: object, *, argument: str = "data") -> Study:
-    """Return a study, or refuse what is none."""
-    if not isinstance(study, Study):
-        raise ArgumentError(f"{argument} must be an hdp.Study, not {type(study).__name__}", argument=argument)
-    return study
-
-
 def checked_row_norm(row_norm: object, *, has_public: bool) -> float | None:
     """Return a declared bound on the scaled row norm, for the geometry of the schema's box."""
     if row_norm is None:
@@ -350,18 +329,6 @@ def check_no_strata(design: Design, *, remedy: str) -> None:
     written = design.role("strata")
     if written is not None:
         raise ArgumentError(f"strata({written}) {remedy}", argument="formula")
-
-
-def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -> str | None:
-    """Return the name of a column that is declared as a kind, or None where none is given."""
-    if name is None:
-        return None
-    if not isinstance(name, str) or name not in schema or schema[name].kind != kind:
-        raise SchemaError(
-            f"{argument} must name a column that the schema declares as {kind.capitalize()}(...), not {shown(name)}",
-            argument=argument,
-        )
-    return name
 
 
 MOST_COUNTS = 200.0

@@ -9,34 +9,27 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.base import PersonLoss
+from hdpstats.families.multinomial.bounds import MultinomialPersonLoss
+from hdpstats.families.multinomial.public import MultinomialSide, multinomial_likelihood, multinomial_side
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
-from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.mechanisms.person_loss.multinomial import MultinomialPersonLoss
 from hdpstats.mechanisms.perturbation.request import MultinomialCost
-from hdpstats.models.model_spec import (
-    FIXED,
-    case_weights,
-    check_cluster,
-    check_no_strata,
-    checked_row_norm,
-    checked_study,
-    declared_column,
-    of_model,
-)
+from hdpstats.models.model_spec import FIXED, case_weights, check_cluster, check_no_strata, checked_row_norm, of_model
 from hdpstats.models.row_spec import RowSpec
-from hdpstats.public.multinomial import MultinomialSide, multinomial_likelihood, multinomial_side
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import MultinomialModel, QueryModel
 from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
+from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
+from hdpstats.sites.study import checked_study
 
 
 @final

@@ -10,6 +10,8 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.base import PersonLoss
+from hdpstats.families.regression.public import FEWEST_ROWS, WhitenedPublic
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import (
     InObjective,
@@ -22,8 +24,6 @@ from hdpstats.inference.information import (
     chance_of_clear,
 )
 from hdpstats.inference.pooling import SCALE
-from hdpstats.inference.raked_curvature import raked_information, redrawn
-from hdpstats.inference.released import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.inference.sandwich import (
     PlannedPoint,
     PredictedCovariance,
@@ -37,7 +37,6 @@ from hdpstats.mechanisms.count import CountRelease
 from hdpstats.mechanisms.exponential import ExponentialMechanism, ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.exponential import site as exponential
 from hdpstats.mechanisms.exponential.request import choose_exponential
-from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.perturbation import (
     ObjectivePerturbation,
     ObjectiveQuery,
@@ -49,6 +48,7 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import MISTRUST, Asked, choose_output, with_normal_noise
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.mechanisms.perturbation.smoothing import ExpectedPeople, variance_of, with_smoothing
+from hdpstats.models.estimates import as_continuous, estimates, has_steps, is_flat, is_plain, tied_quantile
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.own_description import averaged_variables
 from hdpstats.models.private_result import Contribution, Contributions, answers_to, private_result
@@ -58,8 +58,9 @@ from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
-from hdpstats.public.fit import FEWEST_ROWS, WhitenedPublic
 from hdpstats.public.moments import PublicSide
+from hdpstats.raking.information import raked_information
+from hdpstats.raking.posterior import redrawn
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import MechanismOptions, PointQuery, PointRelease
 from hdpstats.results import Result, RowWeights

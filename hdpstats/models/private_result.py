@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, final
 
-from hdpstats.inference.released import assumed
-from hdpstats.models.model_spec import LossSpec, ModelSpec, guarantee_of
+from hdpstats.models.estimates import assumed
+from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import RecordCounts, SiteRecords
 from hdpstats.privacy.budget import over_sites
@@ -29,6 +29,7 @@ from hdpstats.results import FittedRows, ModelFacts, Released, Result, SiteContr
 from hdpstats.results.sites import DescribedCohort, entries_of
 from hdpstats.sites import Study
 from hdpstats.sites.asking import Answered, Missing, ask
+from hdpstats.sites.study import guarantee_of
 
 Q = TypeVar("Q", bound=Query)
 R = TypeVar("R", bound=Release)

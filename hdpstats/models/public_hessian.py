@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.regression.public import WhitenedPublic, public_rows
 from hdpstats.inference.sandwich import PredictedErrors, penalised
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.public_hessian import PublicHessian, PublicHessianQuery, PublicHessianRelease
@@ -29,7 +30,6 @@ from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.rounds import refusal, rounds_of_sites
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.fit import WhitenedPublic, public_rows
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import RegressionModel
 from hdpstats.results import Result

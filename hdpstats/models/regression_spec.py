@@ -14,6 +14,11 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.base import PersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.likelihood import classical_fit
+from hdpstats.families.regression.public import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
+from hdpstats.families.regression.rows import ridge_objective
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
@@ -21,8 +26,6 @@ from hdpstats.formulas.outcome import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss, SmoothedQuantile, Table, options
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
-from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation.request import RegressionCost
 from hdpstats.models.model_spec import (
     FIXED,
@@ -31,25 +34,22 @@ from hdpstats.models.model_spec import (
     check_cluster,
     check_no_strata,
     checked_row_norm,
-    checked_study,
-    declared_column,
     may_count,
     of_model,
     offset_column,
     offsets,
 )
 from hdpstats.models.row_spec import RowSpec
-from hdpstats.public.fit import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
-from hdpstats.public.likelihood import classical_fit
 from hdpstats.public.row_weights import Elsewhere
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING
 from hdpstats.results import ModelFacts
+from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
-from hdpstats.solvers import ridge_objective
+from hdpstats.sites.study import checked_study
 
 
 @final

@@ -1,18 +1,17 @@
 """What a fit asks for, checked before anything is charged: epsilon, delta, mechanism, draw and description."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import integer, truth
+from hdpstats.describe.description import Description
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named
 from hdpstats.privacy.budget import release_delta, release_epsilon
 from hdpstats.records.query import AUTO, MechanismOptions, WithHessianShare, checked_share
-from hdpstats.results.description import Description
-from hdpstats.sites import Study
 
 ONLY = "site"
 """What a site is called where it does not matter which one it is."""
@@ -91,20 +90,3 @@ def fit_request(
         describe=truth(describe, name="describe"),
         share=own if share is None else share,
     )
-
-
-def epsilons_of(epsilon: float | Iterable[float]) -> list[Fraction]:
-    """Check the values that `plan` is asked for."""
-    values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
-    if not values:
-        raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")
-    return [release_epsilon(value, allow_large_epsilon=True) for value in values]
-
-
-def people_of(study: Study, n: object) -> int:
-    """Return the number of private people to plan for: the study's, where none is named."""
-    if n is not None:
-        return integer(n, name="n", lower=1, upper=10**12)
-    if study.records is None:
-        raise ArgumentError("n must be given, the number of private records: the study has none", argument="n")
-    return study.records

@@ -9,7 +9,12 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.inference.raked_curvature import UNUSABLE
+from hdpstats.families.base import People
+from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.families.hazard.public import HazardSide
+from hdpstats.families.multinomial.public import MultinomialSide
+from hdpstats.families.outcomes import LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
+from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PredictorLoss
 from hdpstats.mechanisms.clipped_newton import (
@@ -37,7 +42,6 @@ from hdpstats.mechanisms.clipped_newton.request import (
     of_sums,
     predicted_estimate,
 )
-from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec
@@ -48,13 +52,10 @@ from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.fit import WhitenedPublic
-from hdpstats.public.hazard import HazardSide
-from hdpstats.public.moments import PublicFit, WhitenedRows, rakeable
-from hdpstats.public.multinomial import MultinomialSide
-from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
+from hdpstats.public.moments import PublicFit, WhitenedRows
 from hdpstats.public.row_weights import APART
-from hdpstats.public.survival_outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.raking.curvature import rakeable
+from hdpstats.raking.information import UNUSABLE
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel
 from hdpstats.results import ModelFacts, Result

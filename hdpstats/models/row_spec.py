@@ -12,7 +12,7 @@ from hdpstats.mechanisms.perturbation.request import Asked, LossCost, Recommende
 from hdpstats.models.model_spec import LossSpec
 from hdpstats.public.moments import WhitenedRows
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import MultinomialModel, QueryModel, RegressionModel
 
@@ -74,8 +74,8 @@ class RowSpec(LossSpec):
         are ``tau`` apart for each standard deviation of these.
         """
         side = self.side(model)
-        if side is not None:
-            return side.allowance
+        if self.public is not None and side is not None:
+            return side.allowance_for(self.public.apart * side.unit)
         if not self.weights_rows(model.geometry):
             return None
         rows, first = self.reference(model), int(model.geometry.intercept)

@@ -21,7 +21,7 @@ from hdpstats.models.request import FitRequest
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down, total
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.query import Query, Release, of_kind
 from hdpstats.sites import Study
 from hdpstats.sites.asking import Answered, Missing, ask

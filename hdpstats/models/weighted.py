@@ -16,27 +16,29 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.inference.weighted_moments import CalibratedWeights, sum_covariance
+from hdpstats.describe.description import Description, check_described_study
+from hdpstats.families.hazard.public import spell_scores
+from hdpstats.families.hazard.public_fit import hazard_likelihood, spells_of_rows
+from hdpstats.families.regression.likelihood import maximum_likelihood
+from hdpstats.families.regression.rows import ridge_objective
+from hdpstats.inference.weighted_moments import sum_covariance
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, checked_study, offsets
-from hdpstats.models.own_description import MOST_NOISE, check_described_study
+from hdpstats.models.model_spec import LossSpec, ModelSpec, case_weights, offsets
+from hdpstats.models.own_description import MOST_NOISE
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.hazard import spell_scores
-from hdpstats.public.hazard_fit import hazard_likelihood, spells_of_rows
-from hdpstats.public.likelihood import maximum_likelihood
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.raking.calibration import CalibratedWeights
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import Released, Result, WeightedSample
-from hdpstats.results.description import Description
 from hdpstats.results.sites import DescribedCohort
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.sites import Site, Study
-from hdpstats.solvers import ridge_objective
+from hdpstats.sites.study import checked_study
 
 MOST_STEPS = 50
 

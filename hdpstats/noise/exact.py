@@ -24,7 +24,7 @@ coordinate at z takes about ``rate |z|`` coins for exp(-1) (`hdpstats.noise.disc
 exceeded with a probability below :math:`2^{-60}`; the mean of a whole draw is above that for all but a few
 coordinates, and a coin takes a microsecond.
 
-**Public lengths.** In a rehearsal (`hdpstats._base.loops`) a draw is made as often as its time is ever exceeded by
+**Public lengths.** In a rehearsal (`hdpstats._base.rehearsal`) a draw is made as often as its time is ever exceeded by
 one draw:
 
 * a vector that is kept or rejected as a whole (ball, cylinder, box): `WHOLE` times. The moment generating functions of
@@ -61,7 +61,7 @@ from typing import Final, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.loops import full_length
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray
 
 
@@ -91,14 +91,14 @@ class Draw:
             raise RuntimeError("a draw belongs to the process that began it")
         end = self._place + count
         if self._place == len(self._kept):
-            found = system_bytes(count)
-            self._kept += found
+            content = system_bytes(count)
+            self._kept += content
         else:
             if end > len(self._kept):
                 self._kept += system_bytes(end - len(self._kept))
-            found = bytes(self._kept[self._place : end])
+            content = bytes(self._kept[self._place : end])
         self._place = end
-        return found
+        return content
 
     def is_here(self) -> bool:
         """Whether this process began the draw: a fork of it must not use the same bytes."""

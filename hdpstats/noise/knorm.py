@@ -60,6 +60,7 @@ from fractions import Fraction
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.remembered import remembered
 from hdpstats._base.validation import integer
 from hdpstats._base.work import Operations
 from hdpstats.noise.discrete import (
@@ -103,7 +104,7 @@ def _halve(
 ) -> _Leaf | _Node:
     """Halve the coordinates down to single ones; rates are rounded down to short numbers, never to 0.
 
-    Halves of one size and one rate are ``made`` once: nothing is kept for other distributions.
+    Halves of one size and one rate are ``made`` once.
     """
     if dimension == 1:
         return _Leaf(rate, rate.numerator, rate.denominator)
@@ -115,6 +116,12 @@ def _halve(
         first, second = _halve(size, low, made), _halve(dimension - size, high, made)
         made[dimension, rate] = _Node(rate, first, second, (-low, -high), (float(rate), float(low), float(high)))
     return made[dimension, rate]
+
+
+@remembered(8)
+def _halved(dimension: int, rate: Fraction) -> _Leaf | _Node:
+    """Return what `_halve` does: laid out for the first draw, as plans ask for distributions that nobody draws from."""
+    return _halve(dimension, rate)
 
 
 def _draw(node: _Leaf | _Node) -> tuple[tuple[int, ...], int]:
@@ -170,19 +177,23 @@ class BallNoise:
 
     dimension: int
     rate: Fraction
-    _root: _Leaf | _Node = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Validate, and lay out the halves once for all draws."""
+        """Validate."""
         dimension = integer(self.dimension, name="dimension", lower=1, upper=LARGEST_DIMENSION)
         rate = positive_rational(self.rate, name="rate")
         object.__setattr__(self, "dimension", dimension)
         object.__setattr__(self, "rate", rate)
-        object.__setattr__(self, "_root", _halve(dimension, rate))
+
+    @property
+    def _root(self) -> _Leaf | _Node:
+        """How the coordinates are halved."""
+        return _halved(self.dimension, self.rate)
 
     def draw(self) -> tuple[int, ...]:
         """Return one draw, a point of Z^dimension."""
-        return [_draw(self._root) for _ in repeated()][-1][0]
+        root = self._root
+        return [_draw(root) for _ in repeated()][-1][0]
 
     @property
     def work(self) -> Operations:
@@ -310,11 +321,12 @@ class CylinderNoise:
         plan = self._proposals
         if isinstance(plan, TwoSidedGeometric):
             return [(plan.draw(),) for _ in repeated()][-1]
+        root = plan.ball._root
         for _ in repeated():
             kept = False
             while not kept:
                 t = plan.axis.draw()
-                v, v_square = _draw(plan.ball._root)  # once, in rehearsals as well: these repeat the whole draw
+                v, v_square = _draw(root)  # once, in rehearsals as well: these repeat the whole draw
                 face = plan.end if plan.t_weight * t * t >= plan.v_weight * v_square else plan.side
                 kept = face.keeps(t, v_square)
         return (t, *v)

@@ -47,7 +47,7 @@ from fractions import Fraction
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.loops import full_length
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.validation import integer
 from hdpstats._base.work import Operations
 from hdpstats.noise.discrete import bernoulli_exp, bernoulli_exp_one, bernoulli_exp_real, decide_exactly, exp_bounds

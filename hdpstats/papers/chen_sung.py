@@ -132,10 +132,11 @@ def csaa(trial: Trial, x: FloatArray, epsilon: float, *, blocks: int, seed: int,
 
 def dsaa(trial: Trial, x: FloatArray, epsilon: float, *, blocks: int, seed: int, projected: bool = True) -> float:
     """Return algorithm 2 on the records (M, N) of all parties: the mean of `csaa`, each party with its own noise."""
-    each = [
-        csaa(trial, own, epsilon, blocks=blocks, seed=_own(seed, j), projected=projected) for j, own in enumerate(x)
+    estimates = [
+        csaa(trial, records, epsilon, blocks=blocks, seed=_own(seed, j), projected=projected)
+        for j, records in enumerate(x)
     ]
-    return float(np.mean(each))
+    return float(np.mean(estimates))
 
 
 def cssa(trial: Trial, x: FloatArray, epsilon: float, *, seed: int, blocks: int | None = None) -> float:
@@ -152,7 +153,7 @@ def cssa(trial: Trial, x: FloatArray, epsilon: float, *, seed: int, blocks: int 
 
 def dssa(trial: Trial, x: FloatArray, epsilon: float, *, seed: int, blocks: int | None = None) -> float:
     """Return algorithm 4 on the records (M, N): maximum likelihood at the mean of `cssa`, projected on the box."""
-    tau = np.mean([cssa(trial, own, epsilon, seed=_own(seed, j), blocks=blocks) for j, own in enumerate(x)])
+    tau = np.mean([cssa(trial, records, epsilon, seed=_own(seed, j), blocks=blocks) for j, records in enumerate(x)])
     return float(np.clip(trial.family.solve(np.array([[tau]]))[0, 0], *trial.box))
 
 
@@ -212,8 +213,8 @@ def _of_blocks(trial: Trial, x: FloatArray, k: int) -> FloatArray:
     starts = starts_of_blocks(x.shape[-1], k)
     counts = np.diff(starts, append=x.shape[-1]).astype(np.float64)
     means = np.add.reduceat(_statistic(trial, x), starts, axis=-1) / counts
-    found = corrected(trial.family, means.reshape(-1, 1), np.broadcast_to(counts, means.shape).ravel())
-    return found.reshape(means.shape)
+    estimates = corrected(trial.family, means.reshape(-1, 1), np.broadcast_to(counts, means.shape).ravel())
+    return estimates.reshape(means.shape)
 
 
 def _own(seed: int, party: int) -> int:

@@ -281,11 +281,11 @@ def _precisions(split: Split, ridge: float, scale: float) -> FloatArray:
     curvature = -hessian(public, fit(public, ridge=ridge), ridge=0.0, matrix=True) / public.records
     D = len(curvature)
     noise = (D + 1) * scale**2
-    found = []
+    precisions = []
     for site in split.sites:
         inverse = np.linalg.inv(site.records * curvature + ridge * np.eye(D))
-        found.append(1.0 / (float(np.trace(inverse @ (site.records * curvature) @ inverse)) / D + noise))
-    return np.array(found)
+        precisions.append(1.0 / (float(np.trace(inverse @ (site.records * curvature) @ inverse)) / D + noise))
+    return np.array(precisions)
 
 
 def auc(people: Hospital, theta: FloatArray) -> float:

@@ -15,13 +15,14 @@ from scipy.special import logit
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import choice, integer, real
+from hdpstats.families.regression.rows import ridge_objective
 from hdpstats.formulas.outcome import spline
 from hdpstats.inference.draws import Generator, generator
 from hdpstats.losses import LINKS, LogisticLoss
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Binary, Continuous, Duration
 from hdpstats.schema.schema import Schema
-from hdpstats.solvers import minimise, ridge_objective
+from hdpstats.solvers import minimise
 
 LARGEST_SEED: Final = 2**64 - 1
 MOST_DRAWS: Final = 1_000_000

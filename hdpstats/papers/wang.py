@@ -68,8 +68,8 @@ class Pair:
         """Return private and public records as data frames with the outcome ``y``, for `hdpstats.api`."""
         first = int(self.intercept)
         private, public = (
-            pd.DataFrame(each.X[:, first:], columns=list(self.names)).assign(**{RESPONSE: each.y})
-            for each in (self.private, self.public)
+            pd.DataFrame(hospital.X[:, first:], columns=list(self.names)).assign(**{RESPONSE: hospital.y})
+            for hospital in (self.private, self.public)
         )
         return private, public
 
@@ -110,13 +110,13 @@ def simulated_hospitals(
     """
     p = integer(dimension, name="dimension", lower=1, upper=1000)
     rng = seeded(seed)
-    own = rng.uniform(-1.0, 1.0, p) if beta_private is None else np.asarray(beta_private, dtype=np.float64)
+    of_private = rng.uniform(-1.0, 1.0, p) if beta_private is None else np.asarray(beta_private, dtype=np.float64)
     other = rng.uniform(0.0, 0.5, p) if beta_public is None else np.asarray(beta_public, dtype=np.float64)
     spread = np.sqrt(np.array([0.5, 1.0]) if p == 2 else np.full(p, 0.5))
-    if own.shape != (p,) or other.shape != (p,):
+    if of_private.shape != (p,) or other.shape != (p,):
         raise ArgumentError(f"beta_private and beta_public must have {p} numbers", argument="beta_private")
     return Pair(
-        private=_drawn(rng, own, np.ones(p), integer(private, name="private", lower=1, upper=LARGEST)),
+        private=_drawn(rng, of_private, np.ones(p), integer(private, name="private", lower=1, upper=LARGEST)),
         public=_drawn(rng, other, spread, integer(public, name="public", lower=1, upper=LARGEST)),
         names=tuple(f"x{j + 1}" for j in range(p)),
         intercept=False,
@@ -221,9 +221,9 @@ def tradeoff(pair: Pair, sizes: IntArray, *, epsilon: float, seed: int) -> Trade
         subset = Hospital(X=pair.public.X[kept], y=pair.public.y[kept])
         noise = rng.laplace(scale=2.0 / (SHARES[1] * scale), size=size)
         weights = {"printed": exact + k * noise, "unsplit": exact + noise, "without_noise": exact.astype(np.float64)}
-        found = {name: fit(subset, np.maximum(each, 0.0)) for name, each in weights.items()}
-        rows.append({"size": int(size), **{name: error(theta) for name, theta in found.items()}})
-        thetas.append(found["printed"])
+        fits = {name: fit(subset, np.maximum(counts, 0.0)) for name, counts in weights.items()}
+        rows.append({"size": int(size), **{name: error(theta) for name, theta in fits.items()}})
+        thetas.append(fits["printed"])
     curve = pd.DataFrame(rows)
     noisy = curve["printed"].to_numpy() + rng.laplace(scale=1.0 / (SHARES[2] * scale), size=k)
     return Tradeoff(
@@ -257,8 +257,8 @@ def rescaled(pair: Pair, hospital: Hospital) -> FloatArray:
     columns = slice(int(pair.intercept), None)
     public = np.column_stack([pair.public.X[:, columns], pair.public.y])
     low, high = public.min(axis=0), public.max(axis=0)
-    own = np.column_stack([hospital.X[:, columns], hospital.y])
-    return np.asarray((np.clip(own, low, high) - low)[:, high > low] / (high - low)[high > low])
+    values = np.column_stack([hospital.X[:, columns], hospital.y])
+    return np.asarray((np.clip(values, low, high) - low)[:, high > low] / (high - low)[high > low])
 
 
 def grid_fit(pair: Pair, *, epsilon: float, bins: int, seed: int) -> FloatArray:
@@ -299,9 +299,9 @@ def curve_counterexample(records: int) -> tuple[float, float]:
     n = 2 * half + 1
     u = np.concatenate([np.full(half, 1.0 / n), np.full(half, -1.0 / n)])
     y = np.concatenate([np.ones(half), np.zeros(half)])
-    found = []
+    performances = []
     for last in (1.0, -1.0):
         X = np.column_stack([np.ones(n), np.append(u, last)])
         hospital = Hospital(X=X, y=np.append(y, 1.0))
-        found.append(prediction_error(hospital, np.zeros(2), fit(hospital, ridge=1e-12)))
-    return found[0], found[1]
+        performances.append(prediction_error(hospital, np.zeros(2), fit(hospital, ridge=1e-12)))
+    return performances[0], performances[1]

@@ -84,7 +84,9 @@ class Spend:
     def __add__(self, other: "Spend") -> "Spend":
         """Composition: epsilons, deltas and squares add (Dwork et al. 2006; Dong, Roth and Su 2022)."""
         asked = [spend.asked for spend in (self, other) if spend.asked is not None]
-        widest = Budget(max(each.epsilon for each in asked), max(each.delta for each in asked)) if asked else None
+        widest = (
+            Budget(max(budget.epsilon for budget in asked), max(budget.delta for budget in asked)) if asked else None
+        )
         return Spend(self.epsilon + other.epsilon, self.delta + other.delta, self.mu_squared + other.mu_squared, widest)
 
     def __str__(self) -> str:
@@ -145,6 +147,14 @@ def release_epsilon(value: object, *, allow_large_epsilon: bool = False) -> Frac
     if epsilon > 10**6:
         raise ArgumentError(f"epsilon must be at most 1e6, not {decimal(epsilon)}", argument="epsilon")
     return rounded_down(epsilon, EPSILON_GRAIN)
+
+
+def epsilons_of(epsilon: float | Iterable[float]) -> list[Fraction]:
+    """Check the values that `plan` is asked for."""
+    values = list(epsilon) if isinstance(epsilon, Iterable) else [epsilon]
+    if not values:
+        raise ArgumentError("epsilon must name at least one value to plan for", argument="epsilon")
+    return [release_epsilon(value, allow_large_epsilon=True) for value in values]
 
 
 def release_delta(value: object) -> Fraction:
@@ -445,26 +455,26 @@ def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> Gu
         The data sets of each result, by the identities of their accounts, and the guarantee for each of them.
     """
     together: dict[str, dict[object, Part]] = {}
-    for place, (accounts, each) in enumerate(guarantees):
+    for place, (accounts, guarantee) in enumerate(guarantees):
         for account in accounts or {f"result {place}"}:
-            for part in each.as_parts(OWN):
+            for part in guarantee.as_parts(OWN):
                 together.setdefault(account, {})[part.releases or object()] = part
     sums = [
         {what: _sum([part for part in parts.values() if part.what == what]) for what in _names(parts.values())}
         for parts in together.values()
     ]
-    found = [
-        Part(what=what, epsilon=max(each.epsilon for each in named), delta=max(each.delta for each in named))
-        for what in dict.fromkeys(what for each in sums for what in each)
-        if (named := [each[what] for each in sums if what in each])
+    largest = [
+        Part(what=what, epsilon=max(part.epsilon for part in named), delta=max(part.delta for part in named))
+        for what in dict.fromkeys(what for sum_of in sums for what in sum_of)
+        if (named := [sum_of[what] for sum_of in sums if what in sum_of])
     ]
     whole = [_sum(list(parts.values())) for parts in together.values()]
     return replace(
         guarantees[0][1],
-        epsilon=max(each.epsilon for each in whole),
-        delta=max(each.delta for each in whole),
-        most_rows=max(each.most_rows for _, each in guarantees),
-        parts=tuple(found) if any(each.parts for _, each in guarantees) else None,
+        epsilon=max(part.epsilon for part in whole),
+        delta=max(part.delta for part in whole),
+        most_rows=max(guarantee.most_rows for _, guarantee in guarantees),
+        parts=tuple(largest) if any(guarantee.parts for _, guarantee in guarantees) else None,
     )
 
 
@@ -473,7 +483,7 @@ def _names(parts: Iterable[Part]) -> list[str]:
 
 
 def _sum(parts: Sequence[Part]) -> Part:
-    epsilon, delta = (sum((getattr(each, name) for each in parts), Fraction(0)) for name in ("epsilon", "delta"))
+    epsilon, delta = (sum((getattr(part, name) for part in parts), Fraction(0)) for name in ("epsilon", "delta"))
     return Part(what=parts[0].what, epsilon=epsilon, delta=delta)
 
 
@@ -491,8 +501,8 @@ def over_sites(guarantees: Sequence[Guarantee]) -> Guarantee:
     first = guarantees[0]
     return replace(
         first,
-        epsilon=max(each.epsilon for each in guarantees),
-        delta=max(each.delta for each in guarantees),
-        most_rows=max(each.most_rows for each in guarantees),
+        epsilon=max(guarantee.epsilon for guarantee in guarantees),
+        delta=max(guarantee.delta for guarantee in guarantees),
+        most_rows=max(guarantee.most_rows for guarantee in guarantees),
         sites=len(guarantees),
     )

@@ -9,13 +9,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.public.people import WhitenedPeople, unknown_directions, weighted_squares
-from hdpstats.public.raking import PublicVariables, RakedPeople
+from hdpstats.public.invented import unknown_directions
 from hdpstats.public.row_weights import APART, Allowance, Elsewhere, Moved, kept, mallows, moved, told_apart
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
@@ -72,7 +72,7 @@ class PublicSide(ABC):
 
     @property
     def seen(self) -> int:
-        """The number of public people without those who were invented (`hdpstats.public.people`)."""
+        """The number of public people without those who were invented (`hdpstats.public.invented`)."""
         return self.people
 
     @property
@@ -106,42 +106,6 @@ class PublicSide(ABC):
 
         ``row_weights`` (B, people) gives one pair per weighting of the public people.
         """
-
-
-class RakeableSide(PublicSide, ABC):
-    """A public side whose people can be re-weighted and re-scaled to what was released about private ones."""
-
-    @property
-    @abstractmethod
-    def variables(self) -> PublicVariables | None:
-        """The people by variables, one row each; None where `raked_moments` has no proof or no measured coverage."""
-
-    @property
-    @abstractmethod
-    def covariates(self) -> IntArray:
-        """The coordinates of slopes, of all causes."""
-
-    @property
-    def by_residuals(self) -> bool:
-        """Whether `raked_moments` takes the size of residuals from public outcomes."""
-        return False
-
-    @abstractmethod
-    def whitened(self, people: RakedPeople) -> WhitenedPeople:
-        """Return raked public people in the side's geometry."""
-
-    @abstractmethod
-    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
-        """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
-
-    def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
-        """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D); if canonical."""
-        raise NotImplementedError(f"{type(self).__name__} has curvature that rests on outcomes")
-
-
-def rakeable(side: PublicSide | None) -> RakeableSide | None:
-    """Return a side whose people can be raked and are known by variables; None for others."""
-    return side if isinstance(side, RakeableSide) and side.variables is not None else None
 
 
 ROWS = 2048
@@ -331,7 +295,7 @@ class WhitenedRows(PublicSide, ABC):
             every[every % self.geometry.dimension >= int(self.geometry.intercept)] if self.geometry.location else every
         )
 
-    @property
+    @cached_property
     def apart(self) -> float:
         """How far apart coefficients of people who count more and less may be (`hdpstats.public.row_weights`)."""
         if (scores := self.scores) is None:
@@ -356,27 +320,6 @@ class WhitenedRows(PublicSide, ABC):
         return self.moved_at(geometries, self.at_radii(geometries, records=1).H).allowance(scale)
 
 
-def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:
-    r"""Return weighted sums of ``c x x'`` for the curvature and the squared score (B, n) of people's rows.
-
-    Both are shrunk by :math:`n_e / (n_e + D)`, :math:`n_e = 1 / \sum_i w_i^2`, towards `rounded`
-    :math:`G = \sum_i w_i x_i x_i'` times the ratio of the slopes' traces, with the intercept's own entry: as if
-    curvature did not depend on covariates. So ``H`` is positive definite, though raked people may not vary along some
-    direction.
-    """
-    slopes, found = people.slopes, []
-    for whole in weighted_squares(people.X, people.weights * np.stack([curvature, square])):
-        level = np.ones(len(whole))
-        if whole[:, slopes, slopes].size:
-            level = np.trace(whole[:, slopes, slopes], axis1=1, axis2=2) / np.trace(
-                people.squares[:, slopes, slopes], axis1=1, axis2=2
-            )
-        target = level[:, None, None] * people.rounded
-        target[:, : slopes.start, : slopes.start] = whole[:, : slopes.start, : slopes.start]
-        found.append(people.share * whole + (1.0 - people.share) * target)
-    return Moments(H=found[0], J=found[1])
-
-
 def averaged(
     triangles: tuple[FloatArray, FloatArray],
     *,
@@ -398,7 +341,7 @@ def averaged(
         Coordinates in which the whitened design is close to round: their diagonal is levelled in the target.
     """
     n = len(triangles[0])
-    H, J = (records * _shrunk(_symmetric(row_weights @ each), rows=n, levelled=levelled) for each in triangles)
+    H, J = (records * shrunk_triangles(row_weights @ each, rows=n, levelled=levelled) for each in triangles)
     return Moments(H=H, J=J)
 
 
@@ -420,7 +363,7 @@ def averaged_squares(
                 np.multiply(column, rows[j:], out=products[first : first + D - j, : len(column)])
                 first += D - j
             sums += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
-        found.append(records * _shrunk(_symmetric(sums), rows=n, levelled=levelled))
+        found.append(records * shrunk_triangles(sums, rows=n, levelled=levelled))
     return Moments(H=found[0], J=found[1])
 
 
@@ -429,6 +372,11 @@ def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, 
     H, J = (0.5 * (each + each.T)[None] / people for each in (H, J))
     H, J = (records * _shrunk(each, rows=people, levelled=levelled)[0] for each in (H, J))
     return Moments(H=H, J=J)
+
+
+def shrunk_triangles(triangles: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> FloatArray:
+    """Return matrices (B, D, D) from their upper triangles (B, D (D + 1) / 2), shrunk as `averaged` does."""
+    return _shrunk(_symmetric(triangles), rows=rows, levelled=levelled)
 
 
 def _symmetric(triangles: FloatArray) -> FloatArray:

@@ -63,7 +63,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.formulas.design import Design, rows_at
-from hdpstats.records.geometry import Geometry, at_radius, mallows_weights, whiten
+from hdpstats.records.geometry import Geometry, at_radius, weights_within, whiten
 from hdpstats.schema.schema import Schema
 
 APART: Final = 0.15
@@ -243,8 +243,9 @@ def _even(count: int, d: int) -> FloatArray:
 
 
 def mallows(square: FloatArray, geometries: Sequence[Geometry]) -> FloatArray:
-    """Return weights (k, n) of rows of squared lengths (n,) in geometries."""
-    return np.array([mallows_weights(square, each) for each in geometries])
+    """Return weights (k, n) of rows of squared lengths (n,) in geometries that differ in radius and leverage."""
+    radii, leverages = np.array([[each.radius, each.leverage] for each in geometries]).T[:, :, None]
+    return weights_within(square, intercept=geometries[0].intercept, radius=radii, leverage=leverages)
 
 
 def reach(geometry: Geometry, *, lower: FloatArray, upper: FloatArray) -> float:

@@ -76,6 +76,15 @@ MOST_ITEMS: Final = 200_000
 """Items of all its lists and objects together."""
 
 
+def excess(text: str) -> tuple[str, int, int] | None:
+    """Return which parts JSON text has too many of, how many, and the limit; None where `bounded` returns it."""
+    counted = (
+        ("lists and objects", text.count("[") + text.count("{"), MOST_CONTAINERS),
+        ("items", text.count(","), MOST_ITEMS),
+    )
+    return next((each for each in counted if each[1] > each[2]), None)
+
+
 def bounded(text: str) -> str:
     """Return JSON text from outside that can be read quickly, or raise a ValueError.
 
@@ -86,7 +95,7 @@ def bounded(text: str) -> str:
     >>> bounded('{"a": [1, 2]}')
     '{"a": [1, 2]}'
     """
-    if text.count("[") + text.count("{") > MOST_CONTAINERS or text.count(",") > MOST_ITEMS:
+    if excess(text) is not None:
         raise ValueError("JSON with too many lists, objects or items")
     return text
 
@@ -198,7 +207,11 @@ def _of_type(annotation: Any) -> tuple[Write, Read]:
     if origin in (Union, types.UnionType):
         return _union(inner)
     if origin is tuple:
-        return _sequence(_of_type(inner[0])) if inner[1:] == (...,) else _places([_of_type(each) for each in inner])
+        return (
+            _sequence(_of_type(inner[0]))
+            if inner[1:] == (...,)
+            else _places([_of_type(argument) for argument in inner])
+        )
     if origin is np.ndarray:
         return _array(np.dtype(get_args(inner[1])[0]))
     if annotation in _PLAIN:
@@ -214,7 +227,7 @@ def _of_class(cls: type) -> tuple[Write, Read]:
         kind = getattr(cls, "kind", None)
         return (_itself_with(kind), _own(cls, kind))
     if issubclass(cls, StrEnum):
-        return str, _choice({each.value: each for each in cls})
+        return str, _choice({member.value: member for member in cls})
     if ABC in cls.__bases__:
         return to_dict, lambda value: _by_kind(_KINDS.get(cls, {}), value)
     return _record(cls)
@@ -295,15 +308,15 @@ def _listed(value: Any) -> list[Any]:
 def _sequence(part: tuple[Write, Read]) -> tuple[Write, Read]:
     write, read = part
     if write is _itself:
-        return list, lambda value: tuple([read(each) for each in _listed(value)])
-    return lambda value: [write(each) for each in value], lambda value: tuple([read(each) for each in _listed(value)])
+        return list, lambda value: tuple([read(item) for item in _listed(value)])
+    return lambda value: [write(item) for item in value], lambda value: tuple([read(item) for item in _listed(value)])
 
 
 def _places(parts: list[tuple[Write, Read]]) -> tuple[Write, Read]:
     def read(value: Any) -> tuple[Any, ...]:
         if len(_listed(value)) != len(parts):
             raise _MismatchError(f"a list of {len(parts)}")
-        return tuple(each(one) for (_, each), one in zip(parts, value, strict=True))
+        return tuple(read_or_write(one) for (_, read_or_write), one in zip(parts, value, strict=True))
 
     return lambda value: [write(one) for (write, _), one in zip(parts, value, strict=True)], read
 
@@ -313,7 +326,7 @@ def _array(dtype: "np.dtype[Any]") -> tuple[Write, Read]:
 
     def write(value: Any) -> Any:
         numbers = value.ravel().tolist()
-        written = [_null_for_nan(each) for each in numbers] if real else numbers
+        written = [_null_for_nan(number) for number in numbers] if real else numbers
         return written if value.ndim == 1 else {"shape": list(value.shape), "numbers": written}
 
     one = (lambda value: math.nan if value is None else _number(value)) if real else _PLAIN[int][1]
@@ -322,9 +335,9 @@ def _array(dtype: "np.dtype[Any]") -> tuple[Write, Read]:
         flat = {"shape": [len(value)], "numbers": value} if isinstance(value, list) else value
         if not isinstance(flat, dict) or flat.keys() != {"shape", "numbers"}:
             raise _MismatchError("an array: a list, or a shape and numbers")
-        numbers, shape = [one(each) for each in _listed(flat["numbers"])], _listed(flat["shape"])
-        known = len(shape) <= MOST_DIMENSIONS and all(type(size) is int and 0 <= size <= 2**40 for size in shape)
-        if not known or math.prod(shape) != len(numbers):
+        numbers, shape = [one(number) for number in _listed(flat["numbers"])], _listed(flat["shape"])
+        is_shape = len(shape) <= MOST_DIMENSIONS and all(type(size) is int and 0 <= size <= 2**40 for size in shape)
+        if not is_shape or math.prod(shape) != len(numbers):
             raise _MismatchError("an array with as many numbers as its shape says")
         try:
             return np.array(numbers, dtype=dtype).reshape(shape)
@@ -335,11 +348,11 @@ def _array(dtype: "np.dtype[Any]") -> tuple[Write, Read]:
 
 
 def _union(inner: tuple[Any, ...]) -> tuple[Write, Read]:
-    rest = [each for each in inner if each is not type(None)]
+    rest = [argument for argument in inner if argument is not type(None)]
     if len(rest) == 1:
         write, read = _of_type(rest[0])
     else:
-        kinds = {each.kind: each for each in rest}
+        kinds = {option.kind: option for option in rest}
         write, read = to_dict, lambda value: _by_kind(kinds, value)
     if len(rest) == len(inner):
         return write, read
@@ -363,39 +376,39 @@ def _own(cls: Any, kind: str | None) -> Read:
     def read(value: Any) -> Any:
         if not isinstance(value, dict) or value.get("kind", kind) != kind:
             raise _MismatchError("an object of its kind")
-        return _made(cls.from_dict, [{key: each for key, each in value.items() if kind is None or key != "kind"}], {})
+        return _made(cls.from_dict, [{key: item for key, item in value.items() if kind is None or key != "kind"}], {})
 
     return read
 
 
 def _record(cls: Any) -> tuple[Write, Read]:
     hints = get_type_hints(cls, include_extras=True)
-    parts = {each.name: _of_type(hints[each.name]) for each in fields(cls) if each.init}
+    parts = {field.name: _of_type(hints[field.name]) for field in fields(cls) if field.init}
     optional = {name for name in parts if LEFT_OUT in getattr(hints[name], "__metadata__", ())}
     kind = None if "kind" in parts else getattr(cls, "kind", None)
     tag = {} if kind is None else {"kind": kind}
-    known, needed = parts.keys() | tag.keys(), (parts.keys() - optional) | tag.keys()
+    allowed, needed = parts.keys() | tag.keys(), (parts.keys() - optional) | tag.keys()
 
     def write(record: Any) -> dict[str, Any]:
-        found = dict(tag)
+        written = dict(tag)
         for name, (part, _) in parts.items():
             value = getattr(record, name)
             if value is not None or name not in optional:
-                found[name] = part(value)
-        return found
+                written[name] = part(value)
+        return written
 
     def read(value: Any) -> Any:
-        if not isinstance(value, dict) or not needed <= value.keys() <= known or value.get("kind", kind) != kind:
-            raise _MismatchError("an object with " + ", ".join(sorted(known)))
-        found = {}
+        if not isinstance(value, dict) or not needed <= value.keys() <= allowed or value.get("kind", kind) != kind:
+            raise _MismatchError("an object with " + ", ".join(sorted(allowed)))
+        arguments = {}
         for name, (_, part) in parts.items():
             if name in value:
                 try:
-                    found[name] = part(value[name])
+                    arguments[name] = part(value[name])
                 except _MismatchError as error:
                     error.path = f"{name}.{error.path}" if error.path else name
                     raise
-        return _made(cls, [], found)
+        return _made(cls, [], arguments)
 
     return write, read
 

@@ -212,12 +212,12 @@ class Estimate(Record):
         >>> float(difference.params["a - b"]), round(float(difference.bse["a - b"]), 6)
         (1.5, 0.244949)
         """
-        known = ~np.isnan(np.diag(self.sampling) + np.diag(self.privacy))
-        unknown = (L[:, ~known] != 0.0).any(axis=1)
+        estimated = ~np.isnan(np.diag(self.sampling) + np.diag(self.privacy))
+        unknown = (L[:, ~estimated] != 0.0).any(axis=1)
         missing = (L[:, np.isnan(self.values)] != 0.0).any(axis=1)
 
         def through(covariance: FloatArray) -> FloatArray:
-            mapped: FloatArray = L[:, known] @ covariance[np.ix_(known, known)] @ L[:, known].T
+            mapped: FloatArray = L[:, estimated] @ covariance[np.ix_(estimated, estimated)] @ L[:, estimated].T
             mapped[unknown, :] = np.nan
             mapped[:, unknown] = np.nan
             return mapped
@@ -233,8 +233,8 @@ class Estimate(Record):
 
     def noted(self, note: str, *, instead: str) -> "Estimate":
         """Return the estimate with a note before its own, or instead of a certain one."""
-        own = "" if self.note in (None, instead) else f" {self.note}"
-        return replace(self, note=note + own)
+        own_note = "" if self.note in (None, instead) else f" {self.note}"
+        return replace(self, note=note + own_note)
 
     def without(self, which: BoolArray, *, words: str) -> "Estimate":
         """Return the estimate with NaN for some coefficients (p,); ``words``, with their ``{names}``, end its note."""
@@ -310,13 +310,15 @@ class Estimates:
 
     def moved(self, by: FloatArray) -> "Estimates":
         """Return the estimates with numbers (p,) added to their coefficients: an outcome's shift."""
-        public, pooled = (None if each is None else each.moved(by) for each in (self.penalised, self.pooled))
+        public, pooled = (
+            None if estimate is None else estimate.moved(by) for estimate in (self.penalised, self.pooled)
+        )
         return replace(
             self,
             penalised=public,
             private_only=self.private_only.moved(by),
             pooled=pooled,
-            sites=tuple(replace(each, estimate=each.estimate.moved(by)) for each in self.sites),
+            sites=tuple(replace(site, estimate=site.estimate.moved(by)) for site in self.sites),
         )
 
     def noted(self, note: str, *, instead: str) -> "Estimates":
@@ -325,7 +327,7 @@ class Estimates:
             self,
             private_only=self.private_only.noted(note, instead=instead),
             pooled=None if self.pooled is None else self.pooled.noted(note, instead=instead),
-            sites=tuple(replace(each, estimate=each.estimate.noted(note, instead=instead)) for each in self.sites),
+            sites=tuple(replace(site, estimate=site.estimate.noted(note, instead=instead)) for site in self.sites),
         )
 
     def without(self, which: BoolArray, *, words: str) -> "Estimates":
@@ -334,7 +336,7 @@ class Estimates:
             self,
             private_only=self.private_only.without(which, words=words),
             pooled=None if self.pooled is None else self.pooled.without(which, words=words),
-            sites=tuple(replace(each, estimate=each.estimate.without(which, words=words)) for each in self.sites),
+            sites=tuple(replace(site, estimate=site.estimate.without(which, words=words)) for site in self.sites),
         )
 
     @property

@@ -126,11 +126,16 @@ def whiten(geometry: Geometry, X: FloatArray) -> Rows:
 
 def mallows_weights(square: FloatArray, geometry: Geometry) -> FloatArray:
     """Return ``min(1, R / ||z||, L / (i + ||z||^2))`` from squared norms (n,); ``i`` is 1 with an intercept, else 0."""
+    return weights_within(square, intercept=geometry.intercept, radius=geometry.radius, leverage=geometry.leverage)
+
+
+def weights_within(
+    square: FloatArray, *, intercept: bool, radius: FloatArray | float, leverage: FloatArray | float
+) -> FloatArray:
+    """Return the same for a radius and a leverage, or (k, n) for k of each, of shape (k, 1)."""
     positive = np.maximum(square, 1e-200)
-    found: FloatArray = float(geometry.intercept) + positive
-    np.divide(geometry.leverage, found, out=found)
-    np.divide(geometry.radius, np.sqrt(positive, out=positive), out=positive)
-    np.minimum(positive, found, out=found)
+    found: FloatArray = np.asarray(leverage / (float(intercept) + positive))
+    np.minimum(radius / np.sqrt(positive, out=positive), found, out=found)
     return np.minimum(1.0, found, out=found)
 
 

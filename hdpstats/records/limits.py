@@ -120,7 +120,7 @@ def check_ahead(ahead: Sequence[Spend], *, pure: bool = False) -> None:
 
 
 def _check_amounts(amounts: Sequence[Fraction]) -> None:
-    if max(amounts) > LARGEST_AMOUNT or max(each.denominator for each in amounts) > MOST_DENOMINATOR:
+    if max(amounts) > LARGEST_AMOUNT or max(amount.denominator for amount in amounts) > MOST_DENOMINATOR:
         raise MechanismError(
             f"amounts in ahead must be at most {LARGEST_AMOUNT}, as fractions with denominators of at most 100 digits; "
             "ask for less, or round them"

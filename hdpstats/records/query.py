@@ -306,7 +306,7 @@ class MinimiserQuery(ChargedQuery, ABC):
             raise MechanismError("the query needs a delta in [0, 1)")
         if self.smoothing_share is not None:
             self._check_smoothing(self.smoothing_share)
-        if max(each.denominator for each in (self.epsilon, self.delta, self.hessian_share)) > 10**30:
+        if max(amount.denominator for amount in (self.epsilon, self.delta, self.hessian_share)) > 10**30:
             raise MechanismError("epsilon, delta and the Hessian's share must be fractions of at most 30 digits")
         if not Fraction(1, 10**60) <= self.ridge <= 10**60:
             raise MechanismError("the ridge must be in [1e-60, 1e60]: beyond, the solver's certificates overflow")
@@ -345,7 +345,7 @@ class PointQuery(MinimiserQuery, ABC):
 
     def asked_as(self, kind: type[_Q], **changes: object) -> _Q:
         """Return a query of another kind about the same minimiser, with changes."""
-        same = {each.name: getattr(self, each.name) for each in fields(PointQuery)}
+        same = {declared.name: getattr(self, declared.name) for declared in fields(PointQuery)}
         return kind(**(same | changes))
 
 

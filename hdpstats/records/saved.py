@@ -91,10 +91,10 @@ def _decompressed(content: bytes, size: int) -> bytes:
     if not 0 <= size <= _LARGEST:
         raise ValueError("there are more numbers than are read")
     reader = zlib.decompressobj()
-    found = reader.decompress(content, size + 1)
-    if len(found) != size or not reader.eof or reader.unused_data:
+    content_read = reader.decompress(content, size + 1)
+    if len(content_read) != size or not reader.eof or reader.unused_data:
         raise ValueError("there are not as many numbers as the shape says")
-    return found
+    return content_read
 
 
 @final
@@ -191,15 +191,15 @@ class Saved:
         text = _text_of(path_or_text)
         try:
             document = codec.loads(text)
-            found = document.pop("format")
-            record = from_dict(cls, cls._completed(document)) if found == cls._format else None
+            written = document.pop("format")
+            record = from_dict(cls, cls._completed(document)) if written == cls._format else None
         except (HdpError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
             raise ArgumentError(f"this is not {cls._what} that hdpstats wrote", argument="path_or_text") from None
         if record is None:
             raise ArgumentError(
                 f"this is not {cls._what} that this version of hdpstats reads: it reads format {cls._format}, not "
-                f"{shown(found)}; make it anew: a query that this version writes as before costs nothing, any other is "
-                "charged",
+                f"{shown(written)}; make it anew: a query that this version writes as before costs nothing, any "
+                "other is charged",
                 argument="path_or_text",
             )
         return record

@@ -108,12 +108,12 @@ class SeveralQueries(Query, ABC):
     @property
     def epsilon(self) -> Fraction:  # type: ignore[override]
         """The largest epsilon: what the fit keeps for everybody, as a person is at one site."""
-        return max(each.epsilon for each in self.parts)
+        return max(part.epsilon for part in self.parts)
 
     @property
     def delta(self) -> Fraction:  # type: ignore[override]
         """The largest delta."""
-        return max(each.delta for each in self.parts)
+        return max(part.delta for part in self.parts)
 
     @property
     def replicate(self) -> int:  # type: ignore[override]
@@ -142,8 +142,16 @@ class RoundsQuery(SeveralQueries):
     def __post_init__(self) -> None:
         """Refuse rounds that are not those of one fit."""
         shared = {
-            (type(each), each.model, each.epsilon, each.delta, each.replicate, each.schema_sha256, each.public_sha256)
-            for each in self.rounds
+            (
+                type(one_round),
+                one_round.model,
+                one_round.epsilon,
+                one_round.delta,
+                one_round.replicate,
+                one_round.schema_sha256,
+                one_round.public_sha256,
+            )
+            for one_round in self.rounds
         }
         if len(shared) != 1:
             raise MechanismError(
@@ -173,7 +181,7 @@ class RoundsRelease(Release):
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:  # type: ignore[override]
         """What ran, round by round."""
-        return tuple(event for each in self.rounds for event in each.events)
+        return tuple(event for one_round in self.rounds for event in one_round.events)
 
     @property
     def records(self) -> int:
@@ -214,13 +222,13 @@ class SitesQuery(SeveralQueries):
         """Refuse queries that are not those of one fit."""
         if not self.sites or len(dict(self.sites)) != len(self.sites):
             raise MechanismError("a fit at several sites names every one of them once")
-        if len({(each.replicate, each.schema_sha256, each.public_sha256) for each in self.parts}) != 1:
+        if len({(part.replicate, part.schema_sha256, part.public_sha256) for part in self.parts}) != 1:
             raise MechanismError("the queries of a fit agree in the schema, the public rows and the number of the draw")
 
     @property
     def parts(self) -> tuple[Query, ...]:
         """The queries, site by site."""
-        return tuple(each for _, each in self.sites)
+        return tuple(query for _, query in self.sites)
 
 
 @final
@@ -235,7 +243,7 @@ class SitesRelease(Release):
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:  # type: ignore[override]
         """What ran, site by site; nobody is in more than one site, so that they do not add up."""
-        return tuple(event for _, each in self.sites for event in each.events)
+        return tuple(event for _, query in self.sites for event in query.events)
 
     def at(self, entry: LedgerEntry) -> "SitesRelease":
         """Refuse: the releases of several sites have no common place."""
@@ -245,7 +253,7 @@ class SitesRelease(Release):
 def answers_in(release: Release) -> tuple[Release, ...]:
     """Return the releases that were charged one by one: those of sites, the rounds of a fit, or the release itself."""
     if isinstance(release, SitesRelease):
-        return tuple(answer for _, each in release.sites for answer in answers_in(each))
+        return tuple(answer for _, at_site in release.sites for answer in answers_in(at_site))
     return release.rounds if isinstance(release, RoundsRelease) else (release,)
 
 
@@ -258,7 +266,7 @@ def charged_events(release: Release | None) -> tuple[PrivacyEvent, ...]:
     answers = () if release is None else answers_in(release)
     return tuple(
         event
-        for each in answers
-        for event in each.events
-        for _ in range(1 if each.entry is None else each.entry.attempt)
+        for answer in answers
+        for event in answer.events
+        for _ in range(1 if answer.entry is None else answer.entry.attempt)
     )

@@ -7,7 +7,6 @@ from hdpstats.inference.weighted_moments import Estimated
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
-from hdpstats.results.description import Description
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck, Evaluation, check_public
 from hdpstats.results.facts import HazardFacts, ModelFacts, RowWeights, SampleFacts
 from hdpstats.results.population import FittedRows
@@ -20,7 +19,6 @@ __all__ = [
     "NOT_CHECKED",
     "Aggregate",
     "DeferredCheck",
-    "Description",
     "Estimated",
     "Evaluation",
     "FittedRows",

@@ -17,7 +17,8 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import (
+from hdpstats.inference.combination import shares
+from hdpstats.inference.meta_analysis import (
     BETWEEN,
     SiteSummary,
     all_drawn,
@@ -29,7 +30,6 @@ from hdpstats.inference.across_sites import (
     scatter,
     spread_variance,
 )
-from hdpstats.inference.combination import shares
 from hdpstats.records import codec
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release

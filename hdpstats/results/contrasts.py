@@ -15,7 +15,7 @@ All of it is post-processing and costs no privacy.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import pandas as pd
@@ -24,10 +24,15 @@ from scipy.special import chdtrc
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.validation import real
+from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported, columns, number, p_value
 from hdpstats.formulas.coefficients import read_constraints
 from hdpstats.records.estimate import Estimate
+from hdpstats.results.facts import design_of, term_blocks
+from hdpstats.schema.columns import Binary, Categorical
+
+if TYPE_CHECKING:
+    from hdpstats.results.result import Result
 
 DRAWN = "p-values and intervals are from draws of the error of each contrast, sampling and privacy noise together."
 """What a reader must know of a private estimate's tests."""
@@ -307,3 +312,75 @@ def pairwise(estimate: Estimate, constraints: Constraints, *, method: str, alpha
             ) from None
         adjusted[known], reject[known] = corrected, decided
     return PairwiseTests(contrasts=contrasts, method=method, alpha=level, adjusted=adjusted, reject=reject)
+
+
+def constraints(estimate: Estimate, r_matrix: object, names: Sequence[str] | None) -> Constraints:
+    """Return constraints on the coefficients of an estimate, which ``names`` may call otherwise."""
+    return constraints_of(r_matrix, _names(estimate, names))
+
+
+def _names(estimate: Estimate, names: Sequence[str] | None) -> Sequence[str]:
+    if names is None:
+        return estimate.terms
+    listed = [str(name) for name in names]
+    if len(set(listed)) != len(estimate.terms):
+        raise ArgumentError(f"names must be {len(estimate.terms)} different texts", argument="names")
+    return listed
+
+
+def tests_of_terms(fit: "Result", estimate: Estimate, *, skip_single: bool) -> WaldTestTerms:
+    """Return the joint test of each term's coefficients."""
+    identity = np.eye(len(estimate.terms))
+    tests = {}
+    for block in term_blocks(fit):
+        if len(block.places) > 1 or not skip_single:
+            L = identity[list(block.places)]
+            names = tuple(estimate.terms[place] for place in block.places)
+            tests[block.label] = wald_test(estimate, Constraints(L=L, q=np.zeros(len(L)), names=names))
+    return WaldTestTerms(tests=tests)
+
+
+def pairs(fit: "Result", term: str, cause: str | None) -> Constraints:
+    """Return the differences between the levels of a factor, a later one minus an earlier one."""
+    causes = () if fit.facts.hazard is None else fit.facts.hazard.causes
+    wanted = choice(causes[0] if cause is None else cause, name="cause", options=causes) if len(causes) > 1 else None
+    factors = {
+        block.term: block
+        for block in term_blocks(fit)
+        if block.cause == wanted and _levels(fit, block.term) is not None
+    }
+    own = [each for each in factors if term in _variables(fit, each)]
+    named = own[0] if term not in factors and len(own) == 1 else term
+    block = factors[choice(named, name="term_name", options=list(factors) or ["a factor, which this model has not"])]
+    levels, codes = _levels(fit, block.term) or ((), ())
+    if len(block.places) != len(codes):
+        raise ArgumentError("a multinomial model has a factor in every level: use t_test", argument="term_name")
+    rows = np.zeros((len(levels), len(fit.estimate.terms)))
+    rows[list(codes), list(block.places)] = 1.0
+    both = [(late, early) for early in range(len(levels)) for late in range(early + 1, len(levels))]
+    L = np.array([rows[late] - rows[early] for late, early in both])
+    names = tuple(f"{levels[late]} - {levels[early]}" for late, early in both)
+    return Constraints(L=L, q=np.zeros(len(L)), names=names)
+
+
+def _variables(fit: "Result", term: str) -> set[str]:
+    """Return the columns whose levels a term has: of "C(grade)" that is "grade"."""
+    return {level.column for column in design_of(fit).columns if column.term == term for level in column.levels}
+
+
+def _levels(fit: "Result", term: str) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
+    """Return the levels of a term that is one factor, and those that its columns stand for; None for other terms."""
+    if fit.facts.family is not None:
+        return None
+    own = [column for column in design_of(fit).columns if column.term == term]
+    if not own or any(len(column.levels) != 1 or column.expressions for column in own):
+        return _binary(fit, term) if len(own) == 1 else None
+    declared = fit.schema[own[0].levels[0].column]
+    names = declared.levels if isinstance(declared, Categorical) else getattr(declared, "labels", None) or ("0", "1")
+    return tuple(names), tuple(column.levels[0].code for column in own)
+
+
+def _binary(fit: "Result", term: str) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
+    """Return the levels of a binary column that the formula reads as a number."""
+    declared = fit.schema.get(term)
+    return (declared.labels or ("0", "1"), (1,)) if isinstance(declared, Binary) else None

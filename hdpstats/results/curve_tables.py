@@ -9,11 +9,11 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.display import Block, Report, columns, named_values, p_value
 from hdpstats.records.estimate import normal_quantile
-from hdpstats.results.curves import hazard_facts
-from hdpstats.results.description_tables import frame_of
+from hdpstats.results.hazard_curves import hazard_facts
 from hdpstats.results.population import population
 from hdpstats.results.result import Result
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
+from hdpstats.results.tables import frame_of
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 

@@ -28,8 +28,8 @@ from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.follow_up import FollowUp, PublicCheck, check, integrated_brier
 from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import LedgerEntry
-from hdpstats.results.curves import HazardCurves, curves_at, hazard_facts
 from hdpstats.results.facts import DesignRows, ModelFacts
+from hdpstats.results.hazard_curves import HazardCurves, curves_at, hazard_facts
 from hdpstats.results.plots import draw_calibration
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, limit_headers
 from hdpstats.schema.public import PublicTable

@@ -429,3 +429,19 @@ def own_terms(fit: "Result") -> tuple[str, ...]:
     if fit.facts.hazard is None:
         return tuple(column.term for column in columns)
     return (*(BASELINE for _ in fit.facts.hazard.baseline_names), *(column.term for column in columns[1:]))
+
+
+ESTIMATES = ("public_only", "private_only", "pooled")
+"""The names of the estimates of a result."""
+
+
+def chosen(result: "Result", which: str | None) -> Estimate:
+    """Return one of the estimates of a result by its name; the one that `params` speaks of by default."""
+    if which is None:
+        return result.estimate
+    found: Estimate | None = getattr(result, choice(which, name="estimate", options=ESTIMATES))
+    if found is None:
+        there = [name for name in ESTIMATES if getattr(result, name) is not None]
+        remedy = f"there is {', '.join(there)}" if there else "it has one estimate: leave estimate= out"
+        raise ArgumentError(f"this result has no estimate {which!r}; {remedy}", argument="estimate")
+    return found

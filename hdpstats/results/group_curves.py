@@ -22,11 +22,11 @@ from hdpstats.inference.life_tables import (
     survival,
     survival_at,
 )
-from hdpstats.inference.log_rank import noisy_score
-from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.inference.log_rank import Score, exact_score, noisy_score
+from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.people import causes_of
 from hdpstats.public.follow_up import FollowUp, risk_sets
-from hdpstats.public.risk_sets import RiskSets, Score, exact_score, first_below
+from hdpstats.public.risk_sets import RiskSets, first_below
 from hdpstats.records.codec import Record
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.public import PublicTable

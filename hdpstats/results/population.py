@@ -1,13 +1,10 @@
-"""The rows that effects are averaged over: a frame, the public rows of a fit, or a weighted public sample.
+"""The rows that effects are averaged over: a frame, the public rows of a fit, or what has rows of its own.
 
-`RakedRows` are public rows raked to a description of the private people. That is post-processing of a release and
-public rows: the rows get weights, and numbers are moved and stretched, so that the averages of the model's variables
-are those described (`hdpstats.public.raking`). What a description does not have stays as it is in the public rows. Its
-noise leaves the averages open: rows raked to draws from what is known of them say how far an effect may be off on that
-account.
+A weighted sample has rows of its own, and so has a description, to which public rows are raked (`rows_of`).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Final, final
 
 import numpy as np
@@ -15,16 +12,12 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.compiler import compile_one_sided
-from hdpstats.formulas.lexer import quoted
-from hdpstats.inference import draws
-from hdpstats.inference.raked_curvature import cohort_posterior
-from hdpstats.mechanisms.description.blocks import numbers_of
-from hdpstats.mechanisms.description.moments import moments_of
-from hdpstats.public.raking import Averages, PublicVariables, raked_variables, raking_at
-from hdpstats.results.description import Description
+from hdpstats.privacy.budget import OWN, Guarantee, Part, as_pair, over_data_sets, total
+from hdpstats.records.estimate import Estimate
+from hdpstats.records.query import Release
+from hdpstats.records.several import answers_in, charged_events
 from hdpstats.results.facts import design_of, own_terms, read_rows
-from hdpstats.results.weighted_sample import WeightedSample
+from hdpstats.results.sites import accounts_of, charged_before, charged_releases, data_sets_of
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_frame
 
@@ -68,13 +61,26 @@ NO_ROWS = FittedRows()
 class Population:
     """Rows with weights (n,), and what they are in words.
 
-    ``draws`` are the rows that they may as well be, where the noise of a description leaves that open.
+    ``draws`` are the rows that they may as well be, where the noise of a description leaves that open. Rows that rest
+    on private records have the ``guarantee`` of that, with its ``parts`` where it has several, and the ``releases``.
     """
 
     frame: pd.DataFrame
     weights: FloatArray
     words: str
     draws: tuple[tuple[pd.DataFrame, FloatArray], ...] = ()
+    guarantee: Guarantee | None = None
+    parts: tuple[Part, ...] = ()
+    releases: tuple[Release, ...] = ()
+
+
+@singledispatch
+def rows_of(over: object, fit: "Result", rows: FittedRows) -> Population | None:  # noqa: ARG001
+    """Return the rows that an object has of its own, or None: weighted samples and descriptions, which say so here.
+
+    ``rows`` are the public rows of the fit.
+    """
+    return None
 
 
 def population(fit: "Result", rows: FittedRows, over: object, weights: object = None) -> Population:
@@ -97,25 +103,83 @@ def population(fit: "Result", rows: FittedRows, over: object, weights: object = 
     ArgumentError
         If there are no such rows, or the weights are none.
     """
-    if isinstance(over, WeightedSample | Description) and weights is not None:
-        raise ArgumentError("weights must be left out: what over= is has its own", argument="weights")
-    if isinstance(over, Description):
-        if rows.table is None:
-            raise _no_rows()
-        raked = raked_rows(fit, rows.table, over)
-        words = f"{len(raked.frame)} public rows raked to a description"
-        return Population(frame=raked.frame, weights=raked.weights, words=words, draws=raked.draws)
-    if isinstance(over, WeightedSample):
-        return Population(
-            frame=over.rows,
-            weights=np.maximum(over.weights.to_numpy(), 0.0),
-            words=f"{len(over.rows)} rows of a weighted sample",
-        )
+    own = rows_of(over, fit, rows)
+    if own is not None:
+        if weights is not None:
+            raise ArgumentError("weights must be left out: what over= is has its own", argument="weights")
+        return own
     frame, words = _frame(rows, over)
     return Population(
         frame=frame,
         weights=_weights(frame, weights),
         words=f"{len(frame)} {words}" + ("" if weights is None else ", weighted"),
+    )
+
+
+AVERAGED_OVER: Final = "the description averaged over"
+
+
+def guarantee_over(fit: "Result", estimate: Estimate, rows: Population) -> Guarantee | None:
+    """Return what all releases guarantee together that averages over rows rest on: those of a fit, and of the rows.
+
+    Those of a description or of a weighted sample add up with those of the fit where they may be of the same people:
+    where they were charged to one account, or an account is not known. What the fit rests on already is counted once.
+    None where no private record was used.
+
+    Parameters
+    ----------
+    fit : Result
+        The model.
+    estimate : Estimate
+        Which of its estimates is averaged: that of public rows alone rests on no release.
+    rows : Population
+        The rows.
+
+    Raises
+    ------
+    ArgumentError
+        If the fit and the rows have guarantees under different relations, which do not add up.
+    """
+    own = None if estimate is fit.public_only else fit.guarantee
+    if rows.guarantee is None:
+        return own
+    if own is None:
+        return rows.guarantee
+    if own.relation is not rows.guarantee.relation:
+        raise ArgumentError(
+            f"over: what the averages are taken over was released under {rows.guarantee.relation.value}, and the fit "
+            f"under {own.relation.value}, so that no guarantee holds for both; average over rows released under "
+            f"{own.relation.value}",
+            argument="over",
+        )
+    fitted = [*charged_before(fit.released.description), *charged_releases(fit.released)]
+    counted = {each.sha256 for whole in fitted for each in answers_in(whole)}
+    releases = [each for whole in rows.releases for each in answers_in(whole) if each.sha256 not in counted]
+    if not releases:
+        return own
+    parts = rows.parts or (_part(releases),)
+    mine = accounts_of(data_sets_of(fitted, fit.site_facts))
+    theirs = accounts_of(data_sets_of(releases, ()))
+    together = over_data_sets(
+        [
+            (mine if mine and theirs else _UNKNOWN, replace(own, parts=own.as_parts(OWN))),
+            (theirs if mine and theirs else _UNKNOWN, replace(rows.guarantee, parts=parts)),
+        ]
+    )
+    return replace(together, sites=max(own.sites, rows.guarantee.sites, len(mine | theirs)))
+
+
+_UNKNOWN: Final = frozenset({"unknown"})
+
+
+def _part(releases: list[Release]) -> Part:
+    """Return what releases of a description keep: the largest epsilon and delta of sites."""
+    pairs = [as_pair(total(charged_events(each))) for each in releases]
+    return Part(
+        what=AVERAGED_OVER,
+        epsilon=max(each.epsilon for each in pairs),
+        delta=max(each.delta for each in pairs),
+        releases=tuple(sorted(each.sha256 for each in releases)),
     )
 
 
@@ -146,7 +210,7 @@ def _frame(rows: FittedRows, over: object) -> tuple[pd.DataFrame, str]:
     if isinstance(table, PublicTable):
         return table.frame(), "public rows"
     if isinstance(over, str) and over == PUBLIC:
-        raise _no_rows()
+        raise no_rows()
     raise ArgumentError(
         "over must be 'public', a DataFrame, a weighted sample, a description or a study with public rows, not "
         f"{type(over).__name__}",
@@ -154,7 +218,8 @@ def _frame(rows: FittedRows, over: object) -> tuple[pd.DataFrame, str]:
     )
 
 
-def _no_rows() -> ArgumentError:
+def no_rows() -> ArgumentError:
+    """Return the error that a result has no public rows at hand."""
     return ArgumentError(
         "this result has no public rows at hand (it was read from a file, or fitted without any); give over=frame, the "
         "rows to average over",
@@ -178,73 +243,3 @@ def _weights(frame: pd.DataFrame, weights: object) -> FloatArray:
             f"weights must be {len(frame)} finite numbers of at least 0, one for each row", argument="weights"
         )
     return found
-
-
-DRAWS: Final = 40
-"""Draws of the averages for the error that the noise of a description makes: enough for a standard error."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class RakedRows:
-    """Public rows as the described people are.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        The complete rows, numbers moved to the described averages.
-    weights : (n,) float64
-        Their weights.
-    draws : tuple of (DataFrame, (n,) float64)
-        The same for draws of the averages.
-    """
-
-    frame: pd.DataFrame
-    weights: FloatArray
-    draws: tuple[tuple[pd.DataFrame, FloatArray], ...]
-
-
-def raked_rows(fit: "Result", table: PublicTable, description: Description) -> RakedRows:
-    """Return complete public rows as the described people are.
-
-    Raises
-    ------
-    ArgumentError
-        If the description is of groups or of another schema, or has none of the model's variables.
-    """
-    query = description.query
-    if query.groups > 1 or description.schema.sha256 != fit.schema.sha256:
-        raise ArgumentError(
-            "over must be a description without by=, of a study with the schema of the fit", argument="over"
-        )
-    design = design_of(fit)
-    read = [name for name in design.needs if name != design.response]
-    times = () if fit.facts.hazard is None else (fit.facts.hazard.stop, fit.facts.hazard.start)
-    variables = [name for name in read if name not in times]
-    described = {column.name for column in query.columns}
-    if not described & set(variables):
-        raise ArgumentError(
-            f"over: the description has none of the model's variables, {', '.join(variables)}", argument="over"
-        )
-    releases = [release for _, release in description.releases]
-    moments = moments_of(numbers_of(query, releases, 0), variables=variables, sha256=releases[0].sha256)
-    plain = compile_one_sided("~ " + " + ".join(map(quoted, variables)), fit.schema)
-    public = PublicVariables(table=table.admitted(variables), design=plain)
-    on = raked_variables(public, moments, case_weights=np.ones(public.table.rows))
-    posterior = cohort_posterior(on)
-    raking = raking_at(on, posterior.mean)
-    frame = table.frame()[table.complete(variables)].reset_index(drop=True)
-
-    def rows(averages: Averages, count: int) -> list[tuple[pd.DataFrame, FloatArray]]:
-        people = raking.raked(averages, base=np.tile(on.base, (count, 1)))
-        return [
-            (
-                frame.assign(**{each.variable: X[:, plain.names.index(quoted(each.variable))] for each in on.means}),
-                weights,
-            )
-            for X, weights in zip(people.X, people.weights, strict=True)
-        ]
-
-    ((own, weights),) = rows(posterior.mean, 1)
-    rng = draws.generator(*(each.sha256 for each in releases))
-    return RakedRows(frame=own, weights=weights, draws=tuple(rows(posterior.draw(rng, DRAWS), DRAWS)))

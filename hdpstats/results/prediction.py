@@ -9,7 +9,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats.losses import MEANS, multinomial
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.facts import check_identified, design_of, read_rows
-from hdpstats.results.margins import slope
+from hdpstats.results.standardised_means import slope
 from hdpstats.schema.columns import Categorical
 
 if TYPE_CHECKING:

@@ -24,7 +24,6 @@ from hdpstats.results.summary import weights_words
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
-    from hdpstats.results.description import Description
     from hdpstats.results.result import Result
     from hdpstats.results.survival_curves import SurvivalCurves
     from hdpstats.results.weighted_sample import WeightedSample
@@ -228,19 +227,19 @@ def disclosure(result: "Result") -> dict[str, Any]:
     query, release, count = result.query, result.release, result.count
     several = isinstance(release, SitesRelease)
     given = [*charged_before(result.released.description), *charged_releases(result.released)]
-    return _record(
+    return privacy_record(
         result.guarantee,
         result.schema,
-        accounting=None if release is None else _accounting(release.kind, given, several=several),
+        accounting=None if release is None else accounting_of(release.kind, given, several=several),
         about={
             "model": result.facts.to_dict(),
             "public_sha256": None if query is None else query.public_sha256,
-            "query_sha256": None if query is None else _sha256(query),
+            "query_sha256": None if query is None else query_sha256(query),
             "release_sha256": None if release is None else release.sha256,
-            "ledger": _entry(release),
+            "ledger": ledger_entry(release),
             "number_of_records": None
             if count is None
-            else {"release_sha256": count.sha256, "noise_sd": people(count)[1], "ledger": _entry(count)},
+            else {"release_sha256": count.sha256, "noise_sd": people(count)[1], "ledger": ledger_entry(count)},
             "description": _description_entry(result.released.description),
             "sites": [_site(site) for site in result.site_facts],
         },
@@ -255,57 +254,33 @@ def _description_entry(known: DescribedCohort | None) -> dict[str, Any] | None:
         return None
     return {
         "charged_to_this_fit": known.charged,
-        "query_sha256": {name: _sha256(each) for name, each in known.queries},
+        "query_sha256": {name: query_sha256(each) for name, each in known.queries},
         "release_sha256": {name: each.sha256 for name, each in known.releases},
         "epsilon": {name: str(each.epsilon) for name, each in known.queries},
         "delta": {name: str(each.delta) for name, each in known.queries},
-        "ledger": {name: _entry(each) for name, each in known.releases},
+        "ledger": {name: ledger_entry(each) for name, each in known.releases},
     }
 
 
 def sample_disclosure(sample: "WeightedSample") -> dict[str, Any]:
     """Return the privacy record of a weighted sample; see `hdpstats.results.WeightedSample.disclosure`."""
     queries, releases = sample.queries, sample.releases
-    return _record(
+    return privacy_record(
         sample.guarantee,
         sample.schema,
-        accounting=_accounting(
+        accounting=accounting_of(
             [release.kind for release in releases], [*charged_before(sample.description), *releases]
         ),
         about={
             "sample": sample.facts.to_dict(),
             "public_sha256": queries[0].public_sha256,
-            "query_sha256": [_sha256(query) for query in queries],
+            "query_sha256": [query_sha256(query) for query in queries],
             "release_sha256": [release.sha256 for release in releases],
-            "ledger": [_entry(release) for release in releases],
+            "ledger": [ledger_entry(release) for release in releases],
             "description": _description_entry(sample.description),
         },
         bounds="declared in the schema, and the ranges of public rows",
         post_processing="everything computed from the weighted rows, in any software",
-    )
-
-
-def description_disclosure(description: "Description") -> dict[str, Any]:
-    """Return the privacy record of a description; see `hdpstats.results.Description.disclosure`."""
-    query, releases = description.query, dict(description.releases)
-    return _record(
-        description.guarantee,
-        description.schema,
-        accounting=_accounting(query.kind, list(releases.values()), several=len(releases) > 1),
-        about={
-            "description": {
-                "columns": [each.name for each in query.columns],
-                "by": query.by,
-                "complete": query.complete,
-                "follow_up": None if query.follow_up is None else query.follow_up.to_dict(),
-            },
-            "public_sha256": query.public_sha256,
-            "query_sha256": _sha256(query),
-            "release_sha256": {name: each.sha256 for name, each in releases.items()},
-            "ledger": {name: _entry(each) for name, each in releases.items()},
-        },
-        post_processing="everything else in the description is computed from the releases and from public rows",
-        used_public_rows=description.public is not None,
     )
 
 
@@ -315,8 +290,8 @@ def curves_disclosure(curves: "SurvivalCurves") -> dict[str, Any]:
     accounting = None
     if releases:
         kind = next(iter(releases.values())).kind
-        accounting = _accounting(kind, list(releases.values()), several=len(releases) > 1)
-    return _record(
+        accounting = accounting_of(kind, list(releases.values()), several=len(releases) > 1)
+    return privacy_record(
         curves.guarantee,
         curves.schema,
         accounting=accounting,
@@ -327,16 +302,16 @@ def curves_disclosure(curves: "SurvivalCurves") -> dict[str, Any]:
                 "complete_in": list(curves.complete_in),
                 "follow_up": curves.asked.to_dict(),
             },
-            "query_sha256": {name: _sha256(each) for name, each in queries.items()},
+            "query_sha256": {name: query_sha256(each) for name, each in queries.items()},
             "release_sha256": {name: each.sha256 for name, each in releases.items()},
-            "ledger": {name: _entry(each) for name, each in releases.items()},
+            "ledger": {name: ledger_entry(each) for name, each in releases.items()},
         },
         post_processing="everything else in the curves is computed from the releases and from public rows",
         used_public_rows=curves.public is not None,
     )
 
 
-def _record(
+def privacy_record(
     guarantee: Guarantee | None,
     schema: Schema,
     *,
@@ -360,7 +335,8 @@ def _record(
     }
 
 
-def _sha256(query: Query) -> str:
+def query_sha256(query: Query) -> str:
+    """Return the hash of what was asked."""
     return codec.sha256(codec.loads(query.to_json()))
 
 
@@ -386,9 +362,10 @@ def _loss(guarantee: Guarantee) -> dict[str, Any]:
     }
 
 
-def _entry(release: Release | None) -> dict[str, Any] | None:
+def ledger_entry(release: Release | None) -> dict[str, Any] | None:
+    """Return where the custodian's ledger keeps a release; of several sites by site."""
     if isinstance(release, SitesRelease):
-        return {name: _entry(answers_in(each)[-1]) for name, each in release.sites}
+        return {name: ledger_entry(answers_in(each)[-1]) for name, each in release.sites}
     return None if release is None or release.entry is None else release.entry.to_dict()
 
 
@@ -397,7 +374,8 @@ def _site(site: SiteContribution) -> dict[str, Any]:
     return facts | {"ledger": [entry.to_dict() for entry in site.entries]}
 
 
-def _accounting(kind: str | list[str], releases: Sequence[Release], *, several: bool = False) -> dict[str, Any]:
+def accounting_of(kind: str | list[str], releases: Sequence[Release], *, several: bool = False) -> dict[str, Any]:
+    """Return what ran, how it adds up, and for whom."""
     return {
         "composition": _AT_SITES + _COMPOSITION if several else _COMPOSITION,
         "mechanism": kind,

@@ -16,27 +16,27 @@ from hdpstats.records.estimate import Estimate, HasCoefficients, Heterogeneity
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.saved import Saved
 from hdpstats.results import (
-    averaged,
+    average_effects,
     comparison,
     contrasts,
-    curves,
+    hazard_curves,
+    marginal_effects,
     plots,
     prediction,
     reporting,
     survival_plots,
     tables,
-    tested,
 )
+from hdpstats.results.average_effects import AverageEffects
 from hdpstats.results.contrasts import ContrastResults, PairwiseTests, WaldTest, WaldTestTerms
-from hdpstats.results.effects import AverageEffects
+from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck
-from hdpstats.results.facts import ModelFacts, covariates
-from hdpstats.results.margins import MarginalEffects
+from hdpstats.results.facts import ESTIMATES, ModelFacts, chosen, covariates
+from hdpstats.results.marginal_effects import MarginalEffects
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.reporting import methods_text
 from hdpstats.results.sites import NOTHING_RELEASED, Counts, Released, SiteContribution, sites_table
 from hdpstats.results.summary import parts_of, report_of
-from hdpstats.results.tested import ESTIMATES, Disagreement
 from hdpstats.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -312,8 +312,8 @@ class Result(HasCoefficients, Reported, Saved):
         ArgumentError
             If constraints cannot be read, or the result has no such estimate.
         """
-        found = tested.chosen(self, estimate)
-        return contrasts.t_test(found, tested.constraints(found, r_matrix, names))
+        found = chosen(self, estimate)
+        return contrasts.t_test(found, contrasts.constraints(found, r_matrix, names))
 
     def wald_test(
         self,
@@ -327,8 +327,8 @@ class Result(HasCoefficients, Reported, Saved):
         ``statistic``, ``pvalue`` and ``df_constraint`` are numbers. A constraint that follows from the others is
         refused.
         """
-        found = tested.chosen(self, estimate)
-        return contrasts.wald_test(found, tested.constraints(found, r_matrix, names))
+        found = chosen(self, estimate)
+        return contrasts.wald_test(found, contrasts.constraints(found, r_matrix, names))
 
     def wald_test_terms(self, *, skip_single: bool = False, estimate: str | None = None) -> WaldTestTerms:
         """Test for each term of the formula that all its coefficients are 0: factors and splines as a whole.
@@ -348,7 +348,7 @@ class Result(HasCoefficients, Reported, Saved):
         WaldTestTerms
             ``table`` has a row per term: statistic, pvalue, df_constraint.
         """
-        return tested.tests_of_terms(self, tested.chosen(self, estimate), skip_single=skip_single)
+        return contrasts.tests_of_terms(self, chosen(self, estimate), skip_single=skip_single)
 
     def t_test_pairwise(
         self,
@@ -382,8 +382,8 @@ class Result(HasCoefficients, Reported, Saved):
         PairwiseTests
             ``result_frame`` has a row per pair, "20-50 - <=20" and so on.
         """
-        found = tested.chosen(self, estimate)
-        return contrasts.pairwise(found, tested.pairs(self, term_name, cause), method=method, alpha=alpha)
+        found = chosen(self, estimate)
+        return contrasts.pairwise(found, contrasts.pairs(self, term_name, cause), method=method, alpha=alpha)
 
     def average_effects(
         self,
@@ -438,7 +438,7 @@ class Result(HasCoefficients, Reported, Saved):
         SchemaError
             If the rows lack a column of the model, or have a value that the schema does not declare.
         """
-        return averaged.average_effects(
+        return average_effects.average_effects(
             self,
             variable,
             over,
@@ -486,7 +486,7 @@ class Result(HasCoefficients, Reported, Saved):
         ArgumentError
             As `average_effects`; also for hazard and multinomial models.
         """
-        return averaged.average_slopes(self, at, method, dummy=dummy, over=over, estimate=estimate)
+        return marginal_effects.average_slopes(self, at, method, dummy=dummy, over=over, estimate=estimate)
 
     def predict(
         self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05, cov: bool = False
@@ -536,9 +536,9 @@ class Result(HasCoefficients, Reported, Saved):
         ``at`` is one row with other covariates. Columns interval, start, stop, cause (where there are several), hazard,
         conf_low, conf_high; the limits are those of the linear predictor (`cov_params`). Errors: `predict_survival`.
         """
-        curves.check_one_row(at)
-        opened = curves.curves_at_zero(self) if at is None else curves.open_curves(self, at)
-        return curves.hazard_table(opened, alpha=alpha).drop(columns="row")
+        hazard_curves.check_one_row(at)
+        opened = hazard_curves.curves_at_zero(self) if at is None else hazard_curves.open_curves(self, at)
+        return hazard_curves.hazard_table(opened, alpha=alpha).drop(columns="row")
 
     def predict_hazard(self, frame: pd.DataFrame, ci: bool = False, alpha: float = 0.05) -> pd.DataFrame:
         """Return the hazards of public rows: for each row (its label in the frame) a row per interval and cause.
@@ -546,7 +546,7 @@ class Result(HasCoefficients, Reported, Saved):
         Columns row, interval, start, stop, cause (where there are several), hazard and, with ``ci``, conf_low and
         conf_high as in `baseline_hazard`. The frame and the errors are those of `predict_survival`.
         """
-        return curves.hazard_table(curves.open_curves(self, frame), alpha=alpha if ci else None)
+        return hazard_curves.hazard_table(hazard_curves.open_curves(self, frame), alpha=alpha if ci else None)
 
     def predict_survival(
         self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
@@ -586,12 +586,12 @@ class Result(HasCoefficients, Reported, Saved):
             If this is no hazard model, an argument is none, a time lies beyond the horizon, or a coefficient is not
             identified.
         """
-        opened = curves.open_curves(self, frame)
-        at = curves.read_times(times, opened.facts)
+        opened = hazard_curves.open_curves(self, frame)
+        at = hazard_curves.read_times(times, opened.facts)
         curve = opened.survival(at, alpha=alpha if ci else None)
         n, T = curve.value.shape
         keys = {"row": opened.rows.index.repeat(T), "time": np.tile(at, n)}
-        return curves.curve_table(keys, "survival", curve, ci=ci)
+        return hazard_curves.curve_table(keys, "survival", curve, ci=ci)
 
     def predict_incidence(
         self, frame: pd.DataFrame, times: float | Iterable[float] | None = None, ci: bool = True, alpha: float = 0.05
@@ -603,13 +603,13 @@ class Result(HasCoefficients, Reported, Saved):
         and errors are those of `predict_survival`. Columns row, cause (where there are several), time, incidence and,
         with ``ci``, conf_low and conf_high, by the delta method on :math:`\log(-\log(1 - F))`.
         """
-        opened = curves.open_curves(self, frame)
-        at, causes = curves.read_times(times, opened.facts), opened.facts.causes
+        opened = hazard_curves.open_curves(self, frame)
+        at, causes = hazard_curves.read_times(times, opened.facts), opened.facts.causes
         found = [opened.incidence(at, k, alpha=alpha if ci else None) for k in range(len(causes))]
-        curve = curves.CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
+        curve = hazard_curves.CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
         n, K, T = curve.value.shape
-        labels = {"row": opened.rows.index.repeat(K * T), **curves.cause_column(causes, before=n, after=T)}
-        return curves.curve_table({**labels, "time": np.tile(at, n * K)}, "incidence", curve, ci=ci)
+        labels = {"row": opened.rows.index.repeat(K * T), **hazard_curves.cause_column(causes, before=n, after=T)}
+        return hazard_curves.curve_table({**labels, "time": np.tile(at, n * K)}, "incidence", curve, ci=ci)
 
     def predict_median(self, frame: pd.DataFrame, alpha: float = 0.05) -> pd.DataFrame:
         """Return median event-free times of public rows: columns median, conf_low, conf_high, the frame's index.
@@ -619,9 +619,11 @@ class Result(HasCoefficients, Reported, Saved):
         Infinite where that is not reached, NaN where a covariate or the standard errors are missing. Errors are those
         of `predict_survival`.
         """
-        opened = curves.open_curves(self, frame)
+        opened = hazard_curves.open_curves(self, frame)
         cuts = np.array(opened.facts.grid.cuts)
-        value, low, high = (curves.crossing(part, cuts, level=0.5) for part in opened.survival(cuts, alpha=alpha))
+        value, low, high = (
+            hazard_curves.crossing(part, cuts, level=0.5) for part in opened.survival(cuts, alpha=alpha)
+        )
         return pd.DataFrame({"median": value, "conf_low": low, "conf_high": high}, index=opened.rows.index)
 
     def plot_survival(

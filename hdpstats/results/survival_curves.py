@@ -16,19 +16,19 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_equals, p_value
+from hdpstats.inference.log_rank import Score, log_hazard_ratios
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import numbers_of
-from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.privacy.budget import Guarantee
-from hdpstats.public.risk_sets import Score, log_hazard_ratios
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
 from hdpstats.results import curve_tables, reporting, survival_plots
-from hdpstats.results.description_tables import frame_of, group_labels, labels_of
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
-from hdpstats.schema.schema import Schema
+from hdpstats.results.tables import frame_of
+from hdpstats.schema.schema import Schema, group_labels, labels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

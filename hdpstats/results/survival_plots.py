@@ -17,9 +17,9 @@ from hdpstats._base.validation import choice
 from hdpstats.display import p_equals
 from hdpstats.inference.life_tables import Band
 from hdpstats.records.estimate import normal_quantile
-from hdpstats.results.curves import CurveWithLimits, HazardCurves, check_one_row, open_curves, read_times
 from hdpstats.results.facts import HazardFacts
 from hdpstats.results.group_curves import FINE, GroupCurve
+from hdpstats.results.hazard_curves import CurveWithLimits, HazardCurves, check_one_row, open_curves, read_times
 from hdpstats.results.plots import COLOURS, GREY, SIZE, axes_of, is_narrow, legend_above, palette
 from hdpstats.results.time_axis import TimeAxis, draw_at_risk, ticks_of, time_axis
 

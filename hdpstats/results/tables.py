@@ -3,8 +3,9 @@
 `explain` says of names that results of others have why a result here does not have them, and what to ask instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,8 @@ from hdpstats._base.validation import choice, real
 from hdpstats.losses import LINKS
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.records.estimate import Estimate
+from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.facts import ModelFacts, covariates
-from hdpstats.results.tested import Disagreement
 
 
 def tidy(estimate: Estimate, *, exponentiate: bool = False, conf_level: float = 0.95) -> pd.DataFrame:
@@ -235,3 +236,11 @@ def explain(name: str, *, public: bool) -> str:
         return f"a Result has no {name!r}: it holds no rows; for this, {instead}"
     reason, instead = REFUSED[key]
     return f"a differentially private result has no {name!r}: {reason}. Instead: {instead}."
+
+
+def frame_of(rows: Sequence[Sequence[Any]], *, texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+    """Return rows as a frame of texts, in which None stays None, and of numbers."""
+    parts = list(zip(*rows, strict=True)) or [()] * (len(texts) + len(numbers))
+    columns = {name: pd.Series(part, dtype=object) for name, part in zip(texts, parts, strict=False)}
+    columns |= {name: pd.Series(part, dtype=float) for name, part in zip(numbers, parts[len(texts) :], strict=True)}
+    return pd.DataFrame(columns)

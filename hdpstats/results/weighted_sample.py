@@ -16,16 +16,18 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
 from hdpstats.display import Block, Report, Reported, columns, meter, named_values, number, percent, section
 from hdpstats.inference import weighted_moments
-from hdpstats.inference.weighted_moments import CalibratedWeights, Estimated, WeightDistribution
+from hdpstats.inference.weighted_moments import Estimated, WeightDistribution
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.importance_weights.estimate import DensityRatioWeights
 from hdpstats.privacy.budget import Guarantee
+from hdpstats.raking.calibration import CalibratedWeights
 from hdpstats.records.codec import LEFT_OUT, declare_kinds
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.saved import Frame, Saved
 from hdpstats.results import plots, reporting
 from hdpstats.results.facts import SampleFacts
+from hdpstats.results.population import FittedRows, Population, rows_of
 from hdpstats.results.sites import DescribedCohort, charged_before, cohort_row
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number
 from hdpstats.schema.columns import Categorical
@@ -312,6 +314,18 @@ class WeightedSample(Reported, Saved):
     def __repr__(self) -> str:
         size = f"effective size {self.effective_size:.0f}"
         return f"<weighted sample: {len(self.rows)} public rows, {size}, {self.guarantee}>"
+
+
+@rows_of.register(WeightedSample)
+def _(over: WeightedSample, _fit: "Result", _rows: FittedRows) -> Population:
+    return Population(
+        frame=over.rows,
+        weights=np.maximum(over.weights.to_numpy(), 0.0),
+        words=f"{len(over.rows)} rows of a weighted sample",
+        guarantee=over.guarantee,
+        parts=over.guarantee.as_parts("the weighted sample averaged over"),
+        releases=tuple(over.releases),
+    )
 
 
 def numbers_of(frame: pd.DataFrame, of: str | Callable[[pd.DataFrame], Any]) -> FloatArray:

@@ -89,22 +89,22 @@ class Findings:
     numbers: FloatArray
 
 
-def advice(column: Column, found: Findings) -> tuple[str, ...]:
+def advice(column: Column, findings: Findings) -> tuple[str, ...]:
     """Return what is likely to be wrong with a column, and what to do; nothing where all is as declared."""
     words: list[str] = []
-    spellings = Counter(found.spellings)
+    spellings = Counter(findings.spellings)
     large = spellings.pop(TOO_LARGE, 0)
     if large:
         words.append(f"{_cells(large)} {NOT_TOLD_APART} that they are read as missing: {READ_AS_TEXT}")
     if isinstance(column, Categorical):
         words += _labels(column.levels, spellings, undeclared=_undeclared(column))
     elif isinstance(column, Binary):
-        words += _coding(column, spellings, found.numbers)
+        words += _coding(column, spellings, findings.numbers)
     else:
-        words += _texts(found)
+        words += _texts(findings)
     if isinstance(column, NumericColumn) and not isinstance(column, Binary):
-        words += [*_codes(column, found.numbers), *_unit(column, found.numbers)]
-    return (*words, *_complete(column, found))
+        words += [*_codes(column, findings.numbers), *_unit(column, findings.numbers)]
+    return (*words, *_complete(column, findings))
 
 
 def shown(spelling: Spelling) -> str:
@@ -121,8 +121,8 @@ def _cells(number: int) -> str:
     return "1 cell" if number == 1 else f"{number} cells"
 
 
-def _complete(column: Column, found: Findings) -> Iterable[str]:
-    without = found.empty + found.spellings.total()
+def _complete(column: Column, findings: Findings) -> Iterable[str]:
+    without = findings.empty + findings.spellings.total()
     if column.complete and without:
         yield (
             f"it is declared complete=True, and {_cells(without)} hold no value: their rows are left out, and no count "
@@ -138,9 +138,9 @@ def _take(spellings: Counter[Spelling], belongs: Callable[[Spelling], object]) -
     return sum(number for _, number in taken), ", ".join(shown(spelling) for spelling, _ in taken[:_SHOWN])
 
 
-def _texts(found: Findings) -> Iterable[str]:
+def _texts(findings: Findings) -> Iterable[str]:
     """Say why cells of a column of numbers are no numbers."""
-    spellings = Counter(found.spellings)
+    spellings = Counter(findings.spellings)
     rules: tuple[tuple[Callable[[Spelling], object], str], ...] = (
         (
             _is_date,
@@ -185,14 +185,14 @@ def _coding(column: Binary, spellings: Counter[Spelling], numbers: FloatArray) -
         yield f"{_cells(marks)}, such as {examples}, hold marks of a missing cell: leave such cells empty"
     if not spellings:
         return
-    known = {f"{value:g}" for value in np.unique(numbers)}
+    numerals = {f"{value:g}" for value in np.unique(numbers)}
     typed = any(spelling.is_type for spelling in spellings)
-    both = [] if typed else sorted(known | {spelling.text for spelling in spellings})
+    both = [] if typed else sorted(numerals | {spelling.text for spelling in spellings})
     if both == ["1", "2"]:
         yield ('it is coded 1 and 2, not 0 and 1: recode the file, or declare labels=("1", "2"), the label of 0 first')
-    elif len(both) == 2 and not known:
-        first, second = (shown(Spelling(each)) for each in both)
-        one, other = (repr(each).replace("'", '"') for each in both)
+    elif len(both) == 2 and not numerals:
+        first, second = (shown(Spelling(spelling)) for spelling in both)
+        one, other = (repr(spelling).replace("'", '"') for spelling in both)
         yield (
             f"it is coded {first} and {second}, not 0 and 1, so that every cell is read as missing: "
             f"declare labels=({one}, {other}), the label of 0 first, or recode the file"
@@ -253,10 +253,10 @@ def _near(
     spelling: str, levels: Sequence[str], folded: Sequence[tuple[str, _Fold, Mapping[str, str]]]
 ) -> tuple[str, str] | None:
     """Return the declared level that a label is probably meant to be, and what differs."""
-    for difference, fold, known in folded:
-        found = known.get(fold(spelling))
-        if found is not None:
-            return found, difference
+    for difference, fold, by_fold in folded:
+        declared = by_fold.get(fold(spelling))
+        if declared is not None:
+            return declared, difference
     if len(spelling) > _LONGEST:
         return None
     alike = [level for level in levels if re.findall(r"\d", level) == re.findall(r"\d", spelling)]
@@ -285,20 +285,20 @@ def _doubted(column: NumericColumn, side: str) -> float:
 
 def _unit(column: NumericColumn, numbers: FloatArray) -> Iterable[str]:
     """Say so where so many numbers lie beyond a bound that their unit may be another one."""
-    known = numbers[np.isfinite(numbers)]
-    if not known.size:
+    finite = numbers[np.isfinite(numbers)]
+    if not finite.size:
         return
-    for beyond, side, power in ((known > column.upper, "above", -1.0), (known < column.lower, "below", 1.0)):
+    for beyond, side, power in ((finite > column.upper, "above", -1.0), (finite < column.lower, "below", 1.0)):
         share = float(beyond.mean())
-        if share <= _doubted(column, side) or np.unique(known[beyond]).size < _SEVERAL:
+        if share <= _doubted(column, side) or np.unique(finite[beyond]).size < _SEVERAL:
             continue
         within = {
-            unit: float(((known * factor**power >= column.lower) & (known * factor**power <= column.upper)).mean())
+            unit: float(((finite * factor**power >= column.lower) & (finite * factor**power <= column.upper)).mean())
             for unit, factor in _UNITS.items()
         }
         unit = max(within, key=lambda name: within[name])
         bound = column.upper if side == "above" else column.lower
-        words = f"{int(beyond.sum())} of {known.size} numbers lie {side} the bound {bound:.12g} and are cut there"
+        words = f"{int(beyond.sum())} of {finite.size} numbers lie {side} the bound {bound:.12g} and are cut there"
         if within[unit] >= max(_NEARLY_ALL, 1.0 - share / 2):
             how = "divided" if power < 0 else "multiplied"
             reverse = unit if power < 0 else "another unit"

@@ -118,13 +118,13 @@ class PersonsCheck:
     def advice(self) -> tuple[str, ...]:
         """What is wrong with the column that names the person, and what to do."""
         rows = "1 row" if self.too_large == 1 else f"{self.too_large} rows"
-        found = [f"{rows} {NOT_TOLD_APART} that these rows name nobody: {READ_AS_TEXT}"] * (self.too_large > 0)
+        sentences = [f"{rows} {NOT_TOLD_APART} that these rows name nobody: {READ_AS_TEXT}"] * (self.too_large > 0)
         if self.rounded:
-            found.append(
+            sentences.append(
                 f"its {self.rounded} different whole numbers of 2^53 or more are all such as floats hold, so that they "
                 f"were probably rounded before they became what they are, and people were merged: {READ_AS_TEXT}"
             )
-        return tuple(f"{self.unit!r}: {words}" for words in found)
+        return tuple(f"{self.unit!r}: {words}" for words in sentences)
 
     def __str__(self) -> str:
         return (
@@ -166,7 +166,7 @@ class RowsCheck(Reported):
             for name in self.absent
         ]
         people = () if self.persons is None else self.persons.advice
-        return (*lacking, *people, *(f"{each.name!r}: {words}" for each in self.columns for words in each.advice))
+        return (*lacking, *people, *(f"{column.name!r}: {words}" for column in self.columns for words in column.advice))
 
     def tidy(self) -> pd.DataFrame:
         """Return a row per declared column of the file.
@@ -176,41 +176,43 @@ class RowsCheck(Reported):
         """
         return pd.DataFrame(
             {
-                "column": [each.name for each in self.columns],
-                "kind": [each.kind for each in self.columns],
-                "dtype": [each.dtype for each in self.columns],
-                "rows": np.array([each.rows for each in self.columns], dtype=np.int64),
-                "missing": np.array([each.missing for each in self.columns], dtype=np.int64),
-                "unreadable": np.array([each.unreadable for each in self.columns], dtype=np.int64),
-                "below": np.array([each.below for each in self.columns], dtype=np.int64),
-                "above": np.array([each.above for each in self.columns], dtype=np.int64),
-                "spellings": [", ".join(_spelled(each.spellings)) for each in self.columns],
-                "advice": ["; ".join(each.advice) for each in self.columns],
+                "column": [column.name for column in self.columns],
+                "kind": [column.kind for column in self.columns],
+                "dtype": [column.dtype for column in self.columns],
+                "rows": np.array([column.rows for column in self.columns], dtype=np.int64),
+                "missing": np.array([column.missing for column in self.columns], dtype=np.int64),
+                "unreadable": np.array([column.unreadable for column in self.columns], dtype=np.int64),
+                "below": np.array([column.below for column in self.columns], dtype=np.int64),
+                "above": np.array([column.above for column in self.columns], dtype=np.int64),
+                "spellings": [", ".join(_spelled(column.spellings)) for column in self.columns],
+                "advice": ["; ".join(column.advice) for column in self.columns],
             }
         )
 
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002  (no interval: the numbers are exact)
-        names = [each.name for each in self.columns]
+        names = [column.name for column in self.columns]
         cells = [
-            (each.kind, each.dtype, *map(str, (each.missing, each.unreadable, each.below, each.above)))
-            for each in self.columns
+            (column.kind, column.dtype, *map(str, (column.missing, column.unreadable, column.below, column.above)))
+            for column in self.columns
         ]
         blocks = [named_values(self._head()), columns(_HEADERS, names, cells)]
-        spellings = [(f"{each.name}:", ", ".join(_spelled(each.spellings))) for each in self.columns if each.spellings]
+        spellings = [
+            (f"{column.name}:", ", ".join(_spelled(column.spellings))) for column in self.columns if column.spellings
+        ]
         if spellings:
             blocks.append(named_values(spellings, title="Cells that hold no value of their kind"))
-        found = [f"{number}. {words}" for number, words in enumerate(self.advice, start=1)]
+        sentences = [f"{number}. {words}" for number, words in enumerate(self.advice, start=1)]
         return Report(
             title=_TITLE,
             blocks=blocks,
-            notes=found or ["Every cell that is not empty is a value of its declared kind."],
-            badges=[f"{len(found)} remarks"],
+            notes=sentences or ["Every cell that is not empty is a value of its declared kind."],
+            badges=[f"{len(sentences)} remarks"],
         )
 
     def _head(self) -> list[tuple[str, str]]:
         rows = [("Rows:", str(self.rows)), ("Columns:", f"{len(self.columns)} declared ones")]
         if self.undeclared:
-            names = ", ".join(repr(each)[1:-1] for each in self.undeclared)
+            names = ", ".join(repr(spelling)[1:-1] for spelling in self.undeclared)
             rows.append(("Not declared:", f"{names}: nothing reads them"))
         return rows if self.persons is None else [*rows, ("People:", str(self.persons))]
 
@@ -244,7 +246,7 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
     ----------
     frame : pandas.DataFrame
         The private rows, loaded as they will be served: all columns of a CSV file as texts
-        (``pd.read_csv(path, dtype=str, keep_default_na=False)``).
+        (``pd.read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False)``).
     schema : Schema
         What is declared.
     unit : str, optional
@@ -279,8 +281,10 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
     named = None if unit is None else select_unit(plain, text(unit, name="unit", longest=100), whose="private")
     return RowsCheck(
         rows=len(plain),
-        columns=tuple(_column(name, schema[name], plain.iloc[:, found[0]]) for name, found in places.items() if found),
-        absent=tuple(name for name, found in places.items() if not found),
+        columns=tuple(
+            _column(name, schema[name], plain.iloc[:, positions[0]]) for name, positions in places.items() if positions
+        ),
+        absent=tuple(name for name, positions in places.items() if not positions),
         undeclared=tuple(str(label) for label in plain.columns if label not in places and label != unit),
         persons=None if unit is None or named is None else _persons(unit, named),
     )
@@ -331,7 +335,7 @@ def _without_value(cells: "pd.Series[Any]") -> tuple[int, Counter[Spelling]]:
 def _absent(cells: "pd.Series[Any]") -> list[bool]:
     """Return which cells are missing in the file; a cell that cannot be asked, as a signalling NaN, is not."""
     try:
-        return [bool(each) for each in cells.isna()]
+        return [bool(cell) for cell in cells.isna()]
     except ArithmeticError:
         return [False] if len(cells) == 1 else [_absent(cells.iloc[[place]])[0] for place in range(len(cells))]
 
@@ -344,9 +348,9 @@ _WHOLE = re.compile(r"-?\d{16,20}(\.0)?|-?\d(\.\d+)?e\+1\d")
 
 def _rounded(cells: "pd.Series[Any]") -> int:
     """Return how many different texts are whole numbers of 2^53 or more, where floats hold all of many; else 0."""
-    whole = [Fraction(each) for each in set(coerce.texts(cells)) if each is not None and _WHOLE.fullmatch(each)]
-    large = [each for each in whole if abs(each) >= 2**53]
-    return len(large) if len(large) >= MANY_ROUNDED and all(float(each) == each for each in large) else 0
+    whole = [Fraction(text) for text in set(coerce.texts(cells)) if text is not None and _WHOLE.fullmatch(text)]
+    large = [number for number in whole if abs(number) >= 2**53]
+    return len(large) if len(large) >= MANY_ROUNDED and all(float(number) == number for number in large) else 0
 
 
 def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:

@@ -194,9 +194,9 @@ def joined(columns: "Sequence[pd.Series[Any]]") -> "pd.Series[Any]":
     >>> texts(ids)
     ['9007199254740993', '1.5', None]
     """
-    if all(each.dtype == columns[0].dtype for each in columns):
+    if all(column.dtype == columns[0].dtype for column in columns):
         return pd.concat(columns, ignore_index=True)
-    return pd.Series(np.concatenate([_objects(each) for each in columns]), dtype=object)
+    return pd.Series(np.concatenate([_objects(column) for column in columns]), dtype=object)
 
 
 def _objects(cells: Any) -> Any:
@@ -213,9 +213,9 @@ def numbers(cells: Any) -> FloatArray:
         return np.asarray(cells.to_numpy(zero_copy_only=False))
     cells = _dense(cells)
     with np.errstate(all="ignore"):
-        found = _typed_numbers(cells)
-        if found is not None:
-            return found
+        doubles = _typed_numbers(cells)
+        if doubles is not None:
+            return doubles
         distinct, positions = _distinct(cells)
         read = [number(cell) for cell in distinct]
     return np.array([*read, math.nan], dtype=np.float64)[positions]
@@ -236,9 +236,9 @@ def texts(cells: Any) -> list[str | None]:
 def too_large(cells: Any) -> BoolArray:
     """Return which cells hold a whole number so large that it has no text in this column (see the module)."""
     read, positions = _texts(cells)
-    found = np.abs(numbers(cells))
-    without_text = np.array([each is None for each in read])[positions]
-    return np.asarray(without_text & (found >= _EXACT) & (found < math.inf))
+    sizes = np.abs(numbers(cells))
+    without_text = np.array([read_text is None for read_text in read])[positions]
+    return np.asarray(without_text & (sizes >= _EXACT) & (sizes < math.inf))
 
 
 def codes(cells: Any, *, levels: Sequence[str], other: str | None = None, blank: str | None = None) -> IntArray:
@@ -250,20 +250,20 @@ def codes(cells: Any, *, levels: Sequence[str], other: str | None = None, blank:
     position = {level: code for code, level in enumerate(levels)}
     unknown, absent = (-1 if level is None else position[level] for level in (other, blank))
     read, positions = _texts(cells)
-    found = [
+    numbered = [
         position[level] if level in position else unknown if level is not None and level.strip() else absent
         for level in read
     ]
-    return np.array(found, dtype=np.int64)[positions]
+    return np.array(numbered, dtype=np.int64)[positions]
 
 
 def by_appearance(persons: IntArray) -> IntArray:
     """Return persons numbered from 0 in the order of their first rows; less than 0 (nobody) is -1."""
-    found, first, inverse = np.unique(np.maximum(persons, -1), return_index=True, return_inverse=True)
-    first[found == -1] = -1
-    rank = np.empty(len(found), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(found))
-    return rank[inverse] - int(found.size > 0 and found[0] == -1)
+    distinct, first, inverse = np.unique(np.maximum(persons, -1), return_index=True, return_inverse=True)
+    first[distinct == -1] = -1
+    rank = np.empty(len(distinct), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(distinct))
+    return rank[inverse] - int(distinct.size > 0 and distinct[0] == -1)
 
 
 def persons(cells: "pd.Series[Any]") -> IntArray:
@@ -280,9 +280,9 @@ def persons(cells: "pd.Series[Any]") -> IntArray:
     (array([-1,  0, -1]), array([0, 1, 0]))
     """
     read, positions = _texts(cells)
-    known: dict[str, int] = {}
-    found = [-1 if name is None or not name.strip() else known.setdefault(name, len(known)) for name in read]
-    return by_appearance(np.array(found, dtype=np.int64)[positions])
+    by_name: dict[str, int] = {}
+    numbered = [-1 if name is None or not name.strip() else by_name.setdefault(name, len(by_name)) for name in read]
+    return by_appearance(np.array(numbered, dtype=np.int64)[positions])
 
 
 def marks(cells: "pd.Series[Any]", key: bytes) -> IntArray:
@@ -291,8 +291,8 @@ def marks(cells: "pd.Series[Any]", key: bytes) -> IntArray:
     It depends on that text and the key (up to 64 bytes) alone, not on the row, nor on any other cell.
     """
     read, positions = _texts(cells)
-    found = [-1 if name is None or not name.strip() else _mark(name, key) for name in read]
-    return np.array(found, dtype=np.int64)[positions]
+    numbered = [-1 if name is None or not name.strip() else _mark(name, key) for name in read]
+    return np.array(numbered, dtype=np.int64)[positions]
 
 
 def _mark(name: str, key: bytes) -> int:

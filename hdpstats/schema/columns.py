@@ -141,8 +141,8 @@ class Binary(NumericColumn):
         if self.labels is None:
             values = coerce.numbers(cells)
             return np.where((values == 0.0) | (values == 1.0), values, np.nan)
-        found = coerce.codes(cells, levels=self.labels)
-        return np.where(found < 0, np.nan, found.astype(np.float64))
+        level_codes = coerce.codes(cells, levels=self.labels)
+        return np.where(level_codes < 0, np.nan, level_codes.astype(np.float64))
 
     def stored(self, cells: Any) -> FloatArray:
         """Return the doubles in the cells of a file, also where they are neither 0 nor 1."""
@@ -366,8 +366,8 @@ class Categorical(Column):
 
     def admit(self, cells: "pd.Series[Any]") -> Cells:
         """Return the code of each cell's level (0: the reference), and which cells have none."""
-        found = coerce.codes(cells, levels=self.levels, other=self.other, blank=self.missing_level)
-        return Cells(values=np.maximum(found, 0), missing=found < 0)
+        level_codes = coerce.codes(cells, levels=self.levels, other=self.other, blank=self.missing_level)
+        return Cells(values=np.maximum(level_codes, 0), missing=level_codes < 0)
 
 
 KINDS: Mapping[str, Callable[..., Column]] = MappingProxyType(
@@ -391,7 +391,7 @@ def column_of(entry: Mapping[str, object]) -> Column:
         raise SchemaError(f"kind must be one of {', '.join(KINDS)}", kinds=tuple(KINDS))
     for argument in ("levels", "labels"):
         texts = arguments.get(argument) or []
-        if not isinstance(texts, list | tuple) or not all(isinstance(each, str) for each in texts):
+        if not isinstance(texts, list | tuple) or not all(isinstance(label, str) for label in texts):
             raise SchemaError(f"{argument} must be a list of texts; put each one in quotes")
     try:
         _signature(kind).bind(**arguments)

@@ -369,17 +369,17 @@ def _followed(outcome: FollowUpColumns, schema: Schema, *, rows: int, most_rows:
     intervals = len(times) - 1
     spells = min(most_rows, intervals) if outcome.start is not None else 1
     number: IntArray = np.arange(rows) % most_rows % spells
-    found: dict[str, Any] = {outcome.stop: times[(number + 1) * intervals // spells]}
+    cells: dict[str, Any] = {outcome.stop: times[(number + 1) * intervals // spells]}
     if outcome.start is not None:
-        found[outcome.start] = times[number * intervals // spells]
+        cells[outcome.start] = times[number * intervals // spells]
     ends = number == spells - 1
     event = schema[outcome.event]
     if isinstance(event, Categorical):
         cause = 1 + (shares(outcome.event, rows) * (len(event.levels) - 1)).astype(np.int64)
-        found[outcome.event] = np.array(event.levels, dtype=object)[np.where(ends, cause, 0)]
+        cells[outcome.event] = np.array(event.levels, dtype=object)[np.where(ends, cause, 0)]
     else:
-        found[outcome.event] = _of_binary(event, ends.astype(np.float64))
-    return found
+        cells[outcome.event] = _of_binary(event, ends.astype(np.float64))
+    return cells
 
 
 def _of_binary(column: Column, values: FloatArray) -> Any:

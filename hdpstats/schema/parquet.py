@@ -35,8 +35,8 @@ from typing import Any, final
 import numpy as np
 import pandas as pd
 
+from hdpstats._base.compiled import several_threads
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, SiteError, forgets_rows
-from hdpstats._base.loops import several_threads
 from hdpstats.records import codec
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Column
@@ -148,17 +148,17 @@ class ParquetTable(PrivateRows):
             )
         groups: list[RowGroup] = []
         rows = 0
-        known: set[object] = set()
+        identities: set[object] = set()
         for path in files:
-            found, count, identity = _row_groups(path, schema, name=name)
-            if not known.isdisjoint(identity):
+            in_file, count, identity = _row_groups(path, schema, name=name)
+            if not identities.isdisjoint(identity):
                 raise ArgumentError(
                     f"{name} names a file twice (in a list with a pattern, or by a link): each person would have "
                     "several rows, and one row per person is protected; name every file once",
                     argument=name,
                 )
-            known |= identity
-            groups += found
+            identities |= identity
+            groups += in_file
             rows += count
         return cls(groups=groups, schema=schema, rows=rows, engine=engine)
 
@@ -217,16 +217,16 @@ class ParquetTable(PrivateRows):
 
         Arrays are hashed one after the other, each in a pass over its own column.
         """
-        found = hmac.new(key, self._schema.sha256.encode(), "sha256")
+        digest = hmac.new(key, self._schema.sha256.encode(), "sha256")
         here = ParquetTable(groups=self._groups, schema=self._schema, rows=self._rows, engine=in_this_process)
         for kind in ("numeric", "codes", "missing", "beyond"):
             for name in sorted(self._schema):
                 pieces: list[Any] = here.admit([name]).map(partial(_array, kind, name))
                 if pieces[0] is not None:
-                    found.update(codec.dumps([name, str(pieces[0].dtype), self._rows]).encode())
+                    digest.update(codec.dumps([name, str(pieces[0].dtype), self._rows]).encode())
                     for piece in pieces:
-                        found.update(np.ascontiguousarray(piece).data)
-        return found.hexdigest()
+                        digest.update(np.ascontiguousarray(piece).data)
+        return digest.hexdigest()
 
     def __repr__(self) -> str:
         return f"<private rows in Parquet files: {len(self._schema)} declared columns>"
@@ -261,28 +261,28 @@ def files_of(private: object, *, name: str) -> list[Path]:
         There is none, or something else is named. It quotes no text: it may be a cell, given by mistake.
     """
     if isinstance(private, list | tuple) and private:
-        return [file for each in private for file in files_of(each, name=name)]
-    found: list[Path] = []
+        return [file for source in private for file in files_of(source, name=name)]
+    paths: list[Path] = []
     if isinstance(private, str | PathLike):
         try:
             place = Path(private)
-            found = [place] if place.is_file() else _matching(place / "*.parquet" if place.is_dir() else place)
-            found = found if all(each.is_file() for each in found) else []
+            paths = [place] if place.is_file() else _matching(place / "*.parquet" if place.is_dir() else place)
+            paths = paths if all(path.is_file() for path in paths) else []
         except (OSError, ValueError):
-            found = []
-    if not found:
+            paths = []
+    if not paths:
         raise ArgumentError(
             f"{name} must name Parquet files (a file, a folder, 'folder/*.parquet' or a list of files), and there is "
             "none of that name",
             argument=name,
         )
-    return found
+    return paths
 
 
 def _matching(pattern: Path) -> list[Path]:
     """Return what matches a pattern, by name; a folder that exists is meant itself, whatever characters it has."""
-    folder = next((each for each in pattern.parents if each.is_dir()), Path())
-    return [Path(each) for each in sorted(glob(str(Path(escape(str(folder))) / pattern.relative_to(folder))))]
+    folder = next((folder for folder in pattern.parents if folder.is_dir()), Path())
+    return [Path(path) for path in sorted(glob(str(Path(escape(str(folder))) / pattern.relative_to(folder))))]
 
 
 def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup], int, set[object]]:
@@ -296,7 +296,7 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
         kept, state = stat(path), _state(path)
         with parquet.ParquetFile(path) as file:
             labels, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
-            coded = tuple(each.name for each in file.schema_arrow if is_dictionary(each.type))
+            coded = tuple(column.name for column in file.schema_arrow if is_dictionary(column.type))
             unread, of_numpy = _unread(file, coded), _of_numpy(file.schema_arrow)
     except (ValueError, OSError, ArrowException):
         raise ArgumentError(f"{name} names a file that is no Parquet file that can be read", argument=name) from None
@@ -316,12 +316,12 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
             "plain texts",
             columns=tuple(odd),
         )
-    found, resolved = range(groups) if groups else [None], str(path.resolve())
+    numbers, resolved = range(groups) if groups else [None], str(path.resolve())
     identity: set[object] = {resolved}
     if kept.st_ino:  # a hard link is another path; some file systems number no files
         identity.add((kept.st_dev, kept.st_ino))
     return (
-        [RowGroup(path=resolved, group=group, state=state, coded=coded, of_numpy=of_numpy) for group in found],
+        [RowGroup(path=resolved, group=group, state=state, coded=coded, of_numpy=of_numpy) for group in numbers],
         rows,
         identity,
     )
@@ -335,14 +335,14 @@ def _of_numpy(schema: Any) -> tuple[str, ...]:
     from pyarrow.types import is_int64, is_uint64
 
     try:
-        written = {each["field_name"]: str(each["numpy_type"]) for each in schema.pandas_metadata["columns"]}
+        written = {column["field_name"]: str(column["numpy_type"]) for column in schema.pandas_metadata["columns"]}
     except (TypeError, KeyError, ValueError):  # pandas did not write it
         return ()
     return tuple(
-        each.name
-        for each in schema
-        if (is_int64(each.type) or is_uint64(each.type))
-        and not written.get(each.name, "Int64").endswith(("Int64", "[pyarrow]"))
+        column.name
+        for column in schema
+        if (is_int64(column.type) or is_uint64(column.type))
+        and not written.get(column.name, "Int64").endswith(("Int64", "[pyarrow]"))
     )
 
 
@@ -371,12 +371,14 @@ def _unread(file: Any, coded: Sequence[str]) -> set[str]:
     """Return the columns with dictionaries of texts of which Arrow raises where one text, or any, is odd."""
     from pyarrow.types import is_dictionary
 
-    found = {each.name for each in file.schema_arrow if not is_dictionary(each.type) and _has_dictionary(each.type)}
+    unread = {
+        column.name for column in file.schema_arrow if not is_dictionary(column.type) and _has_dictionary(column.type)
+    }
     for group in range(file.num_row_groups if coded else 0):
         chunks = map(file.metadata.row_group(group).column, range(file.metadata.num_columns))
-        odd = {each.path_in_schema for each in chunks if any("DELTA" in name for name in each.encodings)}
-        found |= odd.intersection(coded)
-    return found
+        odd = {chunk.path_in_schema for chunk in chunks if any("DELTA" in name for name in chunk.encodings)}
+        unread |= odd.intersection(coded)
+    return unread
 
 
 def _has_dictionary(kind: Any) -> bool:
@@ -416,7 +418,7 @@ def _admitted(declared: Declared, batch: Any, of_numpy: Collection[str]) -> Admi
     places = {label: place for place, label in enumerate(batch.schema.names)}
 
     def cells(name: str) -> Any:
-        found = batch.column(places[name])
-        return found.cast("double", safe=False) if name in of_numpy else found
+        column = batch.column(places[name])
+        return column.cast("double", safe=False) if name in of_numpy else column
 
     return columns_of(declared, cells, rows=batch.num_rows)

@@ -31,7 +31,7 @@ import numpy as np
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, SiteError
-from hdpstats._base.loops import silence
+from hdpstats._base.silence import silence
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -151,11 +151,11 @@ class ReadInParts(Parts[T]):
 
     def map(self, find: Callable[[T], U]) -> list[U]:
         """Return what a function returns of each partition."""
-        return [found for of_source in self._run(partial(_mapped, self._load, find)) for found in of_source]
+        return [result for of_source in self._run(partial(_mapped, self._load, find)) for result in of_source]
 
     def total(self, count: Callable[[T], U]) -> U:
         """Return the exact sum; what is added where a source is read is not sent one by one."""
-        sums: Iterator[U] = (each[0] for each in self._run(partial(_added, self._load, count)) if each)
+        sums: Iterator[U] = (result[0] for result in self._run(partial(_added, self._load, count)) if result)
         return reduce(add, sums)
 
     def each(self, make: Callable[[T], U]) -> "ReadInParts[U]":
@@ -176,10 +176,10 @@ class ReadInParts(Parts[T]):
         return join(list(self.here()))
 
     def _run(self, work: Callable[[Any], list[Any]]) -> Iterator[list[Any]]:
-        for found in self._engine(partial(_without_words, work), self._sources):
-            if found is None:
+        for results in self._engine(partial(_without_words, work), self._sources):
+            if results is None:
                 raise SiteError("a partition of the private rows could not be read")
-            yield found
+            yield results
 
     def __repr__(self) -> str:
         return "<private rows in partitions>"
@@ -257,7 +257,7 @@ def on_cluster(client: Any, work: Callable[[Any], Any], sources: Sequence[Any]) 
 
 def _alone(expected: Mapping[str, str], work: Callable[[Any], Any], source: object) -> Any:
     """Compute on a worker of a cluster, which shares its processors with others; None where the worker is not alike."""
-    from hdpstats._base.loops import one_thread  # numba, which other work with partitions does without
+    from hdpstats._base.compiled import one_thread  # numba, which other work with partitions does without
 
     if environment() != expected:
         return None
@@ -307,10 +307,10 @@ def _check_alike(client: Any) -> None:
     """Refuse a cluster with a worker whose environment differs, or on which this package cannot be run."""
     here = environment()
     try:
-        found = list(client.run(environment).values())
+        environments = list(client.run(environment).values())
     except Exception:  # the package is absent there, or a worker is lost
-        found = [{}]
-    other = sorted({name for each in found for name in here if each.get(name) != here[name]})
+        environments = [{}]
+    other = sorted({name for environment in environments for name in here if environment.get(name) != here[name]})
     if other:
         raise ArgumentError(
             f"engine: the cluster's workers differ from this process in {', '.join(other)}, so that the same rows may "

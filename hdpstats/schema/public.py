@@ -373,10 +373,10 @@ def distinct(space: PointSpace, table: AdmittedTable) -> IntArray:
     and no other thread of Python waits for it.
     """
     columns = [
-        _coordinate(each, table.numeric[each.name], clip=True)
-        if each.levels is None
-        else table.codes[each.name].astype(np.uint16)
-        for each in space.columns
+        _coordinate(column, table.numeric[column.name], clip=True)
+        if column.levels is None
+        else table.codes[column.name].astype(np.uint16)
+        for column in space.columns
     ]
     if not columns:
         return np.arange(min(table.rows, 1))

@@ -3,7 +3,8 @@
 Which columns of a frame are declared is told from their labels only, never from a cell (`check_frame`, `select`).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, final
 
@@ -11,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError, SchemaError
-from hdpstats._base.validation import text
+from hdpstats._base.validation import shown, text
 from hdpstats.display import grid, page
 from hdpstats.records import codec
 from hdpstats.records.codec import Json
 from hdpstats.schema import dictionary
-from hdpstats.schema.columns import Categorical, Column, Duration, NumericColumn, column_of
+from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn, column_of
 
 LONGEST_NAME = 100
 _SHOWN_LEVELS = 8
@@ -234,7 +235,7 @@ def check_frame(frame: object, *, name: str) -> pd.DataFrame:
 
 def check_unique(places: Mapping[str, list[int]]) -> None:
     """Raise if a declared name labels several columns."""
-    repeated = [name for name, found in places.items() if len(found) > 1]
+    repeated = [name for name, positions in places.items() if len(positions) > 1]
     if repeated:
         raise SchemaError(
             f"several columns are called {', '.join(map(repr, repeated))}; keep one of each",
@@ -251,7 +252,7 @@ def _copy(cells: "pd.Series[Any]") -> "pd.Series[Any]":
 def select(plain: pd.DataFrame, schema: Schema) -> dict[str, "pd.Series[Any]"]:
     """Return copies of the declared columns of a private frame, looking at labels only."""
     places = locate(plain, schema)
-    missing = [name for name, found in places.items() if not found]
+    missing = [name for name, positions in places.items() if not positions]
     if missing:
         folded = {label.strip().casefold() for label in plain.columns if isinstance(label, str)}
         near = [name for name in missing if name.casefold() in folded]
@@ -272,3 +273,34 @@ def select_unit(plain: pd.DataFrame, unit: str, *, whose: str) -> "pd.Series[Any
     if not places[unit]:
         raise SchemaError(f"the {whose} rows lack the column {unit!r} that names the person (unit=)", columns=(unit,))
     return _copy(plain.iloc[:, places[unit][0]])
+
+
+def declared_column(schema: Schema, name: object, *, kind: str, argument: str) -> str | None:
+    """Return the name of a column that is declared as a kind, or None where none is given."""
+    if name is None:
+        return None
+    if not isinstance(name, str) or name not in schema or schema[name].kind != kind:
+        raise SchemaError(
+            f"{argument} must name a column that the schema declares as {kind.capitalize()}(...), not {shown(name)}",
+            argument=argument,
+        )
+    return name
+
+
+def labels_of(schema: Schema, name: str) -> tuple[str, ...]:
+    """Return the texts of a column's levels: "0" and "1" of a binary one without labels."""
+    column = schema[name]
+    if isinstance(column, Categorical):
+        return column.levels
+    return (column.labels or ("0", "1")) if isinstance(column, Binary) else ()
+
+
+def group_labels(grouping: Sequence[str], schema: Schema) -> tuple[str | None, ...]:
+    """Return the labels of the combinations of levels: ``"arm=A, sex=1"``, of one column the levels themselves."""
+    labels = [labels_of(schema, name) for name in grouping]
+    if len(labels) < 2:
+        return labels[0] if labels else (None,)
+    return tuple(
+        ", ".join(f"{name}={label}" for name, label in zip(grouping, each, strict=True))
+        for each in itertools.product(*labels)
+    )

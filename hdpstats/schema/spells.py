@@ -212,12 +212,12 @@ def stratum_of(table: AdmittedTable, strata: Sequence[tuple[str, int]]) -> IntAr
     """Return the stratum of each row (n,) from 0: its levels of some columns, of which the last one changes fastest."""
     code = np.zeros(table.rows, dtype=np.int64)
     for name, levels in strata:
-        own = table.codes[name] if name in table.codes else table.numeric[name].astype(np.int64)
-        code = code * levels + np.clip(own, 0, levels - 1)
+        level = table.codes[name] if name in table.codes else table.numeric[name].astype(np.int64)
+        code = code * levels + np.clip(level, 0, levels - 1)
     return code
 
 
-def in_strata(found: Spells, table: AdmittedTable, strata: Sequence[tuple[str, int]], *, intervals: int) -> Spells:
+def in_strata(of_people: Spells, table: AdmittedTable, strata: Sequence[tuple[str, int]], *, intervals: int) -> Spells:
     """Return spells with the intervals of every stratum after those of the one before: 1 to q of the first stratum, ….
 
     So a stratum has a baseline of its own, and a spell is at risk in as many intervals as before: a total map, row by
@@ -234,8 +234,8 @@ def in_strata(found: Spells, table: AdmittedTable, strata: Sequence[tuple[str, i
     intervals : int
         ``q``.
     """
-    shift = stratum_of(table, strata)[found.row] * intervals
-    return replace(found, entry=found.entry + shift, exit=found.exit + shift)
+    shift = stratum_of(table, strata)[of_people.row] * intervals
+    return replace(of_people, entry=of_people.entry + shift, exit=of_people.exit + shift)
 
 
 @forgets_rows
@@ -304,7 +304,7 @@ def person_period(
     if "interval" in frame:
         raise ArgumentError("frame has a column 'interval', which the result needs; rename it", argument="frame")
     stop = _times(frame, time, name="time")
-    found = spells(
+    of_rows = spells(
         start=None if start is None else _times(frame, start, name="start"),
         stop=stop,
         event=_causes(frame, event),
@@ -312,12 +312,12 @@ def person_period(
         person=None if unit is None else _persons(frame, unit),
         grid=grid,
     )
-    lengths = found.exit - found.entry
+    lengths = of_rows.exit - of_rows.entry
     ends = np.cumsum(lengths)
-    expanded = frame.iloc[np.repeat(found.row, lengths)].reset_index(drop=True)
-    interval = np.arange(len(expanded)) - np.repeat(ends - lengths - found.entry, lengths) + 1
+    expanded = frame.iloc[np.repeat(of_rows.row, lengths)].reset_index(drop=True)
+    interval = np.arange(len(expanded)) - np.repeat(ends - lengths - of_rows.entry, lengths) + 1
     happened = np.zeros(len(expanded), dtype=np.int64)
-    happened[ends - 1] = found.cause
+    happened[ends - 1] = of_rows.cause
     expanded.insert(0, "interval", interval)
     return expanded.assign(**{event: _as_recorded(happened, frame[event])})
 
@@ -338,14 +338,14 @@ def _causes(frame: pd.DataFrame, column: str) -> IntArray:
     values = frame[column]
     if isinstance(values.dtype, pd.CategoricalDtype):
         codes = values.cat.codes.to_numpy(dtype=np.int64)
-        known = codes >= 0
+        is_cause = codes >= 0
     else:
         numbers = coerce.numbers(values)
-        known = (numbers == 0.0) | (numbers == 1.0)
-        codes = np.asarray(np.where(known, numbers, 0.0), dtype=np.int64)
-    if not known.all():
+        is_cause = (numbers == 0.0) | (numbers == 1.0)
+        codes = np.asarray(np.where(is_cause, numbers, 0.0), dtype=np.int64)
+    if not is_cause.all():
         raise ArgumentError(
-            f"event must be 0 or 1 or categorical in every row, and {column!r} is not in {int((~known).sum())}",
+            f"event must be 0 or 1 or categorical in every row, and {column!r} is not in {int((~is_cause).sum())}",
             argument="event",
         )
     return np.asarray(codes, dtype=np.int64)

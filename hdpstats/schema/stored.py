@@ -3,7 +3,7 @@
 A column of a Parquet file is a column of doubles, or is made one cell by cell (`hdpstats.schema.coerce.numbers`). The
 map of a numeric column is then arithmetic of a double alone: which cells are missing, a number that fills them, and a
 cut to the bounds. A loop that passes over rows once may do that on the way
-(`hdpstats.mechanisms.person_loss.one_pass`); whatever else reads the column finds it mapped when it asks
+(`hdpstats.families.regression.one_pass`); whatever else reads the column finds it mapped when it asks
 (`columns_of`). The numbers are those of `hdpstats.schema.column.NumericColumn.admit`, to the last bit.
 """
 
@@ -14,7 +14,8 @@ from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled, double_at
+from hdpstats._base.compiled import compiled
+from hdpstats._base.intrinsics import double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.schema.column import Column, NumericColumn
 from hdpstats.schema.table import AdmittedTable
@@ -65,9 +66,9 @@ class Declared:
 
     def __init__(self, columns: Mapping[str, Column]) -> None:
         self.columns = columns
-        self.numbers = {name: each for name, each in columns.items() if isinstance(each, NumericColumn)}
-        self.others = {name: each for name, each in columns.items() if name not in self.numbers}
-        self.durations = {name: each for name, each in self.numbers.items() if each.kind == "duration"}
+        self.numbers = {name: column for name, column in columns.items() if isinstance(column, NumericColumn)}
+        self.others = {name: column for name, column in columns.items() if name not in self.numbers}
+        self.durations = {name: column for name, column in self.numbers.items() if column.kind == "duration"}
         self._found: dict[object, tuple[object, Any]] = {}
 
     def once(self, find: Callable[[Mapping[str, NumericColumn], S], T], given: S) -> T:
@@ -75,8 +76,8 @@ class Declared:
         key = find, id(given)
         if key not in self._found:
             self._found[key] = given, find(self.numbers, given)  # kept too: another object would get its identity
-        found: T = self._found[key][1]
-        return found
+        result: T = self._found[key][1]
+        return result
 
 
 @final
@@ -114,8 +115,8 @@ class StoredColumns:
 
 def _left_out(columns: Mapping[str, NumericColumn], but: Sequence[str]) -> tuple[list[str], BoolArray]:
     """Return the columns whose missing cells leave rows out, and which of them have two values."""
-    found = [name for name, each in columns.items() if each.missing is None and name not in but]
-    return found, np.array([columns[name].two_valued for name in found], dtype=np.bool_)
+    names = [name for name, column in columns.items() if column.missing is None and name not in but]
+    return names, np.array([columns[name].two_valued for name in names], dtype=np.bool_)
 
 
 def columns_of(declared: Declared, cells: Callable[[str], Any], *, rows: int) -> AdmittedTable:
@@ -123,7 +124,9 @@ def columns_of(declared: Declared, cells: Callable[[str], Any], *, rows: int) ->
 
     What they are does not depend on when, or whether, they are asked for.
     """
-    stored = StoredColumns(declared, {name: plain(each.stored(cells(name))) for name, each in declared.numbers.items()})
+    stored = StoredColumns(
+        declared, {name: plain(column.stored(cells(name))) for name, column in declared.numbers.items()}
+    )
     others = LazyMapping(declared.others, lambda name: declared.others[name].admit(cells(name)))
     return AdmittedTable(
         numeric=LazyMapping(declared.numbers, lambda name: stored[name].values),
@@ -199,13 +202,13 @@ def clip_numbers(
 @compiled
 def address(numbers: FloatArray) -> int:
     """Return where doubles are in memory."""
-    found: int = numbers.ctypes.data
-    return found
+    position: int = numbers.ctypes.data
+    return position
 
 
 def addresses_of(arrays: Iterable[FloatArray]) -> IntArray:
     """Return where arrays of doubles are in memory (k,): good as long as they are kept."""
-    return np.array([address(each) for each in arrays], dtype=np.int64)
+    return np.array([address(array) for array in arrays], dtype=np.int64)
 
 
 @compiled
@@ -224,8 +227,8 @@ def mark_missing(addresses: IntArray, two_valued: BoolArray, lacking: BoolArray)
 @compiled
 def within(number: float, lower: float, upper: float, fill: float, two_valued: bool) -> float:
     """Return a number within bounds, ``fill`` where it is none, and 0 for -0; without a branch."""
-    known = fill if is_none(number, two_valued) else number
-    above = known if known > lower else lower
+    filled_in = fill if is_none(number, two_valued) else number
+    above = filled_in if filled_in > lower else lower
     return (above if above < upper else upper) + 0.0
 
 

@@ -107,8 +107,8 @@ def joined(tables: Sequence[AdmittedTable]) -> AdmittedTable:
     """Return the rows of tables with the same columns in one table, people left out."""
 
     def of(arrays: str) -> Mapping[str, Any]:
-        found: Sequence[Mapping[str, Any]] = [getattr(table, arrays) for table in tables]
-        return MappingProxyType({name: np.concatenate([each[name] for each in found]) for name in found[0]})
+        parts: Sequence[Mapping[str, Any]] = [getattr(table, arrays) for table in tables]
+        return MappingProxyType({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
     return AdmittedTable(
         numeric=of("numeric"),
@@ -152,19 +152,19 @@ def admitted(
 ) -> AdmittedTable:
     """Return mapped columns as a table, with the persons and marks of its rows."""
     return AdmittedTable(
-        numeric=MappingProxyType({name: each.mapped for name, each in columns.items() if each.numeric}),
-        codes=MappingProxyType({name: each.mapped for name, each in columns.items() if not each.numeric}),
+        numeric=MappingProxyType({name: column.mapped for name, column in columns.items() if column.numeric}),
+        codes=MappingProxyType({name: column.mapped for name, column in columns.items() if not column.numeric}),
         rows=rows,
-        missing=MappingProxyType({name: each.missing for name, each in columns.items()}),
-        beyond=MappingProxyType({name: each.beyond for name, each in columns.items() if each.beyond is not None}),
+        missing=MappingProxyType({name: column.missing for name, column in columns.items()}),
+        beyond=MappingProxyType({name: column.beyond for name, column in columns.items() if column.beyond is not None}),
         persons=persons,
         marks=marks,
     )
 
 
 def _read_only_of(find: Callable[..., IntArray], *cells: Any) -> IntArray:
-    found: IntArray = _read_only(find(*cells))
-    return found
+    integers: IntArray = _read_only(find(*cells))
+    return integers
 
 
 def _read_only(values: Any) -> Any:
@@ -350,21 +350,25 @@ class PrivateTable(PrivateRows):
         somebody guesses can be compared. It needs no memory besides what is kept.
         """
         table = self.admit(self._schema, key=marks_key(self._schema.sha256))
-        people = {name: each for name, each in (("persons", table.persons), ("marks", table.marks)) if each is not None}
-        found = hmac.new(key, self._schema.sha256.encode(), "sha256")
+        people = {
+            name: numbers
+            for name, numbers in (("persons", table.persons), ("marks", table.marks))
+            if numbers is not None
+        }
+        digest = hmac.new(key, self._schema.sha256.encode(), "sha256")
         for arrays in (table.numeric, table.codes, table.missing, table.beyond, people):
             for name in sorted(arrays):
-                found.update(codec.dumps([name, str(arrays[name].dtype), self._rows]).encode())
-                found.update(np.ascontiguousarray(arrays[name]).data)
-        return found.hexdigest()
+                digest.update(codec.dumps([name, str(arrays[name].dtype), self._rows]).encode())
+                digest.update(np.ascontiguousarray(arrays[name]).data)
+        return digest.hexdigest()
 
     def _once(self, what: str | bytes | None, find: Callable[[], _T]) -> _T:
         """Return what was found before under a name, else find it."""
         with self._lock:
             if what not in self._kept:
                 self._kept[what] = find()
-            found: _T = self._kept[what]
-            return found
+            result: _T = self._kept[what]
+            return result
 
     def __repr__(self) -> str:
         if not hasattr(self, "_unit"):  # the last that the constructor sets

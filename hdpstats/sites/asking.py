@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import final
 
 from hdpstats._base.errors import HdpError, SiteError
-from hdpstats._base.loops import progress
+from hdpstats._base.progress import progress
 from hdpstats.records.query import Query, Release
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.study import Study
@@ -64,10 +64,10 @@ def ask(study: Study, queries: Mapping[str, Query], *, round: int = 1, besides: 
     asked = {name: query for name, query in queries.items() if name in study.sites}
     if len(study.sites) == 1:
         return Answered(releases={name: study.sites[name].answer(query) for name, query in asked.items()}, missing=())
-    found = _together(study, asked)
+    outcomes = _together(study, asked)
     ordered = [name for name in study.sites if name in asked]
-    failed = {name: outcome for name in ordered if isinstance(outcome := found[name], HdpError)}
-    releases = {name: outcome for name in ordered if isinstance(outcome := found[name], Release)}
+    failed = {name: outcome for name in ordered if isinstance(outcome := outcomes[name], HdpError)}
+    releases = {name: outcome for name in ordered if isinstance(outcome := outcomes[name], Release)}
     if len(releases) + besides < study.quorum:
         raise _too_few(study, failed, answered=len(releases) + besides)
     _check_apart(releases)

@@ -239,7 +239,7 @@ def public_from_bytes(content: bytes, *, schema: Schema, unit: str | None) -> Pu
         raise SiteError("public rows must have declared columns only, a number of rows, and persons or none")
     kinds: list[np.dtype[Any]] = [NUMBERS_AS if _labels(schema[name]) is None else CODES_AS for name in names]
     kinds += [PERSONS_AS] if fields["persons"] else []
-    if len(set(names)) < len(names) or not kinds or len(content) - start != rows * sum(each.itemsize for each in kinds):
+    if len(set(names)) < len(names) or not kinds or len(content) - start != rows * sum(kind.itemsize for kind in kinds):
         raise SiteError("public rows must have each column once, with one cell for each row")
     arrays: list[Any] = []
     for kind in kinds:

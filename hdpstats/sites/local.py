@@ -9,17 +9,20 @@ from typing import final
 
 import pandas as pd
 
+from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
-from hdpstats._base.loops import SMALLEST_COMPILED, rehearsing, silence
+from hdpstats._base.rehearsal import rehearsing
+from hdpstats._base.silence import silence
 from hdpstats._base.work import Operations
 from hdpstats.ledger import Ledger, Request, StoredRelease
-from hdpstats.mechanisms.base import Prepared, SiteFacts, costly_table
+from hdpstats.mechanisms.base import Prepared, costly_table
 from hdpstats.mechanisms.loading import load
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
 from hdpstats.privacy.budget import as_pair, total
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateRows, PrivateTable
 from hdpstats.sites.forms import Quote
 from hdpstats.sites.single_draw import drawn_once, warn_if_charged_again
@@ -46,7 +49,7 @@ class PublicTables:
             kept = dict(self._kept.get(owner, {}))
             kept.pop(table.sha256, None)
             latest = [*kept.items(), (table.sha256, table)][-MOST_PUBLIC:]
-            while most_bytes is not None and len(latest) > 1 and sum(each.nbytes for _, each in latest) > most_bytes:
+            while most_bytes is not None and len(latest) > 1 and sum(kept.nbytes for _, kept in latest) > most_bytes:
                 latest.pop(0)
             self._kept[owner] = dict(latest)
 
@@ -187,14 +190,14 @@ class LocalSite(Site):
         record. One that ends at fixed instants only hides how long the computation took, also from who looks at the
         ledger. It is called for each computation: there is a second one where the first was given up in between.
         """
-        stored, known = drawn_once(
+        stored, answered_before = drawn_once(
             self._ledger,
             self._request(query),
             prepare=partial(self._ready, query, analyst),
             compute=partial(self._compute, pace),
             analyst=analyst,
         )
-        return self._handed_out(stored, known=known)
+        return self._handed_out(stored, answered_before=answered_before)
 
     def read(self) -> None:
         """Map all declared columns and names of people now: no answer takes longer because of what cells hold.
@@ -223,7 +226,7 @@ class LocalSite(Site):
         Nothing is charged or computed.
         """
         stored = self._ledger.stored(self._request(query).id, analyst)
-        return None if stored is None else self._handed_out(stored, known=True)
+        return None if stored is None else self._handed_out(stored, answered_before=True)
 
     def work(self, query: Query, *, analyst: str | None = None) -> Operations:
         """Return what the computation of a query on the declared number of rows takes at most; charges nothing.
@@ -304,8 +307,8 @@ class LocalSite(Site):
         prepared = self._prepare(query, analyst)
         if self._compiled:
             self._table.load(load)
-        for each in prepared.loads:
-            self._table.load(each)
+        for compile_loops in prepared.loads:
+            self._table.load(compile_loops)
         return prepared
 
     @property
@@ -318,8 +321,8 @@ class LocalSite(Site):
         with pace():
             return prepared.compute(self._table.admit(prepared.needs, key=prepared.key))
 
-    def _handed_out(self, stored: StoredRelease, *, known: bool) -> Release:
-        entry = stored.place if known else replace(stored.place, stored=None)
+    def _handed_out(self, stored: StoredRelease, *, answered_before: bool) -> Release:
+        entry = stored.place if answered_before else replace(stored.place, stored=None)
         warn_if_charged_again(entry)
         return release_from_json(stored.release_json).at(entry)
 

@@ -67,7 +67,7 @@ def schema_of(schema: Schema | None, sources: Mapping[str, Source]) -> Schema:
             "schema must be an hdp.Schema: bounds and levels are declared, never read from private rows",
             argument="schema",
         )
-    if any(each.sha256 != schema.sha256 for each in theirs):
+    if any(declared.sha256 != schema.sha256 for declared in theirs):
         raise ArgumentError("schema must equal the site's own schema; leave it out to use that one", argument="schema")
     return schema
 
@@ -171,12 +171,12 @@ def _account(ledger: Any, budget: object, *, terms: SiteTerms, dataset: str) -> 
 
 def _check_alike(sites: Mapping[str, Site], relation: object) -> None:
     """Refuse sites that differ in who is protected, or from what was asked for."""
-    asked = choice(relation, name="relation", options=[each.value for each in Relation])
+    asked = choice(relation, name="relation", options=[member.value for member in Relation])
     first, *others = sites.values()
     if asked not in (Relation.REPLACE_ONE.value, first.relation.value):
         message = f"relation must be the site's own, {first.relation.value!r}, not {relation!r}; leave it out"
         raise ArgumentError(message, argument="relation")
-    if any((each.relation, each.unit) != (first.relation, first.unit) for each in others):
+    if any((site.relation, site.unit) != (first.relation, first.unit) for site in others):
         raise ArgumentError(
             "private must name sites that protect alike: the same relation and the same unit at all of them",
             argument="private",
@@ -187,7 +187,7 @@ def _same_rows(first: Source, second: Source) -> bool:
     """Whether two sources are one object, or name a file in common."""
     if isinstance(first, _NAMES) and isinstance(second, _NAMES):
         one, other = (
-            {(each.stat().st_dev, each.stat().st_ino) for each in files_of(source, name="private")}
+            {(file.stat().st_dev, file.stat().st_ino) for file in files_of(source, name="private")}
             for source in (first, second)
         )  # all were there
         return not one.isdisjoint(other)
@@ -223,10 +223,10 @@ def _frame(private: object) -> pd.DataFrame:
         )
     path = Path(private)
     try:
-        found = path.is_file()
+        is_file = path.is_file()
     except OSError:  # no file has a name that long
-        found = False
-    if not found:
+        is_file = False
+    if not is_file:
         raise ArgumentError(  # without the text: it may be a cell of private rows that were given by mistake
             "private must be the path of a Parquet file, and there is no file of that name", argument="private"
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, final
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError, HdpError, SiteError
-from hdpstats._base.loops import progress
+from hdpstats._base.progress import progress
 from hdpstats._base.validation import integer, real, text
 from hdpstats.mechanisms.registry import is_listed, query_from_json, release_from_json
 from hdpstats.records import codec
@@ -169,14 +169,14 @@ def _reason(error: Exception) -> str:
 
 
 def _refusal(status: int, fields: dict[str, Any] | None) -> HdpError:
-    found = fields or {}
-    code = str(found.get("error"))
-    known = CODES.get(code)
-    if known is None:
+    body = fields or {}
+    code = str(body.get("error"))
+    refusal = CODES.get(code)
+    if refusal is None:
         return SiteError(f"the site cannot answer now (status {status}); {_AGAIN}")
-    numbers = {name: found[name] for name in NUMBERS if isinstance(found.get(name), int | float)}
+    numbers = {name: body[name] for name in NUMBERS if isinstance(body.get(name), int | float)}
     added = "".join(f"; {name}: {number:g}" for name, number in numbers.items())
-    return known.error(known.message + added, code=code, **numbers)
+    return refusal.error(refusal.message + added, code=code, **numbers)
 
 
 def connect(
@@ -251,6 +251,7 @@ class RemoteSite(Site):
             self._facts = Facts.from_dict(answer["facts"])
             self._analyst = str(answer["analyst"])
             self._permissions = {name: _listed(names) for name, names in answer["permissions"].items()}
+            self._longest = {str(name): int(size) for name, size in answer.get("longest", {}).items()}
 
     @property
     def address(self) -> str:
@@ -304,12 +305,16 @@ class RemoteSite(Site):
 
     def quote(self, query: Query) -> Quote:
         """Return what a query would read and cost; nothing is charged."""
-        fields = self._client.ask("POST", "/v1/cost", _canonical(query))
+        fields = self._client.ask("POST", "/v1/cost", self._written(query))
         with _reading():
             return Quote.from_dict(fields)
 
     def check_permitted(self, query: Query, columns: Collection[str]) -> None:
-        """Refuse a query that the site did not permit when it was connected; see `Site.check_permitted`."""
+        """Refuse a query that the site did not permit when it was connected, or would not read.
+
+        See `Site.check_permitted`.
+        """
+        self._written(query)
         if not is_listed(query, columns, self._permissions):
             raise CODES["forbidden"].error(CODES["forbidden"].message, code="forbidden")
 
@@ -338,7 +343,10 @@ class RemoteSite(Site):
         self._check_public(table)
         if table.sha256 in self._public:
             return
-        self._client.ask("PUT", "/v1/public", public_to_bytes(table))
+        content = public_to_bytes(table)
+        size = f"the table of {table.rows} public rows and {len(table.names)} columns"
+        self._check_length("public", len(content), lambda: size)
+        self._client.ask("PUT", "/v1/public", content)
         self._public = dict([*self._public.items(), (table.sha256, table)][-MOST_PUBLIC:])
 
     def answer(self, query: Query) -> Release:
@@ -347,7 +355,7 @@ class RemoteSite(Site):
         Public rows that were handed over and that the site no longer has (it was started anew, or you handed over
         others) are sent once more.
         """
-        asked = _canonical(query)
+        asked = self._written(query)
         try:
             fields = self._client.ask("POST", "/v1/answer", asked)
         except SiteError as error:
@@ -361,6 +369,26 @@ class RemoteSite(Site):
         if release.entry is not None:
             warn_if_charged_again(release.entry)
         return release
+
+    def _written(self, query: Query) -> str:
+        """Return the text of a query, or refuse one that the site would not read."""
+        text = _canonical(query)
+        found = codec.excess(text)
+        if found is not None:
+            parts, number, most = found
+            raise _too_large(f"{_described(text)} has {number} {parts}, and sites read {most} at most", limit=most)
+        self._check_length("query", len(text.encode()), lambda: _described(text))
+        return text
+
+    def _check_length(self, kind: str, size: int, what: Callable[[], str]) -> None:
+        """Refuse what is longer than the site said that it accepts; an older site says nothing."""
+        longest = self._longest.get(kind, size)
+        if size > longest:
+            raise _too_large(
+                f"{what()} has {size} bytes, and the site accepts {longest} at most (`limits: {kind}` of its "
+                "custodian's settings)",
+                limit=longest,
+            )
 
     def close(self) -> None:
         """Close the connections."""
@@ -383,6 +411,25 @@ class RemoteSite(Site):
 def _canonical(query: Query) -> str:
     """Return the text of a query as its reader would write it, which is the only one that sites read."""
     return query_from_json(query.to_json()).to_json()
+
+
+def _described(text: str) -> str:
+    """Return what a query is called where it is too large, with the field that takes most of its text."""
+    found, names = codec.loads(text), []
+    while isinstance(found, dict):
+        name, found = max(found.items(), key=lambda each: len(codec.dumps(each[1])))
+        names.append(str(name))
+    return f"the query, whose longest part is {'.'.join(names)},"
+
+
+def _too_large(what: str, *, limit: int) -> HdpError:
+    """Return the refusal of what is not sent, as it is too large."""
+    return CODES["too-large"].error(
+        f"{what}: nothing was sent, and nothing is charged for it. Take fewer columns, levels or terms, as a model "
+        "states a number for each pair of its columns, or fewer public rows",
+        code="too-large",
+        limit=limit,
+    )
 
 
 def _release(fields: Mapping[str, Any]) -> Release:

@@ -35,7 +35,7 @@ from functools import partial
 from typing import TypeVar, final
 
 from hdpstats._base.errors import ArgumentError, BudgetError, ChargedAgain, NothingCharged, SiteError, Superseded
-from hdpstats._base.loops import silence
+from hdpstats._base.silence import silence
 from hdpstats.ledger import Charge, Ledger, Request, StoredRelease
 from hdpstats.ledger.leases import Holder, beating, given_up
 from hdpstats.mechanisms.base import Prepared
@@ -187,18 +187,19 @@ def drawn_once(
         return stored, True
     prepared = prepare()
     while stored is None:
-        with _ATTEMPTS.of(key) as attempt, attempt.alone():
-            found = _charged(ledger, request, prepared, analyst, attempt, patient=patient)
-            if isinstance(found, Charge):
-                draw = attempt.begin(found)
-                with beating(partial(ledger.beat, found), attempt.lock.locked), drawing(draw):
+        with _ATTEMPTS.of(key) as attempt, attempt.alone(), ledger.room() as room:
+            outcome = _charged(ledger, request, prepared, analyst, attempt, patient=patient)
+            if isinstance(outcome, Charge):
+                draw = attempt.begin(outcome)
+                with beating(partial(ledger.beat, outcome), attempt.lock.locked), drawing(draw):
                     release = errors_scrubbed(partial(compute, prepared))
                 if not draw.is_here():
                     raise SiteError("the process was forked while it computed; its parent goes on")
+                room.close()  # for what is written now
                 with suppress(Superseded):
-                    stored = ledger.persist(found, release.to_json(), analyst)
+                    stored = ledger.persist(outcome, release.to_json(), analyst)
             else:
-                stored = found
+                stored = outcome
             attempt.charging = attempt.charging and stored is None
             patient = patient or bool(attempt.number)
         if stored is None:
@@ -218,19 +219,19 @@ def _charged(
     charging = partial(ledger.charge, request, total(prepared.events), prepared.ahead, analyst, holder=attempt.holder)
     before, attempt.charging = attempt.charging, True  # an interrupt may come when the charge is written
     try:
-        found = charging()
-        if not isinstance(found, Charge):
+        outcome = charging()
+        if not isinstance(outcome, Charge):
             attempt.charging = before  # nothing was written
-            over = given_up(found, partial(ledger.lease, request.id), patient=patient)
+            over = given_up(outcome, partial(ledger.lease, request.id), patient=patient)
             if over is None:
                 return None
             attempt.charging = True
-            found = charging(over=over)
+            outcome = charging(over=over)
     except (BudgetError, NothingCharged, ArgumentError, ArithmeticError):  # nothing was written
         attempt.charging = before
         raise
     stored = ledger.stored(request.id, analyst)
-    return found if stored is None and isinstance(found, Charge) else stored
+    return outcome if stored is None and isinstance(outcome, Charge) else stored
 
 
 def errors_scrubbed(compute: Callable[[], T]) -> T:

@@ -94,7 +94,7 @@ class SiteTerms:
 
         With ``unit`` both numbers are needed; without it ``n_max`` belongs to ``add_or_remove_one``, which needs it.
         """
-        named = Relation(choice(relation, name="relation", options=[each.value for each in Relation]))
+        named = Relation(choice(relation, name="relation", options=[member.value for member in Relation]))
         hidden = named is Relation.ADD_OR_REMOVE_ONE
         if unit is None and max_rows_per_unit is not None:
             message = "max_rows_per_unit belongs to unit=, the column that names the person; give both or neither"

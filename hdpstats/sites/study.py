@@ -12,10 +12,13 @@ from hdpstats._base.validation import integer, real
 from hdpstats.display import details, grid, key_values, page, section
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.export import accounts_html
-from hdpstats.privacy.budget import Budget
+from hdpstats.privacy.budget import Budget, Guarantee, guarantee
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.query import Release
+from hdpstats.records.several import charged_events
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.opening import Private, named, open_sites, schema_of, terms_of
 from hdpstats.sites.site import Site
@@ -145,8 +148,8 @@ class Study:
         quorum is then more than half of them.
         """
         if not names or not set(names) <= set(self._sites) or len(set(names)) != len(names):
-            known = ", ".join(map(repr, self._sites)) or "none"
-            raise ArgumentError(f"at must name sites of the study, each once; they are {known}", argument="names")
+            site_names = ", ".join(map(repr, self._sites)) or "none"
+            raise ArgumentError(f"at must name sites of the study, each once; they are {site_names}", argument="names")
         part = copy(self)
         part._sites = {name: site for name, site in self._sites.items() if name in names}
         part._terms = next(iter(part._sites.values())).terms
@@ -261,3 +264,38 @@ def sites_html(sites: Mapping[str, Site]) -> str:
 def _people(site: Site) -> str:
     protected = site.relation is Relation.ADD_OR_REMOVE_ONE
     return f"protected, at most {site.records}" if protected else str(site.records)
+
+
+def checked_study(study: object, *, argument: str = "data") -> Study:
+    """Return a study, or refuse what is none."""
+    if not isinstance(study, Study):
+        raise ArgumentError(f"{argument} must be an hdp.Study, not {type(study).__name__}", argument=argument)
+    return study
+
+
+def check_private(study: Study, verb: str) -> None:
+    """Refuse a study without private records."""
+    if not study.sites:
+        raise ArgumentError(f"{verb} needs private records; this study has none: use plan", argument="private")
+
+
+def site_facts_of(study: Study, records: int) -> SiteFacts:
+    """Return the public facts about a site with so many records, as far as the study states them."""
+    return SiteFacts(
+        schema=study.schema, relation=study.relation, records=records, unit=study.unit, most_rows=study.most_rows
+    )
+
+
+def guarantee_of(study: Study, *releases: Release | None) -> Guarantee:
+    """Return what was charged for releases of a site to each of its people, together."""
+    events = [event for release in releases for event in charged_events(release)]
+    return guarantee(events, relation=study.relation, most_rows=study.most_rows)
+
+
+def people_of(study: Study, n: object) -> int:
+    """Return the number of private people to plan for: the study's, where none is named."""
+    if n is not None:
+        return integer(n, name="n", lower=1, upper=10**12)
+    if study.records is None:
+        raise ArgumentError("n must be given, the number of private records: the study has none", argument="n")
+    return study.records

@@ -1,11 +1,9 @@
 """Numerical minimisation with a certificate, exact nearest points, orders of points, weights with given averages.
 
-Nothing here knows privacy.
+Nothing here knows privacy, or a family of models.
 """
 
-from hdpstats.solvers.capped import CappedSpells
 from hdpstats.solvers.newton import Solution, minimise
-from hdpstats.solvers.objective import LinearObjective, Objective, ridge_objective
-from hdpstats.solvers.several_predictors import HazardObjective
+from hdpstats.solvers.objective import Objective
 
-__all__ = ["CappedSpells", "HazardObjective", "LinearObjective", "Objective", "Solution", "minimise", "ridge_objective"]
+__all__ = ["Objective", "Solution", "minimise"]

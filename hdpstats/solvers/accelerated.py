@@ -105,8 +105,8 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.loops import full_length
 from hdpstats._base.precision import two_sum
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.solvers.newton import CHORD, SMALL, WorkBudget, approach, approach_work, minimise, minimise_work

@@ -43,7 +43,7 @@ from typing import final
 
 import numpy as np
 
-from hdpstats._base.loops import full_length
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.solvers.newton import SMALL, minimise, minimise_work, newton_step

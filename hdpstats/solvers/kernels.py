@@ -3,7 +3,7 @@ r"""Passes over rows, in numpy or compiled: predictors, exact sums of scores and
 Private rows ``X`` (n, D) are kept column by column: ``X.T`` is contiguous. A pass goes through them in pieces that stay
 in cache, and within a piece through one column after the other, so that neighbouring rows are lanes of a vector. What
 is computed of a row is computed by the same operations in the same order in every lane, and depends on that row alone,
-to the last bit (`hdpstats._base.loops`). What is added over rows is integers, exactly: sums do not depend on the
+to the last bit (`hdpstats._base.compiled`). What is added over rows is integers, exactly: sums do not depend on the
 order of rows, on where pieces begin, or on how many threads share them. Other rows are gone through by numpy, few of
 them before compiled code is loaded; all versions agree bit for bit, and which one runs is a matter of time only.
 
@@ -58,7 +58,7 @@ spell, and so is the cap:
 
 ``r`` being the middle of the exponents of ``E``: a cell costs a root and a quotient, and no exponential. Spells are the
 lanes of vectors, and all intervals are gone through in their order, whatever a spell's follow-up: sums of a spell
-depend on that spell alone, to the last bit (`hdpstats._base.loops`), and the time they take on none.
+depend on that spell alone, to the last bit (`hdpstats._base.compiled`), and the time they take on none.
 
 *Caps* are functions of one's own row, whatever the coefficients: :math:`\gamma_s + d` and :math:`z_i'\delta + o_i` are
 computed as doubles, and what they add up to exactly is the logarithm of the cap.
@@ -86,7 +86,8 @@ from typing import TypeVar, final
 import numba
 import numpy as np
 
-from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, SMALLEST_COMPILED, bits_of, compiled, double_of
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
+from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_of
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.losses.logistic import logistic_residual, residuals

@@ -23,7 +23,7 @@ the least product by more than the sum of twice the error of products and twice 
 then farther than one that has been seen, also by the definition.
 
 *Work*: each search has a bound that follows from the numbers of rows, points, coordinates and sets, and reaches it in a
-rehearsal (`hdpstats._base.loops`), with the same answer. Products compare at most all pairs by the definition, a
+rehearsal (`hdpstats._base.rehearsal`), with the same answer. Products compare at most all pairs by the definition, a
 row at many points with all of a block at once: a row as far from very many points costs little more than another.
 
 *Nests*: sets :math:`E_1 \subset E_2 \subset \ldots` all begin one list of points, which is gone through once.
@@ -39,7 +39,8 @@ from typing import Protocol, final
 
 import numpy as np
 
-from hdpstats._base.loops import compiled, full_length
+from hdpstats._base.compiled import compiled
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.work import Operations, sorting
 from hdpstats.solvers import searches

@@ -40,8 +40,8 @@ from typing import final
 import numpy as np
 from mpmath import MPContext, mpf
 
-from hdpstats._base.loops import full_length
 from hdpstats._base.precision import numbers_of, two_sum
+from hdpstats._base.rehearsal import full_length
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.solvers.objective import Objective, ObjectiveWork, SmoothObjective

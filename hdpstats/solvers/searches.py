@@ -47,7 +47,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from hdpstats._base.loops import compiled
+from hdpstats._base.compiled import compiled
 from hdpstats._base.typing import FloatArray, IntArray
 
 SingleArray = npt.NDArray[np.float32]

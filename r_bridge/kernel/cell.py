@@ -141,10 +141,10 @@ def _show_pages(show: Show, *, end: bool) -> None:
         show(_bundle_of_page(page), False)
 
 
-def _failure(found: Any) -> Failure:
-    parts = fields(found)
+def _failure(condition: Any) -> Failure:
+    parts = fields(condition)
     name, message, call = text(parts["classes"]), text(parts["message"]), text(parts["call"])
-    frames = [str(each) for each in from_r_strings(parts["traceback"])]
+    frames = [str(call) for call in from_r_strings(parts["traceback"])]
     lines = [f"Error in {call}: {message}" if call else f"Error: {message}"]
     if len(frames) > 1:
         lines += ["Traceback:", *(f"{number}. {frame}" for number, frame in enumerate(frames, 1))]
@@ -153,7 +153,7 @@ def _failure(found: Any) -> Failure:
 
 def _bundle_of_value(value: Any, described: Any) -> Bundle | None:
     """Return the bundle of a value that R has described; None if there is nothing to show, as for a plot's value."""
-    data = {name: text(each) for name, each in fields(described).items()}
+    data = {name: text(part) for name, part in fields(described).items()}
     page = data.pop("page", None) is not None
     html = _html(value)
     if html is not None and data:

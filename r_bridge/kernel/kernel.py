@@ -90,7 +90,9 @@ class RKernel(Kernel):
         outcome = cell.run(code, show)
         reply = self._outcome(outcome, silent) | {"execution_count": count}
         if reply["status"] == "ok":
-            reply["user_expressions"] = {name: _evaluated(each) for name, each in (user_expressions or {}).items()}
+            reply["user_expressions"] = {
+                name: _evaluated(expression) for name, expression in (user_expressions or {}).items()
+            }
         if silent:
             self._console.silent = False
         elif store_history:
@@ -130,8 +132,8 @@ class RKernel(Kernel):
     async def do_complete(self, code: str, cursor_pos: int) -> Reply:
         """Complete the name before the cursor as R's own console does."""
         line = code[:cursor_pos].rpartition("\n")[2]
-        found = fields(guarded(tool("complete"), to_r_strings([line])))
-        token, matches = text(found["token"]), from_r_strings(found["matches"])
+        completions = fields(guarded(tool("complete"), to_r_strings([line])))
+        token, matches = text(completions["token"]), from_r_strings(completions["matches"])
         return {
             "status": "ok",
             "matches": matches,
@@ -175,16 +177,16 @@ class RKernel(Kernel):
         unique: bool = False,
     ) -> Reply:
         """Return cells of this session, whose own number is 1: number, code, and the text of the value."""
-        found = self._cells
+        entries = self._cells
         if hist_access_type == "range":
             first, ours = start or 0, (session or 0) in (0, _SESSION)
-            found = [each for each in found if ours and first <= each[0] and (stop is None or each[0] < stop)]
+            entries = [entry for entry in entries if ours and first <= entry[0] and (stop is None or entry[0] < stop)]
         elif hist_access_type == "search":
-            found = [each for each in found if fnmatch.fnmatchcase(each[1], pattern or "*")]
-            found = sorted({each[1]: each for each in found}.values()) if unique else found
+            entries = [entry for entry in entries if fnmatch.fnmatchcase(entry[1], pattern or "*")]
+            entries = sorted({entry[1]: entry for entry in entries}.values()) if unique else entries
         most = None if hist_access_type == "range" or (hist_access_type == "search" and n is None) else n or 0
-        found = found if most is None else found[-most:] if most > 0 else []
-        cells = [(_SESSION, line, (code, value) if output else code) for line, code, value in found]
+        entries = entries if most is None else entries[-most:] if most > 0 else []
+        cells = [(_SESSION, line, (code, value) if output else code) for line, code, value in entries]
         return {"status": "ok", "history": cells}
 
     async def do_shutdown(self, restart: bool) -> Reply:
@@ -194,10 +196,10 @@ class RKernel(Kernel):
 
 
 def _evaluated(code: str) -> Reply:
-    found = cell.evaluate(code)
-    if isinstance(found, cell.Failure):
-        return {"status": "error", **_error(found)}
-    return {"status": "ok", "data": found.data, "metadata": found.metadata}
+    result = cell.evaluate(code)
+    if isinstance(result, cell.Failure):
+        return {"status": "error", **_error(result)}
+    return {"status": "ok", "data": result.data, "metadata": result.metadata}
 
 
 def _error(failure: cell.Failure) -> Reply:

@@ -4,7 +4,7 @@ import pytest
 
 from hdpstats._base.errors import FormulaError
 from hdpstats.formulas.parser import parse
-from tests.unit.formulas.test_formula_parse import HOSTILE
+from tests.unit.formulas.test_parser import HOSTILE
 
 
 def refuse_all():

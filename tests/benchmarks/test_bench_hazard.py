@@ -6,8 +6,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benchmarks.spells import drawn
 from benchmarks.workers.hdpstats_hazard import prepare
+from hdpstats.families.hazard.likelihood import Likelihood, fit_hazard
 from hdpstats.losses import LINKS
-from hdpstats.solvers.hazard_likelihood import Likelihood, fit_hazard
 from tests.unit.solvers.hazards import use
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
-from hdpstats.solvers import LinearObjective, kernels, minimise
+from hdpstats.solvers import kernels, minimise
 
 
 def _objective(n: int, D: int) -> LinearObjective:

@@ -191,6 +191,21 @@ def test_where_no_overrun_could_be_counted_nothing_is_charged(slots, held, setti
     assert Overruns(settings.overruns).of("ann") == 1
 
 
+@pytest.mark.parametrize(("seconds", "steps"), [(0.02, 1), (0.07, 2)])
+def test_a_wait_for_the_file_of_overruns_is_before_the_slot_on_the_grid(slots, time, monkeypatch, seconds, steps):
+    """Who writes it meanwhile, for another analyst, shows only where that takes longer than a step."""
+    countable = Overruns.countable
+
+    def waits(self, analyst):
+        time.pass_by(seconds)
+        return countable(self, analyst)
+
+    monkeypatch.setattr(Overruns, "countable", waits)
+    begun = time.instant
+    slots.answer(histogram(), analyst="ann")
+    assert time.instant - begun == pytest.approx(steps * STEP + SLOT + STEP, abs=1e-9)
+
+
 def test_an_overrun_that_cannot_be_counted_after_all_loses_no_answer(ask, works, lines, monkeypatch):
     def full(*_):
         raise sqlite3.OperationalError("disk is full")

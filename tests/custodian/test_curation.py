@@ -11,8 +11,8 @@ import yaml
 import hdpstats.api as hdp
 from hdpstats.cli import main
 from hdpstats.custodian import SiteSettings, described, open_site, serving
+from hdpstats.custodian.files import write_durably
 from hdpstats.custodian.kept_head import open_account
-from hdpstats.custodian.reading import write_durably
 from hdpstats.schema.table import PrivateTable
 from tests.custodian.people import PRIVATE, RECORDS
 

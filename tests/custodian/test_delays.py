@@ -31,8 +31,9 @@ def test_parts_of_json_are_counted_before_it_is_read(monkeypatch):
     monkeypatch.setattr(json, "loads", lambda text, **_: read.append(text))
     lists, items = codec.MOST_CONTAINERS, codec.MOST_ITEMS
     for text in ("[" * (lists + 1), "{" * (lists + 1), "[" * lists + "{", "[" + "1," * (items + 1)):
-        with pytest.raises(RequestRefused, match="malformed"):
+        with pytest.raises(RequestRefused, match="too-large") as caught:
             read_query(text.encode())
+        assert caught.value.numbers == {"limit": items if "," in text else lists}
         with pytest.raises(ValueError, match="too many"):
             codec.bounded(text)
     assert read == []
@@ -55,7 +56,7 @@ def test_what_there_is_before_a_site_listens_is_not_gone_over_again(institution,
 @pytest.mark.parametrize("what", ["lists", "lists in a query", "lists in lists", "objects", "whole numbers"])
 def test_a_query_of_many_parts_is_never_parsed(what, monkeypatch):
     monkeypatch.setattr(codec, "loads", lambda _: pytest.fail("it was parsed"))
-    with pytest.raises(RequestRefused, match="malformed"):
+    with pytest.raises(RequestRefused, match="too-large"):
         read_query(worst(Limits().query)[what])
 
 

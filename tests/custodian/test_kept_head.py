@@ -1,16 +1,11 @@
 """A ledger that is missing, older than it was, or readable by others is noticed before a site serves."""
 
 import errno
-import grp
 import os
-import pwd
 import shutil
 import sqlite3
-import stat
 from contextlib import closing
-from fractions import Fraction
 from functools import partial, partialmethod
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,7 +14,7 @@ import yaml
 import hdpstats.api as hdp
 from hdpstats._base.errors import NothingCharged
 from hdpstats.cli import main
-from hdpstats.custodian import Overruns, SiteSettings, journal, note, open_site, reading, serving
+from hdpstats.custodian import SiteSettings, journal, note, open_site, serving
 from hdpstats.custodian.kept_head import (
     Head,
     HeadInDatabase,
@@ -29,8 +24,6 @@ from hdpstats.custodian.kept_head import (
     keep_head,
     open_account,
 )
-from hdpstats.custodian.reading import check_folder, check_secret, check_trusted, mode_of, write_durably
-from hdpstats.custodian.serving import check_files
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import single_draw
 from tests.custodian.people import PRIVATE, SCHEMA
@@ -216,15 +209,19 @@ def test_a_full_disk_of_the_head_refuses_before_anything_is_charged(path, place,
     entries, (store,) = site.ledger.verify().entries, head_stores(settings)
     kept = store.read()
 
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    right = os.posix_fallocate
+
+    def full(number, start, length):
+        if length < 1000:  # the ledger's disk is another one
+            raise OSError(errno.ENOSPC, "No space left on device")
+        right(number, start, length)
 
     elsewhere = path.with_name("elsewhere.db")
     if place == "file":
         monkeypatch.setattr(os, "posix_fallocate", full)
     else:
         executed(elsewhere, "CREATE TRIGGER full BEFORE UPDATE ON hdpstats_head BEGIN SELECT RAISE(FAIL, 'full'); END")
-    with pytest.raises(NothingCharged, match=r"space|full"):
+    with pytest.raises(NothingCharged, match=r"next head .*(space|full)"):
         site.answer(histogram())
     assert (site.ledger.verify().entries, store.read()) == (entries, kept)
     monkeypatch.undo()
@@ -241,14 +238,24 @@ def test_where_the_system_writes_nothing_no_head_can_be_kept(place, tmp_path):
     kept = store.write(["a" * 64])
     if place == "file":
         store._spare.unlink()  # which has its room already
-    with full_disk(), pytest.raises(hdp.LedgerError, match=r"space|used"):
+    with full_disk(), pytest.raises(hdp.LedgerError, match=r"next head could not be kept .* and space$") as caught:
         store.prepare()
+    assert "charged" not in str(caught.value)
+    with full_disk(), pytest.raises(hdp.LedgerError, match=r"head cannot be kept .* and space; what was charged stays"):
+        store.write(["a" * 64, "b" * 64])
     store.prepare()
     assert store.read() == kept
 
 
 def kept_at(place, folder):
     return HeadInFile(folder / "head") if place == "file" else HeadInDatabase(database(folder), "trial")
+
+
+def test_a_head_in_a_file_of_sqlite_outlives_a_loss_of_power(tmp_path):
+    """3 is EXTRA: with less, a journal that comes back in its folder undoes the commit."""
+    with kept_at("database", tmp_path)._engine.connect() as connection:
+        found = {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("synchronous", "fullfsync")}
+    assert found == {"synchronous": 3, "fullfsync": 1}
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -444,418 +451,11 @@ def test_what_a_site_starts_from_is_logged(path, monkeypatch):
     assert "nowhere" in line["head_kept_in"]
 
 
-@pytest.mark.parametrize("mode", [0o660, 0o644, 0o666, 0o602])
-@pytest.mark.parametrize("name", ["rows.parquet", "own.key"])
-def test_secrets_that_others_may_read_are_not_served(institution, path, name, mode):
-    shutil.copy(institution.site_files[1], path.with_name("own.key"))
-    path.with_name("own.key").chmod(0o600)
-    tls = yaml.safe_load(path.read_text())["tls"] | {"key": "own.key"}
-    settings = changed(path, tls=tls)
-    open_site(settings)
-    path.with_name(name).chmod(mode)
-    with pytest.raises(hdp.ArgumentError, match="chmod 600"):
-        open_site(settings)
-    assert main(["site", "check", str(path)]) == 2
-
-
-@pytest.mark.parametrize("name", ["authority.pem", "tokens.pub"])
-def test_what_a_site_believes_must_not_be_written_by_others(institution, path, name):
-    trusted = institution.folder / name
-    trusted.chmod(0o666)
-    try:
-        with pytest.raises(hdp.ArgumentError, match="go-w"):
-            open_site(SiteSettings.from_yaml(path))
-    finally:
-        trusted.chmod(0o644)
-
-
-@pytest.mark.parametrize(
-    ("name", "found"),
-    [
-        ("issuer-ca.pem", "tokens: ca"),
-        ("dictionary.yaml", "schema"),
-        ("site.overruns.db", "timing"),
-        ("elsewhere.head", "heads: file"),
-    ],
-)
-def test_whatever_decides_for_a_site_must_not_be_written_by_others(institution, path, name, found):
-    shutil.copy(institution.authority.path, path.with_name("issuer-ca.pem"))
-    tokens = {"audience": "trial", "issuer": "https://id.example", "ca": "issuer-ca.pem"}
-    settings = changed(path, tokens=tokens, heads={"file": "elsewhere.head"})
-    note(settings)
-    Overruns(settings.overruns)
-    open_site(SiteSettings.from_yaml(path))
-    path.with_name(name).chmod(0o622)
-    with pytest.raises(hdp.ArgumentError, match=f"{found}: .*go-w"):
-        open_site(SiteSettings.from_yaml(path))
-
-
-@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
-@pytest.mark.parametrize("name", ["schema", "data", "ledger"])
-def test_what_a_site_believes_must_not_be_replaced_by_others(path, name, mode):
-    fields, folder = yaml.safe_load(path.read_text()), path.with_name("apart")
-    folder.mkdir()
-    entry = fields["ledger"]["place"] if name == "ledger" else fields[name]
-    path.with_name(entry).rename(folder / entry)
-    place = f"apart/{entry}"
-    changed(path, **{name: {**fields["ledger"], "place": place} if name == "ledger" else place})
-    open_site(SiteSettings.from_yaml(path))
-    folder.chmod(mode)
-    if mode & stat.S_ISVTX and name != "ledger":
-        open_site(SiteSettings.from_yaml(path))  # nobody replaces what is another's, and nothing is read beside it
-        return
-    with pytest.raises(hdp.ArgumentError, match=f"{name}: .*apart"):
-        open_site(SiteSettings.from_yaml(path))
-
-
-def test_a_link_does_not_hide_a_folder_where_others_may_write(path):
-    folder = path.with_name("open")
-    folder.mkdir()
-    path.with_name("dictionary.yaml").rename(folder / "dictionary.yaml")
-    path.with_name("dictionary.yaml").symlink_to(folder / "dictionary.yaml")
-    SiteSettings.from_yaml(path)
-    folder.chmod(0o777)
-    with pytest.raises(hdp.ArgumentError, match="schema: "):
-        SiteSettings.from_yaml(path)
-
-
-@pytest.mark.parametrize("mode", [0o777, 0o775, 0o1777])
-def test_no_folder_above_may_be_replaced_by_others_either(path, mode):
-    trusted = path.with_name("above") / "apart" / "ca.pem"
-    trusted.parent.mkdir(parents=True)
-    trusted.touch(mode=0o644)
-    check_trusted(trusted, name="tls: clients")
-    trusted.parent.parent.chmod(mode)
-    if mode & stat.S_ISVTX:
-        check_trusted(trusted, name="tls: clients")
-        return
-    with pytest.raises(hdp.ArgumentError, match=r"tls: clients: .*above \(mode .*go-w"):
-        check_trusted(trusted, name="tls: clients")
-
-
-def test_no_folder_of_a_link_on_the_way_may_be_replaced_by_others(path):
-    shared, real = path.with_name("shared"), path.with_name("real")
-    shared.mkdir()
-    real.mkdir()
-    (real / "ca.pem").touch(mode=0o644)
-    (shared / "current").symlink_to("../real")
-    path.with_name("heads").symlink_to(shared / "current")
-    path.with_name("circle").symlink_to("circle")
-    for trusted in (path.with_name("heads") / "ca.pem", shared / ".." / "heads" / "ca.pem"):
-        shared.chmod(0o755)
-        check_trusted(trusted, name="tls: clients")
-        shared.chmod(0o777)
-        with pytest.raises(hdp.ArgumentError, match=r"tls: clients: .*shared \(mode .*go-w"):
-            check_trusted(trusted, name="tls: clients")
-    check_trusted(path.with_name("circle"), name="tls: clients")  # there is nothing to trust
-
-
-@pytest.mark.parametrize("place", ["file", "link", "around"])
-def test_others_may_put_nothing_beside_a_file(path, place):
-    """A journal beside a ledger would be read as part of it."""
-    shared, real = path.with_name("shared"), path.with_name("real")
-    shared.mkdir()
-    real.mkdir()
-    (real / "ledger.db").touch(mode=0o600)
-    (shared / "ledger.db").symlink_to(real / "ledger.db")
-    file = {"file": real, "link": shared, "around": real / ".." / "shared"}[place] / "ledger.db"
-    check_folder(file, name="ledger", alone=True)
-    (real if place == "file" else shared).chmod(0o1777)
-    check_folder(file, name="tls: clients")  # nobody replaces it: a volume of secrets in Kubernetes has this mode
-    with pytest.raises(hdp.ArgumentError, match=r"ledger: .*put files beside it"):
-        check_folder(file, name="ledger", alone=True)
-
-
-def test_a_link_at_the_end_of_a_way_around_has_its_folder_too(path):
-    shared, real = path.with_name("shared"), path.with_name("real")
-    (shared / "below").mkdir(parents=True)
-    real.mkdir()
-    (shared / "head").symlink_to(real / "head")
-    shared.chmod(0o1777)
-    for file in (shared / "head", shared / "below" / ".." / "head"):
-        with pytest.raises(hdp.ArgumentError, match=r"heads: file: .*shared \(mode 1777\).*put files beside it"):
-            check_trusted(file, name="heads: file", alone=True)
-
-
-def test_a_folder_that_others_might_make_first_is_refused(path):
-    with pytest.raises(hdp.ArgumentError, match=r"ledger: there is no folder .*none on the way .*make it"):
-        check_folder(path.with_name("none") / "ledger.db", name="ledger")
-
-
-@pytest.mark.parametrize("end", ["-journal", "-wal", "-shm"])
-@pytest.mark.parametrize(
-    ("name", "file"), [("ledger", "ledger.db"), ("timing", "site.overruns.db"), ("heads: database", "elsewhere.db")]
-)
-def test_what_another_user_left_beside_a_database_is_not_read_as_part_of_it(path, name, file, end, monkeypatch):
-    settings = changed(path, heads=PLACES["database"](path.parent))
-    check_files(settings)
-    beside = path.with_name(f"{file}{end}")
-    beside.touch(mode=0o666)
-    right = Path.lstat
-
-    def lstat(self):
-        found = list(right(self))
-        return os.stat_result([*found[:4], os.geteuid() + (self == beside), *found[5:]])
-
-    monkeypatch.setattr(Path, "lstat", lstat)
-    with pytest.raises(hdp.ArgumentError, match=f"{name}: .*{end} belongs to another user"):
-        check_files(settings)
-
-
-def test_a_file_that_was_there_is_not_written_on_the_way_to_a_new_one(path):
-    own, left = path.with_name("own"), path.with_name("kept.new")
-    own.write_text("as it was")
-    left.symlink_to(own)
-    write_durably(path.with_name("kept"), "new")
-    assert (own.read_text(), path.with_name("kept").read_text()) == ("as it was", "new")
-    assert mode_of(path.with_name("kept")) == 0o600
-    path.with_name("folder").mkdir()
-    with pytest.raises(IsADirectoryError):
-        write_durably(path.with_name("folder"), "new")
-    assert {each.name for each in path.parent.glob("*.new")} == {"kept.new"}
-
-
-def test_a_folder_where_others_may_put_code_is_refused(path, monkeypatch):
-    folder = path.with_name("numba") / "models_1"
-    folder.mkdir(parents=True)
-    monkeypatch.setattr(serving, "kept_code", lambda: [folder])
-    settings = SiteSettings.from_yaml(path)
-    check_files(settings)
-    for shared in (folder, folder.parent):
-        shared.chmod(0o1777)
-        with pytest.raises(hdp.ArgumentError, match=r"compiled code \(NUMBA_CACHE_DIR\): .*put files beside it"):
-            check_files(settings)
-        shared.chmod(0o755)
-
-
-@pytest.mark.parametrize("check", [check_trusted, check_secret, check_folder])
-@pytest.mark.parametrize("owned", ["link", "rows", "apart", "above"])
-def test_what_belongs_to_another_user_is_refused_and_what_belongs_to_root_is_not(path, check, owned, monkeypatch):
-    above = path.with_name("above")
-    rows, link = above / "apart" / "rows", path.with_name("link")
-    rows.parent.mkdir(parents=True)
-    above.chmod(0o1755)
-    rows.touch(mode=0o600)
-    link.symlink_to(rows)
-    right, owner = Path.lstat, {}
-
-    def lstat(self):
-        found = list(right(self))
-        return os.stat_result([*found[:4], owner.get(self.name, found[4]), *found[5:]])
-
-    monkeypatch.setattr(Path, "lstat", lstat)
-    for accepted in (os.geteuid(), 0):
-        owner[owned] = accepted
-        check(link, name="data")
-    owner[owned] = os.geteuid() + 1
-    with pytest.raises(hdp.ArgumentError, match=f"data: .*{owned} belongs to another user .*chown"):
-        check(link, name="data")
-
-
-def seen_as(monkeypatch, path, *, owner=None, group=None, mode=None, device=None):
-    """Let the system say of a file that it has another owner, group, mode or device."""
-
-    def changed_stat(right):
-        def found(self, **options):
-            parts = list(right(self, **options))
-            if self == path:
-                parts[0] = parts[0] if mode is None else stat.S_IFMT(parts[0]) | mode
-                parts[2] = parts[2] if device is None else device
-                parts[4] = parts[4] if owner is None else owner
-                parts[5] = parts[5] if group is None else group
-            return os.stat_result(parts)
-
-        return found
-
-    for name in ("stat", "lstat"):
-        monkeypatch.setattr(Path, name, changed_stat(getattr(Path, name)))
-
-
-@pytest.fixture
-def volume(path, monkeypatch):
-    """A volume as Kubernetes makes it with `fsGroup`: of a group of this process, which has no other member."""
-    folder = path.with_name("volume")
-    folder.mkdir()
-    folder.chmod(0o2775)
-    monkeypatch.setattr(grp, "getgrgid", lambda number: {}[number])
-    monkeypatch.setattr(pwd, "getpwall", list)
-    return folder
-
-
-def test_ledger_and_state_may_be_in_a_volume_of_the_services_own_group(path, volume):
-    """`fsGroup` gives its group the permission to read and write every file when the volume is mounted again."""
-    ledger = yaml.safe_load(path.read_text())["ledger"] | {"place": "volume/ledger.db"}
-    path.with_name("ledger.db").rename(volume / "ledger.db")
-    settings = changed(path, ledger=ledger, state="volume", heads={"file": "volume/kept.head"})
-    note(settings)
-    open_site(settings).answer(histogram(epsilon=str(Fraction(1, 10))))
-    for each in volume.iterdir():
-        each.chmod(0o660)
-    (volume / "site.cells.json").chmod(0o640)
-    open_site(SiteSettings.from_yaml(path))
-    assert mode_of(volume / "ledger.db") == 0o660
-    for mode in (0o664, 0o662):
-        (volume / "site.cells.json").chmod(mode)
-        with pytest.raises(hdp.ArgumentError, match="others than the owner may read or write"):
-            open_site(SiteSettings.from_yaml(path))
-
-
-EVE = pwd.struct_passwd(("eve", "x", 4713, os.getegid(), "", "/", "/bin/sh"))
-
-
-@pytest.mark.parametrize("odd", ["mode", "group", "no setgid", "member", "first group", "file"])
-def test_a_volume_of_a_group_that_others_have_is_refused(volume, odd, monkeypatch):
-    file = volume / "kept.head"
-    file.touch()
-    file.chmod(0o660)
-    check_trusted(file, name="heads", alone=True)
-    if odd == "mode":
-        volume.chmod(0o2777)
-    elif odd == "group":
-        monkeypatch.setattr(os, "getgroups", list)
-        monkeypatch.setattr(os, "getegid", lambda: 4713)
-    elif odd == "no setgid":
-        volume.chmod(0o775)
-    elif odd == "member":
-        monkeypatch.setattr(grp, "getgrgid", lambda number: grp.struct_group(("rows", "x", number, ["eve"])))
-    elif odd == "first group":
-        monkeypatch.setattr(pwd, "getpwall", lambda: [EVE])
-    else:
-        seen_as(monkeypatch, file, group=4713)
-    with pytest.raises(hdp.ArgumentError, match="heads: others than the owner may write"):
-        check_trusted(file, name="heads", alone=True)
-
-
-ROOT = 4711
-
-
-@pytest.fixture
-def not_root(monkeypatch):
-    """The user of this process is not root, whoever it is: `ROOT` is."""
-    monkeypatch.setattr(reading, "_roots", lambda: {0, ROOT} - {os.geteuid()})
-
-
-@pytest.mark.usefixtures("not_root")
-@pytest.mark.parametrize(("mode", "accepted"), [(0o640, True), (0o440, True), (0o660, False), (0o644, False)])
-def test_a_secret_of_roots_may_be_read_by_the_group_that_root_gave_it_to(path, mode, accepted, monkeypatch):
-    rows = path.with_name("rows.parquet")
-    seen_as(monkeypatch, rows, owner=ROOT, mode=mode)
-    if accepted:
-        check_secret(rows, name="data")
-        return
-    with pytest.raises(hdp.ArgumentError, match=r"data: .*chmod 600 .*chmod 640"):
-        check_secret(rows, name="data")
-
-
-@pytest.mark.usefixtures("not_root")
-def test_a_secret_of_the_service_itself_may_be_read_by_no_group(path):
-    rows = path.with_name("rows.parquet")
-    rows.chmod(0o640)
-    with pytest.raises(hdp.ArgumentError, match="chmod 600"):
-        check_secret(rows, name="data")
-
-
-@pytest.mark.usefixtures("not_root")
-@pytest.mark.parametrize("mode", [0o444, 0o440, 0o644, 0o646])
-@pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
-@pytest.mark.parametrize("read_only", [True, False])
-def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(path, mode, kind, read_only, monkeypatch):
-    rows, device = path.with_name("rows.parquet"), os.makedev(0, 4711)
-    path.with_name("mounts").write_text(
-        f"1 2 8:1 / / rw - ext4 a rw\n36 35 0:4711 / /run/s ro - {kind} t rw,size=64k\n"
-    )
-    monkeypatch.setattr(reading, "MOUNTS", path.with_name("mounts"))
-    seen_as(monkeypatch, rows, mode=mode, device=device)
-    flags = os.ST_RDONLY if read_only else 0
-    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [flags, 255, 0]))
-    if read_only and kind == "tmpfs" and mode != 0o646:
-        check_secret(rows, name="data")
-        return
-    with pytest.raises(hdp.ArgumentError, match="others than the owner may read or write"):
-        check_secret(rows, name="data")
-
-
-@pytest.mark.usefixtures("not_root")
-def test_nobody_puts_files_beside_one_on_a_read_only_file_system(path, monkeypatch):
-    """Settings in a volume of Kubernetes: its folder has the sticky bit, and everybody's permission to write."""
-    volume = path.with_name("volume")
-    volume.mkdir()
-    (volume / "site.yaml").touch(mode=0o644)
-    volume.chmod(0o1777)
-    with pytest.raises(hdp.ArgumentError, match="put files beside it"):
-        check_trusted(volume / "site.yaml", name="settings", alone=True)
-    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [os.ST_RDONLY, 255, 0]))
-    check_trusted(volume / "site.yaml", name="settings", alone=True)
-    volume.chmod(0o777)  # without the sticky bit others replace it, where it is mounted otherwise
-    with pytest.raises(hdp.ArgumentError, match="replace"):
-        check_trusted(volume / "site.yaml", name="settings", alone=True)
-    mounts, way = path.with_name("mounts"), os.fspath(volume.resolve()).replace(" ", "\\040")
-    mounts.write_text(f"36 35 8:1 /pods/1 {way} ro - ext4 /dev/a rw\n")
-    monkeypatch.setattr(reading, "MOUNTS", mounts)
-    for owner, accepted in ((ROOT, True), (os.geteuid(), False)):  # a volume is root's
-        with monkeypatch.context() as patch:
-            seen_as(patch, volume.resolve(), owner=owner)
-            if accepted:
-                check_trusted(volume / "site.yaml", name="settings", alone=True)
-                continue
-            with pytest.raises(hdp.ArgumentError, match="replace"):
-                check_trusted(volume / "site.yaml", name="settings", alone=True)
-
-
-def test_a_file_out_of_reach_is_named(path, monkeypatch):
-    rows, right = path.with_name("rows.parquet"), Path.stat
-
-    def out_of_reach(self, **options):
-        if self == rows:
-            raise PermissionError(13, "Permission denied", str(self))
-        return right(self, **options)
-
-    monkeypatch.setattr(Path, "stat", out_of_reach)
-    for check in (partial(check_secret, rows), partial(check_trusted, rows)):
-        with pytest.raises(hdp.ArgumentError, match=r"data: .*Permission denied"):
-            check(name="data")
-    with pytest.raises(hdp.ArgumentError, match=r"data .*Permission denied"):
-        SiteSettings.from_yaml(path)
-
-
-def test_settings_that_others_may_write_are_refused(path):
-    path.chmod(0o644)
-    SiteSettings.from_yaml(path)
-    path.chmod(0o666)
-    with pytest.raises(hdp.ArgumentError, match="go-w"):
-        SiteSettings.from_yaml(path)
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"ledger": {"place": "postgresql://site:secret@db/ledgers", "dataset": "t"}},
-        {"heads": {"database": "postgresql://db/heads?user=site&password=secret"}},
-    ],
-)
-def test_settings_with_a_password_must_be_their_owners_alone(path, entry):
-    changed(path, **entry)
-    path.chmod(0o644)
-    with pytest.raises(hdp.ArgumentError, match="chmod 600") as caught:
-        SiteSettings.from_yaml(path)
-    assert "secret" not in str(caught.value)
-
-
 def test_a_password_may_be_in_the_environment(path, monkeypatch):
     monkeypatch.setenv("LEDGER_PASSWORD", "s/cret@")
     place = {"place": "postgresql://site@db/ledgers", "dataset": "t", "password_variable": "LEDGER_PASSWORD"}
     settings = changed(path, ledger=place)
     assert settings.ledger.place == "postgresql+psycopg://site:s%2Fcret%40@db/ledgers"
-
-
-def test_a_ledger_is_its_owners_alone(path):
-    place = path.with_name("ledger.db")
-    assert stat.S_IMODE(place.stat().st_mode) == 0o600
-    place.chmod(0o666)
-    site = open_site(SiteSettings.from_yaml(path))
-    site.answer(histogram(epsilon=str(Fraction(1, 10))))
-    for each in path.parent.glob("ledger.db*"):
-        assert stat.S_IMODE(each.stat().st_mode) == 0o600
 
 
 CAPPED = {"mechanisms": "all", "models": "all"}

@@ -4,10 +4,12 @@ import base64
 import datetime
 import json
 import ssl
+from dataclasses import replace
 from fractions import Fraction
 
 import httpx
 import jwt
+import numpy as np
 import pytest
 
 import hdpstats.api as hdp
@@ -15,9 +17,11 @@ import hdpstats.formula.api as hdpf
 from hdpstats.custodian import write_keys
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
+from hdpstats.records import codec
 from hdpstats.sites.forms import CODES, public_to_bytes
+from hdpstats.sites.remote import RemoteSite
 from tests.custodian.institution import Authority
-from tests.custodian.people import FORMULA, PUBLIC, SCHEMA, SURVIVAL
+from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
 
 
 def histogram(column="g", *, epsilon="1/100", replicate=1):
@@ -134,8 +138,8 @@ def bodies():
         "rounds together": text.replace("histogram/1", "rounds/1"),
         "nothing": "",
         "no object": "[]",
-        "deep": "[" * 100_000,
-        "many lists": "[" + "[]," * 60_000 + "[]]",
+        "deep": "[" * 10_000,
+        "many lists": "[" + "[]," * 9_000 + "[]]",
         "many numbers": f"[{'1,' * 99_000}1]",
         "no text": b"\xff\xfe",
         "long number": text.replace('"replicate":1', '"replicate":' + "9" * 10_000),
@@ -146,6 +150,63 @@ def bodies():
 @pytest.mark.parametrize("address", ["/v1/answer", "/v1/cost"])
 def test_a_body_that_is_no_query(raw, unchanged, body, address):
     assert code(raw.post(address, content=bodies()[body])) == "malformed"
+
+
+@pytest.mark.parametrize("address", ["/v1/answer", "/v1/cost"])
+@pytest.mark.parametrize("text", ["[" * 100_000, "[" + "[]," * 60_000 + "[]]"])
+def test_a_body_of_more_parts_than_are_read(raw, unchanged, text, address):
+    response = raw.post(address, content=text)
+    assert (response.status_code, response.json()) == (413, {"error": "too-large", "limit": codec.MOST_CONTAINERS})
+
+
+class Deaf:
+    """A connection to a site that says its facts, and is sent nothing more."""
+
+    address = "https://site"
+
+    def __init__(self, site, longest):
+        facts, analyst = site.facts.to_dict(), {"analyst": "ann", "permissions": dict.fromkeys(KINDS)}
+        self.said = {"facts": facts, **analyst, **({} if longest is None else {"longest": longest})}
+
+    def ask(self, method, path, body=None):
+        assert path == "/v1/facts"
+        return self.said
+
+
+KINDS = ("mechanisms", "models", "columns")
+
+
+def wide(columns):
+    """Return a query of a model of so many columns."""
+    own = hdp.Study(private=PRIVATE, public=PUBLIC, schema=SCHEMA, budget=hdp.Budget(epsilon=1))
+    query = hdpf.logit(FORMULA, data=own).fit(epsilon=1, se_share=0, describe=False).query
+    zeros, square = (0.0,) * columns, tuple(map(tuple, np.eye(columns).tolist()))
+    geometry = replace(query.model.geometry, location=zeros, whitening=square)
+    return replace(query, centre=(0.0, *zeros), model=replace(query.model, geometry=geometry))
+
+
+@pytest.mark.parametrize(
+    ("columns", "longest", "words"),
+    [
+        (460, None, f"has 21.* items, and sites read {codec.MOST_ITEMS} at most"),
+        (60, {"query": 9000, "public": 100}, "has 1.* bytes, and the site accepts 9000 at most .`limits: query`"),
+    ],
+)
+def test_a_query_that_no_site_reads_is_not_sent(site, columns, longest, words):
+    remote, query = RemoteSite(Deaf(site, longest)), wide(columns)
+    match = rf"longest part is model\.geometry\.whitening, {words}.*: nothing was sent.* fewer columns"
+    for asking in (remote.answer, remote.quote, lambda query: remote.check_permitted(query, ["x"])):
+        with pytest.raises(hdp.SiteError, match=match) as caught:
+            asking(query)
+        assert caught.value.facts["code"] == "too-large"
+    if longest:
+        with pytest.raises(hdp.SiteError, match=r"149 public rows and 7 columns has .* accepts 100 at most"):
+            remote.put_public(hdp.Study(private=site, public=PUBLIC).public)
+
+
+def test_a_site_says_how_much_it_reads(raw, site):
+    assert raw.get("/v1/facts").json()["longest"] == {"query": 200_000, "public": 2_000_000}
+    assert site._longest == {"query": 200_000, "public": 2_000_000}
 
 
 def test_public_rows_that_are_none(raw, site, unchanged):

@@ -162,14 +162,50 @@ def test_rows_of_a_csv_file_with_more_cells_than_names_are_refused(path):
     assert serving.read_rows(file).shape == PRIVATE.shape
 
 
+def rows_of(folder, text):
+    file = folder / "rows.csv"
+    file.write_bytes(text.encode())
+    return serving.read_rows(file)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("cell", ["", " "])
-def test_an_empty_line_of_a_csv_file_of_one_column_is_a_row(tmp_path, cell):
-    """Where the number of rows is public, it must not say whether somebody's cell is empty."""
-    file = tmp_path / "rows.csv"
-    file.write_text(f"a\n1\n{cell}\n3\n")
-    rows = serving.read_rows(file)["a"]
-    assert len(rows) == 3
-    assert hdp.Continuous(0, 9).admit(rows).missing.tolist() == [False, True, False]
+@pytest.mark.parametrize("names", ["a", "a,b", "a,b,c"])
+def test_an_empty_line_of_a_csv_file_is_a_row(tmp_path, names, cell, end):
+    """Where the number of rows is public, it must not say whether all of somebody's cells are empty.
+
+    A program that writes rows may leave out the empty cells at their end.
+    """
+    full = ",".join("1" * len(names.split(",")))
+    for place in range(3):
+        lines = [full] * 3
+        lines[place] = cell
+        rows = rows_of(tmp_path, end.join([names, *lines, ""]))
+        assert rows.shape == (3, len(names.split(",")))
+        for each in rows:
+            missing = hdp.Continuous(0, 9).admit(rows[each]).missing.tolist()
+            assert missing == [number == place for number in range(3)]
+
+
+@pytest.mark.parametrize("row", ["", ",", "1", "1,", ",2", "1,2", '""', '"",""'])
+def test_another_row_of_a_csv_file_changes_one_row(tmp_path, row):
+    """Neighbours are files of which one line is another one, or more."""
+    whole, other = (rows_of(tmp_path, f"a,b\n3,4\n{each}\n5,6\n") for each in ("7,8", row))
+    more = rows_of(tmp_path, f"a,b\n3,4\n5,6\n{row}\n")
+    assert len(whole) == len(other) == len(more) == 3
+    assert other.iloc[[0, 2]].equals(whole.iloc[[0, 2]])
+    assert more.iloc[2].equals(other.iloc[1].rename(2))
+    assert more.iloc[:2].reset_index(drop=True).equals(whole.iloc[[0, 2]].reset_index(drop=True))
+
+
+@pytest.mark.parametrize("text", ["\na,b\n1,2\n", " \r\na\n1\n", "\ufeff\na\n1\n", ""])
+def test_a_csv_file_whose_first_line_names_no_column_is_refused(tmp_path, text):
+    with pytest.raises(hdp.ArgumentError, match=r"first line of .*rows\.csv is empty"):
+        rows_of(tmp_path, text)
+
+
+def test_the_mark_at_the_start_of_a_csv_file_is_no_part_of_a_name(tmp_path):
+    assert list(rows_of(tmp_path, "\ufeffa,b\n1,2\n")) == ["a", "b"]
 
 
 def test_folders_that_are_refused(path):

@@ -236,7 +236,7 @@ CLOCK = "import tqdm.std\ninstant = [0.0]\ntqdm.std.time = lambda: instant[0]\n"
 
 def test_a_long_computation_has_a_bar_and_a_short_one_has_none(notebook):
     assert notebook.run(CLOCK).error is None
-    loop = "from hdpstats._base.loops import progress\nfor _ in progress(range(6), label='draws'): "
+    loop = "from hdpstats._base.progress import progress\nfor _ in progress(range(6), label='draws'): "
     (bar,) = notebook.run(f"{loop}instant[0] += 0.3").shown
     assert "application/vnd.jupyter.widget-view+json" in bar
     assert "draws" in bar["text/plain"]
@@ -245,7 +245,7 @@ def test_a_long_computation_has_a_bar_and_a_short_one_has_none(notebook):
 
 def test_without_widgets_the_bar_is_text():
     with session() as plain:
-        code = "import sys; sys.modules['ipywidgets'] = None\nfrom hdpstats._base.loops import progress\n"
+        code = "import sys; sys.modules['ipywidgets'] = None\nfrom hdpstats._base.progress import progress\n"
         reply = plain.run(f"{CLOCK}{code}for _ in progress(range(6), label='draws'): instant[0] += 0.3")
         assert reply.shown == []
         assert "draws:" in reply.text("stderr")

@@ -12,10 +12,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from hdpstats.families.hazard.bounds import HazardPersonLoss
 from hdpstats.formulas.compiler import compile_survival
 from hdpstats.losses import LINKS, HazardLink
 from hdpstats.mechanisms.minimiser import PointCalibration
-from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.budget import MechanismName

@@ -18,13 +18,13 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe, perturbed_objective, worst_neighbours
+from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.mechanisms import minimiser
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.count import site as count
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests import seeded
 from tests.privacy.hazard_pairs import Regime

@@ -9,11 +9,11 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, CurveRelease
 from hdpstats.mechanisms.hybrid_weights import curve_site as curve
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

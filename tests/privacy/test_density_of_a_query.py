@@ -10,7 +10,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import PerturbedObjective, perturbed_objective, worst_neighbours
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.records import geometry

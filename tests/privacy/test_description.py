@@ -14,13 +14,13 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, DescriptionQuery, site
 from hdpstats.mechanisms.description import people as mapping
-from hdpstats.mechanisms.description.cells import FollowUpCells
+from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.budget import as_pair, total
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

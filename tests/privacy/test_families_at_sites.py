@@ -15,11 +15,11 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.audit import observe
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.statistics import UNITS
 from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.mechanisms.subsample import site as subsample
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS, TOGETHER, replaced, replaced_together, seen_of_ledger, without_numbers
 

@@ -14,12 +14,12 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.description import UNITS, DescriptionQuery, people, site
-from hdpstats.mechanisms.description.cells import CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.noise import RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.gaussian import delta_of_square
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 
 SCHEMA = hdp.Schema(

@@ -15,11 +15,11 @@ import pytest
 
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.outputs import score_between
+from hdpstats.families.hazard.bounds import HazardPeople
+from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton import site as gradient
-from hdpstats.mechanisms.person_loss.hazard import HazardPeople
 from hdpstats.mechanisms.registry import person_loss_of
 from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.privacy.gaussian import mu_of
@@ -28,8 +28,8 @@ from hdpstats.records.geometry import Geometry, Source, leverage_at
 from hdpstats.records.model import HazardCap, HazardModel, RegressionModel, TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import CappedSpells
 from tests import rounds
 
 EPSILON, DELTA = Fraction(1), Fraction(1, 10**6)

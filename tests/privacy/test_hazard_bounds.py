@@ -12,12 +12,13 @@ import pytest
 from scipy.special import log_ndtr
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.families.hazard import bounds as mechanism
+from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.formulas.outcome import dummies, spline
 from hdpstats.losses import LINKS
 from hdpstats.losses.base import CappedTerms
 from hdpstats.losses.hazard_links import ProbitLink
-from hdpstats.mechanisms.person_loss import hazard as mechanism
-from hdpstats.privacy.hazard import (
+from hdpstats.privacy.hazard_caps import (
     HazardBounds,
     flat_determinant,
     hazard_bounds,
@@ -28,7 +29,6 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import geometry as rows_of_geometry
 from hdpstats.records import model as models
 from hdpstats.records.model import TimeGrid
-from hdpstats.solvers import CappedSpells
 from tests.privacy.hazard_pairs import Regime, density_of, periods_of, pool, table_of, told, worst
 
 ADD, REPLACE = Relation.ADD_OR_REMOVE_ONE, Relation.REPLACE_ONE

@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss, regression_person_loss
+from hdpstats.families.hazard.bounds import HazardPersonLoss, hazard_person_loss
+from hdpstats.families.regression.bounds import RegressionPersonLoss, regression_person_loss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.site import normal_sd
@@ -24,6 +23,7 @@ from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import HazardCap, HazardModel, RegressionModel, TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Weight
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 
 SCHEMA = Schema(

@@ -7,15 +7,15 @@ import mpmath
 import numpy as np
 import pytest
 
+from hdpstats.families.hazard.bounds import HazardPersonLoss, hazard_person_loss
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss, hazard_person_loss
-from hdpstats.privacy.hazard import flat_determinant
+from hdpstats.privacy.hazard_caps import flat_determinant
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
 from hdpstats.schema.columns import Binary, Continuous, Duration, Offset
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 
 SHAPES = {
@@ -108,7 +108,7 @@ def test_a_cap_that_is_raised_to_the_smallest_one_is_counted_as_raised() -> None
     flat = LINKS["probit"].smallest_cap * float(LINKS["probit"].survived_smoothness)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "hdpstats.mechanisms.person_loss.hazard.flat_determinant", lambda A, **fields: seen.append(fields) or 1.0
+            "hdpstats.families.hazard.bounds.flat_determinant", lambda A, **fields: seen.append(fields) or 1.0
         )
         person_loss.jacobian(Fraction(ridge))
     assert seen[0]["survived"] >= flat

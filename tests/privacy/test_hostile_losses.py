@@ -9,6 +9,8 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.regression.bounds import RegressionPeople
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.formulas.outcome import design_of, response_of
 from hdpstats.losses import (
     BoundedSquares,
@@ -20,9 +22,8 @@ from hdpstats.losses import (
     SmoothedQuantile,
     Tabulated,
 )
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import LinearObjective, minimise
+from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import refine
 
 HALF = {"lower": -0.5, "upper": 0.5}

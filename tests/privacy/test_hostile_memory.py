@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hdpstats.families import base
+from hdpstats.families.hazard import bounds
+from hdpstats.families.hazard.bounds import HazardPeople
+from hdpstats.families.regression.bounds import RegressionPeople
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.person_loss import base, hazard
-from hdpstats.mechanisms.person_loss.hazard import HazardPeople
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from tests.unit.solvers.capped_problems import capped
 
 MEGABYTE = 2**20
@@ -65,7 +66,7 @@ def test_pieces_of_any_size_give_the_same_integers(numbers: int, monkeypatch: py
         loss=LogisticLoss(), X=rng.standard_normal((70, 6)), y=np.ones(70), weights=np.ones(70), offset=np.zeros(70)
     )
     whole = people.stacked_hessian(theta, grid=grid), rows.stacked_hessian(theta, grid=grid)
-    monkeypatch.setattr(hazard, "NUMBERS", numbers)
+    monkeypatch.setattr(bounds, "NUMBERS", numbers)
     monkeypatch.setattr(base, "NUMBERS", numbers)
     assert np.array_equal(people.stacked_hessian(theta, grid=grid), whole[0])
     assert np.array_equal(rows.stacked_hessian(theta, grid=grid), whole[1])

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.hazard import HazardPeople, hazard_person_loss
+from hdpstats.families.hazard.bounds import HazardPeople, hazard_person_loss
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

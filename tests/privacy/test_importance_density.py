@@ -18,7 +18,6 @@ from scipy.special import expit
 from hdpstats._base.errors import MechanismError
 from hdpstats.audit.density import PerturbedObjective, k_norm
 from hdpstats.losses.logistic import LogisticLoss
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights import site as importance
 from hdpstats.mechanisms.importance_weights.coding import extent
@@ -29,6 +28,7 @@ from hdpstats.records.geometry import Geometry, Source, mallows_weights
 from hdpstats.schema.columns import Categorical, Continuous
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 
 SCHEMA = Schema(

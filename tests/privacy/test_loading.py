@@ -7,16 +7,17 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.loops import SMALLEST_COMPILED
+from hdpstats.families.hazard import spells
+from hdpstats.families.regression import one_pass
 from hdpstats.formulas import design
 from hdpstats.losses import logistic
 from hdpstats.mechanisms import loading, score_sums
 from hdpstats.mechanisms.description import one_pass as in_one_pass
 from hdpstats.mechanisms.description import people
-from hdpstats.mechanisms.person_loss import one_pass
 from hdpstats.schema import stored
-from hdpstats.solvers import capped, kernels
+from hdpstats.solvers import kernels
 
 SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
 LOOPS = {
@@ -131,7 +132,7 @@ def test_what_is_loaded_is_what_an_answer_about_spells_runs(monkeypatch) -> None
             return loop(*given)
 
         monkeypatch.setattr(loading, name, spy)
-        monkeypatch.setattr(capped, name, spy)
+        monkeypatch.setattr(spells, name, spy)
     loading.load.cache_clear()
     loading.load()
     loaded, seen = seen, {}

@@ -17,13 +17,13 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.families.regression.bounds import regression_person_loss
 from hdpstats.losses import BY_NAME, LINKS
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.count import site as count
-from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.mechanisms.registry import MECHANISMS, family_of, name_of
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from hdpstats.sites.local import LocalSite
 from tests import seeded

@@ -10,10 +10,11 @@ from scipy.optimize import minimize
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.families.multinomial import bounds as mechanism
+from hdpstats.families.multinomial.bounds import MultinomialPeople, MultinomialPersonLoss
+from hdpstats.families.multinomial.rows import MultinomialObjective
 from hdpstats.losses import multinomial
 from hdpstats.losses.multinomial import residuals_of_pairs
-from hdpstats.mechanisms.person_loss import multinomial as mechanism
-from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.registry import query_from_json
@@ -23,7 +24,6 @@ from hdpstats.records.model import MultinomialModel
 from hdpstats.solvers import minimise
 from hdpstats.solvers.kernels import PIECE, coefficient_parts, compensated_pairs
 from hdpstats.solvers.newton import certify
-from hdpstats.solvers.several_predictors import MultinomialObjective
 
 SCHEMA = hdp.Schema(
     x=hdp.Continuous(-1, 1, complete=True),

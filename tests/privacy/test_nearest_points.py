@@ -9,7 +9,6 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.hybrid_weights import (
     UNITS,
     DistanceQuery,
@@ -20,6 +19,7 @@ from hdpstats.mechanisms.hybrid_weights import (
 from hdpstats.mechanisms.hybrid_weights import site as hybrid_weights
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.public import PublicTable, space_of
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers import nearest as search
 from tests.known_noise import choices

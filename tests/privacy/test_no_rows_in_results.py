@@ -13,7 +13,7 @@ from matplotlib import pyplot
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.person_loss.base import People
+from hdpstats.families.base import People
 from hdpstats.results.tables import REFUSED
 from hdpstats.schema.table import AdmittedTable, PrivateTable
 from hdpstats.sites import LocalSite, Study

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.families.base import PersonLoss
+from hdpstats.families.hazard.bounds import HazardPersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.noise import RoundedNormal

@@ -13,11 +13,12 @@ import pytest
 
 from hdpstats.audit import PerturbedObjective, privacy_loss, worst_neighbours
 from hdpstats.audit.density import k_norm
+from hdpstats.families.regression import bounds
+from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import PointCalibration
-from hdpstats.mechanisms.person_loss import regression
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.privacy.budget import MechanismName
@@ -25,7 +26,7 @@ from hdpstats.privacy.sensitivity import BallNorm
 from hdpstats.records import geometry as rows_of_geometry
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
-from hdpstats.solvers import LinearObjective, accelerated
+from hdpstats.solvers import accelerated
 
 FREE, CHEAP, DEAR = 8.01, 4.0, 1.0
 """Ridges over beta / epsilon: the determinant is free, costs little, costs much."""
@@ -187,7 +188,7 @@ def test_the_search_finds_a_norm_that_forgets_the_intercept(
     radius: float, factor: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # K(b) = ||b|| / R: one record's gradient (1, z) then has size sqrt(1 + R^2) / R, not 1.
-    monkeypatch.setattr(regression, "CylinderNorm", BallNorm)
+    monkeypatch.setattr(bounds, "CylinderNorm", BallNorm)
     query = make_query(radius=radius, epsilon=Fraction(1), ridge=FREE)
     assert worst(query, mechanism_of(query)) > factor * stated(query)
 
@@ -198,7 +199,7 @@ def test_the_search_finds_an_unpenalised_intercept(monkeypatch: pytest.MonkeyPat
         ridge[0] = 1e-9
         return LinearObjective(ridge=ridge, **fields)
 
-    monkeypatch.setattr(regression, "LinearObjective", unpenalised)
+    monkeypatch.setattr(bounds, "LinearObjective", unpenalised)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
     assert worst(query, mechanism_of(query)) > 5.0 * stated(query)
 
@@ -241,7 +242,7 @@ def test_the_search_finds_a_hessian_bound_without_the_intercept(monkeypatch: pyt
 
 
 def test_the_search_finds_a_determinant_that_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regression, "coupled_noise_epsilon", lambda epsilon, ratio, relation: epsilon)
+    monkeypatch.setattr(bounds, "coupled_noise_epsilon", lambda epsilon, ratio, relation: epsilon)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=DEAR)
     assert worst(query, mechanism_of(query)) > 1.2 * stated(query)
 

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,14 +13,15 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats._base.errors import ChargedAgain
-from hdpstats.ledger import leases
+from hdpstats._base.errors import ChargedAgain, NothingCharged
+from hdpstats.ledger import leases, store
 from hdpstats.ledger.leases import Holder
 from hdpstats.mechanisms.minimiser import PreparedPoint
 from hdpstats.noise import exact
 from hdpstats.privacy.budget import Spend
 from hdpstats.sites import single_draw
 from tests import forked
+from tests.full_disk import full_disk
 from tests.support import FORMULA, PUBLIC_ROWS, RECORDS, SCHEMA, people, study_of
 from tests.waiting import GENEROUS
 
@@ -127,6 +128,44 @@ def test_a_computation_that_failed_goes_on_with_the_noise_that_it_had(place, que
     assert site.ledger.spent.epsilon == 1
     assert site.ledger.verify().entries == 3
     assert site.answer(query) == release
+
+
+def test_a_disk_with_room_for_a_charge_alone_is_noticed_before_it(tmp_path, query, computed):
+    site = site_at(tmp_path / "ledger.db")
+    with full_disk(room=2**20), pytest.raises(NothingCharged, match=r"no room for a release .* free 16 MB"):
+        site.answer(query)
+    assert (computed.draws, site.ledger.verify().entries) == ([], 1)
+    release = site.answer(query)
+    assert (computed.draws, site.ledger.verify().entries) == ([release.theta], 3)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_room_for_a_release_is_held_until_it_is_written(tmp_path, query, computed, monkeypatch, fails):
+    site, allocate, persist, held = site_at(tmp_path / "ledger.db"), os.posix_fallocate, hdp.Ledger.persist, []
+
+    def watched(number, start, length):
+        allocate(number, start, length)
+        held.append(f"/dev/fd/{number}")
+
+    def blocks():
+        return [os.stat(each).st_blocks * 512 >= store.ROOM for each in held if os.path.exists(each)]
+
+    def persisted(*arguments):
+        assert True not in blocks()
+        return persist(*arguments)
+
+    def computing():
+        assert blocks() == [True]
+        if fails:
+            raise RuntimeError
+
+    monkeypatch.setattr(os, "posix_fallocate", watched)
+    monkeypatch.setattr(hdp.Ledger, "persist", persisted)
+    computed.before = staticmethod(computing)
+    with pytest.raises(hdp.SiteError) if fails else nullcontext():
+        site.answer(query)
+    assert len(held) == 1
+    assert True not in blocks()
 
 
 def test_a_release_that_could_not_be_recorded_is_the_same_when_it_can(place, query, computed, monkeypatch):

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base.loops import LANES, products
+from hdpstats._base.products import LANES, products
+from hdpstats.families.regression.bounds import regression_person_loss
+from hdpstats.families.regression.one_pass import TILE, add_sizes
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.design import PIECE
 from hdpstats.mechanisms.description import DescribedColumn
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units, sums_of_stored
-from hdpstats.mechanisms.person_loss.one_pass import TILE, add_sizes
-from hdpstats.mechanisms.person_loss.regression import regression_person_loss
 from hdpstats.records.geometry import LARGEST
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema import coerce

@@ -15,6 +15,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, MechanismError, SchemaError, SiteError
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.mechanisms.description.site import PreparedDescription
 from hdpstats.mechanisms.score_sums import PreparedSum
 from hdpstats.noise import TwoSidedGeometric
@@ -23,7 +24,7 @@ from hdpstats.schema.parquet import ParquetTable, files_of
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import PrivateTable, joined
 from hdpstats.sites import LocalSite
-from hdpstats.solvers.objective import ROUGH, LinearObjective
+from hdpstats.solvers.objective import ROUGH
 from tests import known_noise
 from tests.waiting import until
 

@@ -14,24 +14,26 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.families.base import People, PersonLoss
+from hdpstats.families.hazard.rows import HazardObjective
+from hdpstats.families.multinomial.bounds import MultinomialPeople, MultinomialPersonLoss
+from hdpstats.families.multinomial.rows import MultinomialObjective
+from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.hybrid_weights import CurveQuery
 from hdpstats.mechanisms.hybrid_weights import curve_site as curve
 from hdpstats.mechanisms.minimiser import certified, effort_of
-from hdpstats.mechanisms.person_loss.base import People, PersonLoss
-from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople, MultinomialPersonLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import OutputQuery
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, leverage_at, mallows_weights
 from hdpstats.records.model import MultinomialModel, RegressionModel
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
-from hdpstats.solvers import HazardObjective, LinearObjective, Solution, accelerated
+from hdpstats.solvers import Solution, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, minimise_within
 from hdpstats.solvers.newton import SMALL, approach, certify, refine
-from hdpstats.solvers.several_predictors import MultinomialObjective
 from tests.privacy import test_importance_density as ratio
 from tests.privacy.hazard_pairs import Regime, pool, table_of
 

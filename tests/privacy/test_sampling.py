@@ -11,18 +11,18 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import MechanismError
+from hdpstats.families.base import People
+from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
 from hdpstats.formulas import compile_design
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.exponential import site as sampling
 from hdpstats.mechanisms.exponential.site import ExponentialCalibration, potential
-from hdpstats.mechanisms.person_loss.base import People
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.solvers.box import Box
 from tests import chance
 from tests.privacy.hazard_pairs import Regime, pool, table_of

@@ -14,7 +14,6 @@ import pytest
 
 from hdpstats.audit import epsilon_lower_bound
 from hdpstats.audit.outputs import score_between
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian import site as score
 from hdpstats.mechanisms.registry import person_loss_of, prepare
@@ -24,6 +23,7 @@ from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests import rounds
 

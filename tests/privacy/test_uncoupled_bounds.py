@@ -12,8 +12,8 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.audit import PerturbedObjective, perturbed_objective, worst_neighbours
+from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.losses import BY_NAME
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel

@@ -12,14 +12,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
+from hdpstats.families.hazard import spells
 from hdpstats.losses.hazard_links import LogitLink
-from hdpstats.mechanisms.base import SiteFacts, costly_table
+from hdpstats.mechanisms.base import costly_table
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable, PrivateTable
-from hdpstats.solvers import capped
 from tests.privacy.test_gradient_sensitivity import SCHEMA, Q, hazard_model, make_query
 
 PEOPLE = 12
@@ -46,14 +47,14 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Count]:
 
             patch.setattr(LogitLink, name, spy)
         for name in ("add_caps", "add_scores", "add_curvatures"):
-            loop: Callable[..., None] = getattr(capped, name)
+            loop: Callable[..., None] = getattr(spells, name)
 
             def go(*given: np.ndarray, loop: Callable[..., None] = loop, caps: bool = name == "add_caps") -> None:
                 intervals, spells = given[0].shape[-1], given[2 if caps else 3].shape[0]
                 seen.cells += intervals * spells
                 loop(*given)
 
-            patch.setattr(capped, name, go)
+            patch.setattr(spells, name, go)
         yield seen
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats.mechanisms.hybrid_weights.site import landscape_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.table import PrivateTable

@@ -124,6 +124,11 @@ def test_r_averages_over_described_people_and_a_weighted_sample(study, fit) -> N
       x$call <- quote(dp_logit(data = the_study))
       dp_average_effects(x, "hormon", over = over)
     }"""
+    attributes = f"function(...) attributes(({code})(...))[c('guarantee', 'statement', 'epsilon', 'delta')]"
     for over in (cohort, sample):
-        expected = fit.average_effects("hormon", over=over).frame
+        found = fit.average_effects("hormon", over=over)
+        ours, expected = found.guarantee, found.frame
         same(r_bridge.call(code, fit, study, over)[["estimate", "std.error"]], expected[["estimate", "std_error"]])
+        said = r_bridge.call(attributes, fit, study, over)
+        assert list(said.values()) == [str(ours), ours.statement(), float(ours.epsilon), float(ours.delta)]
+        assert ours.epsilon == 2

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hdpstats.families.hazard.likelihood import HazardData, HazardFit, Likelihood, fit_hazard
 from hdpstats.formulas.outcome import dummies, spline
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema.datasets import load_flchain, load_gbsg, load_nwtco, load_rotterdam
-from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, Likelihood, fit_hazard
 from tests.unit.solvers.hazards import use
 
 REFERENCE = json.loads((Path(__file__).parent / "hazard.json").read_text(encoding="utf-8"))

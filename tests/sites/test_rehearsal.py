@@ -7,7 +7,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats._base.loops import full_length
+from hdpstats._base.rehearsal import full_length
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
 from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
 from tests.custodian.test_refusals import histogram

@@ -24,9 +24,8 @@ from hdpstats.inference.life_tables import (
     survival,
     survival_at,
 )
-from hdpstats.inference.log_rank import noisy_score
+from hdpstats.inference.log_rank import log_hazard_ratios, noisy_score
 from hdpstats.public.follow_up import FollowUp, kaplan_meier
-from hdpstats.public.risk_sets import log_hazard_ratios
 from tests.statistical.monte_carlo import together
 
 CURVES, TESTS, POWER, DRAWINGS, FITS = 1000, 2000, 500, 500, 300

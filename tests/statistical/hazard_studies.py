@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
+from hdpstats.families.hazard.likelihood import HazardData, fit_hazard
 from hdpstats.papers import unit_ball_trial
 from hdpstats.papers.nguyen_hui import Patients, objective_perturbation, output_perturbation
-from hdpstats.solvers.hazard_likelihood import HazardData, fit_hazard
 from tests.statistical.hazard_designs import DESIGNS, HazardDesign, Scene
 from tests.statistical.monte_carlo import together
 

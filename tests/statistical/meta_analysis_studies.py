@@ -9,13 +9,13 @@ import pandas as pd
 
 import hdpstats.api as hdp
 from benchmarks.designs import ar_design
+from hdpstats.families.regression.bounds import RegressionPeople
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint
-from hdpstats.inference.released import estimates
 from hdpstats.losses.options import Logistic
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.mechanisms.perturbation import ObjectiveRelease
 from hdpstats.mechanisms.perturbation import site as perturbation
+from hdpstats.models.estimates import estimates
 from hdpstats.models.points import noise_of
 from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution

@@ -14,6 +14,9 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
+from hdpstats.families.hazard.outcomes import SurvivalOutcomes
+from hdpstats.families.hazard.public import HazardSide
+from hdpstats.families.hazard.public_fit import PublicSpells, public_spells
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint
 from hdpstats.inference.information import Information
@@ -23,10 +26,7 @@ from hdpstats.mechanisms.clipped_newton.expectations import DRAWS
 from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.clipped_newton.request import answers_of
 from hdpstats.models import points, rounds
-from hdpstats.public.hazard import HazardSide
-from hdpstats.public.hazard_fit import PublicSpells, public_spells
 from hdpstats.public.moments import Moments, PublicSide
-from hdpstats.public.survival_outcomes import SurvivalOutcomes
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.schema.public import PublicTable

@@ -9,9 +9,9 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.inference import released
+from hdpstats.families.regression.public import public_rows
 from hdpstats.inference.information import PublicInformation
-from hdpstats.public.fit import public_rows
+from hdpstats.models import estimates as released
 from hdpstats.records.geometry import whiten
 from tests.statistical.monte_carlo import together
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.inference.across_sites import between_variances, spread_variance, student
+from hdpstats.inference.meta_analysis import between_variances, spread_variance, student
 from hdpstats.mechanisms.subsample.site import optimal_blocks
 from hdpstats.papers import chen_sung as paper
 from hdpstats.results.plots import COLOURS, GREY

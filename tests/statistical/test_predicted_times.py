@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base.loops import one_thread
+from hdpstats._base.compiled import one_thread
 from hdpstats.custodian.prices import measured, predicted
 from hdpstats.custodian.settings import Timing
 from tests.questions import questions

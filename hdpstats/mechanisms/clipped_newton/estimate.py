@@ -16,7 +16,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import heterogeneity
+from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.pooling import Pooling, disagreement
 from hdpstats.inference.sandwich import DRAWS, penalised
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonRelease

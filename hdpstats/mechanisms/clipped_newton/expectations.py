@@ -2,9 +2,9 @@ r"""Expectations of clipped scores over public people and all outcomes that each
 
 **Raked people.** Where something was released about a site's private people, the public ones are raked to it. The
 private sum of clipped scores is matched with :math:`n\,E\,m(X; \theta)` over raked people
-(`hdpstats.public.raking`) at the posterior means of the described averages. What these expectations err by is the
+(`hdpstats.raking.variables`) at the posterior means of the described averages. What these expectations err by is the
 covariance of :math:`n\,E\,m` over draws: weights of the public people from the Bayesian bootstrap, which all sites
-share, and averages from the posterior, each site's own (`hdpstats.inference.raked_curvature`).
+share, and averages from the posterior, each site's own (`hdpstats.raking.posterior`).
 
 `raked_outcomes` lists the outcomes of raked people, set by set.
 """
@@ -16,16 +16,18 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.hazard.outcomes import SurvivalOutcomes
+from hdpstats.families.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
 from hdpstats.inference import draws
-from hdpstats.inference.raked_curvature import cohort_posterior, notes_on, raked_information
 from hdpstats.mechanisms.score_sums import clipped
-from hdpstats.public.moments import PublicSide, rakeable
-from hdpstats.public.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
-from hdpstats.public.people import whitened_people
-from hdpstats.public.raking import RakedPeople, raked_variables, raking_at
-from hdpstats.public.survival_outcomes import SurvivalOutcomes
+from hdpstats.public.moments import PublicSide
+from hdpstats.raking.curvature import rakeable
+from hdpstats.raking.information import raked_information
+from hdpstats.raking.people import whitened_people
+from hdpstats.raking.posterior import cohort_posterior, notes_on
+from hdpstats.raking.variables import RakedPeople, raked_variables, raking_at
 from hdpstats.records import codec
-from hdpstats.records.cohort import CohortMoments
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.geometry import Geometry
 
 WEAK = 1e-7

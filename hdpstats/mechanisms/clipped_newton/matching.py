@@ -63,6 +63,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.outcomes import Outcomes
 from hdpstats.inference.pooling import Pooling, pool
 from hdpstats.mechanisms.clipped_newton.expectations import (
     Expected,
@@ -75,7 +76,6 @@ from hdpstats.mechanisms.clipped_newton.expectations import (
 )
 from hdpstats.mechanisms.score_sums import SiteAnswers, site_weights
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.outcomes import Outcomes
 
 
 @final

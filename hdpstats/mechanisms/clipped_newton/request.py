@@ -56,6 +56,8 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.base import People
+from hdpstats.families.outcomes import Outcomes
 from hdpstats.inference.pooling import expected_covariance
 from hdpstats.inference.sandwich import PredictedCovariance
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
@@ -75,11 +77,9 @@ from hdpstats.mechanisms.clipped_newton.matching import (
     public_covariance,
     settled,
 )
-from hdpstats.mechanisms.person_loss.base import People
 from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, clipped, rounded_up, site_weights
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.outcomes import Outcomes
 from hdpstats.records.model import AnyModel
 
 PROPORTIONS = {1: (1,), 2: (2, 8), 3: (1, 3, 6), 4: (1, 2, 3, 4)}

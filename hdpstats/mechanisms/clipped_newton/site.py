@@ -39,9 +39,8 @@ from fractions import Fraction
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.families.base import ROUNDING, People, PersonLoss
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
-from hdpstats.mechanisms.person_loss.base import ROUNDING, People, PersonLoss
 from hdpstats.mechanisms.score_sums import (
     FINENESS,
     PreparedSum,
@@ -54,6 +53,7 @@ from hdpstats.noise.exact import power_of_two_below, sqrt_up
 from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.several import gaussian_ahead
+from hdpstats.schema.site_facts import SiteFacts
 
 
 def prepare(query: ClippedNewtonQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedSum:

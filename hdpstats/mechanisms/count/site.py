@@ -25,13 +25,14 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.work import Operations, sorting
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import check_names
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 
 

@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Final, final
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.validation import check_size
-from hdpstats.mechanisms.description.cells import MOST_GROUPS, CrossedColumn, FollowUpCells
+from hdpstats.mechanisms.description.follow_up import MOST_GROUPS, CrossedColumn, FollowUpCells
 from hdpstats.privacy.budget import EPSILON_GRAIN
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.records.codec import LEFT_OUT, Record

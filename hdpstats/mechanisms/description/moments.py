@@ -20,8 +20,8 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference.life_tables import LifeTable
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn
 from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers, GroupSums, share_noise
-from hdpstats.mechanisms.description.cells import FollowUpCells
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.mechanisms.description.follow_up import FollowUpCells
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 
 
 def people_of(numbers: DescribedNumbers) -> tuple[float, float]:

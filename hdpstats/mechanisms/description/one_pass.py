@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hdpstats._base.loops import ROUNDER, ROUNDER_BITS, bits_of, compiled, double_at
+from hdpstats._base.compiled import compiled
+from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description import UNITS, DescribedColumn
 from hdpstats.schema.column import NumericColumn

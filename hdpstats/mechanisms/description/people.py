@@ -20,7 +20,7 @@ from typing import Any, cast, final
 
 import numpy as np
 
-from hdpstats._base.loops import SMALLEST_COMPILED, compiled
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.mechanisms.description.one_pass import sums_of_stored, whole

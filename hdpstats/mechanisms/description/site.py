@@ -78,7 +78,7 @@ from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import IntArray
 from hdpstats._base.work import Operations, sorting
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
 from hdpstats.noise.discrete import TwoSidedGeometric
@@ -91,6 +91,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn, Weight
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 
 CountNoise = TwoSidedGeometric | RoundedNormal

@@ -23,11 +23,11 @@ import numpy as np
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.work import Operations, sorting
+from hdpstats.families.base import declared_bound
 from hdpstats.formulas import Design
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.mechanisms.base import (
     PreparedCounts,
-    SiteFacts,
     binary_design,
     check_columns,
     check_one_row,
@@ -35,9 +35,9 @@ from hdpstats.mechanisms.base import (
     noise_of_counts,
 )
 from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
-from hdpstats.mechanisms.person_loss.base import declared_bound
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.spells import spells_of
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import product_work, row_products

@@ -12,9 +12,9 @@ from fractions import Fraction
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.families.base import PersonLoss
 from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.exponential.site import LARGEST_CONDITION, acceptance_of, least_proposals
-from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.model import HazardModel

@@ -57,10 +57,10 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import check_size
 from hdpstats._base.work import Operations
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.families.base import People, PersonLoss
+from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
 from hdpstats.mechanisms.minimiser import on_lattice
-from hdpstats.mechanisms.person_loss.base import People, PersonLoss
 from hdpstats.noise.discrete import bernoulli_exp
 from hdpstats.noise.exact import exact, lift, power_of_two_below, round_down, sqrt_up
 from hdpstats.noise.normal import TiltedNormal
@@ -68,6 +68,7 @@ from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_EVALUATIONS
 from hdpstats.schema.partitions import Parts
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers.box import (
     Box,

@@ -17,10 +17,11 @@ import numpy as np
 from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats._base.work import Operations, sorting
-from hdpstats.mechanisms.base import PreparedCounts, SiteFacts, check_one_row, counted, noise_of_counts
+from hdpstats.mechanisms.base import PreparedCounts, check_one_row, counted, noise_of_counts
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.schema.columns import Categorical
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 
 

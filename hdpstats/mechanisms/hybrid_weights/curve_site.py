@@ -39,21 +39,22 @@ import numpy as np
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
+from hdpstats.families.base import ROUNDING
+from hdpstats.families.regression.rows import linear_work, ridge_objective, row_error
 from hdpstats.formulas import Design
 from hdpstats.losses.logistic import LogisticLoss
-from hdpstats.mechanisms.base import Prepared, SiteFacts, binary_design, check_one_row
+from hdpstats.mechanisms.base import Prepared, binary_design, check_one_row
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, CurveRelease
 from hdpstats.mechanisms.minimiser import MOST_STEPS, too_much
-from hdpstats.mechanisms.person_loss.base import ROUNDING
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.partitions import Parts
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable, joined
-from hdpstats.solvers import ridge_objective
 from hdpstats.solvers.accelerated import Work, farthest, minimise_within, minimising_work, smoothness_of, work_of
 from hdpstats.solvers.kernels import product_work, row_products
-from hdpstats.solvers.objective import UNIT, linear_work, rounded_cells, row_error
+from hdpstats.solvers.objective import UNIT, rounded_cells
 
 UNITS = 2**20
 ACCURACY = Fraction(1, 2**20)

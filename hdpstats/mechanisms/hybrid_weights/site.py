@@ -62,7 +62,6 @@ from hdpstats.formulas import Design
 from hdpstats.mechanisms.base import (
     Prepared,
     PreparedCounts,
-    SiteFacts,
     binary_design,
     check_one_row,
     counted,
@@ -84,6 +83,7 @@ from hdpstats.records.geometry import PointSpace
 from hdpstats.records.limits import MOST_NUMBERS, MOST_POINTS
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.public import check_space, distinct, embed
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import product_work, row_products
 from hdpstats.solvers.nearest import Nearest, blocks, load_search, search_among, search_work, squared_distances

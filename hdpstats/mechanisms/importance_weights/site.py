@@ -57,14 +57,15 @@ from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import ExactArray, FloatArray
 from hdpstats._base.validation import check_size
 from hdpstats._base.work import Operations
+from hdpstats.families.base import ROUNDING, LossWork, People, PersonLoss
+from hdpstats.families.regression.bounds import RegressionPeople, row_work
+from hdpstats.families.regression.rows import TwoSampleObjective, linear_work, row_error
 from hdpstats.formulas.compiler import compile_one_sided
 from hdpstats.formulas.design import Design
 from hdpstats.losses.logistic import LogisticLoss
-from hdpstats.mechanisms.base import Prepared, SiteFacts, check_one_row
+from hdpstats.mechanisms.base import Prepared, check_one_row
 from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel, ImportanceWeightsQuery
 from hdpstats.mechanisms.importance_weights.coding import Extent, coded_rows, extent
-from hdpstats.mechanisms.person_loss.base import ROUNDING, LossWork, People, PersonLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople, row_work
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.noise.exact import round_down
 from hdpstats.privacy.sensitivity import (
@@ -80,8 +81,9 @@ from hdpstats.records.geometry import Rows
 from hdpstats.records.limits import MOST_PUBLIC_NUMBERS
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
-from hdpstats.solvers.objective import UNIT, TwoSampleObjective, linear_work, rounded_cells, row_error
+from hdpstats.solvers.objective import UNIT, rounded_cells
 
 LARGEST_LEVERAGE = 1e13
 

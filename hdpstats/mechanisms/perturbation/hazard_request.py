@@ -3,7 +3,7 @@ r"""The query of objective perturbation for a hazard model: geometry, cap, centr
 **With public people.** Whitened by them, centred at the public fit, capped relative to it: the loss of an interval
 saturates at ``e^d`` times the odds (the cumulative hazard, for cloglog) that the public fit predicts, and a person
 whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` over their sum. (Where covariates vary
-within a person follow-up ends there: `hdpstats.mechanisms.person_loss.hazard`.) Radius ``R``, total ``H`` and margin
+within a person follow-up ends there: `hdpstats.families.hazard.bounds`.) Radius ``R``, total ``H`` and margin
 ``d`` minimise the determinant of the slopes' predicted covariance against the ordinary fit: of sampling, of the
 noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
 public fit; of those that are nearly as good (`SPARE` for each slope) the ones of the smallest allowance are taken.
@@ -29,9 +29,9 @@ slope that a cap moves most, margins .7 to 2.)
 Where follow-up ends, all information that is taken away counts: :math:`M = 1 - H_{all}^{-1} H`.
 
 The ridge is each site's own, the larger of two: one that leaves 97 to 85 % of the rate of noise that a free determinant
-would (`hdpstats.privacy.hazard`), the largest that errs nearly least, and 0.3 times the ridge of least mean squared
-error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not that of
-public people and coefficients are `SCALE` from theirs.
+would (`hdpstats.privacy.hazard_caps`), the largest that errs nearly least, and 0.3 times the ridge of least mean
+squared error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not
+that of public people and coefficients are `SCALE` from theirs.
 
 **Without.** The schema's box, a flat cap ``h = H / q`` with ``H = 4`` unless it is declared, centred at the constant
 hazard under which half of the people have the event by the horizon.
@@ -46,11 +46,13 @@ from typing import final
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
-from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.hazard.bounds import HazardPersonLoss
+from hdpstats.families.hazard.public import WEAK, HazardSide, relative_cap
+from hdpstats.families.hazard.public_fit import Baseline
+from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.person_loss.hazard import HazardPersonLoss
 from hdpstats.mechanisms.perturbation.request import (
     NEARLY_FREE,
     PULL,
@@ -60,17 +62,14 @@ from hdpstats.mechanisms.perturbation.request import (
     kinds,
     largest_good,
 )
-from hdpstats.noise.distributions import NoiseDistribution
-from hdpstats.privacy.hazard import hazard_noise
-from hdpstats.privacy.sensitivity import BallNorm, Relation
-from hdpstats.public.hazard import WEAK, HazardSide, relative_cap
-from hdpstats.public.hazard_fit import Baseline
+from hdpstats.noise.distributions import ball_variance
+from hdpstats.privacy.hazard_caps import hazard_loss
+from hdpstats.privacy.sensitivity import DOWN, Relation
 from hdpstats.public.moments import averaged
-from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, moved, told_apart
-from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
-from hdpstats.records.model import HazardCap
+from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, mallows, moved, told_apart
+from hdpstats.records.geometry import Geometry, at_radius
+from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
-from hdpstats.solvers import CappedSpells
 
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
@@ -115,6 +114,7 @@ def choose_loss(
     sites: Sequence[Asked],
     *,
     total: float | None,
+    apart: float,
     share: Fraction,
     relation: Relation,
 ) -> HazardPersonLoss:
@@ -130,6 +130,8 @@ def choose_loss(
         What each site is asked.
     total
         A declared ``H``; None leaves it to the search.
+    apart
+        ``tau``.
     share
         The share of each epsilon that is for something else.
     relation
@@ -138,27 +140,45 @@ def choose_loss(
     few = side.thinned(SEARCHED)
     totals = TOTALS if total is None else (total,)
     if side.weighable and not person_loss.time_varying:
-        parts = [_weighed(person_loss, few, margin=margin, totals=totals) for margin in MARGINS]
+        geometries = _geometries(few)
+        parts = [_weighed(few, geometries, margin=margin, totals=totals) for margin in MARGINS]
     else:
-        parts = [_ended(person_loss, few, totals=ENDED_TOTALS if total is None else totals)]
-    losses = [each for part in parts for each in part.losses]
-    tau, own = apart(person_loss, side), side.counted
-    volumes = np.concatenate([part.volumes(side, sites, apart=tau, share=share, relation=relation) for part in parts])
-    squares = np.concatenate([np.trace(part.allowances(tau)[:, own[:, None], own], axis1=1, axis2=2) for part in parts])
+        parts = [_ended(few, totals=ENDED_TOTALS if total is None else totals)]
+    candidates = [each for part in parts for each in part.candidates]
+    own = side.counted
+    volumes = np.concatenate(
+        [part.volumes(person_loss, side, sites, apart=apart, share=share, relation=relation) for part in parts]
+    )
+    squares = np.concatenate(
+        [np.trace(part.allowances(apart)[:, own[:, None], own], axis1=1, axis2=2) for part in parts]
+    )
     near = volumes <= np.min(volumes) + len(own) * math.log(SPARE)
-    return losses[int(np.argmin(np.where(near, squares, np.inf)))]
+    return candidates[int(np.argmin(np.where(near, squares, np.inf)))].loss(person_loss)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Candidate:
+    """A geometry and a cap that a person's loss may have."""
+
+    geometry: Geometry
+    cap: HazardCap
+
+    def loss(self, person_loss: HazardPersonLoss) -> HazardPersonLoss:
+        """Return a person's loss with these."""
+        return replace(person_loss, model=replace(person_loss.model, geometry=self.geometry, cap=self.cap))
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _Tried:
-    """Losses in several geometries and under several caps, with what they are expected to do.
+    """Several geometries and caps, with what losses under them are expected to do.
 
     ``H`` and ``J`` (k, D, D) are of one person, ``moved`` says what weights do, ``own`` (D,) what caps do by
     themselves: a standard deviation along each coordinate, over the square of ``tau``.
     """
 
-    losses: list[HazardPersonLoss]
+    candidates: list[_Candidate]
     H: FloatArray
     J: FloatArray
     moved: Moved
@@ -169,7 +189,14 @@ class _Tried:
         return self.moved.covariances(apart) + apart**4 * np.diag(self.own**2)
 
     def volumes(
-        self, side: HazardSide, sites: Sequence[Asked], *, apart: float, share: Fraction, relation: Relation
+        self,
+        person_loss: HazardPersonLoss,
+        side: HazardSide,
+        sites: Sequence[Asked],
+        *,
+        apart: float,
+        share: Fraction,
+        relation: Relation,
     ) -> FloatArray:
         """Return the log determinants (k,) of the slopes' predicted covariances, pooled with the public fit.
 
@@ -177,44 +204,44 @@ class _Tried:
         """
         D = self.H.shape[1]
         identity, precision = np.eye(D), np.zeros_like(self.H)
+        gradients = np.array(
+            [person_loss.bounds_of(each.geometry, total=each.cap.total).gradient_bound for each in self.candidates]
+        )
         for site, times in kinds(sites).items():
             n, epsilon = max(site.records, 1), NEARLY_FREE * float(site.epsilon * (1 - share) * (1 - LEAST_SMOOTHING))
-            noise = np.array(
-                [noise_distribution(each, epsilon=epsilon, relation=relation).variance for each in self.losses]
-            )
+            noise = noise_variance(person_loss, gradients, epsilon=epsilon, relation=relation)
             H = n * self.H + WEAK * identity
-            precision += times * (H @ np.linalg.solve(n * self.J + noise[:, :, None] * identity, H))
+            precision += times * (H @ np.linalg.solve(n * self.J + noise[:, None, None] * identity, H))
         private = np.linalg.inv(precision) + self.allowances(apart)
         pooled = np.linalg.inv(np.linalg.inv(private) + np.linalg.inv(side.fit.covariance))
         counted = side.counted
         return np.asarray(np.linalg.slogdet(pooled[:, counted[:, None], counted])[1])
 
 
-def _weighed(person_loss: HazardPersonLoss, side: HazardSide, *, margin: float, totals: Sequence[float]) -> _Tried:
+def _weighed(side: HazardSide, geometries: Sequence[Geometry], *, margin: float, totals: Sequence[float]) -> _Tried:
     """Return losses of one margin under several totals and in several geometries, of people who are weighed down."""
-    geometries = _geometries(side)
     whole = relative_cap(side, total=MOST_TOTAL, margin=margin, weighs=True)
-    losses = [capped(person_loss, geometry, replace(whole, total=total)) for geometry in geometries for total in totals]
-    return _of_losses(losses, side, whole)
+    caps = [replace(whole, total=total) for total in totals]
+    return _of_weighed([_Candidate(geometry=geometry, cap=cap) for geometry in geometries for cap in caps], side, whole)
 
 
-def _of_losses(losses: list[HazardPersonLoss], side: HazardSide, whole: HazardCap) -> _Tried:
+def _of_weighed(candidates: list[_Candidate], side: HazardSide, whole: HazardCap) -> _Tried:
     """Return what losses do that differ in total and radius alone; ``whole`` is their cap with the largest total."""
     full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
     H, J = full.triangles(side.centre)
     none = np.ones((1, side.people)) / side.people
     at_full = averaged((H, J), records=1.0, row_weights=none, levelled=side.levelled).H[0]
-    weights = _weights(losses, full.spells, side.rows.person, people=side.people)
+    weights = _weights(candidates, full.spells, side.rows.person, people=side.people, intervals=len(side.starts))
     first = averaged((H, J), records=1.0, row_weights=weights / side.people, levelled=side.levelled)
     second = averaged((J, J), records=1.0, row_weights=weights**2 / side.people, levelled=side.levelled)
     means = kept(first.H, at_full, side.covariates)
     apart = 0.5 * np.abs(weights - means[:, None]) / side.people
     N = averaged((H, H), records=1.0, row_weights=apart, levelled=side.levelled).H
     if side.elsewhere is not None and len(side.covariates):
-        N = N + _moved_elsewhere(losses, full.spells, side, means, level=at_full)
+        N = N + _moved_elsewhere(candidates, full.spells, side, means, level=at_full)
     floor = 1e-9 * np.trace(at_full) * np.eye(len(at_full))
     return _Tried(
-        losses=losses,
+        candidates=candidates,
         H=first.H,
         J=second.J,
         moved=moved(first.H + floor, N, shares=1.0 - means),
@@ -222,23 +249,24 @@ def _of_losses(losses: list[HazardPersonLoss], side: HazardSide, whole: HazardCa
     )
 
 
-def _weights(losses: list[HazardPersonLoss], spells: CappedSpells, person: IntArray, *, people: int) -> FloatArray:
-    """Return what geometry and cap of losses leave of each person's weight (k, people), one spell each."""
-    square = np.sum(spells.Z**2, axis=1)
-    found = np.ones((len(losses), people))
-    sums = spells.sums_to_horizon(intervals=losses[0].model.grid.intervals)
-    for row, each in zip(found, losses, strict=True):
-        left = np.minimum(1.0, each.total / np.maximum(sums, 1e-300))
-        row[person] = mallows_weights(square, each.model.geometry) * left
+def _weights(
+    candidates: list[_Candidate], spells: CappedSpells, person: IntArray, *, people: int, intervals: int
+) -> FloatArray:
+    """Return what geometries and caps leave of each person's weight (k, people), one spell each."""
+    square, sums = np.sum(spells.Z**2, axis=1), spells.sums_to_horizon(intervals=intervals)
+    totals = np.array([each.cap.total for each in candidates])[:, None]
+    found = np.ones((len(candidates), people))
+    found[:, person] = np.minimum(1.0, totals / np.maximum(sums, 1e-300))
+    found[:, person] *= mallows(square, [each.geometry for each in candidates])
     return found
 
 
 def _moved_elsewhere(
-    losses: list[HazardPersonLoss], spells: CappedSpells, side: HazardSide, means: FloatArray, *, level: FloatArray
+    candidates: list[_Candidate], spells: CappedSpells, side: HazardSide, means: FloatArray, *, level: FloatArray
 ) -> FloatArray:
     """Return the information (k, D, D) on slopes that is moved among people whom public ones do not show."""
     if side.elsewhere is None:
-        return np.zeros((len(losses), *level.shape))
+        return np.zeros((len(candidates), *level.shape))
     X, own = side.elsewhere.X, side.covariates
     none = np.zeros(len(X), dtype=np.int64)
     there = replace(
@@ -251,8 +279,9 @@ def _moved_elsewhere(
         offset=np.zeros(len(X)),
         whole=None,
     )
-    found = side.elsewhere.moved(_weights(losses, there, np.arange(len(X)), people=len(X)), means)[:, 1:, 1:]
-    out = np.zeros((len(losses), *level.shape))
+    weights = _weights(candidates, there, np.arange(len(X)), people=len(X), intervals=len(side.starts))
+    found = side.elsewhere.moved(weights, means)[:, 1:, 1:]
+    out = np.zeros((len(candidates), *level.shape))
     for part in side.levelled:
         out[:, part, part] = float(np.mean(np.diag(level)[own])) * found
     return out
@@ -266,7 +295,7 @@ def _own(side: HazardSide, margin: float) -> FloatArray:
     return own
 
 
-def _ended(person_loss: HazardPersonLoss, side: HazardSide, *, totals: Sequence[float]) -> _Tried:
+def _ended(side: HazardSide, *, totals: Sequence[float]) -> _Tried:
     """Return losses under which follow-up ends."""
     lengths = np.linalg.norm(side.spells.Z, axis=1)
     middle = max(float(np.median(lengths)), 1e-3) if lengths.size else 1.0
@@ -274,7 +303,9 @@ def _ended(person_loss: HazardPersonLoss, side: HazardSide, *, totals: Sequence[
     parts = [
         _of_ended(
             [
-                capped(person_loss, at_radius(side.geometry, radius), relative_cap(side, total=total, margin=margin))
+                _Candidate(
+                    geometry=at_radius(side.geometry, radius), cap=relative_cap(side, total=total, margin=margin)
+                )
                 for total in totals
                 for radius in radii
             ],
@@ -283,7 +314,7 @@ def _ended(person_loss: HazardPersonLoss, side: HazardSide, *, totals: Sequence[
         for margin in ENDED_MARGINS
     ]
     return _Tried(
-        losses=[each for part in parts for each in part.losses],
+        candidates=[each for part in parts for each in part.candidates],
         H=np.concatenate([part.H for part in parts]),
         J=np.concatenate([part.J for part in parts]),
         moved=Moved(
@@ -294,14 +325,14 @@ def _ended(person_loss: HazardPersonLoss, side: HazardSide, *, totals: Sequence[
     )
 
 
-def _of_ended(losses: list[HazardPersonLoss], side: HazardSide) -> _Tried:
+def _of_ended(candidates: list[_Candidate], side: HazardSide) -> _Tried:
     """Return what losses of one margin do under which follow-up ends: all that they take away counts."""
-    D, cap = side.dimension, replace(losses[0].model.cap, total=MOST_TOTAL)
+    D, cap = side.dimension, replace(candidates[0].cap, total=MOST_TOTAL)
     full = side.at(at_radius(side.geometry, MOST_RADIUS), cap).moments(side.centre, records=1.0).H
-    found = [side.at(each.model.geometry, each.model.cap).moments(side.centre, records=1.0) for each in losses]
+    found = [side.at(each.geometry, each.cap).moments(side.centre, records=1.0) for each in candidates]
     H, J = np.array([each.H for each in found]), np.array([each.J for each in found])
     return _Tried(
-        losses=losses,
+        candidates=candidates,
         H=H - WEAK * np.eye(D),
         J=J,
         moved=Moved(
@@ -322,25 +353,25 @@ def _geometries(side: HazardSide) -> list[Geometry]:
     return at_radii(side.geometry, middle=middle, farthest=farthest)[-1::-4][::-1]
 
 
-def allowance(person_loss: HazardPersonLoss, side: HazardSide) -> Allowance:
-    """Return what weights and caps of people may do to an estimate."""
-    cap, few = person_loss.model.cap, side.thinned(TOLD)
-    whole = replace(cap, total=MOST_TOTAL)
-    found = _of_losses([person_loss], few, whole) if cap.weighs else _of_ended([person_loss], few)
-    return Allowance(share=float(found.moved.shares[0]), covariance=found.allowances(apart(person_loss, side))[0])
+def allowance(model: HazardModel, side: HazardSide, *, apart: float) -> Allowance:
+    """Return what weights and caps of people may do to an estimate; ``apart`` is ``tau``."""
+    asked, few = _Candidate(geometry=model.geometry, cap=model.cap), side.thinned(TOLD)
+    whole = replace(model.cap, total=MOST_TOTAL)
+    found = _of_weighed([asked], few, whole) if model.cap.weighs else _of_ended([asked], few)
+    return Allowance(share=float(found.moved.shares[0]), covariance=found.allowances(apart)[0])
 
 
-def apart(person_loss: HazardPersonLoss, side: HazardSide) -> float:
+def told(side: HazardSide, *, time_varying: bool) -> float:
     """Return ``tau`` as public people tell it, where each of them has one spell (`hdpstats.public.row_weights`)."""
-    if person_loss.time_varying or not side.weighable or not side.covariates.size:
+    if time_varying or not side.weighable or not side.covariates.size:
         return APART
     margin, total = CONTRASTED
     whole = relative_cap(side, total=MOST_TOTAL, margin=margin, weighs=True)
     middle = max(float(np.median(np.linalg.norm(side.spells.Z, axis=1))), 1e-3)
-    loss = capped(person_loss, at_radius(side.geometry, middle), replace(whole, total=total))
+    weighed = _Candidate(geometry=at_radius(side.geometry, middle), cap=replace(whole, total=total))
     full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
-    influences = full.influences() - side.at(loss.model.geometry, loss.model.cap).influences()
-    M, own = _of_losses([loss], side.thinned(TOLD), whole).moved.matrices[0], side.covariates
+    influences = full.influences() - side.at(weighed.geometry, weighed.cap).influences()
+    M, own = _of_weighed([weighed], side.thinned(TOLD), whole).moved.matrices[0], side.covariates
     return told_apart(influences[:, own], M[own], unit=1.0)
 
 
@@ -352,7 +383,8 @@ def choose_ridge(
     moments = side.at(model.geometry, model.cap).moments(side.centre, records=n)
     h, axes = np.linalg.eigh(moments.H)
     scores = np.einsum("ji,jk,ki->i", axes, moments.J, axes)
-    noise = float(np.mean(noise_distribution(person_loss, epsilon=float(share), relation=relation).variance))
+    gradient = np.array(person_loss.bounds.gradient_bound)
+    noise = float(noise_variance(person_loss, gradient, epsilon=float(share), relation=relation))
     level, known = float(np.mean(np.diag(moments.H))), float(np.mean(np.diag(side.fit.information)))
     ridges, errors = [], []
     for left in LEFT:
@@ -393,31 +425,29 @@ def choose_flat(
     return Recommended(centre=np.tile(block, model.causes), ridge=ridge)
 
 
-def capped(person_loss: HazardPersonLoss, geometry: Geometry, cap: HazardCap) -> HazardPersonLoss:
-    """Return a person's loss in another geometry and under another cap."""
-    return replace(person_loss, model=replace(person_loss.model, geometry=geometry, cap=cap))
-
-
-def noise_distribution(person_loss: HazardPersonLoss, *, epsilon: float, relation: Relation) -> NoiseDistribution:
-    """Return the distribution of noise that spends ``epsilon`` on gradients alone."""
-    rate = epsilon / (relation.persons_changed * person_loss.bounds.gradient_bound * person_loss.largest_weight)
-    return NoiseDistribution(norm=BallNorm(), dimension=person_loss.dimension, rate=rate)
+def noise_variance(
+    person_loss: HazardPersonLoss, gradients: FloatArray, *, epsilon: float, relation: Relation
+) -> FloatArray:
+    """Return the variance of each coordinate of noise that spends ``epsilon`` on gradients of some lengths alone."""
+    rates = epsilon / (relation.persons_changed * gradients * person_loss.largest_weight)
+    return np.asarray(ball_variance(person_loss.dimension, 1.0) / rates**2)
 
 
 def free_ridge(person_loss: HazardPersonLoss, *, epsilon: Fraction, share: float, relation: Relation) -> float:
-    """Return the smallest ridge (to a hundredth) that leaves ``share`` of the noise of a free determinant."""
-    bounds = person_loss.bounds
+    """Return the smallest ridge (to a hundredth) that leaves ``share`` of the noise of a free determinant.
 
-    def rate(ridge: float) -> float:
-        """Return the rate of noise (times the largest weight) at a ridge per unit of weight, 0 where there is none."""
-        try:
-            return float(hazard_noise(bounds, epsilon=epsilon, curvature=1 / Fraction(ridge), relation=relation))
-        except MechanismError:
-            return 0.0
+    It is the smallest one at which `hazard_noise` would certify that rate of the noise.
+    """
+    bounds, target = person_loss.bounds, float(epsilon) * DOWN
+    rate = share * (float(epsilon) / (relation.persons_changed * bounds.gradient_bound)) / DOWN
 
-    whole = float(epsilon) / (relation.persons_changed * bounds.gradient_bound)
+    def leaves(ridge: float) -> bool:
+        """Return whether a ridge per unit of weight does."""
+        curvature = float(1 / Fraction(ridge)) / DOWN
+        return hazard_loss(bounds, noise=rate, curvature=curvature, relation=relation) <= target
+
     low, high = 0.0, 1e6 * bounds.trace / float(epsilon)
     while high > 1.01 * max(low, 1e-12 * high):
         middle = math.sqrt(low * high) if low > 0 else high / 4.0
-        low, high = (low, middle) if rate(middle) >= share * whole else (middle, high)
+        low, high = (low, middle) if leaves(middle) else (middle, high)
     return high * person_loss.largest_weight

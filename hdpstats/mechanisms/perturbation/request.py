@@ -55,11 +55,11 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.base import PersonLoss
+from hdpstats.families.regression.bounds import score_norm
 from hdpstats.inference.pooling import SCALE
 from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import steepest, trace_bound
-from hdpstats.mechanisms.person_loss.base import PersonLoss
-from hdpstats.mechanisms.person_loss.regression import score_norm
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
 from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, normal_sd
 from hdpstats.noise.distributions import NoiseDistribution

@@ -1,7 +1,7 @@
 r"""Objective and output perturbation that survive a finite solver and floating point: pure, or with normal noise.
 
 **Objective perturbation** (Chaudhuri, Monteleoni and Sarwate 2011; corrected). With the losses ``l_i`` of the people in
-whitened coordinates (`hdpstats.mechanisms.person_loss.base`) and a public centre ``c`` it minimises
+whitened coordinates (`hdpstats.families.base`) and a public centre ``c`` it minimises
 
 .. math:: \sum_i \ell_i(\theta) + \tfrac{\lambda}{2}\|\theta - c\|^2 + b'\theta
 
@@ -12,7 +12,7 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    thought of as spread uniformly over its cell, so that its density is constant on cells. Two densities at a distance
    ``S`` differ by at most ``exp(rho (S + cell))``. With the analysis of the person's loss, which couples a person's
    gradient in the norm ``K`` with the curvature or charges for the determinant (`hdpstats.privacy.sensitivity`,
-   `hdpstats.privacy.hazard`), the exact minimiser, all coordinates penalised alike, is
+   `hdpstats.privacy.hazard_caps`), the exact minimiser, all coordinates penalised alike, is
    ``epsilon_1``-DP, determinant included. *With a delta.* ``b`` is exactly normal, and known to within its lattice cell
    (`hdpstats.noise.normal`). With ``G`` the Euclidean distance of neighbours' gradients, ``r`` the dimension of the
    space of their differences and ``J`` the bound on the determinants, `hdpstats.privacy.gaussian.objective_delta` gives
@@ -66,7 +66,7 @@ import math
 from fractions import Fraction
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.base import SiteFacts
+from hdpstats.families.base import PersonLoss
 from hdpstats.mechanisms.minimiser import (
     Perturbation,
     PointCalibration,
@@ -75,7 +75,6 @@ from hdpstats.mechanisms.minimiser import (
     hessian_of,
     prepared,
 )
-from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveRelease, OutputRelease
 from hdpstats.noise.distributions import FINENESS, NoiseDistribution, lattice, lattice_noise
 from hdpstats.noise.exact import power_of_two_below, round_down, sqrt_down, sqrt_up
@@ -86,6 +85,7 @@ from hdpstats.privacy.charging import square_of
 from hdpstats.privacy.gaussian import fixed_sign_multiplier, mu_of, objective_multiplier
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.query import MinimiserQuery
+from hdpstats.schema.site_facts import SiteFacts
 
 STEPS = 64
 """Lattice steps within ``total``, at most."""

@@ -36,8 +36,8 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.base import PersonLoss
 from hdpstats.mechanisms.minimiser import Perturbation, effort_of
-from hdpstats.mechanisms.person_loss.base import PersonLoss
 from hdpstats.mechanisms.perturbation.site import perturbation_of, smoothing_distribution, smoothing_noise
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.noise.exact import round_down

@@ -26,6 +26,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.regression.rows import ridge_objective
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.public_hessian.site import calibrate, cut_rows
@@ -35,7 +36,7 @@ from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry, Source, whiten
 from hdpstats.records.model import RegressionModel
-from hdpstats.solvers import minimise, ridge_objective
+from hdpstats.solvers import minimise
 
 LARGEST = 1000.0
 """The largest size of a standardised coefficient."""

@@ -41,9 +41,8 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
-from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.base import ROUNDING, PersonLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
+from hdpstats.families.base import ROUNDING, PersonLoss
+from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessianRelease
 from hdpstats.mechanisms.score_sums import (
     FINENESS,
@@ -57,6 +56,7 @@ from hdpstats.noise.exact import power_of_two_below, sqrt_up
 from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent, Spend
 from hdpstats.privacy.sensitivity import Relation, sensitivity_at
 from hdpstats.records.several import gaussian_ahead, in_parts
+from hdpstats.schema.site_facts import SiteFacts
 
 
 def prepare(query: PublicHessianQuery, person_loss: PersonLoss, site_facts: SiteFacts) -> PreparedSum:

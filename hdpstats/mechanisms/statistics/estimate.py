@@ -2,7 +2,7 @@ r"""Parameters of an exponential family with their uncertainty, from released su
 
 **Several sites.** Site ``j`` of :math:`n_j` people released a mean :math:`\bar T_j` of statistics, whose noise has the
 variance :math:`N_j`; both numbers are public. Means are combined by inverse variance
-(`hdpstats.inference.across_sites`),
+(`hdpstats.inference.meta_analysis`),
 
 .. math:: \hat\tau = \sum_j W_j \bar T_j, \qquad
    W_j = \Bigl( \sum_i V_i^{-1} \Bigr)^{-1} V_j^{-1}, \qquad V_j = \Sigma_T(\hat\theta) / n_j + N_j,
@@ -37,8 +37,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import heterogeneity
 from hdpstats.inference.combination import scalar_weight, shares
+from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.losses.families import Family, Interval
 from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
 from hdpstats.mechanisms.statistics import (

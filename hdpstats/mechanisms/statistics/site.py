@@ -38,7 +38,7 @@ from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.losses.families import FAMILIES, Family
-from hdpstats.mechanisms.base import Prepared, SiteFacts
+from hdpstats.mechanisms.base import Prepared
 from hdpstats.mechanisms.statistics import UNITS, StatisticsQuery, StatisticsRelease, in_units
 from hdpstats.noise.knorm import BoxNoise
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
@@ -46,6 +46,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 
 

@@ -66,7 +66,7 @@ from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.work import Operations, sorting
 from hdpstats.losses.families import Family, corrected
-from hdpstats.mechanisms.base import DistributionMethod, DistributionTask, Prepared, SiteFacts
+from hdpstats.mechanisms.base import DistributionMethod, DistributionTask, Prepared
 from hdpstats.mechanisms.statistics import UNITS, in_units
 from hdpstats.mechanisms.statistics.estimate import from_blocks, inside
 from hdpstats.mechanisms.statistics.site import family_at, statistics_work
@@ -75,6 +75,7 @@ from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.knorm import BoxNoise
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.schema.partitions import Parts
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable, joined, marks_key
 
 FEWEST_IN_BLOCK = 25

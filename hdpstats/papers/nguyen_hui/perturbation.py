@@ -22,11 +22,11 @@ from scipy.special import expit
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
+from hdpstats.families.hazard.likelihood import HazardData, HazardFit, fit_hazard
 from hdpstats.formulas.outcome import spline
 from hdpstats.inference.draws import Generator
 from hdpstats.papers.trials import MOST_DRAWS, ball_noise, positive, seeded
 from hdpstats.records.model import MOST_INTERVALS, TimeGrid
-from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, fit_hazard
 
 MOST_KNOTS: Final = 20
 

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
+from hdpstats._base.compiled import compiled, compiled_reordered
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.loops import compiled, compiled_reordered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer, real
 from hdpstats.papers.nguyen_hui.perturbation import Patients, fit

@@ -6,9 +6,9 @@ import numpy as np
 
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective
-from hdpstats.inference.released import estimates
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.perturbation.request import noise_distribution
+from hdpstats.models.estimates import estimates
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from hdpstats.families.regression.public import PublicFit, WhitenedPublic
 from hdpstats.losses import LogisticLoss
-from hdpstats.public.fit import PublicFit, WhitenedPublic
 from hdpstats.records.geometry import from_public, whiten
 
 BETA = np.array([-0.3, 0.8, -0.5])

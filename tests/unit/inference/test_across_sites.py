@@ -5,7 +5,8 @@ import pytest
 from scipy import stats
 
 from hdpstats.inference import draws
-from hdpstats.inference.across_sites import (
+from hdpstats.inference.combination import shares
+from hdpstats.inference.meta_analysis import (
     BETWEEN,
     SiteSummary,
     between_variances,
@@ -16,7 +17,6 @@ from hdpstats.inference.across_sites import (
     spread_variance,
     student,
 )
-from hdpstats.inference.combination import shares
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 
 TRIALS = [  # 13 trials of the vaccine against tuberculosis: cases and others, vaccinated and not (Colditz et al. 1994)

@@ -16,8 +16,8 @@ from hdpstats.inference.information import (
     Tempered,
     draw_jointly,
 )
-from hdpstats.inference.released import ALL_UNCLEAR, NOT_RELEASED, TOGETHER, UNCLEAR, UNCLEAR_SOMEWHERE, assumed
 from hdpstats.mechanisms.perturbation.request import noise_distribution
+from hdpstats.models.estimates import ALL_UNCLEAR, NOT_RELEASED, TOGETHER, UNCLEAR, UNCLEAR_SOMEWHERE, assumed
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm
 from tests.unit.inference.several import BOX, part, read

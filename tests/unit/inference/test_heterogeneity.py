@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest
 
-from hdpstats.inference.across_sites import heterogeneity
+from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.records.estimate import CochranQ
 from tests.unit.inference.several import part, read
 from tests.unit.inference.sides import BETA, public_side

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats.public.likelihood import ALIASED, ALIASED_IN_GLM, identified, orthogonal
+from hdpstats.families.regression.likelihood import ALIASED, ALIASED_IN_GLM, identified, orthogonal
 
 
 def columns(apart: float, scale: float = 1.0) -> np.ndarray:

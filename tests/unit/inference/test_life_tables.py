@@ -19,8 +19,7 @@ from hdpstats.inference.life_tables import (
     survival,
     survival_at,
 )
-from hdpstats.inference.log_rank import noisy_score
-from hdpstats.public.risk_sets import log_hazard_ratios
+from hdpstats.inference.log_rank import log_hazard_ratios, noisy_score
 
 CUTS = np.array([0.0, 1.0, 2.0, 4.0, 5.0, 7.0, 8.0, 9.0, 10.0, 12.0])
 J = len(CUTS) - 1

@@ -10,16 +10,16 @@ from scipy.special import ndtri
 from scipy.stats import kstest
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint, unshrink
 from hdpstats.inference.information import InObjective
 from hdpstats.inference.pooling import SCALE
-from hdpstats.inference.released import ALL_UNCLEAR, NOT_RELEASED, estimates
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, ObjectiveRelease
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import noise_distribution
+from hdpstats.models.estimates import ALL_UNCLEAR, NOT_RELEASED, estimates
 from hdpstats.noise.distributions import ball_variance, cylinder_variance
 from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.records.geometry import Geometry, from_box, whiten

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hdpstats.families.regression.public import likelihood_fit
+from hdpstats.families.regression.rows import ridge_objective
 from hdpstats.inference import draws
 from hdpstats.inference.pooling import DEGREES, SCALE, disagreement, expected_covariance, pool, pooled_point
 from hdpstats.losses import LogisticLoss
-from hdpstats.public.fit import likelihood_fit
 from hdpstats.public.moments import Penalty, PublicFit, coefficient_parts, each_column
 from hdpstats.records.geometry import from_public
-from hdpstats.solvers import ridge_objective
 
 
 def fit_of(covariance, **changes):

@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hdpstats.families.regression.public import public_rows, whitened_public
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.outcome import response_of
 from hdpstats.inference import draws
 from hdpstats.inference.information import Information, draw_jointly
-from hdpstats.inference.raked_curvature import RakedInformation, raked_information, shrunk
 from hdpstats.losses import LogisticLoss
-from hdpstats.public.fit import public_rows, whitened_public
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.raking.information import RakedInformation, raked_information
+from hdpstats.raking.posterior import shrunk
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import whiten
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Weight
 from hdpstats.schema.public import PublicTable

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.inference.raked_curvature import raked_information
+from hdpstats.families.hazard import raked
+from hdpstats.families.hazard.public import relative_cap
+from hdpstats.families.hazard.raked import Reached
 from hdpstats.losses import LINKS
 from hdpstats.models.hazard_spec import HazardSpec
-from hdpstats.public import raked_hazard
-from hdpstats.public.hazard import relative_cap
-from hdpstats.public.raked_hazard import Reached
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.raking.information import raked_information
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import at_radius
 
 YEARS, N = 4, 300
@@ -136,11 +136,11 @@ def test_compiled_sums_are_those_cell_by_cell(side, link, monkeypatch):
         "counted": rng.uniform(0.0, 1.0, (2, 2, N)),
         "reached": Reached(at_risk=np.array([[1.0, 0.7, 0.4, 0.3], [1.0, 0.9, 0.2, 0.1]])),
     }
-    on = raked_hazard.raked_spells(spells, people)
-    plain = raked_hazard._plain_sums(on, theta, **of_sums)
+    on = raked.raked_spells(spells, people)
+    plain = raked._plain_sums(on, theta, **of_sums)
     assert 0.2 < np.mean(plain[0][0].people[:, -1] > 0.0) < 0.98  # the cap ends follow-up of the others at once
-    monkeypatch.setattr(raked_hazard, "_plain_sums", None)
-    for cause, both in enumerate(raked_hazard._sums(on, theta, **of_sums)):
+    monkeypatch.setattr(raked, "_plain_sums", None)
+    for cause, both in enumerate(raked._sums(on, theta, **of_sums)):
         for found, wanted in zip(both, plain[cause], strict=True):
             assert np.allclose(found.intervals, wanted.intervals, rtol=1e-10)
             assert np.allclose(found.people, wanted.people, rtol=1e-10, atol=1e-12)

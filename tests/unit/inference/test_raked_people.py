@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats.public.people import LANES, weighted_squares
+from hdpstats.raking.people import LANES, weighted_squares
 
 
 @pytest.mark.parametrize("columns", [1, 2, 4, 5])

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hdpstats.families.hazard.likelihood import Likelihood, fit_hazard
+from hdpstats.families.hazard.public_fit import PublicSpells, hazard_likelihood
 from hdpstats.losses import LINKS
-from hdpstats.public.hazard_fit import PublicSpells, hazard_likelihood
-from hdpstats.solvers.hazard_likelihood import Likelihood, fit_hazard
 
 INTERVALS = 6
 LINE = np.column_stack([np.ones(INTERVALS), np.linspace(-1.0, 1.0, INTERVALS)])

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.person_loss.regression import (
+from hdpstats.families.regression.bounds import (
     RegressionPeople,
     RegressionPersonLoss,
     regression_person_loss,
     score_norm,
 )
+from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.registry import named

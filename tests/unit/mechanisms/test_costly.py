@@ -7,11 +7,12 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
-from hdpstats.mechanisms.base import SiteFacts, costly_table, follow_up_of
+from hdpstats._base.rehearsal import rehearsing
+from hdpstats.mechanisms.base import costly_table, follow_up_of
 from hdpstats.mechanisms.registry import prepare
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import ChargedQuery
+from hdpstats.schema.site_facts import SiteFacts
 from tests.privacy.test_gradient_sensitivity import SCHEMA, hazard_model, make_query, regression_model
 
 

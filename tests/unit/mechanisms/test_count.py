@@ -10,7 +10,6 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import InsufficientBudget, MechanismError
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.count import site as count
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
@@ -18,6 +17,7 @@ from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.budget import Budget, MechanismName, Spend
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests import chance
 

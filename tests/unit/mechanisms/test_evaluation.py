@@ -10,7 +10,6 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import FormulaError, MechanismError, SiteError
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.evaluation import EvaluationQuery
 from hdpstats.mechanisms.evaluation import site as evaluation
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
@@ -18,6 +17,7 @@ from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.model import TimeGrid
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

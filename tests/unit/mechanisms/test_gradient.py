@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.families.regression.bounds import RegressionPeople
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton import site as gradient
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople
 from hdpstats.mechanisms.score_sums import grid_sum
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import MechanismName

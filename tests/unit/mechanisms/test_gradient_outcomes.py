@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hdpstats.families import outcomes as listed
+from hdpstats.families.hazard.bounds import HazardPeople
+from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
+from hdpstats.families.hazard.spells import CappedSpells
+from hdpstats.families.multinomial.bounds import MultinomialPeople
+from hdpstats.families.outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
+from hdpstats.families.regression.bounds import RegressionPeople
 from hdpstats.losses import LINKS, BoundedSquares, LogisticLoss, PoissonLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected
-from hdpstats.mechanisms.person_loss.hazard import HazardPeople
-from hdpstats.mechanisms.person_loss.multinomial import MultinomialPeople
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople
-from hdpstats.public import outcomes as listed
-from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes, ResidualOutcomes, centred_residuals
-from hdpstats.public.survival_outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
-from hdpstats.solvers import CappedSpells
 
 Q, E, P = 5, 3, 2
 

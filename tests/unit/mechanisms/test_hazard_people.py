@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats.mechanisms.person_loss.hazard import HazardPeople
+from hdpstats.families.hazard.bounds import HazardPeople
 from hdpstats.records.query import unstack
 from tests.unit.solvers.capped_problems import capped, in_time_order, people_of
 

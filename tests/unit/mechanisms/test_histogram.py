@@ -10,13 +10,13 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.mechanisms.histogram import site as histogram
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.noise import TwoSidedGeometric
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_CELLS
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
 

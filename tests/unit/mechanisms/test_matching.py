@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hdpstats.families.outcomes import ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import between_people, expected, root_of, score_quantile
 from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped, site_weights
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.outcomes import ListedOutcomes
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
 

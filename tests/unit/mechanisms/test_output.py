@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
 from hdpstats.mechanisms.minimiser import certified
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import OutputQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.noise import BallNoise, RoundedNormal

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import choose_output, with_normal_noise
 from hdpstats.noise.distributions import NoiseDistribution

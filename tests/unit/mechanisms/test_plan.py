@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hdpstats.families.outcomes import ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
 from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.clipped_newton.request import SiteSums, predicted_estimate
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.outcomes import ListedOutcomes
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
 CLIP = 1.2

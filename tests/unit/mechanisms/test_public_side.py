@@ -7,10 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.public import public_rows, whitened_public
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.outcome import Response
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import (
@@ -23,7 +24,6 @@ from hdpstats.mechanisms.perturbation.request import (
     recommended,
 )
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.fit import public_rows, whitened_public
 from hdpstats.public.row_weights import SPARE, Elsewhere, kept, moved, radii
 from hdpstats.records.geometry import Source
 from hdpstats.records.model import RegressionModel

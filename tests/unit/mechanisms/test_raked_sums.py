@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hdpstats.families.hazard.outcomes import SurvivalOutcomes, without_censoring
+from hdpstats.families.outcomes import LevelOutcomes, ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected, raked_site
 from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.outcomes import LevelOutcomes, ListedOutcomes
-from hdpstats.public.survival_outcomes import SurvivalOutcomes, without_censoring
 from hdpstats.records.geometry import whiten
 from tests.unit.inference import test_raked_curvature, test_raked_hazard
 from tests.unit.inference.test_raked_curvature import design_of, moments_of, people_of, side_of

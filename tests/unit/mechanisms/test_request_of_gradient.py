@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
+from hdpstats.families.outcomes import ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonRelease
 from hdpstats.mechanisms.clipped_newton.expectations import expected, score_quantile
@@ -23,7 +24,6 @@ from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.public.moments import PublicFit
-from hdpstats.public.outcomes import ListedOutcomes
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 

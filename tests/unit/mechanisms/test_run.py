@@ -7,14 +7,15 @@ import mpmath
 import numpy as np
 import pytest
 
+from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms import minimiser
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople, RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.records.geometry import from_box, whiten
 from hdpstats.records.model import RegressionModel
-from hdpstats.solvers import LinearObjective, Solution, accelerated
+from hdpstats.solvers import Solution, accelerated
 from hdpstats.solvers.newton import certify
 from tests.unit.solvers.problems import distance, true_minimiser
 

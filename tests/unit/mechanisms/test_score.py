@@ -9,8 +9,7 @@ import pytest
 from scipy.special import expit
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.base import SiteFacts
-from hdpstats.mechanisms.person_loss.regression import RegressionPeople
+from hdpstats.families.regression.bounds import RegressionPeople
 from hdpstats.mechanisms.public_hessian import PublicHessianQuery
 from hdpstats.mechanisms.public_hessian import site as score
 from hdpstats.mechanisms.registry import prepare
@@ -23,6 +22,7 @@ from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import AdmittedTable
 from tests import chance
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import MechanismError
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
+from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
 from hdpstats.mechanisms.perturbation.site import calibrate_objective, perturbation_of
 from hdpstats.mechanisms.perturbation.smoothing import SHARES, ExpectedPeople, rounded_up, with_smoothing

@@ -11,13 +11,13 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import HdpError, MechanismError, SchemaError, SiteError
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.mechanisms.statistics import UNITS, StatisticsQuery
 from hdpstats.mechanisms.statistics import site as statistics
 from hdpstats.noise import BoxNoise
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests import chance
 from tests.support import CORNERS

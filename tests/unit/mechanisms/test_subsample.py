@@ -10,7 +10,6 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError, SiteError
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.registry import query_from_json, release_from_json
 from hdpstats.mechanisms.statistics import UNITS
 from hdpstats.mechanisms.subsample import SubsampleQuery
@@ -19,6 +18,7 @@ from hdpstats.mechanisms.subsample.site import optimal_blocks, starts_of_blocks,
 from hdpstats.noise import BoxNoise
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests import chance
 

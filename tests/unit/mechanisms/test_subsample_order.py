@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.mechanisms.statistics import UNITS
 from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.mechanisms.subsample import site as subsample
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.coerce import marks
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from hdpstats.sites.forms import Facts
 

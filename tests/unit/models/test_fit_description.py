@@ -11,7 +11,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.models.request import fit_request
 from hdpstats.models.site_records import planned_records
-from hdpstats.records.cohort import MomentKind
+from hdpstats.records.averages import MomentKind
 from hdpstats.results import Result
 from tests import known_noise
 

@@ -11,7 +11,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.models.own_description import LEAST_AVERAGES, MOST_AVERAGES, SiteDescription, own_description
-from hdpstats.records.cohort import MomentKind
+from hdpstats.records.averages import MomentKind
 from hdpstats.results import Result
 from hdpstats.results.sites import charged_releases
 from hdpstats.sites.local import LocalSite

@@ -7,10 +7,10 @@ import statsmodels.api as sm
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.registry import person_loss_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.model import TimeGrid
+from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.spells import in_strata, person_period, spells_of
 from hdpstats.schema.table import AdmittedTable, PrivateTable
 

@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import chi2, norm
 
 from hdpstats._base.errors import HdpError
+from hdpstats.families.hazard.likelihood import HazardData, fit_hazard
 from hdpstats.papers.trials import autoregressive, discrete_trial, eight_interval_trial, unit_ball_trial
-from hdpstats.solvers.hazard_likelihood import HazardData, fit_hazard
 
 TRIALS = {"unit ball": unit_ball_trial, "eight intervals": eight_interval_trial}
 HAZARD = {"logit": lambda x: 1 / (1 + np.exp(-x)), "cloglog": lambda x: 1 - np.exp(-np.exp(x)), "probit": norm.cdf}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.records.cohort import CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 
 
 def _moment(**parts: object) -> CohortMoment:

@@ -12,7 +12,6 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms import score_sums
-from hdpstats.mechanisms.base import SiteFacts
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
 from hdpstats.mechanisms.evaluation import EvaluationQuery
 from hdpstats.mechanisms.exponential import ExponentialQuery
@@ -29,6 +28,7 @@ from hdpstats.records import limits
 from hdpstats.records.geometry import PointColumn, PointSpace, from_box
 from hdpstats.records.model import HazardCap, HazardModel, RegressionModel, TimeGrid
 from hdpstats.schema.public import PublicTable
+from hdpstats.schema.site_facts import SiteFacts
 
 COMMON: dict[str, Any] = {"epsilon": Fraction(1), "schema_sha256": "0" * 64, "public_sha256": None}
 NAMED: dict[str, Any] = COMMON | {"public_sha256": "1" * 64}

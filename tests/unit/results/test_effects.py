@@ -11,6 +11,7 @@ from scipy.special import expit
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import ErrorDistribution
 from hdpstats.results import FittedRows, Result
 from hdpstats.results.population import population
@@ -269,3 +270,48 @@ def test_derivatives_at_the_ends_of_a_range_are_taken_from_inside_or_refused():
     p = smooth.predict(ends)
     slope = (p * (1 - p) * 2.5 * ends["k"] ** 1.5 * smooth.params.iloc[1]).mean()
     assert smooth.average_effects("k", over=ends).frame["estimate"][0] == pytest.approx(slope, rel=1e-3)
+
+
+def test_effects_state_all_that_they_rest_on():
+    """Those of a fit, and of what is averaged over: each release once, and of other people the larger one."""
+    people, columns = hdp.datasets.load_rotterdam(), ["age", "hormon"]
+    schema = hdp.Schema(
+        age=hdp.Continuous(20, 90, complete=True), hormon=hdp.Binary(complete=True), event3=hdp.Binary(complete=True)
+    )
+
+    def study_of():
+        return hdp.Study(private=people, public=hdp.datasets.load_gbsg(), schema=schema, budget=hdp.Budget(epsilon=9))
+
+    study = study_of()
+    described = hdp.describe(study, columns, complete=True, epsilon=2)
+    model = hdpf.logit("event3 ~ age + hormon", data=study)
+    fit = model.fit(epsilon=1, se_share=0, describe=False)
+    found = fit.average_effects("hormon", over=described)
+    words = "3-differential privacy (pure) in all: 1 for the fit, 2 for the description averaged over"
+    assert str(found.guarantee) == words
+    assert f"Guarantee: {words}" in " ".join(str(found).split())
+    assert "All releases behind this result are together 3-differentially private" in found._repr_html_()
+    slopes = fit.get_margeff(over=described)
+    assert slopes.guarantee == found.guarantee
+    assert f"Guarantee: {words}." in " ".join(str(slopes).split())
+    assert fit.average_effects("hormon").guarantee == fit.get_margeff().guarantee == fit.guarantee
+    assert fit.average_effects("hormon", estimate="public_only").guarantee is None
+    assert fit.average_effects("hormon", over=described, estimate="public_only").guarantee == described.guarantee
+    resting = model.fit(epsilon=1, se_share=0, description=described)
+    assert resting.guarantee.epsilon == 3
+    assert resting.average_effects("hormon", over=described).guarantee == resting.guarantee
+    both = resting.average_effects("hormon", over=hdp.describe(study, columns, epsilon=0.5)).guarantee
+    assert (both.epsilon, [part.epsilon for part in both.parts]) == (3.5, [1, 2, 0.5])
+    elsewhere = hdp.describe(study_of(), columns, epsilon=4)
+    other = fit.average_effects("hormon", over=elsewhere).guarantee
+    assert (other.epsilon, [part.epsilon for part in other.parts], other.sites) == (4, [1, 4], 2)
+    unknown = [(site, release.at(replace(release.entry, account=""))) for site, release in elsewhere.releases]
+    assert fit.average_effects("hormon", over=replace(elsewhere, releases=tuple(unknown))).guarantee.epsilon == 5
+    sample = hdp.hybrid_weights(study, columns, epsilon=1)
+    weighted = fit.average_effects("hormon", over=sample).guarantee
+    assert str(weighted).endswith("in all: 1 for the fit, 1 for the weighted sample averaged over")
+    own = sample.fit(hdpf.logit, "event3 ~ age + hormon")
+    assert own.average_effects("hormon", over=sample).guarantee == sample.guarantee
+    removed = replace(described, guarantee=replace(described.guarantee, relation=Relation.ADD_OR_REMOVE_ONE))
+    with pytest.raises(ArgumentError, match=r"over: .* under add_or_remove_one, and the fit under replace_one"):
+        fit.average_effects("hormon", over=removed)

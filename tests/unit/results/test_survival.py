@@ -12,8 +12,8 @@ from scipy.stats import norm
 from hdpstats._base.errors import ArgumentError, SchemaError
 from hdpstats.inference.life_tables import bends
 from hdpstats.losses import LINKS
-from hdpstats.results import curves as arrays
-from hdpstats.results.curves import open_curves
+from hdpstats.results import hazard_curves as arrays
+from hdpstats.results.hazard_curves import open_curves
 
 HAZARDS = {
     "logit": lambda eta: 1.0 / (1.0 + math.exp(-eta)),

@@ -5,8 +5,9 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 
+from hdpstats.families.hazard.rows import HazardObjective
+from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.losses import LINKS
-from hdpstats.solvers import CappedSpells, HazardObjective
 
 
 def capped(

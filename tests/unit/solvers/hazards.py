@@ -4,9 +4,9 @@ import numpy as np
 from scipy.special import expit, log_expit, log_ndtr
 from scipy.stats import norm
 
+from hdpstats.families.hazard.likelihood import LARGEST_TABLE, HazardData, Likelihood, table_size
 from hdpstats.losses import LINKS
 from hdpstats.losses.base import HazardLink
-from hdpstats.solvers.hazard_likelihood import LARGEST_TABLE, HazardData, Likelihood, table_size
 
 
 class LogLog(HazardLink):

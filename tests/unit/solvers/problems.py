@@ -5,8 +5,8 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
-from hdpstats.solvers import LinearObjective
 
 
 def make(X, y, *, ridge=1.0, weights=None, offset=None, centre=None, linear=None) -> LinearObjective:

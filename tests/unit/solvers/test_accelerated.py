@@ -8,9 +8,10 @@ from functools import cached_property
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.records.geometry import LARGEST
-from hdpstats.solvers import LinearObjective, Objective, accelerated
+from hdpstats.solvers import Objective, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, farthest, minimise_within, work_of
 from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.newton import FARTHEST, SMALL, Solution, approach, refine

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
-from hdpstats.solvers import LinearObjective
 from hdpstats.solvers import box as module
 from hdpstats.solvers.box import Box, LatticeMinimum, lattice_minimum, projected_steps
 

@@ -9,13 +9,15 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
+from hdpstats.families.hazard import spells as module
+from hdpstats.families.hazard.rows import HazardObjective
+from hdpstats.families.hazard.spells import CappedSpells
+from hdpstats.families.parted import PartedObjective
 from hdpstats.losses import LINKS
-from hdpstats.mechanisms.person_loss.parted import PartedObjective
-from hdpstats.privacy.hazard import UP
+from hdpstats.privacy.hazard_caps import UP
 from hdpstats.schema.partitions import ReadInParts, in_this_process
-from hdpstats.solvers import CappedSpells, HazardObjective, kernels, minimise
-from hdpstats.solvers import capped as module
+from hdpstats.solvers import kernels, minimise
 from hdpstats.solvers.newton import refine
 from tests.unit.solvers.capped_problems import (
     capped,

@@ -7,7 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from hdpstats.solvers import LinearObjective, minimise
+from hdpstats.families.regression.rows import LinearObjective
+from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import certify, refine
 from tests.unit.solvers.problems import distance, exact_gradient, make, problems, true_minimiser
 

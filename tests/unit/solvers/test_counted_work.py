@@ -6,15 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import rehearsing
+from hdpstats._base.rehearsal import rehearsing
 from hdpstats._base.work import Operations
+from hdpstats.families.regression.rows import LinearObjective, linear_work, ridge_objective
 from hdpstats.losses import HuberLoss, LogisticLoss
 from hdpstats.solvers import box as lattice
-from hdpstats.solvers import kernels, newton, ridge_objective
+from hdpstats.solvers import kernels, newton
 from hdpstats.solvers.accelerated import minimise_within, minimising_work, work_of
 from hdpstats.solvers.box import Box, lattice_minimum, lattice_work
 from hdpstats.solvers.newton import SMALL, minimise, minimise_work
-from hdpstats.solvers.objective import LinearObjective, ObjectiveWork, RowBounds, linear_work
+from hdpstats.solvers.objective import ObjectiveWork, RowBounds
 
 COUNTED = ObjectiveWork(
     dimension=1, gradient=Operations(sorts=1.0), hessian=Operations(functions=1.0), error=Operations(draws=1.0)

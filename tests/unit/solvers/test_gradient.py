@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.regression import rows as module
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import LogisticLoss
-from hdpstats.solvers import LinearObjective
-from hdpstats.solvers import objective as module
 from hdpstats.solvers.kernels import PIECE
 from hdpstats.solvers.objective import integer_bits, score_bits
 from tests.unit.solvers.problems import exact_gradient, make, problems

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats.families.hazard.likelihood import HazardData, HazardFit, fit_hazard
 from hdpstats.losses import LINKS
-from hdpstats.solvers.hazard_likelihood import HazardData, HazardFit, fit_hazard
 from tests.unit.solvers.hazards import LogLog, expanded_derivatives, expanded_fit, spells, use
 
 METHODS = ("direct", "tabulated")

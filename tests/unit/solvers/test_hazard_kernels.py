@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from hdpstats._base.loops import compiled
+from hdpstats._base.compiled import compiled
+from hdpstats.families.hazard import kernels, likelihood
+from hdpstats.families.hazard.kernels import CellKernel, CumulativeHazards, TabulatedKernel
+from hdpstats.families.hazard.likelihood import HazardData, Likelihood, fit_hazard
 from hdpstats.losses import LINKS
-from hdpstats.solvers import hazard_kernels, hazard_likelihood
-from hdpstats.solvers.hazard_kernels import CellKernel, CumulativeHazards, TabulatedKernel
-from hdpstats.solvers.hazard_likelihood import HazardData, Likelihood, fit_hazard
 from tests.unit.solvers.hazards import LogLog, expanded_derivatives, spells, use
 
 ALL = LINKS | {LogLog.name: LogLog()}
@@ -83,7 +83,7 @@ def test_a_sample_starts_the_fit_and_does_not_change_it(link: str, monkeypatch: 
     )
     sampled = fit_hazard(data, link)
     with_sample = passes.count(24_000)
-    monkeypatch.setattr(hazard_likelihood, "SMALLEST_SAMPLE", 10**9)
+    monkeypatch.setattr(likelihood, "SMALLEST_SAMPLE", 10**9)
     whole = fit_hazard(data, link)
     assert with_sample < passes.count(24_000) - with_sample
     assert np.max(np.abs(sampled.theta - whole.theta)) < 1e-12
@@ -140,7 +140,7 @@ def test_the_table_would_show_fewer_nodes(monkeypatch: pytest.MonkeyPatch) -> No
     # What makes the comparisons above able to fail: with wider cells the error is visible.
     data = spells(27)
     theta = np.array([-1.0, 0.4, -0.2, 0.3, -0.1])
-    monkeypatch.setattr(hazard_kernels, "WIDTH", 6.0)
+    monkeypatch.setattr(kernels, "WIDTH", 6.0)
     found = with_kernel(monkeypatch, data, "logit", TabulatedKernel)
     here = found.at(theta)
     _, gradient, _ = expanded_derivatives(data, "logit", theta)

@@ -9,12 +9,13 @@ import numba
 import numpy as np
 import pytest
 
+from hdpstats.families.parted import PartedObjective
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import BY_NAME, LogisticLoss
 from hdpstats.losses.logistic import logistic_residual
-from hdpstats.mechanisms.person_loss.parted import PartedObjective
 from hdpstats.schema.partitions import InMemory
 from hdpstats.sites.site import MOST_PEOPLE
-from hdpstats.solvers import LinearObjective, kernels
+from hdpstats.solvers import kernels
 from hdpstats.solvers.objective import ROUGH, RowBounds
 
 

@@ -6,6 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
@@ -16,7 +17,7 @@ from hdpstats.losses import (
     Tabulated,
 )
 from hdpstats.losses.located import LEAST_WIDTH
-from hdpstats.solvers import LinearObjective, minimise
+from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import refine
 
 ROW = tuple(np.tanh(np.linspace(-2.0, 2.0, 41)).tolist())

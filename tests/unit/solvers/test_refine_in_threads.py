@@ -13,7 +13,7 @@ import pytest
 
 import hdpstats
 from hdpstats._base.precision import MOST_DIGITS
-from hdpstats.solvers import LinearObjective
+from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.solvers.newton import refine
 from tests.unit.solvers.test_losses_certified import problem
 

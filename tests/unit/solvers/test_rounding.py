@@ -9,15 +9,17 @@ import numpy as np
 import pytest
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.families.multinomial import rows as several_predictors
+from hdpstats.families.multinomial.rows import MultinomialObjective, several_error
+from hdpstats.families.regression import rows as module
+from hdpstats.families.regression.bounds import RegressionPersonLoss
+from hdpstats.families.regression.rows import LinearObjective, row_error
 from hdpstats.losses import LogisticLoss
-from hdpstats.mechanisms.person_loss.regression import RegressionPersonLoss
 from hdpstats.records.geometry import Geometry, Source
 from hdpstats.records.model import RegressionModel
-from hdpstats.solvers import LinearObjective, kernels, several_predictors
-from hdpstats.solvers import objective as module
+from hdpstats.solvers import kernels
 from hdpstats.solvers.kernels import coefficient_parts, compensated, predictor_error
-from hdpstats.solvers.objective import UNIT, RowBounds, row_error
-from hdpstats.solvers.several_predictors import MultinomialObjective, several_error
+from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
 from tests.unit.solvers.test_losses_certified import LOSSES
 
 SEEDS = range(12)
@@ -164,7 +166,7 @@ def test_a_coarser_grid_breaks_the_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     """What 64 bits in all would leave of a score where there are 2^27 rows, under the bound for 50 bits."""
     task, theta = linear("logistic", seed=0)[0], np.zeros(4)
     bound = task.gradient_error(theta)
-    monkeypatch.setattr(module, "score_bits", lambda summand: module.integer_bits(2**27, summand))
+    monkeypatch.setattr(module, "score_bits", lambda summand: integer_bits(2**27, summand))
     assert off(replace(task), theta, None) > bound
 
 

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
+from hdpstats.families.hazard import rows as objectives
+from hdpstats.families.hazard import spells as module
+from hdpstats.families.hazard.rows import HazardObjective
+from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.losses import LINKS
-from hdpstats.solvers import CappedSpells, HazardObjective, kernels
-from hdpstats.solvers import capped as module
-from hdpstats.solvers import several_predictors as objectives
+from hdpstats.solvers import kernels
 from hdpstats.solvers.objective import UNIT, integer_bits, score_bits
 from tests.unit.solvers.capped_problems import capped, exact_gradient, objective
 

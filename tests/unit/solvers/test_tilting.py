@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hdpstats.solvers.tilting import tilted_weights, tilts
+from hdpstats.raking.tilting import tilted_weights, tilts
 
 RNG = np.random.default_rng(3)
 FEATURES = RNG.normal(size=(200, 3))

@@ -38,10 +38,12 @@ dp_average_effects <- function(object, variable, over = NULL, values = NULL, tim
       "whose public rows would be taken, is not there"
     ), sys.call())
   }
-  .broom_names(.py("average_effects", list(
+  found <- .py("average_effects", list(
     result = object, variable = variable, over = over, study = study, values = values, times = times, cause = cause,
     weights = weights, conf_level = conf.level, estimate = estimate
-  )))
+  ))
+  said <- found[c("epsilon", "delta", "guarantee", "statement")]
+  do.call(structure, c(list(.broom_names(found$table)), said[!vapply(said, is.null, NA)]))
 }
 
 dp_methods_text <- function(object) .py("methods_text", list(result = object))

@@ -1,0 +1,100 @@
+"""Loops over rows: how they are compiled, and where compiled code is kept.
+
+What a loop computes for a row must depend on that row alone, to the last bit. So loops are compiled without permission
+to reorder, contract or approximate: in any lane of a vector, and in what is left over after the last full vector, each
+operation is that of IEEE 754, as numpy's are.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, cast
+
+import numba
+
+SMALLEST_COMPILED = 512
+"""Rows from which compiled loops are used: below, numpy is done before compiled code is loaded."""
+
+_FOLDERS: Final[set[Path]] = set()
+"""Where code of the loops compiled so far is kept."""
+
+
+def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """Compile a loop, once per machine where there is a place to keep compiled code, else once per process.
+
+    Without options nothing is reordered or fused: numbers are those of numpy to the last bit. Code that was kept is
+    used while the file of the loop, those of the loops that it calls, the constants that it names, this file, which
+    says how code is compiled, and numba's version are as they were.
+    Processes that compile it for different types at once keep their code in different files.
+    """
+    options = {"nogil": True, "error_model": "numpy"} | options
+    try:
+        made = numba.njit(cache=True, **options)(loop)
+        kept = made._cache._cache_file
+        kept._source_stamp = (kept._source_stamp, numba.__version__, _state(Path(__file__)), *_used_by(loop))
+        kept.save = _saving(kept)
+        _FOLDERS.add(Path(made._cache.cache_path).resolve())
+    except (RuntimeError, AttributeError):  # no place to keep code, or a numba that keeps it otherwise
+        made = numba.njit(**options)(loop)
+    return cast("Callable[..., Any]", made)
+
+
+def _used_by(loop: Callable[..., Any]) -> Iterator[object]:
+    """Give the states of what is compiled into a loop from elsewhere: numba looks at the loop's own file only."""
+    for name in loop.__code__.co_names:
+        used: Any = loop.__globals__.get(name)
+        if isinstance(used, int | float | str):
+            yield name, used
+        elif hasattr(used, "_cache"):
+            yield name, used._cache._cache_file._source_stamp
+        elif hasattr(used, "_defn"):
+            yield name, _state(Path(used._defn.__code__.co_filename))
+
+
+def _state(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_mtime_ns, found.st_size
+
+
+def kept_code() -> Iterator[Path]:
+    """Give the folders outside this package in which compiled code is kept: numba executes what it finds there."""
+    package = Path(__file__).resolve().parents[1]
+    yield from (folder for folder in sorted(_FOLDERS) if not folder.is_relative_to(package))
+
+
+def _saving(kept: Any) -> Callable[..., None]:
+    """Return what keeps code, in a file that is named after the types and the state of the sources that it is for.
+
+    numba numbers the files of a loop by an index that it has read, without a lock. So two processes may take the same
+    number for different types, and the index that is left would name the other's code, of older sources even.
+    """
+    save, pattern = kept.save, kept._data_name_pattern
+
+    def keep(key: object, *rest: object) -> None:
+        mark = sha256(repr((kept._source_stamp, key)).encode()).hexdigest()[:16]
+        kept._data_name_pattern = pattern.replace("{number", f"{mark}.{{number")  # one thread at a time compiles
+        save(key, *rest)
+
+    return keep
+
+
+def compiled_reordered(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a loop over public rows, which may reorder its sums; infinities and NaN keep their meaning."""
+    return compiled(loop, fastmath={"reassoc", "contract", "nsz"})
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Compute with one thread of ours: where others compute beside, they share the processors already."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
+
+
+def several_threads() -> bool:
+    """Return whether more than one thread of ours may compute."""
+    return bool(numba.get_num_threads() > 1)

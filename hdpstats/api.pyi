@@ -1,0 +1,111 @@
+from hdpstats import __version__, audit
+from hdpstats import papers as simulate
+from hdpstats._base.errors import (
+    ArgumentError,
+    BudgetError,
+    FormulaError,
+    HdpError,
+    InsufficientBudget,
+    LedgerError,
+    MechanismError,
+    QuotaExceeded,
+    SchemaError,
+    SiteError,
+)
+from hdpstats.describe import (
+    CurvesPlan,
+    CurvesRequest,
+    Description,
+    DescriptionPlan,
+    DescriptionRequest,
+    describe,
+)
+from hdpstats.ledger import Ledger
+from hdpstats.losses import options as losses
+from hdpstats.mechanisms import registry as mechanisms
+from hdpstats.models import (
+    DiscreteHazard,
+    Distribution,
+    Linear,
+    Logit,
+    MEstimator,
+    Plan,
+    Quantile,
+    hybrid_weights,
+    importance_weights,
+)
+from hdpstats.privacy.budget import Budget
+from hdpstats.results import (
+    Aggregate,
+    Evaluation,
+    LogRankTest,
+    Result,
+    SurvivalCurves,
+    WeightedSample,
+    aggregate,
+    model_matrix,
+)
+from hdpstats.schema import datasets
+from hdpstats.schema.check import check
+from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.spells import person_period
+from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
+
+__all__ = [
+    "Aggregate",
+    "ArgumentError",
+    "Binary",
+    "Budget",
+    "BudgetError",
+    "Categorical",
+    "Continuous",
+    "CurvesPlan",
+    "CurvesRequest",
+    "Description",
+    "DescriptionPlan",
+    "DescriptionRequest",
+    "DiscreteHazard",
+    "Distribution",
+    "Duration",
+    "Evaluation",
+    "FormulaError",
+    "HdpError",
+    "InsufficientBudget",
+    "Ledger",
+    "LedgerError",
+    "Linear",
+    "LocalSite",
+    "LogRankTest",
+    "Logit",
+    "MEstimator",
+    "MechanismError",
+    "Offset",
+    "Plan",
+    "Quantile",
+    "QuotaExceeded",
+    "RemoteSite",
+    "Result",
+    "Schema",
+    "SchemaError",
+    "Site",
+    "SiteError",
+    "Study",
+    "SurvivalCurves",
+    "Weight",
+    "WeightedSample",
+    "__version__",
+    "aggregate",
+    "audit",
+    "check",
+    "connect",
+    "datasets",
+    "describe",
+    "hybrid_weights",
+    "importance_weights",
+    "losses",
+    "mechanisms",
+    "model_matrix",
+    "person_period",
+    "simulate",
+]

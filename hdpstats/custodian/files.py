@@ -1,0 +1,212 @@
+"""Who may read and write the files of a site: its own user, root, and a group that it has alone."""
+
+import grp
+import os
+import pwd
+import stat
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats.ledger.location import MOUNTS
+
+ROOT = 0
+"""The number of the user who may do anything."""
+
+_WRITING = stat.S_IWGRP | stat.S_IWOTH
+
+
+def mode_of(path: Path) -> int:
+    """Return the permission bits of a file."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def check_file(path: Path, *, name: str, private: bool = False) -> None:
+    """Refuse a file that others may write or replace or, where it is private, read.
+
+    Others are all users but that of this process and root. Besides what `check_folders` refuses:
+
+    * Others may not write the file.
+    * A private file (rows, keys, passphrases) is not read by others either: its mode is 0600 or 0400. A group may read
+      root's (0640 or 0440, which systemd's ``LoadCredential=`` gives too): root gave it to that group. Everybody may
+      read what is in memory and mounted read-only, as secrets are in a container: nobody outside sees it.
+    * In a folder of a group that this process has alone (`is_of_own_group`) that group is not others.
+
+    A file that is not there is accepted where its folder is.
+
+    Raises
+    ------
+    ArgumentError
+        Others may do so, or the file cannot be looked at.
+    """
+    check_folders(path, name=name)
+    status = _status(path, name=name)
+    if status is None:
+        return
+    others = _of_others(path, status)
+    if not private or _is_mounted_secret(path, status):
+        others &= _WRITING
+    elif status.st_uid == ROOT:
+        others &= ~stat.S_IRGRP
+    if not others:
+        return
+    mode = stat.S_IMODE(status.st_mode)
+    if not private:
+        raise ArgumentError(
+            f"{name}: others than the owner may write {path} (mode {mode:04o}), so that it may not say what the "
+            f"custodian wrote: look at it, and chmod go-w {path}",
+            argument=name,
+        )
+    raise ArgumentError(
+        f"{name}: others than the owner may read or write {path} (mode {mode:04o}); it must be its owner's alone: "
+        f"chmod 600 {path}; or root's, for a group to read: chown root {path}, chmod 640 {path}",
+        argument=name,
+    )
+
+
+def check_folders(path: Path, *, name: str) -> None:
+    """Refuse a file in a folder where others may write, by its own name and by where links lead.
+
+    * The file, links to it and each folder above belong to the user of this process or to root.
+    * Others may not write in the folder of the file: who puts a journal beside a database changes what is read from it.
+      Folders above it may have the sticky bit, as ``/tmp`` has: nobody replaces there what is another's.
+    * Modes of folders do not count on a file system that is mounted read-only: nobody writes there.
+    * The group of a folder is not others where this process has it alone (`is_of_own_group`).
+
+    Raises
+    ------
+    ArgumentError
+        Others may write there; there is no such folder, or it cannot be looked at.
+    """
+    real = Path(os.path.realpath(path))
+    files, holding = (path, real), (path.absolute().parent, real.parent)
+    for place in dict.fromkeys((*files, *path.absolute().parents, *real.parents)):
+        status = _status(place, name=name, follow=False)
+        if status is None and place not in files:
+            raise ArgumentError(
+                f"{name}: there is no folder {place} on the way to {path}: make it first, for the user of this process",
+                argument=name,
+            )
+        if status is None:
+            continue
+        if status.st_uid not in (ROOT, os.geteuid()):
+            raise ArgumentError(
+                f"{name}: {place} belongs to another user (number {status.st_uid}), who may so write or replace "
+                f"{path}: look at what is there, and chown it to the user of this process, number {os.geteuid()}, "
+                "or to root",
+                argument=name,
+            )
+        if place in files or not stat.S_ISDIR(status.st_mode) or not _of_others(place, status) & _WRITING:
+            continue
+        if not ((status.st_mode & stat.S_ISVTX and place not in holding) or _is_read_only(place)):
+            raise ArgumentError(
+                f"{name}: others than the owner may write in {place} (mode {stat.S_IMODE(status.st_mode):04o}), and so "
+                f"replace {path} or put files beside it: look at what is there, and chmod go-w {place}, or use a "
+                "folder of its own",
+                argument=name,
+            )
+
+
+def _status(path: Path, *, name: str, follow: bool = True) -> os.stat_result | None:
+    """Return what the system says of a file, None where there is none."""
+    try:
+        return path.stat() if follow else path.lstat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ArgumentError(
+            f"{name}: {path} cannot be looked at ({error.strerror}): let the user of this process, number "
+            f"{os.geteuid()}, reach it",
+            argument=name,
+        ) from None
+
+
+def _of_others(path: Path, status: os.stat_result) -> int:
+    """Return the permission bits of others than the owner and a group that is the service's own."""
+    folder = status if stat.S_ISDIR(status.st_mode) else Path(os.path.realpath(path)).parent.stat()
+    of_own_group = status.st_gid == folder.st_gid and is_of_own_group(folder)
+    return stat.S_IMODE(status.st_mode) & (stat.S_IRWXO if of_own_group else stat.S_IRWXG | stat.S_IRWXO)
+
+
+def is_of_own_group(folder: os.stat_result) -> bool:
+    """Whether a folder was given to a group that this process has and, as far as the system knows, nobody else.
+
+    It has the setgid bit, so that what is made in it is of the same group: no accident of a umask. Kubernetes gives a
+    volume in this way to the one group of a pod (``fsGroup``), and lets the group write all files in it. Users who are
+    in the group by a directory that the system does not list (LDAP) are not seen.
+    """
+    group = folder.st_gid
+    if not folder.st_mode & stat.S_ISGID or group not in {os.getegid(), *os.getgroups()}:
+        return False
+    members = {user.pw_name for user in pwd.getpwall() if user.pw_gid == group}
+    with suppress(KeyError):  # a group without a name has no members
+        members.update(grp.getgrgid(group).gr_mem)
+    with suppress(KeyError):
+        members.discard(pwd.getpwuid(os.geteuid()).pw_name)
+    return members <= {"root"}
+
+
+def _is_read_only(path: Path) -> bool:
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def _is_mounted_secret(path: Path, status: os.stat_result) -> bool:
+    """Whether a file is in a file system in memory that is mounted read-only, as this process sees it (Linux)."""
+    device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
+    with suppress(OSError):
+        mounts = [line.partition(" - ") for line in MOUNTS.read_text(errors="replace").splitlines()]
+        kinds = {after.split()[0] for before, _, after in mounts if before.split()[2:3] == [device]}
+        return bool(kinds) and kinds <= {"tmpfs", "ramfs"} and _is_read_only(path)
+    return False
+
+
+def files_of_database(path: Path) -> tuple[Path, ...]:
+    """Return the file of a database and those that SQLite reads beside it: a journal, a log and the log's index."""
+    whole = os.path.realpath(path)
+    return path, *(Path(f"{whole}-{end}") for end in ("journal", "wal", "shm"))
+
+
+def closed_to_others(path: Path) -> bool:
+    """Take the permissions of others away from a file, and return whether there were any.
+
+    Raises
+    ------
+    ArgumentError
+        They cannot be taken away.
+    """
+    if not (path.exists() and _of_others(path, path.stat())):
+        return False
+    try:
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & stat.S_IRWXU)
+    except OSError:
+        raise ArgumentError(
+            f"others than the owner may read or write {path}, and this process may not change that: chmod 600 {path}",
+            argument="ledger",
+        ) from None
+    return True
+
+
+def write_durably(path: Path, content: str | bytes) -> None:
+    """Replace a file as a whole, for its owner alone: written to a new file, flushed, and renamed.
+
+    Raises
+    ------
+    OSError
+        It cannot be written.
+    """
+    number, new = tempfile.mkstemp(prefix=f"{path.name}.", suffix=".new", dir=path.parent)  # none that was there
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(new).replace(path)
+    except BaseException:
+        Path(new).unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

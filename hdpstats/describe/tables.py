@@ -1,0 +1,270 @@
+"""Numbers of a description as tables: in tidy form, as standardised differences, as a paper's first table.
+
+A `PublicCohort` has the public rows described as the private ones are, without noise.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.mechanisms.description import DescriptionQuery
+from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_numbers, public_people
+from hdpstats.mechanisms.description.estimate import PROBABILITIES, Statistic, read
+from hdpstats.mechanisms.description.moments import follow_up_table
+from hdpstats.records.codec import Record
+from hdpstats.records.saved import Frame
+from hdpstats.results.tables import frame_of
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema, labels_of
+
+TIDY: Final = ("group", "variable", "level", "statistic", "estimate", "std_error", "conf_low", "conf_high")
+BALANCE: Final = ("group", "variable", "level", "difference", "std_error", "conf_low", "conf_high")
+NOT_AVAILABLE: Final = "N/A"
+
+
+def groups_of(query: DescriptionQuery, schema: Schema) -> tuple[str | None, ...]:
+    """Return the groups' labels; one None where there are none."""
+    return (None,) if query.by is None else labels_of(schema, query.by)
+
+
+def tidy_frame(statistics: Sequence[Statistic], query: DescriptionQuery, schema: Schema) -> pd.DataFrame:
+    """Return a row per statistic, with labels in place of numbers, and the part of the error that is noise."""
+    groups, rows = groups_of(query, schema), []
+    for each in statistics:
+        name = None if each.column < 0 else query.columns[each.column].name
+        level = None if each.level is None or name is None else labels_of(schema, name)[each.level]
+        rows.append((groups[each.group], name, level, each.name, each.estimate, each.std_error, each.low, each.high,
+                     each.noise))  # fmt: skip
+    return frame_of(rows, texts=TIDY[:4], numbers=(*TIDY[4:], "noise"))
+
+
+def sums_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame:
+    """Return the noisy sums of centred features, in people, as released."""
+    query = numbers.query
+    groups, rows = groups_of(query, schema), []
+    names: list[tuple[str | None, str | None, str]] = [(None, None, "people"), (None, None, "squared weights")]
+    names = names[: query.leading]
+    for column in query.columns:
+        if column.counts_missing(complete=query.complete):
+            names.append((column.name, None, "missing"))
+        levels = labels_of(schema, column.name)[:-1]
+        names += [(column.name, level, "level") for level in levels]
+        names += [] if levels else [(column.name, None, "value"), (column.name, None, "square")]
+    for group, sums in zip(groups, numbers.sums, strict=True):
+        rows += [(group, *name, total, numbers.sds[0]) for name, total in zip(names, sums.tolist(), strict=True)]
+    return frame_of(rows, texts=("group", "variable", "level", "feature"), numbers=("total", "noise_sd"))
+
+
+def follow_up_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame | None:
+    """Return noisy events, censorings and people at risk of each group and interval.
+
+    They are NaN where a group is too small for the noise.
+    """
+    query, asked, found = numbers.query, numbers.query.follow_up, follow_up_table(numbers)
+    if asked is None or found is None:
+        return None
+    causes = labels_of(schema, asked.event)[1:]
+    after, rows = (0.0, *asked.ends[:-1]), []
+    for place, group in enumerate(groups_of(query, schema)):
+        known = found.known[place]
+        for j, (start, end) in enumerate(zip(after, asked.ends, strict=True)):
+            numbers_of_interval = [*found.events[place, j], found.censored[place, j], found.at_risk[place, j]]
+            shown = numbers_of_interval if known else [np.nan] * len(numbers_of_interval)
+            rows.append((group, start, end, *shown, found.sd, found.at_risk_sd[j]))
+    events = ["events"] if len(causes) == 1 else [f"events: {cause}" for cause in causes]
+    columns = ["after", "until", *events, "censored", "at_risk", "noise_sd", "at_risk_noise_sd"]
+    return frame_of(rows, texts=("group",), numbers=columns)
+
+
+def differences(one: pd.DataFrame, other: pd.DataFrame, *, z: float) -> pd.DataFrame:
+    r"""Return standardised differences, ``one`` less ``other``, a row per group, variable and level.
+
+    Of means :math:`(m_1 - m_2) / \sqrt{(s_1^2 + s_2^2) / 2}`, of shares the same with :math:`s^2 = p (1 - p)` (Austin
+    2009); with one standard deviation where the other is not available. Standard errors count those of both means or
+    shares.
+    """
+    left, right = _centres(one), _centres(other)
+    rows = []
+    for key, (estimate, error, spread) in left.items():
+        if key in right:
+            reference, other_error, other_spread = right[key]
+            known = [each for each in (spread, other_spread) if np.isfinite(each)]
+            unit = float(np.sqrt(np.mean(np.square(known)))) if known else 0.0
+            difference = (estimate - reference) / unit if unit > 0 else np.nan
+            whole = float(np.hypot(error, np.nan_to_num(other_error))) / unit if unit > 0 else np.nan
+            rows.append((*key, difference, whole, difference - z * whole, difference + z * whole))
+    return frame_of(rows, texts=BALANCE[:3], numbers=BALANCE[3:])
+
+
+def _centres(frame: pd.DataFrame) -> dict[tuple[Any, ...], tuple[float, float, float]]:
+    """Return means and shares, their standard errors, and the standard deviation of one person's value."""
+    rows = frame.to_dict("records")
+    spreads = {(row["group"], row["variable"]): row["estimate"] for row in rows if row["statistic"] == "sd"}
+    found = {}
+    for row in rows:
+        if row["statistic"] in ("mean", "share"):
+            p = row["estimate"]
+            own = float(np.sqrt(max(p * (1.0 - p), 0.0))) if np.isfinite(p) else np.nan
+            spread = own if row["statistic"] == "share" else spreads[row["group"], row["variable"]]
+            found[row["group"], row["variable"], row["level"]] = (p, row["std_error"], spread)
+    return found
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class FirstTable:
+    """A paper's first table: a name and cells for each row."""
+
+    headers: list[str]
+    names: list[str]
+    rows: list[list[str]]
+
+
+def first_table(columns: Sequence[tuple[str, pd.DataFrame]], query: DescriptionQuery, schema: Schema) -> FirstTable:
+    """Return the rows of a first table, a column of cells for each frame of one group, in tidy form."""
+    lookups = [_lookup(frame) for _, frame in columns]
+    names, rows = ["n"], [[_number(each.get((None, None, "n")), 0) for each in lookups]]
+    for column in query.columns:
+        labels = labels_of(schema, column.name)
+        if labels:
+            shown = labels[1:] if len(labels) == 2 else labels
+            if len(labels) > 2:
+                names.append(column.name)
+                rows.append([""] * len(lookups))
+            for label in shown:
+                names.append(f"  {label}" if len(labels) > 2 else f"{column.name} = {label}")
+                rows.append([_percent(each.get((column.name, label, "share"))) for each in lookups])
+        else:
+            places = _decimals(column.upper - column.lower)
+            names.append(f"{column.name}, mean (SD)")
+            rows.append([_mean(each, column.name, places) for each in lookups])
+            if column.cuts:
+                names.append("  median [q1, q3]")
+                rows.append([_median(each, column.name, places) for each in lookups])
+        if column.counts_missing(complete=query.complete):
+            names.append("  missing")
+            rows.append([_percent(each.get((column.name, None, "missing"))) for each in lookups])
+    return FirstTable(headers=[name for name, _ in columns], names=names, rows=rows)
+
+
+def _lookup(frame: pd.DataFrame) -> dict[Any, dict[str, float]]:
+    found = {}
+    for row in frame.to_dict("records"):
+        key = (_none(row["variable"]), _none(row["level"]), row["statistic"])
+        found[key] = {str(name): value for name, value in row.items()}
+    return found
+
+
+def _none(value: object) -> object:
+    return value if isinstance(value, str) else None
+
+
+def _decimals(reach: float) -> int:
+    return int(np.clip(2 - np.floor(np.log10(reach)), 0, 4))
+
+
+def _half(row: dict[str, float], scale: float = 1.0) -> float:
+    return (row["conf_high"] - row["conf_low"]) / 2.0 * scale
+
+
+def _number(row: dict[str, float] | None, decimals: int) -> str:
+    if row is None or not np.isfinite(row["estimate"]):
+        return NOT_AVAILABLE
+    half = _half(row)
+    return f"{row['estimate']:.{decimals}f}" + (f" ± {half:.{decimals}f}" if half > 0 else "")
+
+
+def _percent(row: dict[str, float] | None) -> str:
+    if row is None or not np.isfinite(row["estimate"]):
+        return NOT_AVAILABLE
+    half = _half(row, 100.0)
+    return f"{100.0 * row['estimate']:.1f}%" + (f" ± {half:.1f}" if np.isfinite(half) and half > 0 else "")
+
+
+def _mean(lookup: dict[Any, dict[str, float]], name: str, decimals: int) -> str:
+    row, spread = lookup.get((name, None, "mean")), lookup.get((name, None, "sd"))
+    if row is None or spread is None or not np.isfinite(row["estimate"]):
+        return NOT_AVAILABLE
+    deviation = spread["estimate"]
+    shown = f"{deviation:.{decimals}f}" if np.isfinite(deviation) else NOT_AVAILABLE
+    return f"{_number(row, decimals)} ({shown})"
+
+
+def _median(lookup: dict[Any, dict[str, float]], name: str, decimals: int) -> str:
+    found = [lookup.get((name, None, each), {}).get("estimate", np.nan) for each in ("median", "q1", "q3")]
+    if not np.isfinite(found).all():
+        return NOT_AVAILABLE
+    middle, low, high = (f"{each:.{decimals}f}" for each in found)
+    return f"{middle} [{low}, {high}]"
+
+
+def weighted_quantile(values: FloatArray, weights: FloatArray, p: float) -> float:
+    """Return the smallest value at which a distribution function reaches ``p``: type 1 in R's numbering."""
+    order = np.argsort(values, kind="stable")
+    share = np.cumsum(weights[order]) / weights.sum()
+    return float(values[order][min(int(np.searchsorted(share, p - 1e-12)), len(values) - 1)])
+
+
+NO_SEED = "0" * 64
+"""Nothing is drawn where there is no noise."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicCohort(Record):
+    """The public rows described as the private ones are.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        In tidy form, numbers within the declared bounds; standard errors are those of sampling, and there are no
+        limits. Columns that public rows lack are left out.
+    kurtosis : tuple of (str, float)
+        Of each column of numbers, over all groups: what the sampling error of a standard deviation rests on.
+    """
+
+    frame: Frame
+    kurtosis: tuple[tuple[str, float], ...]
+
+
+def public_cohort(query: DescriptionQuery, schema: Schema, public: PublicTable | None) -> PublicCohort | None:
+    """Return the description of public rows; None where there are none, or they lack the groups."""
+    if public is None or (query.by is not None and query.by not in public.names):
+        return None
+    columns = tuple(each for each in query.columns if each.name in public.names)
+    known = query.weights in public.names
+    if not columns:
+        return None
+    weights = (query.weights, query.largest_weight) if known else (None, 1.0)
+    own = replace(query, columns=columns, follow_up=None, weights=weights[0], largest_weight=weights[1], counted=True)
+    people = public_people(own, schema, public)
+    kurtosis = tuple(
+        (each.name, _kurtosis(np.asarray(people.cells[each.name], dtype=float)[~people.missing[each.name]]))
+        for each in columns
+        if not each.levels
+    )
+    numbers = expected_numbers(own, people, records=float(len(people.group)), sds=[np.zeros(3)], public=False)
+    frame = tidy_frame(read(numbers, seed=NO_SEED, kurtosis=dict(kurtosis)), own, schema)[list(TIDY)]
+    groups = groups_of(own, schema)
+    exact = []
+    for row in frame.itertuples(index=False):
+        estimate = row.estimate
+        if row.statistic in PROBABILITIES:
+            group = groups.index(row.group if isinstance(row.group, str) else None)
+            there = (people.group == group) & ~people.missing[str(row.variable)]
+            values = np.asarray(people.cells[str(row.variable)], dtype=float)[there]
+            kept = people.weights[there]
+            known = kept.sum() > 0
+            estimate = weighted_quantile(values, kept, PROBABILITIES[str(row.statistic)]) if known else np.nan
+        exact.append(estimate)
+    return PublicCohort(frame=frame.assign(estimate=pd.Series(exact, dtype=float)), kurtosis=kurtosis)
+
+
+def _kurtosis(values: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> float:
+    centred = values - values.mean() if len(values) else values
+    square = float(np.mean(centred**2)) if len(values) else 0.0
+    return float(np.mean(centred**4) / square**2) if square > 0 else 3.0

@@ -1,0 +1,1 @@
+"""Discrete-time hazard models with capped losses."""

@@ -1,0 +1,457 @@
+r"""The loss of one person under a discrete-time hazard model, with capped losses (`hdpstats.losses.hazard_links`).
+
+A person's spells are mapped to intervals by a total map (`hdpstats.schema.spells`). Where the caps of a person add up
+to more than ``H``, over causes and the intervals from entry to the horizon, the person's weight is multiplied by ``H``
+over that sum: a function of entry, covariates and public numbers, whatever the follow-up, as the Mallows weight is. The
+weights multiply the whole loss, baseline included, and where the model is true the estimate stays consistent. *Where
+covariates vary within a person* that sum is not known at entry, and a weight that depends on later covariates would
+depend on how long the person was followed. There, and in queries that were asked before there were such weights
+(`hdpstats.records.model.HazardCap.weighs`), follow-up ends before the sum of the caps passes ``H``: censoring by a
+function of covariates, which tells nothing about the event where the model is true.
+
+**Work** is bounded by public facts: sums of caps, the objective and scores go through every interval of every spell,
+whatever its follow-up (`hdpstats.solvers.kernels`); losses and noisy Hessians person by person through those at
+risk, at most all intervals of every person. Rows on which that is attained are those of `hdpstats.mechanisms.base`.
+
+*Not bounded* is the work before a person's first ``most_rows`` spells are chosen: all rows of the table are whitened,
+and those of each person sorted in the order of time. Which of them are kept depends on the columns and the intervals of
+the query, so no cut beforehand keeps the same ones. A person with more than ``most_rows`` rows adds to the time of an
+answer in proportion to the number. Tables of at most ``records * most_rows`` rows take no longer than is predicted.
+
+**Strata.** With ``strata(x)`` the intervals of the second stratum come after those of the first, and so on, and a
+baseline row has the features of its own stratum and zeros. Such a row is as long as the features, and a person is at
+risk in at most q intervals, all of one stratum: bounds of gradients and of traces are those of a model without strata.
+Where covariates vary within a person, strata may too, each spell in its own.
+
+**Missing cells.** A row with a missing cell (times, event, covariates, weight, offset) is left out; other rows of the
+same person count as if it were not there. So the person is not at risk in its time, as with R's ``na.omit``. A row that
+is a person stays as spells of weight 0. Either way the contribution is that of fewer rows, or zero, within all bounds.
+
+Constants: `hdpstats.privacy.hazard_caps`, the same for both rules. Where covariates vary within a person every
+spell has its own Mallows weight, caps add up over the person's spells, and the bound for time-varying rows holds.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.typing import BoolArray, ExactArray, FloatArray, IntArray
+from hdpstats._base.work import Operations, sorting
+from hdpstats.families.base import (
+    NUMBERS,
+    ROUNDING,
+    DeclaredLoss,
+    LossWork,
+    People,
+    declared_bound,
+    numbers_of,
+)
+from hdpstats.families.hazard.rows import HazardObjective, spell_error, spells_work
+from hdpstats.families.hazard.spells import CappedSpells, cap_sums_work, scores_work
+from hdpstats.families.parted import people_in_parts
+from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
+from hdpstats.formulas.design import whitened_rows
+from hdpstats.losses import LINKS, HazardLink
+from hdpstats.losses.base import FARTHEST, CappedTerms
+from hdpstats.noise.exact import round_down
+from hdpstats.privacy.hazard_caps import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
+from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.model import HazardModel
+from hdpstats.schema.partitions import Parts
+from hdpstats.schema.site_facts import SiteFacts
+from hdpstats.schema.spells import in_strata, spells_of
+from hdpstats.schema.table import AdmittedTable, joined
+from hdpstats.solvers.kernels import product_work, row_products
+from hdpstats.solvers.objective import SUMS, UNIT, RowBounds, rounded_cells
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class HazardPeople(People):
+    """Private spells: scores, losses and curvatures of each person from that person's spells alone.
+
+    ``person`` (m,) says whose each spell is, 0 to ``number`` - 1.
+    """
+
+    spells: CappedSpells
+    person: IntArray
+    number: int
+    bounds: RowBounds | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of people."""
+        return self.number
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> HazardObjective:
+        """Return the penalised, perturbed sum of losses."""
+        return HazardObjective(spells=self.spells, bounds=self.bounds, ridge=ridge, centre=centre, linear=linear)
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (people, D), from that person's spells alone.
+
+        To the last bit: sums run over intervals and features in their order, one elementwise operation at a time. A
+        matrix product would depend on where in the table a person stands.
+        """
+        whole = self.spells
+        of_spells = whole.scores(theta).T
+        added = [np.bincount(self.person, weights=each * whole.weights, minlength=self.number) for each in of_spells]
+        return np.asarray(np.stack(added).T, dtype=np.float64)  # of nobody they are integers
+
+    def _periods(self, theta: FloatArray, cause: int) -> Iterator[tuple[int, IntArray, CappedTerms, BoolArray]]:
+        """Yield every interval (0-based) with the spells at risk in it, their losses and whether each ends in an event.
+
+        The losses are those of a cause (0-based).
+        """
+        for s, here, eta, log_cap, ends in self._places(theta, cause):
+            yield s, here, self.spells.loss.cells(eta, log_cap), ends
+
+    def _places(
+        self, theta: FloatArray, cause: int
+    ) -> Iterator[tuple[int, IntArray, FloatArray, FloatArray, BoolArray]]:
+        """Yield every interval (0-based) with the spells at risk in it, predictors, log caps and ends in events."""
+        whole, e = self.spells, self.spells.A.shape[1]
+        part = theta[cause * whole.block : (cause + 1) * whole.block]
+        level = row_products(whole.Z, part[e:]) + whole.offset
+        caps = row_products(whole.Z, whole.cap_slopes[cause]) + whole.offset
+        for s, baseline in enumerate(row_products(whole.A, part[:e]).tolist()):
+            here = np.flatnonzero((whole.entry <= s) & (s < whole.last))
+            log_cap = whole.loss.caps(whole.cap_baseline[cause, s] + caps[here], whole.margin)
+            ends = (whole.last[here] == s + 1) & (whole.cause[here] == cause + 1)
+            yield s, here, baseline + level[here], log_cap, ends
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (people,), for the logit link."""
+        whole = self.spells
+        of_spells = np.zeros(len(whole.Z))
+        for cause in range(whole.causes):
+            for _, here, eta, log_cap, ends in self._places(theta, cause):
+                survived, event = whole.loss.capped_values(eta, log_cap)
+                of_spells[here] += np.where(ends, event, survived)
+        out = np.zeros(self.number)
+        np.add.at(out, self.person, whole.weights * of_spells)
+        return out
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
+        """Return the stacked sum of the people's Hessians, each rounded to multiples of ``grid`` before it is added.
+
+        What is rounded depends on the own person alone, to the last bit: see `scores`.
+        """
+        (i, j), D = np.triu_indices(len(theta)), len(theta)
+        factor = np.where(i == j, 1.0, math.sqrt(2.0)) / grid
+        total, size = np.zeros(len(i), dtype=object), max(1, NUMBERS // D**2)
+        for first in range(0, self.number, size):
+            start, stop = np.searchsorted(self.person, [first, first + size]).tolist()
+            matrices = np.zeros((min(size, self.number - first), D, D))
+            for begin in range(start, stop, size):
+                part = slice(begin, min(begin + size, stop))
+                some = replace(self, spells=self.spells.take(part), person=self.person[part])
+                np.add.at(matrices, some.person - first, some._hessians(theta))
+            total += np.rint(matrices[:, i, j] * factor).astype(np.int64).sum(axis=0).astype(object)
+        return total
+
+    def _hessians(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian of each spell's weighted loss (m, D, D)."""
+        Z, e, block = self.spells.Z, self.spells.A.shape[1], self.spells.block
+        out = np.zeros((len(Z), len(theta), len(theta)))
+        for cause in range(self.spells.causes):
+            plain, first, second = self._curvature_moments(theta, cause)
+            i, j, k = cause * block, cause * block + e, (cause + 1) * block
+            cross = first[:, :, None] * Z[:, None, :]
+            out[:, i:j, i:j] = second
+            out[:, i:j, j:k] = cross
+            out[:, j:k, i:j] = np.swapaxes(cross, 1, 2)
+            out[:, j:k, j:k] = plain[:, None, None] * (Z[:, :, None] * Z[:, None, :])
+        return out
+
+    def _curvature_moments(self, theta: FloatArray, cause: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return every spell's weighted sums of the curvatures times 1, ``A_s`` and ``A_s A_s'``."""
+        whole, (m, e) = self.spells, (len(self.spells.Z), self.spells.A.shape[1])
+        plain, first, second = np.zeros(m), np.zeros((m, e)), np.zeros((m, e, e))
+        for s, here, cells, ends in self._periods(theta, cause):
+            curvature = whole.weights[here] * np.where(ends, cells.event_curvature, cells.survived_curvature)
+            plain[here] += curvature
+            features = [(j, feature) for j, feature in enumerate(whole.A[s].tolist()) if feature]
+            for j, feature in features:
+                first[here, j] += feature * curvature
+                for k, other in features:
+                    second[here, j, k] += feature * other * curvature
+        return plain, first, second
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HazardPersonLoss(DeclaredLoss):
+    """A hazard model with the declared bounds of its weights and offsets.
+
+    ``most_rows`` is the largest number of rows of a person, ``time_varying`` whether covariates may vary within one.
+    """
+
+    model: HazardModel
+    design: SurvivalDesign
+    largest_offset: float
+    most_rows: int
+    time_varying: bool
+
+    @property
+    def loss(self) -> HazardLink:
+        """The capped losses of the link."""
+        return LINKS[self.model.link]
+
+    @property
+    def bounds(self) -> HazardBounds:
+        """The constants of a person of weight 1."""
+        return self.bounds_of(self.model.geometry, total=self.total)
+
+    def bounds_of(self, geometry: Geometry, *, total: float) -> HazardBounds:
+        """Return the same in another geometry and with another largest sum of caps."""
+        loss = self.loss
+        return hazard_bounds(
+            total=total,
+            radius=geometry.radius,
+            leverage=geometry.leverage,
+            causes=self.model.causes,
+            time_varying=self.time_varying,
+            smoothness=None if loss.coupled else (float(loss.survived_smoothness), float(loss.event_smoothness)),
+        )
+
+    @property
+    def total(self) -> float:
+        """``H``: the largest sum of a person's caps."""
+        return self.model.cap.total
+
+    @property
+    def gradient_bound(self) -> Fraction:
+        """``a_max G``."""
+        return self.half * Fraction(self.bounds.gradient_bound)
+
+    @property
+    def euclidean_bound(self) -> Fraction:
+        """The same: the norm is Euclidean."""
+        return self.gradient_bound
+
+    @property
+    def trace(self) -> Fraction:
+        """A bound on the trace of one person's Hessian."""
+        return self.half * Fraction(self.bounds.trace) * ROUNDING
+
+    @property
+    def rank(self) -> int:
+        """``e + 1`` for every cause: a person's rows ``(A_s, z)`` span no more; D where covariates vary."""
+        if self.time_varying:
+            return self.dimension
+        return min(self.dimension, self.model.causes * (len(self.model.baseline[0]) + 1))
+
+    @property
+    def valued(self) -> bool:
+        """Whether the link's losses have values in closed form."""
+        return LINKS[self.model.link].valued
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The design's columns, case weights and offsets."""
+        extra = [name for name in (self.model.weights, self.model.offset) if name is not None]
+        return (*self.design.needs, *extra)
+
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return ``rho`` with ``rho cell + hazard loss <= epsilon`` (`hdpstats.privacy.hazard_caps`).
+
+        The loss is at least ``rho`` times the distance of neighbours' gradients, so what is set aside for the cell, its
+        share of that distance, is enough.
+        """
+        width = relation.persons_changed * self.gradient_bound
+        target = epsilon * (1 - cell / width)
+        noise = hazard_noise(self.bounds, epsilon=target, curvature=self.half / ridge, relation=relation)
+        return round_down(noise / self.half, 90)
+
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return a bound on ``log det(I + H / ridge)``: the trace's, or the determinant itself for a flat cap."""
+        by_rank = self.rank * math.log1p(float(self.trace / ridge) / self.rank)
+        bound = min(float(self.trace / ridge), by_rank) * (1.0 + 2.0**-30)
+        if self.model.cap.is_flat and self.model.causes == 1 and not self.time_varying:
+            half, cap = float(self.half), self._largest_flat_cap()
+            tight = flat_determinant(
+                np.array(self.model.baseline),
+                radius=math.sqrt(self.model.geometry.leverage),
+                survived=half * cap * float(self.loss.survived_smoothness),
+                event=half * float(self.loss.event_smoothness),
+                ridge=float(ridge),
+            )
+            bound = min(bound, tight)
+        return Fraction(bound)
+
+    def _largest_flat_cap(self) -> float:
+        """Return the cap of every interval where it is flat, with the largest offset that the site declares."""
+        level = np.array([self.model.cap.baseline[0][0] + self.largest_offset])
+        return float(np.exp(self.loss.caps(level, self.model.cap.margin))[0])
+
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return a bound on one person's loss at ``centre``: it grows by ``H + 1`` per unit of distance from the cap.
+
+        With ``log u = eta - log h`` losses are at least 0 and at most ``h asinh(u)`` and ``asinh(1/u)``, and
+        ``asinh(e^x) <= 1 + max(x, 0)``; for other scales they are smaller where caps are not raised, as every scale's
+        logarithm rises by 1 or more (`HazardLink.log_scale`). At the predictor of the caps ``log u`` is the margin.
+        Where a cap is raised to the smallest one, the loss of an event grows by less than the predictor of the cap is
+        beyond. A person who is weighed down has caps that add up to at most ``H`` once they are multiplied by the
+        weight.
+        """
+        e, block, apart, raised = len(self.model.baseline[0]), self.model.block, 0.0, 0.0
+        A, length = np.array(self.model.baseline), math.sqrt(self.model.geometry.leverage)
+        for cause, (baseline, slopes) in enumerate(zip(self.model.cap.baseline, self.model.cap.slopes, strict=True)):
+            part = centre[cause * block : (cause + 1) * block]
+            level = float(np.max(np.abs(A @ part[:e] - np.array(baseline))))
+            apart = max(apart, level + length * float(np.linalg.norm(part[e:] - np.array(slopes))))
+            away = float(np.max(np.abs(baseline))) + length * float(np.linalg.norm(slopes)) + self.largest_offset
+            raised = max(raised, away + abs(self.model.cap.margin) - (0.0 if self.loss.smallest_cap else FARTHEST))
+        return self.largest_weight * (self.total + 1.0) * (2.0 + abs(self.model.cap.margin) + apart + raised)
+
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return what `HazardObjective.gradient_error` is for bounded rows: see `RegressionPersonLoss.rounding`.
+
+        What scores are off is in proportion to caps, which over all spells of a person add up to ``H`` at most, and to
+        the event; every spell is rounded to the grid by itself.
+        """
+        geometry = self.model.geometry
+        slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
+        level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin) + 1.0
+        sizes = geometry.leverage / geometry.length * (size + slopes) + 2.0 * self.largest_offset + level
+        error = spell_error(
+            self.loss, self.model.block, total=self.total, intervals=self.model.grid.intervals, sizes=sizes
+        )
+        largest = self.largest_weight * geometry.length * (float(error) + SUMS * UNIT * (self.total + 1.0))
+        cells = rounded_cells(people * self.most_rows, self.dimension, summand=self._row_bounds.summand)
+        return people * largest + cells
+
+    def loss_rounding(self, size: float) -> float:
+        """Return ``(2 D + 2 q + 64) u`` of the sizes: a cell's loss is at most its cap times ``1 + |eta - log h|``."""
+        length = math.sqrt(self.model.geometry.leverage)
+        slopes = max(math.hypot(*row, 0.0) for row in self.model.cap.slopes)
+        level = max(abs(value) for row in self.model.cap.baseline for value in row) + abs(self.model.cap.margin)
+        sizes = length * (size + slopes) + 2.0 * self.largest_offset + level + 2.0
+        units = (2.0 * self.dimension + 2.0 * len(self.model.baseline) + 64.0) * UNIT
+        return units * self.largest_weight * (self.total + 1.0) * self.model.causes * sizes
+
+    def work(self, rows: int) -> LossWork:
+        """Return what spells take at most: as many as rows, each in all intervals of all strata."""
+        p, q = self.model.geometry.dimension - 1, len(self.model.baseline)
+        e, causes, several = len(self.model.baseline[0]), self.model.causes, self.time_varying
+        of_spells = partial(spells_work, p=p, q=q, e=e, causes=causes, functions=self.loss.functions)
+        D = self.dimension
+        people = Operations(steps=200.0, passes=80.0 * rows, functions=10.0 * rows, sorts=5.0 * sorting(rows))
+        ended = cap_sums_work(rows, p=p, q=q, causes=causes, functions=self.loss.functions)
+        if several:
+            steps = 40.0 + 12.0 * min(self.most_rows, rows)  # the second spells of everybody, then the third ones
+            ended = 2.0 * ended + Operations(steps=steps, passes=30.0 * rows, sorts=2.0 * sorting(rows))
+        cells = float(rows) * q * causes
+        intervals = Operations(steps=60.0 * q * causes, passes=20.0 * cells)
+        chunks = 2.0 * (rows / max(1.0, NUMBERS // D**2) + 2.0)
+        of_moments = Operations(
+            steps=chunks * causes * (q * (60.0 + 8.0 * e**2) + 60.0),
+            passes=cells * (24.0 + 10.0 * e**2) + 60.0 * rows * D**2,
+            functions=self.loss.functions * cells,
+        )
+        values = intervals + Operations(functions=4.0 * self.loss.functions * cells, passes=20.0 * rows)
+        predictors = 2.0 * causes * product_work(rows, p)
+        return LossWork(
+            read=self.design.covariates.whitening_work(rows) + people + ended + Operations(passes=2.0 * rows * p),
+            sums=of_spells(rows),
+            scores=scores_work(rows, p=p, q=q, e=e, causes=causes, functions=self.loss.functions)
+            + Operations(steps=10.0 * D, passes=10.0 * rows * D),
+            losses=predictors + values,
+            stacked=predictors + of_moments + Operations(passes=2.0 * chunks * q),
+        )
+
+    @property
+    def in_parts(self) -> bool:
+        """Where everybody enters at time 0 with one row, so that there are as many spells as rows."""
+        return self.design.start is None and not self.time_varying
+
+    def people_of(self, rows: Parts[AdmittedTable]) -> People:
+        """Return the private people of all partitions."""
+        if not self.in_parts:
+            return self.people(rows.gathered(joined))
+        in_parts: Callable[[Parts[People]], People] = partial(people_in_parts, rows, self._row_bounds, None)
+        return rows.as_one(self.people, in_parts)
+
+    def people(self, table: AdmittedTable) -> HazardPeople:
+        """Return the spells of an admitted table, capped and weighted; rows with a missing cell count for nothing."""
+        design, grid = self.design, self.model.grid
+        found = spells_of(
+            table,
+            start=design.start,
+            stop=design.stop,
+            event=design.event,
+            level=design.level,
+            grid=grid,
+            most_rows=self.most_rows,
+        )
+        found = in_strata(found, table, design.strata, intervals=grid.intervals)
+        rows = whitened_rows(self.design.covariates, self.model.geometry, table)
+        case = numbers_of(table, self.model.weights, otherwise=1.0)
+        whole = CappedSpells(
+            loss=self.loss,
+            A=np.array(self.model.baseline),
+            Z=np.take(rows.X.T[1:], found.row, axis=1).T,
+            entry=found.entry,
+            last=found.exit,
+            cause=found.cause,
+            weights=(rows.weights * case * table.complete)[found.row],
+            offset=numbers_of(table, self.model.offset, otherwise=0.0)[found.row],
+            cap_baseline=np.array(self.model.cap.baseline),
+            cap_slopes=np.array(self.model.cap.slopes).reshape(self.model.causes, -1),
+            margin=self.model.cap.margin,
+            total=self.model.cap.total,
+        )
+        if self.model.cap.weighs:
+            spells = whole.weighed(intervals=grid.intervals)
+        else:
+            spells = whole.ended(found.person, several=self.time_varying)
+        return HazardPeople(spells=spells, person=found.person, number=found.people, bounds=self._row_bounds)
+
+    @property
+    def _row_bounds(self) -> RowBounds:
+        """What a spell contributes at most.
+
+        With caps that add up to ``C`` at most and an event ``e``, a feature's coordinate is at most ``C + e``, that of
+        a covariate, which multiplies the difference of the two, ``max(C, e) ||z||``; weighted, ``C`` is at most ``H``,
+        ``e`` is 1 and ``||z||`` is ``R``. Up to rounding, for which 2^50 multiples of the grid leave room.
+        """
+        geometry, H = self.model.geometry, self.total
+        return RowBounds(
+            summand=self.largest_weight * max(H + 1.0, max(H, 1.0) * geometry.radius) * (1.0 + 2.0**-20),
+            root=math.sqrt(4.0 * geometry.leverage * (H + 1.0) * self.largest_weight),
+        )
+
+
+def hazard_person_loss(model: HazardModel, site_facts: SiteFacts) -> HazardPersonLoss:
+    """Return the loss of a person under a model at a site, or raise where the model does not fit the site's schema."""
+    design = compile_survival(model.formula, site_facts.schema)
+    if model.link not in LINKS:
+        raise MechanismError(f"no link is called {model.link!r}; there are {', '.join(LINKS)}")
+    if len(design.covariates.columns) != model.geometry.dimension:
+        raise SiteError("the query's geometry does not fit its formula")
+    causes = len(design.causes(site_facts.schema))
+    copies = math.prod(levels for _, levels in design.strata)
+    if len(model.baseline) != copies * model.grid.intervals:
+        raise SiteError(f"the query's baseline must have a row for each interval of {copies} strata")
+    if causes != model.causes:
+        raise SiteError(f"the query has caps for {model.causes} causes; this site's schema declares {causes}")
+    if site_facts.unit is not None and model.cap.weighs:
+        raise SiteError("this site's people have several rows each: follow-up must end where caps add up to the total")
+    if site_facts.unit is not None and design.start is None:
+        raise SiteError("this site's people have several rows each: the outcome must be Surv(start, stop, event)")
+    return HazardPersonLoss(
+        model=model,
+        design=design,
+        largest_weight=declared_bound(site_facts.schema, model.weights, kind="weight", default=1.0),
+        largest_offset=declared_bound(site_facts.schema, model.offset, kind="offset", default=0.0),
+        most_rows=site_facts.most_rows,
+        time_varying=site_facts.unit is not None,
+    )

@@ -1,0 +1,302 @@
+r"""The loss of one linear predictor, person by person.
+
+With row ``x = (1, z)`` of a geometry, weight ``w`` and case weight ``a`` the gradient is ``a w l'(eta) x`` and the
+Hessian ``a w l''(eta) x x'``: both of rank one. As ``w ||z|| <= R``, ``w <= 1`` and ``w ||x||^2 <= L``, in the cylinder
+norm ``K(t, v) = max(|t|, ||v|| / R)`` the gradient is at most ``a_max sup|l'|``, and the trace of the Hessian at most
+``a_max L sup l''``. A row with a missing cell weighs 0: its gradient and its Hessian are zero, which lies within all
+of these bounds, and in the time it takes it is a row like any other.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.errors import MechanismError, SiteError
+from hdpstats._base.typing import ExactArray, FloatArray, IntArray
+from hdpstats._base.work import Operations
+from hdpstats.families.base import (
+    ROUNDING,
+    LossWork,
+    People,
+    RowLoss,
+    added_in_grid_steps,
+    declared_bound,
+    numbers_of,
+    stacking_work,
+)
+from hdpstats.families.parted import people_in_parts
+from hdpstats.families.regression.one_pass import StoredRows, everywhere, stored_rows
+from hdpstats.families.regression.rows import LinearObjective, linear_work, row_error
+from hdpstats.formulas.design import whitened_rows
+from hdpstats.formulas.outcome import Response, design_of, made, response_of
+from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss
+from hdpstats.noise.exact import round_down, sqrt_up
+from hdpstats.privacy.sensitivity import (
+    BallNorm,
+    CylinderNorm,
+    Norm,
+    Relation,
+    coupled_noise_epsilon,
+    rank_one_jacobian,
+    uncoupled_rate,
+)
+from hdpstats.records.geometry import Geometry
+from hdpstats.records.model import RegressionModel
+from hdpstats.schema.partitions import Parts
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers.kernels import product_work, row_products
+from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, RowBounds, rounded_cells, score_bits
+
+BETWEEN_0_AND_1 = Response(column="")
+"""Where an outcome in [0, 1] comes from, for who asks for constants only."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class RegressionPeople(People):
+    """Rows ``X`` (n, D), outcome ``y`` (n,), total weights (n,), offset (n,), all within their declared bounds."""
+
+    loss: PredictorLoss
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+    offset: FloatArray
+    bounds: RowBounds | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
+        return len(self.y)
+
+    def objective(self, *, ridge: FloatArray, centre: FloatArray, linear: FloatArray) -> LinearObjective:
+        """Return the penalised, perturbed sum of losses."""
+        return LinearObjective(
+            loss=self.loss,
+            X=self.X,
+            y=self.y,
+            weights=self.weights,
+            offset=self.offset,
+            bounds=self.bounds,
+            ridge=ridge,
+            centre=centre,
+            linear=linear,
+        )
+
+    def scores(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient of each person's weighted loss (n, D)."""
+        eta = row_products(self.X, theta) + self.offset
+        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+
+    def losses(self, theta: FloatArray) -> FloatArray:
+        """Return each person's weighted loss (n,)."""
+        return np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
+
+    def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
+        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``.
+
+        Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.
+        """
+        steepest = float(self.loss.smoothness)
+
+        def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
+            X = self.X[part]
+            eta = row_products(X, theta) + self.offset[part]
+            curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
+            return np.asarray(X[:, i] * X[:, j] * (curvature[:, None] * factor))
+
+        return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RegressionPersonLoss(RowLoss):
+    """A regression model with the declared bounds of its weights and offsets (as the formula has them).
+
+    ``response`` is where the outcome comes from: by default one that is in [0, 1]. ``design`` may be None where only
+    constants are asked.
+    """
+
+    model: RegressionModel
+    largest_offset: float
+    response: Response = BETWEEN_0_AND_1
+
+    @property
+    def loss(self) -> PredictorLoss:
+        """The loss of one row."""
+        return made(self.model.loss, self.model.parameters, self.model.table, self.response)
+
+    @property
+    def _offset(self) -> float:
+        """The largest offset on the scale of the loss."""
+        return self.largest_offset / self.response.stretch
+
+    @property
+    def norm(self) -> Norm:
+        """The cylinder, or without an intercept the ball."""
+        return score_norm(self.model.geometry)
+
+    @property
+    def gradient_bound(self) -> Fraction:
+        """``a_max sup|l'|``."""
+        return self.half * self.loss.lipschitz
+
+    @property
+    def euclidean_bound(self) -> Fraction:
+        """``a_max sup|l'| sqrt(i + R^2)``."""
+        square = Fraction(self.model.geometry.radius) ** 2 + int(self.model.geometry.intercept)
+        return self.gradient_bound * sqrt_up(square)
+
+    @property
+    def trace(self) -> Fraction:
+        """``a_max L sup l''``."""
+        return self.half * self.loss.smoothness * Fraction(self.model.geometry.leverage) * ROUNDING
+
+    @property
+    def rank(self) -> int:
+        """1: every gradient of a person is a multiple of the row."""
+        return 1
+
+    @property
+    def fixed_sign(self) -> bool:
+        """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled."""
+        return self.loss.coupled
+
+    @property
+    def charges_determinant(self) -> bool:
+        """Whether the determinant is charged for, as losses without a coupling do."""
+        return not self.loss.coupled
+
+    def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
+        """Return ``rho``: coupled (`hdpstats.privacy.sensitivity`) or else with the determinant charged for.
+
+        *Coupled*: the noise epsilon, ``2 rho half`` under replace-one and ``rho half`` under add-or-remove, is solved
+        for ``epsilon`` less the share of a cell in it, which bounds ``rho cell``. *Not coupled*
+        (`hdpstats.privacy.sensitivity`): ``rho (width + cell) + log(1 + trace / ridge) <= epsilon``.
+        """
+        width = relation.persons_changed * self.gradient_bound
+        if not self.loss.coupled:
+            return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
+        target = epsilon * (1 - cell / width)
+        return round_down(coupled_noise_epsilon(target, self.trace / ridge, relation=relation) / width, 90)
+
+    def jacobian(self, ridge: Fraction) -> Fraction:
+        """Return ``log(1 + trace / ridge)``, rounded up: the Hessian has rank one."""
+        return rank_one_jacobian(self.trace / ridge)
+
+    def largest_loss(self, centre: FloatArray) -> float:
+        """Return how far one row's loss at ``centre`` can be above its infimum."""
+        size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
+        return self.largest_weight * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
+
+    def rounding(self, size: float, *, people: int) -> float:
+        """Return what `LinearObjective.gradient_error` is for bounded rows: ``w ||x|| <= l`` and ``w ||x||^2 <= L``.
+
+        What is in proportion to ``w ||x|| (||x|| ||theta|| + |o|)`` is at most ``l (L / l ||theta|| + |o|)``.
+        """
+        geometry, summand = self.model.geometry, self._bounds.summand
+        sizes = geometry.leverage / geometry.length * size + self._offset
+        per_row = row_error(self.loss, self.dimension, sizes=sizes)
+        each = self.largest_weight * geometry.length * per_row + SUMS * UNIT * summand
+        return people * float(each) + rounded_cells(people, self.dimension, summand=summand)
+
+    def loss_rounding(self, size: float) -> float:
+        """Return ``(2 D + 64) u`` of the sizes: predictors err by ``2 (D + 2) u`` of their terms, losses by a few u."""
+        length = math.sqrt(self.model.geometry.leverage)
+        sizes = float(self.loss.lipschitz) * (length * size + self._offset) + self.loss.magnitude
+        return (2.0 * self.dimension + 64.0) * UNIT * self.largest_weight * sizes
+
+    def work(self, rows: int) -> LossWork:
+        """Return what rows take at most."""
+        logistic = isinstance(self.loss, LogisticLoss)
+        sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=logistic)
+        return row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
+
+    @property
+    def in_parts(self) -> bool:
+        """What a row contributes is bounded beforehand, so that sums over partitions are on one grid."""
+        return True
+
+    def people_of(self, rows: Parts[AdmittedTable]) -> People:
+        """Return the private people of all partitions."""
+        read_once = self._stored if isinstance(self.loss, LogisticLoss) else None
+        in_parts: Callable[[Parts[People]], People] = partial(people_in_parts, rows, self._bounds, read_once)
+        return rows.as_one(self.people, in_parts)
+
+    def _stored(self, bounds: RowBounds, table: AdmittedTable) -> StoredRows:
+        """Return the rows of a partition, of which the scores are summed while they are read."""
+        weights, offset = self.model.weights, self.model.offset
+        return stored_rows(
+            self.read,
+            self.model.geometry,
+            table,
+            y=self.response.of(table),
+            weights=everywhere(1.0) if weights is None else table.numeric[weights],
+            offset=(everywhere(0.0) if offset is None else table.numeric[offset]) / self.response.stretch,
+            bits=score_bits(bounds.summand),
+        )
+
+    def people(self, table: AdmittedTable) -> RegressionPeople:
+        """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
+        rows = whitened_rows(self.read, self.model.geometry, table)
+        return RegressionPeople(
+            loss=self.loss,
+            X=rows.X,
+            y=self.response.of(table),
+            weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0) * table.complete,
+            offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
+            bounds=self._bounds,
+        )
+
+    @property
+    def _bounds(self) -> RowBounds:
+        """What a row contributes at most: ``w ||x||`` and ``w ||x||^2`` are bounded by the geometry."""
+        geometry = self.model.geometry
+        square = self.largest_weight * float(self.loss.smoothness) * geometry.leverage
+        return RowBounds(
+            summand=float(self.loss.lipschitz) * self.largest_weight * geometry.length,
+            root=math.sqrt(square) * (1.0 + 2.0**-20),
+        )
+
+
+def row_work(read: Operations, rows: int, sums: ObjectiveWork, *, functions: float) -> LossWork:
+    """Return what the losses of one linear predictor take at most; ``read``: what the whitened rows take."""
+    D, predictors = sums.dimension, product_work(rows, sums.dimension)
+    values = Operations(steps=40.0, passes=10.0 * rows, functions=3.0 * functions * rows)
+    return LossWork(
+        read=read + Operations(steps=60.0, passes=20.0 * rows),
+        sums=sums,
+        scores=predictors + values + Operations(passes=8.0 * rows * D),
+        losses=predictors + values,
+        stacked=predictors + values + stacking_work(rows, D),
+    )
+
+
+def regression_person_loss(model: RegressionModel, schema: Schema) -> RegressionPersonLoss:
+    """Return the loss of a person under a model at a site, or raise where the model does not fit the site's schema."""
+    if model.loss not in BY_NAME:
+        raise MechanismError(f"no loss is called {model.loss!r}; there are {', '.join(BY_NAME)}")
+    design = design_of(model.formula, model.loss, schema)
+    geometry = model.geometry
+    if len(design.columns) != geometry.dimension or design.intercept != geometry.intercept:
+        raise SiteError("the query's geometry does not fit its formula")
+    person_loss = RegressionPersonLoss(
+        model=model,
+        design=design,
+        response=response_of(design, model.loss, schema),
+        largest_weight=declared_bound(schema, model.weights, kind="weight", default=1.0),
+        largest_offset=declared_bound(schema, model.offset, kind="offset", default=0.0),
+    )
+    made(model.loss, model.parameters, model.table, person_loss.response)
+    return person_loss
+
+
+def score_norm(geometry: Geometry) -> Norm:
+    """Return the norm in which scores of a linear predictor are measured."""
+    radius = Fraction(geometry.radius)
+    return CylinderNorm(radius=radius) if geometry.intercept else BallNorm(radius=radius)

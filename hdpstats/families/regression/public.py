@@ -1,0 +1,423 @@
+r"""The public side: rows, whitened rows, and a public fit that is always there.
+
+The public fit is a posterior mode in whitened coordinates under a normal prior whose spread is chosen by the
+Laplace evidence of the public rows (MacKay 1992). It exists under separation and collinearity, and its
+sandwich is the covariance that pooling uses. It costs nothing: no private row takes part.
+
+A loss that is no likelihood has no scale of its own: half a squared residual is not in units of its variance. There the
+loss is divided by ``phi = tr(H^-1 J) / D`` first, its Hessian then being about the covariance of its score,
+and the spreads are in units of ``sqrt(phi / h) / 2``, ``h`` a row's mean curvature: 1 for the logistic loss, half a
+residual standard deviation for squares.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar, final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.multinomial.rows import MultinomialObjective
+from hdpstats.families.regression.rows import LinearObjective, ridge_objective
+from hdpstats.formulas import Design
+from hdpstats.formulas.design import whitened_matrix
+from hdpstats.formulas.outcome import Response
+from hdpstats.losses import PredictorLoss
+from hdpstats.public.invented import completed, unknown_directions
+from hdpstats.public.moments import (
+    Moments,
+    Penalty,
+    PublicFit,
+    WhitenedRows,
+    averaged_squares,
+    averaged_sums,
+    coefficient_parts,
+    each_column,
+    spread_where_unknown,
+)
+from hdpstats.raking.curvature import RakeableSide, raked
+from hdpstats.raking.people import WhitenedPeople, whitened_people
+from hdpstats.raking.variables import PublicVariables, RakedPeople
+from hdpstats.records.geometry import Geometry, mallows_weights
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.table import AdmittedTable
+from hdpstats.solvers import minimise
+from hdpstats.solvers.newton import AMPLE, newton
+from hdpstats.solvers.objective import SmoothObjective
+
+FEWEST_ROWS = 40
+"""Public rows needed for a public geometry; fewer give way to the schema's box."""
+
+PRIOR_SPREADS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
+"""Prior standard deviations of whitened slopes among which the evidence chooses."""
+
+INTERCEPT_SPREAD = 3.0
+WIDE_SPREAD = 10.0
+"""Of the intercept under a likelihood, and under other losses, whose outcomes have a scale of about 1."""
+
+CLOSE = 1e-8
+"""The evidence of a likelihood's mode is known to this while spreads are compared; the best mode is then completed."""
+
+WEAK = 1e-4
+"""Ridge of the fit that finds ``phi``, relative to the number of rows times their largest curvature."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PublicRows:
+    """Complete public rows, clipped to the schema's bounds as private rows are.
+
+    ``X`` (n, D) design with the intercept first, of the ``table``; ``y`` (n,) as the loss reads it, or None where the
+    outcome is not public; ``weights``, ``offset`` (n,). ``groups`` (n,) says for which lacking value a row was
+    invented, 0 for none; None stands for 0 everywhere.
+    """
+
+    table: AdmittedTable
+    X: FloatArray
+    y: FloatArray | None
+    weights: FloatArray
+    offset: FloatArray
+    groups: IntArray | None = None
+
+    def completed(self, design: Design, schema: Schema, *, outcome: Sequence[str]) -> "PublicRows":
+        """Return the rows with people invented for values that they lack in columns that are no outcome."""
+        names = [name for name in design.needs if name not in outcome]
+        found = completed(self.table, schema, names)
+        if found is None:
+            return self
+        return PublicRows(
+            table=found.table,
+            X=design.matrix(found.table),
+            y=None if self.y is None else self.y[found.source],
+            weights=self.weights[found.source],
+            offset=self.offset[found.source],
+            groups=found.invented,
+        )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WhitenedPublic(WhitenedRows, RakeableSide):
+    r"""Public rows of a regression in a geometry.
+
+    With case weight ``a`` and Mallows weight ``w`` a person has ``H = a w l'' x x'`` and ``J = a^2 w^2 l'^2 x x'``.
+    ``l''`` and ``l'^2`` are the row's own where its outcome ``y`` is public, `PredictorLoss.typical` otherwise, and for
+    a loss that is not `PredictorLoss.robust`. ``bread`` is the loss whose curvature counts, where that of ``loss``
+    itself would rest on too few rows. ``variables`` are the rows by variables, for losses whose coverage with raked
+    rows was measured (`PredictorLoss.raked`).
+    """
+
+    loss: PredictorLoss
+    offset: FloatArray
+    y: FloatArray | None = None
+    bread: PredictorLoss | None = None
+    variables: PublicVariables | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether standard errors may rest on `moments`."""
+        return self.loss.modelled or self.y is not None
+
+    @property
+    def by_residuals(self) -> bool:
+        """Whether raked rows have residuals like those of public rows."""
+        return self.loss.robust and self.y is not None
+
+    @property
+    def canonical(self) -> bool:
+        """Whether curvature does not depend on outcomes."""
+        return not self.loss.robust
+
+    @property
+    def located(self) -> bool:
+        """Whether curvature is that of public outcomes near the predictor."""
+        return self.by_residuals and self.loss.located
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the loss has the scale of a likelihood."""
+        return not self.loss.robust
+
+    @property
+    def slopes(self) -> slice:
+        """The covariates, where there are any."""
+        return slice(int(self.geometry.intercept) if self.geometry.location else 0, None)
+
+    @property
+    def dimension(self) -> int:
+        """The number of coefficients."""
+        return self.geometry.dimension
+
+    def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
+        curvature, square = self._typical(theta)
+        X, weight, levelled = self.X, self.weights * self.mallows, self._levelled
+        curvatures, meat = weight * curvature, weight**2 * square
+        if row_weights is not None:
+            parts = (row_weights, curvatures), (row_weights, meat)
+            return averaged_squares(X, *parts, records=records, levelled=levelled)
+        H, J = (X.T @ (each[:, None] * X) for each in (curvatures, meat))
+        return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
+
+    def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
+        """Return the moments at the centre in geometries of other radii; see `WhitenedRows.at_radii`."""
+        curvature, square = self._typical(self.centre)
+        lengths = np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
+        weight = self.weights * np.array([mallows_weights(lengths, each) for each in geometries])
+        parts = (weight, curvature / self.people), (weight**2, square / self.people)
+        return averaged_squares(self.X, *parts, records=records, levelled=self._levelled)
+
+    def with_weights(self, weights: FloatArray) -> FloatArray:
+        """Return Hessians of one person under other Mallows weights; see `WhitenedRows.with_weights`."""
+        curvature = self._typical(self.centre)[0] / self.people
+        half = len(weights) // 2
+        parts = [(self.weights * each, curvature) for each in (weights[:half], weights[half:])]
+        found = averaged_squares(self.X, *parts, records=1.0, levelled=self._levelled)
+        return np.concatenate([found.H, found.J])
+
+    @property
+    def unit(self) -> float:
+        """That of the public fit; without outcomes 1 for a likelihood, else half a residual standard deviation."""
+        if self.fit is not None:
+            return self.fit.unit
+        if not self.loss.robust:
+            return 1.0
+        curvature, square = self._typical(self.centre)
+        level = max(float(np.mean(curvature)), 1e-12)
+        return 0.5 * float(np.sqrt(max(float(np.mean(square)), 1e-12))) / level
+
+    @property
+    def scores(self) -> FloatArray | None:
+        """The gradient of each row's loss at the public fit, case weights included; None without outcomes."""
+        if self.fit is None or self.y is None:
+            return None
+        eta = self.X @ self.fit.theta + self.offset
+        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+
+    @property
+    def _levelled(self) -> tuple[slice, ...]:
+        return (slice(int(self.geometry.intercept), None),)
+
+    def _typical(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the curvature and the squared score of each row (n,)."""
+        eta = self.X @ theta + self.offset
+        if self.loss.robust and self.y is not None:
+            return (self.bread or self.loss).curvature(eta, self.y), self.loss.score(eta, self.y) ** 2
+        return self.loss.typical(eta)
+
+    @property
+    def covariates(self) -> IntArray:
+        """The coordinates of the slopes."""
+        return np.arange(int(self.geometry.intercept), self.dimension)
+
+    @property
+    def undetermined(self) -> bool:
+        """Whether people do not vary along some direction of the whitened covariates."""
+        return unknown_directions(self.X) is not None
+
+    def whitened(self, people: RakedPeople) -> WhitenedPeople:
+        """Return raked public people in the geometry."""
+        return whitened_people(self.geometry, people)
+
+    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`."""
+        eta, own = people.predictor(theta) + self.offset, self.X @ theta + self.offset
+        curvature, square = self.loss.over(eta, own=own, y=self.y)
+        if self.bread is not None:
+            curvature, _ = self.bread.over(eta, own=own, y=self.y)
+        weight = self.weights * people.mallows
+        found = raked(people, weight * curvature, weight**2 * square)
+        return Moments(H=records * found.H, J=records * found.J)
+
+    def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
+        """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
+        eta, along = people.predictor(theta) + self.offset, people.predictor(steps)
+        changes = self.loss.typical(eta + along)[0] - self.loss.typical(eta - along)[0]
+        return people.products(self.weights * people.mallows * changes, along, steps)
+
+
+def public_rows(
+    table: PublicTable, design: Design, response: Response, *, weights: str | None, offset: str | None
+) -> PublicRows:
+    """Return the complete public rows of a design; the outcome may be absent as a whole column."""
+    extra = [name for name in (weights, offset) if name is not None]
+    read = [name for name in (response.stop, response.column) if name is not None]
+    covariates = [name for name in design.needs if name not in read]
+    outcome = read if all(name in table.names for name in read) else []
+    rows = table.admitted([*covariates, *outcome, *extra])
+    return PublicRows(
+        table=rows,
+        X=design.matrix(rows),
+        y=response.of(rows) if outcome else None,
+        weights=rows.numeric[weights] if weights is not None else np.ones(rows.rows),
+        offset=rows.numeric[offset] / response.stretch if offset is not None else np.zeros(rows.rows),
+    )
+
+
+def whitened_public(
+    rows: PublicRows, design: Design, loss: PredictorLoss, *, bread: PredictorLoss | None = None
+) -> WhitenedPublic:
+    """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
+    geometry = design.whitening(rows.X)
+    whitened = whitened_matrix(geometry, rows.X)
+    fit = None
+    if rows.y is not None:
+        real = np.ones(len(rows.X), dtype=bool) if rows.groups is None else rows.groups == 0
+        columns = np.asfortranarray(whitened.X[real])  # by columns, as compiled loops take them
+        seen = ridge_objective(loss, columns, rows.y[real], weights=rows.weights[real], offset=rows.offset[real])
+        make = _robust_fit if loss.robust else likelihood_fit
+        fit = make(seen, replace(seen, loss=bread or loss), first=int(design.intercept))
+        fit = spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
+    return WhitenedPublic(
+        loss=loss,
+        geometry=geometry,
+        X=whitened.X,
+        mallows=whitened.weights,
+        weights=rows.weights,
+        offset=rows.offset,
+        fit=fit,
+        y=rows.y,
+        bread=bread,
+        groups=rows.groups,
+        variables=PublicVariables(table=rows.table, design=design) if loss.raked else None,
+    )
+
+
+_Objective = TypeVar("_Objective", LinearObjective, MultinomialObjective)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Mode(Generic[_Objective]):
+    """A posterior mode with the objective it minimises, the Hessian there, and the Laplace log-evidence."""
+
+    objective: _Objective
+    theta: FloatArray
+    hessian: FloatArray
+    evidence: float
+
+
+@final
+class _Penalised(SmoothObjective):
+    """Losses under one ridge after another; their gradient and Hessian are kept for where they were asked last."""
+
+    def __init__(self, rows: LinearObjective | MultinomialObjective) -> None:
+        self._rows, self.ridge, self.centre = rows, rows.ridge, rows.centre
+        self._gradients: dict[bytes, FloatArray] = {}
+        self._hessians: dict[bytes, FloatArray] = {}
+
+    @property
+    def mass(self) -> float:
+        """That of the losses."""
+        return self._rows.mass
+
+    def gradient(self, theta: FloatArray) -> FloatArray:
+        """Return the gradient (D,)."""
+        of_losses = _kept(self._gradients, theta, self._rows.gradient)
+        return np.asarray(of_losses + self.ridge * (theta - self.centre))
+
+    def hessian(self, theta: FloatArray) -> FloatArray:
+        """Return the Hessian (D, D), ridge included."""
+        return np.asarray(_kept(self._hessians, theta, self._rows.hessian) + np.diag(self.ridge))
+
+
+def _kept(found: dict[bytes, FloatArray], theta: FloatArray, compute: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Return what was computed at a point, if it was the last one, else compute it."""
+    place = theta.tobytes()
+    if place not in found:
+        found.clear()
+        found[place] = compute(theta)
+    return found[place]
+
+
+def _best(
+    rows: _Objective, *, first: int, unit: float, wide: float, phi: float, close: float | None = None
+) -> _Mode[_Objective]:
+    """Return the mode under the spread of largest evidence, in units of ``unit``; the first ones are intercepts.
+
+    Priors are normal with precisions ``ridge / phi``, the loss is divided by phi. With ``close`` spreads are compared
+    where the objective is about so much above its minimum.
+    """
+    penalised = _Penalised(rows)
+
+    def mode(ridge: FloatArray, start: FloatArray, close: float | None) -> _Mode[_Objective]:
+        objective, penalised.ridge = replace(rows, ridge=ridge), ridge
+        if close is None:
+            theta = minimise(objective, start=start).theta
+        else:
+            theta = newton(penalised, start=start, budget=AMPLE, tolerance=close)
+        hessian = penalised.hessian(theta)
+        curved = 0.5 * (float(np.sum(np.log(ridge))) - float(np.linalg.slogdet(hessian)[1]))
+        return _Mode(objective=objective, theta=theta, hessian=hessian, evidence=curved - objective.value(theta) / phi)
+
+    def modes() -> Iterator[_Mode[_Objective]]:
+        start = rows.centre
+        for spread in PRIOR_SPREADS:
+            ridge = np.full(rows.X.shape[1], phi * (spread * unit) ** -2.0)
+            ridge[:first] = phi * wide**-2.0
+            found = mode(np.tile(ridge, len(rows.ridge) // len(ridge)), start, close)
+            start = found.theta
+            yield found
+
+    best = max(modes(), key=lambda mode: mode.evidence)
+    return best if close is None else mode(best.objective.ridge, best.theta, None)
+
+
+def likelihood_fit(rows: _Objective, bread: _Objective, *, first: int) -> PublicFit:
+    """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance.
+
+    ``rows`` have no ridge; ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts.
+    """
+    best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
+    meat = replace(bread, ridge=best.objective.ridge, weights=rows.weights**2).hessian(best.theta)
+    inverse = np.asarray(np.linalg.inv(best.hessian), dtype=np.float64)
+    information = best.hessian - np.diag(best.objective.ridge)
+    covariance = inverse @ meat @ inverse
+    return PublicFit(
+        theta=best.theta,
+        covariance=covariance,
+        information=information,
+        penalty=Penalty.of(
+            covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=1.0
+        ),
+        prior=prior_words(float(best.objective.ridge[-1]) ** -0.5, INTERCEPT_SPREAD if first else None),
+    )
+
+
+def prior_words(slopes: float, intercept: float | None) -> str:
+    """Return in words the standard deviations of a normal prior; ``intercept`` None where there is none."""
+    words = f"a normal prior with a standard deviation of {slopes:.3g} for whitened slopes"
+    return words if intercept is None else f"{words} and {intercept:.3g} for the intercept"
+
+
+def _robust_fit(rows: LinearObjective, bread: LinearObjective, *, first: int) -> PublicFit:
+    """Return the same for a loss without a scale: divided by ``phi``, with the rows' own squared scores as the meat."""
+    n, D = rows.X.shape
+    weak = np.full(D, WEAK * n * float(rows.loss.smoothness))
+    H, J = _sandwich(rows, bread, theta=minimise(replace(rows, ridge=weak), start=rows.centre).theta)
+    phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
+    unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(rows.X * rows.X)), 1e-12))
+    best = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
+    prior = np.diag(best.objective.ridge)
+    H, J = _sandwich(rows, bread, theta=best.theta)
+    inverse = np.asarray(np.linalg.inv(H + prior), dtype=np.float64)
+    covariance = inverse @ (J * (n / max(n - D, 1)) + phi * prior) @ inverse
+    spread = float(best.objective.ridge[-1] / phi) ** -0.5
+    return PublicFit(
+        theta=best.theta,
+        covariance=covariance,
+        information=H / phi,
+        unit=float(unit),
+        penalty=Penalty.of(
+            covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=phi
+        ),
+        prior=prior_words(spread, WIDE_SPREAD if first else None),
+    )
+
+
+def _sandwich(rows: LinearObjective, bread: LinearObjective, *, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the Hessian of the rows' losses and the sum of their squared scores at coefficients (D, D)."""
+    X, eta = rows.X, rows.predictor(theta)
+    curvatures, scores = rows.weights * bread.loss.curvature(eta, rows.y), rows.weights * rows.loss.score(eta, rows.y)
+    return X.T @ (curvatures[:, None] * X), X.T @ ((scores**2)[:, None] * X)

@@ -1,0 +1,400 @@
+r"""From released coefficients to estimates, as far as the curvature of the private likelihoods is known.
+
+**Ties.** Errors of a private quantile of one outcome with ties, such as a count, go through the distribution function,
+which has steps, and no density that an error could be divided by. The released point ``theta`` solves
+
+.. math:: n\{\hat F_h(\theta) - q\} + \Lambda(\theta - c) + b = 0,
+
+``F_h`` being the distribution function of the outcome plus uniform noise on [-h, h]. So its level is known,
+
+.. math:: F_h(\theta) = q - \{\Lambda(\theta - c) + b\} / n + s, \qquad s \sim N(0,\, q(1 - q)/n),
+
+with the distribution of the noise ``b``. How far it is from there to the level ``q`` is read from the distribution
+function ``G_h`` of public rows: drawn is the ``x`` with :math:`G_h(x) - G_h(\theta)` equal to what is left. The
+quantile that R calls type 1, the least ``xi`` with :math:`F(\xi) \ge q`, is within ``h`` of every ``x`` with
+:math:`F_h(x) = q`: at :math:`\xi + h` all outcomes up to ``xi`` count whole, so that ``F_h`` is at least ``q``, and at
+:math:`\xi - h` only smaller ones count. The error of a draw is that of ``x``, made larger by ``h``: an interval of the
+level 95 % holds what 95 % of the draws allow.
+
+Everything is post-processing of a release and of public rows; what is assumed of these is the shape of the distribution
+function near the quantile, and no more.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+import numpy as np
+
+from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats.families.regression.likelihood import is_tied
+from hdpstats.families.regression.public import WhitenedPublic
+from hdpstats.inference import draws
+from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
+from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
+from hdpstats.inference.sandwich import DRAWS, averaged, combine, of_point, undetermined
+from hdpstats.losses import SmoothedQuantile
+from hdpstats.public.moments import Moments, PublicFit, PublicSide
+from hdpstats.raking.curvature import rakeable
+from hdpstats.raking.information import UNUSABLE, raked_information
+from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
+
+ASSUMED = "Standard errors take private {what} to be distributed as the public ones."
+UNCLEAR = "The noisy Hessian of se_share is too small against its noise. "
+UNCLEAR_SOMEWHERE = "At some sites the noisy Hessian of se_share is too small against its noise. "
+TOGETHER = (
+    "A site's own Hessian is too small against its noise: all sites' are read together, as if their covariates "
+    "were distributed alike."
+)
+NOT_RELEASED = (
+    "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
+    "Give the study public rows, or let the fit spend a part of epsilon on a noisy Hessian: se_share='auto'."
+)
+NOT_KNOWN = (
+    "Standard errors are NaN: between the public fit and the release, public rows tell no curvature along some "
+    "direction. Leave out terms in which public rows do not differ, or give the study more public rows."
+)
+NEEDS_OUTCOMES = (
+    "Standard errors are NaN: this loss has no model that gives its curvature. Give the study public rows with the "
+    "outcome (40 complete ones) whose residuals vary."
+)
+ALL_UNCLEAR = (
+    "Standard errors are NaN: the released Hessian is too small against its noise at this epsilon and number of "
+    "records. Give the study public rows, a larger epsilon, a larger se_share, or a declared row_norm; take logarithms "
+    "of skewed columns, and declare no wider bounds than needed. A fit with description=hdp.describe(...) knows before "
+    "the charge whether columns spread enough."
+)
+
+
+UNDETERMINED = (
+    "Public rows say nothing of {names}, and private people too little for a standard error that is of use: NaN. Give "
+    "the study public rows with such people, more epsilon, or leave the term out."
+)
+
+
+SPARSE = (
+    "Public outcomes are sparse near the private coefficients: standard errors rest on few of them, and may be too "
+    "small."
+)
+SPARSE_BELOW = 0.5
+"""Curvature of a location's loss near the released point over that at the public fit, in the worst direction.
+
+Of quantiles of age and of nodes at five shifts of real people it was .24 to .32 where few public outcomes were left,
+and .74 or more elsewhere.
+"""
+
+FLAT = 1e-12
+"""Curvature in some direction over the largest, below which it is taken for none."""
+
+
+def estimates(
+    parts: Sequence[ReleasedPoint],
+    *,
+    T: FloatArray,
+    terms: tuple[str, ...],
+    meat: float | None = 1.0,
+    allowance: FloatArray | None = None,
+) -> Estimates:
+    """Return the estimates of a fit at one site or at several, one part each.
+
+    A site's standard errors rest on its released Hessian where there is one that stands clear of its noise, else on
+    the public rows (at its query's radius), else on the Hessians of all sites together. Without any of these they are
+    NaN, and coefficients stay as released: those of several sites are averaged, with weights that follow from their
+    numbers of people and their noise.
+
+    Parameters
+    ----------
+    parts
+        What each site was asked and answered, with its noise, its public side and its number of people.
+    T
+        From whitened coefficients to those that ``terms`` name (p, D); the same at all sites.
+    terms
+        Names of the coefficients.
+    meat
+        Bound on the score's covariance over the Hessian; None where there is none.
+    allowance
+        The covariance (D, D) of what weights of people may do to the estimates of all sites alike; None without one.
+    """
+    for raked in (True, False) if any(part.cohort is not None for part in parts) else (True,):
+        read = _read(parts, meat=meat, raked=raked)
+        if read is None:
+            break
+        try:
+            return _combined(parts, read, T=T, terms=terms, allowance=allowance)
+        except np.linalg.LinAlgError:  # flat between the public fit and what was released
+            continue
+    return _as_released(parts, T=T, terms=terms, meat=meat)
+
+
+def _combined(
+    parts: Sequence[ReleasedPoint],
+    read: Sequence["_Read"],
+    *,
+    T: FloatArray,
+    terms: tuple[str, ...],
+    allowance: FloatArray | None,
+) -> Estimates:
+    """Return the estimates with what is known of each site's curvature."""
+    public, notes = parts[0].public, [each.note for each in read]
+    found = combine(
+        [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
+        fit=None if public is None else public.fit,
+        T=T,
+        terms=terms,
+        notes=notes,
+        note=_together_note(notes, alike=assumed(public)),
+        allowance=allowance,
+    )
+    return found if public is None else found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
+
+
+def _undetermined(
+    parts: Sequence[ReleasedPoint], read: Sequence["_Read"], fit: PublicFit | None, *, T: FloatArray
+) -> BoolArray:
+    """Return which coefficients (p,) are predicted not to be determined by the private people of all parts."""
+    if fit is None or fit.unknown is None:
+        return np.zeros(len(T), dtype=bool)
+    predicted = averaged(
+        [
+            of_point(part.public, noise=part.noise, records=part.records, known=each.information)
+            for part, each in zip(parts, read, strict=True)
+            if part.public is not None
+        ]
+    )
+    return undetermined(predicted, fit, T=T)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Read:
+    """What is known of a site's curvature, and what is to be said about it."""
+
+    information: Information
+    note: str | None
+
+
+def _read(parts: Sequence[ReleasedPoint], *, meat: float | None, raked: bool) -> list[_Read] | None:
+    """Return what is known of each site's curvature, over ``raked`` rows or not; None where it is not known of all."""
+    if all(part.release.hessian is None for part in parts):
+        meat = None
+    own = [None if meat is None else _own(part, meat=meat) for part in parts]
+    rest = [None if part.public is None else _from_public(part, part.public, raked=raked) for part in parts]
+    found = [first or second for first, second in zip(own, rest, strict=True)]
+    known = [each for each in found if each is not None]
+    if len(known) == len(parts):
+        return known
+    return None if meat is None else _together(parts, meat=meat)
+
+
+def assumed(public: PublicSide | None) -> str:
+    """Return what standard errors assume that rest on a public side; nothing without one."""
+    return "" if public is None else ASSUMED.format(what=public.taken_alike)
+
+
+def _together_note(notes: Sequence[str | None], *, alike: str) -> str | None:
+    """Return what is said of all sites together; ``alike`` is what those assume that rest on public rows."""
+    if len(set(notes)) == 1:
+        return notes[0]
+    if all(each in (None, alike, UNCLEAR + alike) for each in notes):
+        return UNCLEAR_SOMEWHERE + alike
+    return " ".join(dict.fromkeys(each for each in notes if each is not None))
+
+
+def _own(part: ReleasedPoint, *, meat: float) -> _Read | None:
+    hessian = released_hessian(part.release)
+    if hessian is None or not hessian.is_clear:
+        return None
+    return _Read(information=ReleasedInformation(hessian=hessian, meat=meat), note=None)
+
+
+def _from_public(part: ReleasedPoint, public: PublicSide, *, raked: bool) -> _Read | None:
+    if not public.known:
+        return None
+    centre, here = (public.moments(at, records=max(part.records, 1)).H for at in (public.centre, part.theta))
+    if is_flat(centre) or is_flat(here):
+        return None
+    found = _over_public(part, public, raked=raked)
+    if public.located and float(np.min(np.linalg.eigvals(np.linalg.solve(centre, here)).real)) < SPARSE_BELOW:
+        return replace(found, note=f"{found.note} {SPARSE}")
+    return found
+
+
+def _over_public(part: ReleasedPoint, public: PublicSide, *, raked: bool) -> _Read:
+    """Return what public people tell of a site's curvature, raked ones where that is possible and wanted."""
+    note = assumed(public) if part.release.hessian is None else UNCLEAR + assumed(public)
+    if part.cohort is not None and rakeable(public) is not None:
+        records = max(part.records, 1)
+        told = raked_information(public, part.cohort, records=records, records_sd=part.records_sd)
+        if raked and told is not None:
+            return _Read(information=told, note=" ".join(told.notes))
+        note = f"{note} {UNUSABLE}"
+    return _Read(
+        information=PublicInformation(public=public, records=max(part.records, 1), records_sd=part.records_sd),
+        note=note,
+    )
+
+
+def is_flat(H: FloatArray) -> bool:
+    """Return whether public rows tell no curvature in some direction, as where all of them lie on a quantile's line."""
+    eigenvalues = np.linalg.eigvalsh(H)
+    return bool(eigenvalues[0] <= FLAT * eigenvalues[-1])
+
+
+def _together(parts: Sequence[ReleasedPoint], *, meat: float) -> list[_Read] | None:
+    """Return each site's share, by people, of the released Hessians; None where their sum is not clear of noise."""
+    bearers = [(part, hessian) for part in parts if (hessian := released_hessian(part.release)) is not None]
+    whole = added([hessian for _, hessian in bearers])
+    if not whole.is_clear:
+        return None
+    people = sum(max(part.records, 1) for part, _ in bearers)
+    return [
+        _Read(
+            information=ReleasedInformation(
+                hessian=whole,
+                meat=meat,
+                share=max(part.records, 1) / people,
+                relative_sd=part.records_sd / max(part.records, 1),
+            ),
+            note=TOGETHER,
+        )
+        for part in parts
+    ]
+
+
+def _as_released(
+    parts: Sequence[ReleasedPoint], *, T: FloatArray, terms: tuple[str, ...], meat: float | None
+) -> Estimates:
+    """Return released coefficients, those of several sites averaged, without standard errors."""
+    seen = any(part.public is not None for part in parts)
+    missing = NEEDS_OUTCOMES if meat is None else NOT_KNOWN if seen else NOT_RELEASED
+    unknown = np.full((len(terms), len(terms)), np.nan)
+
+    def released(theta: FloatArray, parts: Sequence[ReleasedPoint]) -> Estimate:
+        unclear = any(part.release.hessian is not None for part in parts)
+        return Estimate(
+            label="released",
+            terms=terms,
+            values=T @ theta,
+            sampling=unknown,
+            privacy=unknown,
+            note=ALL_UNCLEAR if unclear else missing,
+        )
+
+    curved = [max(part.records, 1) * part.curvature * np.eye(len(part.release.theta)) for part in parts]
+    # as if curvature were the same along all directions: it weighs sites, and nothing else
+    weights = shares([part.variance(Moments(H=H, J=H)) for part, H in zip(parts, curved, strict=True)])
+    return Estimates(
+        penalised=None,
+        private_only=released(weighted(weights, [part.theta for part in parts]), parts),
+        pooled=None,
+        sites=tuple(
+            SiteEstimate(estimate=released(part.theta, [part]), weight=scalar_weight(share))
+            for part, share in zip(parts, weights, strict=True)
+        ),
+    )
+
+
+TIED: Final = (
+    "The outcome has ties: the interval is for the least value that a share q of private people or more do not exceed, "
+    "as quantile(type = 1) in R. It takes outcomes near it to be distributed as in public rows."
+)
+
+
+AS_CONTINUOUS: Final = (
+    "The outcome has ties: with case weights, an offset or several sites intervals take it for continuous, and need "
+    "not hold its quantile."
+)
+
+
+def has_steps(public: WhitenedPublic) -> bool:
+    """Return whether a fit is of a quantile without covariates, of an outcome that is tied in public rows."""
+    y, loss = public.y, public.loss
+    if not isinstance(loss, SmoothedQuantile) or y is None or not public.geometry.intercept or public.dimension > 1:
+        return False
+    return is_tied(y)
+
+
+def is_plain(public: WhitenedPublic) -> bool:
+    """Return whether everybody counts alike, without an offset."""
+    return not public.offset.any() and bool(np.all(public.weights == 1.0))
+
+
+def as_continuous(found: Estimates) -> Estimates:
+    """Return estimates of a quantile of ties with a note that their errors take the outcome for continuous."""
+
+    def noted(each: Estimate) -> Estimate:
+        return replace(each, note=AS_CONTINUOUS if each.note is None else f"{each.note} {AS_CONTINUOUS}")
+
+    return replace(
+        found,
+        private_only=noted(found.private_only),
+        pooled=None if found.pooled is None else noted(found.pooled),
+    )
+
+
+def tied_quantile(found: Estimates, part: ReleasedPoint, public: WhitenedPublic, *, T: FloatArray) -> Estimates:
+    """Return the estimates of a quantile without covariates with errors read through the distribution function.
+
+    Parameters
+    ----------
+    found
+        The estimates, whose points stay.
+    part
+        What one site was asked and answered; one coefficient, the intercept.
+    public
+        Public rows, for which `has_steps`.
+    T
+        From the scale of the loss to the outcome's unit (1, 1).
+    """
+    loss, y = public.loss, public.y
+    if not isinstance(loss, SmoothedQuantile) or y is None:
+        return found
+    drawn, h = T[0, 0] * _drawn(part, loss, y), abs(T[0, 0]) * loss.h
+    noise = _share_of_noise(part, loss)
+
+    def with_errors(estimate: Estimate) -> Estimate:
+        away = drawn - estimate.values[0]
+        error = (away + np.where(away < 0.0, -h, h))[:, None]
+        whole = float(np.mean(error**2))
+        return replace(
+            estimate,
+            sampling=np.array([[whole * (1.0 - noise)]]),
+            privacy=np.array([[whole * noise]]),
+            distribution=ErrorDistribution.of_draws(error),
+            note=TIED,
+        )
+
+    return replace(
+        found,
+        private_only=with_errors(found.private_only),
+        pooled=None if found.pooled is None else with_errors(found.pooled),
+        sites=tuple(replace(each, estimate=with_errors(each.estimate)) for each in found.sites),
+    )
+
+
+def _drawn(part: ReleasedPoint, loss: SmoothedQuantile, y: FloatArray) -> FloatArray:
+    """Return the points (B,) that draws of the level put at ``q``."""
+    rng, n = draws.generator(part.release.sha256, "tied"), max(part.records, 1)
+    theta = float(part.theta[0])
+    records = np.maximum(1.0 + part.records_sd / n * rng.standard_normal(DRAWS), 0.05) * n
+    noise = part.noise.draw(rng, np.full((DRAWS, 1, 1), n / (2.0 * loss.h)))[:, 0]
+    score = np.sqrt(loss.q * (1.0 - loss.q) / records) * rng.standard_normal(DRAWS)
+    left = (part.ridge * (theta - float(part.centre[0])) + noise) / records - score
+    knots = np.unique(np.concatenate([y - loss.h, y + loss.h, [theta]]))
+    share = np.mean(loss.score(knots[:, None], y[None, :]), axis=1) + loss.q
+    wanted = share[np.searchsorted(knots, theta)] + left
+    return _first_at(share, knots, wanted)
+
+
+def _first_at(share: FloatArray, knots: FloatArray, wanted: FloatArray) -> FloatArray:
+    """Return the first points at which a piecewise linear, increasing function reaches levels (B,)."""
+    place = np.clip(np.searchsorted(share, wanted - 1e-12), 1, len(knots) - 1)
+    rise = share[place] - share[place - 1]
+    part = np.clip(np.divide(wanted - share[place - 1], rise, out=np.zeros_like(wanted), where=rise > 0), 0.0, 1.0)
+    return np.asarray(knots[place - 1] + part * (knots[place] - knots[place - 1]))
+
+
+def _share_of_noise(part: ReleasedPoint, loss: SmoothedQuantile) -> float:
+    """Return the share of privacy noise in the variance of the level."""
+    noise = float(part.noise.covariance(np.full((1, 1), max(part.records, 1) / (2.0 * loss.h)))[0, 0])
+    return noise / (noise + max(part.records, 1) * loss.q * (1.0 - loss.q))

@@ -1,0 +1,67 @@
+"""Curvature over raked people: what the public side of a model must know of it, and sums over their rows."""
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.raking.people import WhitenedPeople, weighted_squares
+from hdpstats.raking.variables import PublicVariables, RakedPeople
+
+
+class RakeableSide(PublicSide, ABC):
+    """A public side whose people can be re-weighted and re-scaled to what was released about private ones."""
+
+    @property
+    @abstractmethod
+    def variables(self) -> PublicVariables | None:
+        """The people by variables, one row each; None where `raked_moments` has no proof or no measured coverage."""
+
+    @property
+    @abstractmethod
+    def covariates(self) -> IntArray:
+        """The coordinates of slopes, of all causes."""
+
+    @property
+    def by_residuals(self) -> bool:
+        """Whether `raked_moments` takes the size of residuals from public outcomes."""
+        return False
+
+    @abstractmethod
+    def whitened(self, people: RakedPeople) -> WhitenedPeople:
+        """Return raked public people in the side's geometry."""
+
+    @abstractmethod
+    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
+        """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
+
+    def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
+        """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D); if canonical."""
+        raise NotImplementedError(f"{type(self).__name__} has curvature that rests on outcomes")
+
+
+def rakeable(side: PublicSide | None) -> RakeableSide | None:
+    """Return a side whose people can be raked and are known by variables; None for others."""
+    return side if isinstance(side, RakeableSide) and side.variables is not None else None
+
+
+def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:
+    r"""Return weighted sums of ``c x x'`` for the curvature and the squared score (B, n) of people's rows.
+
+    Both are shrunk by :math:`n_e / (n_e + D)`, :math:`n_e = 1 / \sum_i w_i^2`, towards `rounded`
+    :math:`G = \sum_i w_i x_i x_i'` times the ratio of the slopes' traces, with the intercept's own entry: as if
+    curvature did not depend on covariates. So ``H`` is positive definite, though raked people may not vary along some
+    direction.
+    """
+    slopes, found = people.slopes, []
+    for whole in weighted_squares(people.X, people.weights * np.stack([curvature, square])):
+        level = np.ones(len(whole))
+        if whole[:, slopes, slopes].size:
+            level = np.trace(whole[:, slopes, slopes], axis1=1, axis2=2) / np.trace(
+                people.squares[:, slopes, slopes], axis1=1, axis2=2
+            )
+        target = level[:, None, None] * people.rounded
+        target[:, : slopes.start, : slopes.start] = whole[:, : slopes.start, : slopes.start]
+        found.append(people.share * whole + (1.0 - people.share) * target)
+    return Moments(H=found[0], J=found[1])

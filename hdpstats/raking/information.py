@@ -1,0 +1,166 @@
+r"""What is known of a site's curvature, over public rows that are raked to what was released about its people.
+
+``H`` and ``J`` are sums over public rows that are raked to the averages (`hdpstats.raking.variables`), in the unchanged
+geometry. The best guess is their mean over `AVERAGED` draws of the averages (`hdpstats.raking.posterior`), at equal
+weights of the public rows (not their value at the mean of the averages: where these are noisy a variance near its floor
+would make :math:`H^{-1}` explode). Draws take weights of the public rows from the Bayesian bootstrap, which sites
+share, and averages from the posterior, each site's own: noise, sampling of public rows and what is left of the
+difference between private and public people all count.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.inference.information import OverPublicPeople
+from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.raking.curvature import RakeableSide, rakeable
+from hdpstats.raking.people import WhitenedPeople
+from hdpstats.raking.posterior import CohortPosterior, cohort_posterior, notes_on
+from hdpstats.raking.variables import Averages, Raking, raked_variables, raking_at
+from hdpstats.records import codec
+from hdpstats.records.averages import CohortMoments
+
+AVERAGED, FEWEST = 60, 12
+"""Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`."""
+
+WORK = 250_000
+"""Terms of people's losses that such draws may have in all."""
+
+AT_A_TIME = 32_768
+"""Raked people who are computed at a time."""
+
+RESIDUALS = "Residuals are taken to be as large as those of public rows."
+
+UNUSABLE = (
+    "The description of the private people could not be used for this model: of some terms, public rows that are "
+    "re-scaled to it say next to nothing."
+)
+
+FARTHEST_RATIO = 100.0
+"""By how much more than in the median direction a variance over raked rows may exceed that over public ones.
+
+A treatment that half of the public people and 1 % of the private ones have is at 25 (``vignettes/decisions`` 0057).
+"""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RakedInformation(OverPublicPeople):
+    """Moments over public rows that are raked to what was released about a site's private people.
+
+    Attributes
+    ----------
+    public : RakeableSide
+        The public side.
+    posterior : CohortPosterior
+        What is known of their averages.
+    raking : Raking
+        How rows are raked.
+    averaged : tuple of WhitenedPeople
+        The draws over which curvature is averaged.
+    at_centre : Moments
+        The moments at the public centre.
+    """
+
+    public: RakeableSide
+    posterior: CohortPosterior
+    raking: Raking
+    averaged: tuple[WhitenedPeople, ...]
+    at_centre: Moments
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What standard errors rest on, and what raking could not mend."""
+        own = (RESIDUALS,) if self.public.by_residuals else ()
+        return (*notes_on(self.raking, dimension=self.public.dimension), *own)
+
+    def at(self, theta: FloatArray) -> Moments:
+        """Return the moments averaged over what is known of the averages."""
+        if np.array_equal(theta, self.public.centre):
+            return self.at_centre
+        return _mean_moments(self.public, theta, self.averaged, records=self.records)
+
+    def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return the same of the moments averaged over what is known of the averages."""
+        changes = [self.public.raked_hessian_change(theta, steps, people=each) for each in self.averaged]
+        return np.asarray(self.records * np.concatenate(changes).mean(axis=0))
+
+    def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
+        """Return moments under weightings of the public rows and draws of the averages."""
+        averages = self.posterior.draw(rng, len(drawn))
+        people = _whitened_in_parts(self.public, self.raking, averages, base=drawn)
+        return _moments(self.public, theta, people, records=self.records)
+
+
+def _moments(side: RakeableSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float) -> Moments:
+    """Return the moments of all draws (B, D, D)."""
+    found = [side.raked_moments(theta, records=records, people=each) for each in people]
+    return Moments(H=np.concatenate([each.H for each in found]), J=np.concatenate([each.J for each in found]))
+
+
+def _mean_moments(
+    side: RakeableSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float
+) -> Moments:
+    """Return the moments averaged over all draws (D, D)."""
+    found = _moments(side, theta, people, records=records)
+    return Moments(H=found.H.mean(axis=0), J=found.J.mean(axis=0))
+
+
+def _whitened_in_parts(
+    side: RakeableSide, raking: Raking, averages: Averages, *, base: FloatArray
+) -> Iterator[WhitenedPeople]:
+    """Yield people of averages (B of each) with base weights (B, n), some draws at a time."""
+    step = max(1, AT_A_TIME // side.people)
+    for part in (slice(start, start + step) for start in range(0, len(base), step)):
+        yield side.whitened(raking.raked(averages.take(part), base=base[part]))
+
+
+def raked_information(
+    public: PublicSide, known: CohortMoments, *, records: int, records_sd: float
+) -> RakedInformation | None:
+    """Return what is known of a site's curvature; None where its public side cannot be raked, or to no use."""
+    side = rakeable(public)
+    if side is None or side.variables is None:
+        return None
+    variables = raked_variables(side.variables, known, case_weights=side.case_weights)
+    posterior = cohort_posterior(variables)
+    raking = raking_at(variables, posterior.mean)
+    rng = draws.generator(codec.sha256(["raked", known.release_sha256]))
+    count = min(AVERAGED, max(FEWEST, WORK // (side.people * side.cells)))
+    base = np.full((count, side.people), 1.0 / side.people)
+    averaged = tuple(_whitened_in_parts(side, raking, posterior.draw(rng, count), base=base))
+    people = known.people if known.weighted else float(records)
+    found = RakedInformation(
+        public=side,
+        records=people,
+        records_sd=known.people_sd if known.weighted else records_sd,
+        posterior=posterior,
+        raking=raking,
+        averaged=averaged,
+        at_centre=_mean_moments(side, side.centre, averaged, records=people),
+    )
+    return found if is_usable(found) else None
+
+
+def is_usable(raked: RakedInformation) -> bool:
+    """Return whether raked rows tell of all slopes, compared with public rows as they are.
+
+    Along the principal directions of :math:`H^{-1}` over raked rows relative to that over public ones, both of slopes
+    alone and at the public centre, no ratio is above `FARTHEST_RATIO` times their median, or 1 where that is less.
+    Where re-scaled rows leave the support of some columns of the design, as those of splines, hardly anything is known
+    along these, and their errors would reach all coefficients. The median takes out how long people are followed. It
+    rests on public rows and on what was released.
+    """
+    public, kept = raked.public, np.ix_(raked.public.covariates, raked.public.covariates)
+    try:
+        over_public = np.linalg.inv(public.moments(public.centre, records=max(round(raked.records), 1)).H)[kept]
+        root = np.linalg.inv(np.linalg.cholesky(over_public))
+        ratios = np.linalg.eigvalsh(root @ np.linalg.inv(raked.at_centre.H)[kept] @ root.T)
+    except np.linalg.LinAlgError:
+        return False
+    return bool(np.all(ratios <= FARTHEST_RATIO * max(1.0, *ratios[: (len(ratios) + 1) // 2])))

@@ -1,0 +1,161 @@
+"""Raked people in a geometry, with the second moments that no coefficients change.
+
+Columns of rows lie one after the other in memory, (D, B, n): every column is made and read by itself.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.compiled import compiled_reordered
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.design import whiten_columns
+from hdpstats.raking.variables import RakedPeople
+from hdpstats.records.geometry import Geometry, mallows_weights
+
+LANES = 512
+"""Rows that are handled at a time."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WhitenedPeople:
+    """Raked people in a geometry: rows ``(1, A (x - m))`` (B, n, D) and Mallows weights (B, n).
+
+    As of `RakedPeople.X`, columns of ``X`` lie one after the other in memory.
+    """
+
+    raked: RakedPeople
+    X: FloatArray
+    mallows: FloatArray
+    slopes: slice
+
+    @property
+    def weights(self) -> FloatArray:
+        """The people's weights (B, n)."""
+        return self.raked.weights
+
+    @property
+    def z(self) -> FloatArray:
+        """The rows without the intercept (B, n, d)."""
+        return self.X[:, :, self.slopes]
+
+    def predictor(self, theta: FloatArray) -> FloatArray:
+        """Return ``x'theta`` of each row (B, n), or (k, B, n) for several coefficients (k, D)."""
+        columns = np.moveaxis(self.X, 2, 0)
+        found = theta @ columns.reshape(len(columns), -1)
+        return np.asarray(found.reshape(*theta.shape[:-1], *columns.shape[1:]), dtype=np.float64)
+
+    @cached_property
+    def share(self) -> FloatArray:
+        """How far curvature over them is believed (B, 1, 1)."""
+        effective = np.sum(self.weights, axis=1) ** 2 / np.sum(self.weights**2, axis=1)
+        return np.asarray((effective / (effective + self.X.shape[2]))[:, None, None])
+
+    @cached_property
+    def squares(self) -> FloatArray:
+        """``sum_i w_i x_i x_i'`` (B, D, D)."""
+        return np.asarray(weighted_squares(self.X, self.weights[None])[0])
+
+    @cached_property
+    def rounded(self) -> FloatArray:
+        """The same, with that of slopes `rounded`."""
+        found, own, total = self.squares.copy(), self.slopes, np.sum(self.weights, axis=1)
+        mean = weighted_sums(self.z, self.weights) / total[:, None]
+        found[:, own, own] = rounded(self.squares[:, own, own], mean=mean, total=total)
+        return found
+
+    def products(self, curvature: FloatArray, along: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return ``sum_k M_k s_k`` (B, D) of steps (k, D), ``M_k`` the Hessian of `raked` for a curvature (k, B, n).
+
+        ``along`` (k, B, n) are the predictors of the steps. The Hessian is linear in the curvature: no matrix is made.
+        """
+        counted, slopes, first = self.weights * curvature, self.slopes, slice(0, self.slopes.start)
+        whole = weighted_sums(self.X, np.sum(counted * along, axis=0))
+        lengths = np.trace(self.squares[:, slopes, slopes], axis1=1, axis2=2)[:, None]
+        level = np.einsum("kbn,bn->bk", counted, np.sum(self.z**2, axis=2)) / lengths
+        target = (self.rounded @ (level @ steps)[:, :, None])[:, :, 0]
+        left = counted.sum(axis=2).T[:, :, None] - level[:, :, None] * self.rounded[:, None, first, 0]
+        target[:, first] += np.sum(left * steps[:, first], axis=1)
+        share = self.share[:, 0]
+        return np.asarray(share * whole + (1.0 - share) * target)
+
+
+def whitened_people(geometry: Geometry, people: RakedPeople) -> WhitenedPeople:
+    """Return raked people in a geometry."""
+    first, (m, A) = int(geometry.intercept), geometry.arrays()
+    whitened, square = np.array(np.moveaxis(people.X, 2, 0), order="C"), np.zeros(people.weights.shape)
+    whiten_columns(whitened[first:].reshape(len(m), -1), m, A, square.reshape(-1))
+    return WhitenedPeople(
+        raked=people,
+        X=np.moveaxis(whitened, 0, 2),
+        mallows=mallows_weights(square, geometry),
+        slopes=slice(first, None),
+    )
+
+
+def rounded(square: FloatArray, *, mean: FloatArray, total: FloatArray) -> FloatArray:
+    """Return second moments (B, p, p) whose covariance is averaged with a multiple of the identity of its trace.
+
+    The identity is the covariance of the public people who were whitened. ``mean`` (B, p) is the average and ``total``
+    (B,) the sum of the weights.
+    """
+    p = square.shape[1]
+    if not p:
+        return square
+    own = total[:, None, None] * mean[:, :, None] * mean[:, None, :]
+    level = np.trace(square - own, axis1=1, axis2=2) / p
+    return np.asarray(0.5 * (square + own + level[:, None, None] * np.eye(p)))
+
+
+def weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
+    """Return ``sum_i w_i x_i x_i'`` (k, B, D, D) of rows (B, n, D) with weights (k, B, n)."""
+    out = np.zeros((*w.shape[:2], X.shape[2], X.shape[2]))
+    _add_lower(np.ascontiguousarray(np.moveaxis(X, 2, 0)), w, out)
+    i, j = np.triu_indices(X.shape[2], 1)
+    out[:, :, i, j] = out[:, :, j, i]
+    return out
+
+
+@compiled_reordered
+def _add_lower(columns: FloatArray, weights: FloatArray, out: FloatArray) -> None:
+    """Add products of columns (D, B, n) to the lower triangles, two columns times two at a time.
+
+    Where their number is odd the last one stands for the one that lacks: its products are written twice, not added.
+    """
+    D, B, n = columns.shape
+    weighted = np.empty((D, LANES))
+    for b in range(B):
+        for start in range(0, n, LANES):
+            end = min(start + LANES, n)
+            rows = end - start
+            for k in range(len(weights)):
+                of_rows = weights[k, b, start:end]
+                for i in range(D):
+                    own, to = columns[i, b, start:end], weighted[i]
+                    for row in range(rows):
+                        to[row] = own[row] * of_rows[row]
+                for i in range(0, D, 2):
+                    after = min(i + 1, D - 1)
+                    first, second = weighted[i], weighted[after]
+                    for j in range(0, i + 1, 2):
+                        beside = min(j + 1, D - 1)
+                        left, right = columns[j, b, start:end], columns[beside, b, start:end]
+                        ll, lr, rl, rr = 0.0, 0.0, 0.0, 0.0
+                        for row in range(rows):
+                            ll += first[row] * left[row]
+                            lr += first[row] * right[row]
+                            rl += second[row] * left[row]
+                            rr += second[row] * right[row]
+                        total = out[k, b]
+                        ll, lr = total[i, j] + ll, total[i, beside] + lr
+                        rl, rr = total[after, j] + rl, total[after, beside] + rr
+                        total[i, j], total[i, beside] = ll, lr
+                        total[after, j], total[after, beside] = rl, rr
+
+
+def weighted_sums(X: FloatArray, w: FloatArray) -> FloatArray:
+    """Return ``sum_i w_i x_i`` (B, D) of rows (B, n, D) with weights (B, n)."""
+    return np.asarray((np.swapaxes(X, 1, 2) @ w[:, :, None])[:, :, 0])

@@ -1,0 +1,194 @@
+r"""What is known of the averages of private people of whom a noisy description was released.
+
+**Posterior of the averages.** In public units an average of the private people is taken to be
+:math:`t_j \sim N(p_j, \tau^2 + v_j / n_{pub})`, ``p_j`` that of the ``n_pub`` public rows and ``v_j`` its variance over
+them, with one :math:`\tau` for shares and means and one for squares, half-Cauchy of scale `SCALE`. Given what was
+released, :math:`T_j \sim N(t_j, \sigma_j^2)`, the posterior of :math:`\tau` is computed on a grid, and ``t_j`` given
+:math:`\tau` is normal about :math:`p_j + g_j (T_j - p_j)` with the variance :math:`g_j \sigma_j^2`,
+:math:`g_j = (\tau^2 + v_j / n_{pub}) / (\tau^2 + v_j / n_{pub} + \sigma_j^2)`. Far above the noise this is the released
+number; below it is drawn towards the public one and keeps the uncertainty that the noise leaves. Shares at risk have no
+such prior.
+
+Proof that all of this is post-processing: averages are released, rows are public.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.raking.variables import LEAST_SHARE, Averages, RakedVariables, Raking
+from hdpstats.records import codec
+from hdpstats.records.averages import CohortMoment, CohortMoments
+
+SCALE = 0.5
+"""Of the prior of ``tau``: by how much, in public standard deviations, private averages differ from public ones."""
+
+TAUS = np.concatenate([[1e-3], np.geomspace(0.01, 3.0, 40)])
+"""The values that ``tau`` may have."""
+
+
+RAKED = (
+    "{what} take public rows as re-weighted and re-scaled to the described shares, means and spreads of the "
+    "private covariates, with the correlations that they have in public rows."
+)
+CONSTANT = "All public rows agree in {names}: the private people could not be represented in that."
+RARE = "The private share of {names} is below 1 % or above 99 %: standard errors take it as 1 % or 99 %."
+FAR = "Private values of {names} lie mostly beyond the range that was described: standard errors may be off."
+FEW = "Few public people resemble the private ones (effectively {size:.0f}): standard errors may be off."
+
+FARTHEST = 0.6
+"""A mean square above this share of its bound says that most numbers were cut."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Shrunk:
+    """The posterior of some averages that share one ``tau``.
+
+    ``released``, ``public``, ``noise`` (k,): the averages as released, those of public rows, the variances of the
+    noise; ``spread`` (G, k): the prior variances at each of `TAUS`; ``chances`` (G,): the posterior of ``tau``.
+    """
+
+    released: FloatArray
+    public: FloatArray
+    noise: FloatArray
+    spread: FloatArray
+    chances: FloatArray
+
+    @property
+    def mean(self) -> FloatArray:
+        """The posterior means (k,)."""
+        gain = self.chances @ (self.spread / (self.spread + self.noise))
+        return np.asarray(self.public + gain * (self.released - self.public))
+
+    def draw(self, rng: draws.Generator, count: int) -> FloatArray:
+        """Return draws (count, k)."""
+        spread = self.spread[rng.choice(len(TAUS), size=count, p=self.chances)]
+        gain = spread / (spread + self.noise)
+        centre = self.public + gain * (self.released - self.public)
+        return np.asarray(centre + np.sqrt(gain * self.noise) * rng.standard_normal(gain.shape))
+
+
+def shrunk(released: FloatArray, *, public: FloatArray, noise: FloatArray, sampling: FloatArray) -> Shrunk:
+    """Return the posterior of averages (k,) with noise and sampling of the public ones of these variances (k,)."""
+    spread = TAUS[:, None] ** 2 + sampling
+    total = spread + noise
+    likelihood = -0.5 * np.sum(np.log(total) + (released - public) ** 2 / total, axis=1)
+    logs = likelihood - np.log1p((TAUS / SCALE) ** 2) + np.log(np.gradient(TAUS))
+    chances = np.exp(logs - logs.max())
+    return Shrunk(released=released, public=public, noise=noise, spread=spread, chances=chances / chances.sum())
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class CohortPosterior:
+    """What is known of the averages of a site's private people.
+
+    ``first`` is of shares and means, ``second`` of the squares that are known; both in public units.
+    """
+
+    variables: RakedVariables
+    first: Shrunk
+    second: Shrunk
+
+    @property
+    def mean(self) -> Averages:
+        """The posterior means, 1 of each."""
+        return self._averages(self.first.mean[None], self.second.mean[None], self._at_risk)
+
+    def draw(self, rng: draws.Generator, count: int) -> Averages:
+        """Return draws of the averages."""
+        first, second = self.first.draw(rng, count), self.second.draw(rng, count)
+        noise = np.array([each.noise_sd for each in self.variables.at_risk])
+        return self._averages(first, second, self._at_risk + noise * rng.standard_normal((count, len(noise))))
+
+    @property
+    def _at_risk(self) -> FloatArray:
+        return np.array([each.value for each in self.variables.at_risk])[None]
+
+    def _averages(self, first: FloatArray, second: FloatArray, at_risk: FloatArray) -> Averages:
+        """Return averages from those of the two groups; numbers without a square keep their public variance."""
+        on, kb = self.variables, len(self.variables.shares)
+        means = first[:, kb:]
+        squares = on.base @ on.cut**2 - (on.base @ on.cut) ** 2 + (means - on.about) ** 2
+        squares[:, on.squared] = second
+        return Averages(shares=first[:, :kb] * on.level_scale, means=means, squares=squares, at_risk=at_risk)
+
+
+def cohort_posterior(variables: RakedVariables) -> CohortPosterior:
+    """Return what is known of the averages of the people whom variables were described of."""
+    on = variables
+    levels, squares = on.indicators / on.level_scale, ((on.cut - on.about) ** 2)[:, on.squared]
+    square = [each for each in on.squares if each is not None]
+    scale = on.scale[on.squared]
+    return CohortPosterior(
+        variables=on,
+        first=_shrunk(
+            on,
+            np.column_stack([levels, on.cut]),
+            np.concatenate([_values(on.shares) / on.level_scale, (_values(on.means) - on.centre) / on.scale]),
+            np.concatenate([_noise(on.shares) / on.level_scale, _noise(on.means) / on.scale]),
+        ),
+        second=_shrunk(on, squares, _values(square) / scale**2, _noise(square) / scale**2),
+    )
+
+
+def redrawn(known: CohortMoments, *, count: int) -> list[CohortMoments]:
+    """Return what the averages may be, as released with noise of the same size again."""
+    rng = draws.generator(codec.sha256(["redrawn", known.release_sha256]))
+    noise = np.array([each.noise_sd for each in known.moments])
+    return [
+        replace(
+            known,
+            moments=tuple(
+                replace(each, value=each.value + float(shift))
+                for each, shift in zip(known.moments, noise * rng.standard_normal(len(noise)), strict=True)
+            ),
+        )
+        for _ in range(count)
+    ]
+
+
+def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -> tuple[str, ...]:
+    """Return in words what rests on raked rows, and what raking could not mend."""
+    on, at = raking.variables, raking.averages
+    rare = [
+        each.variable
+        for each, share in zip(on.shares, at.shares[0], strict=True)
+        if not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE
+    ]
+    bound = np.max((on.clipped - on.about) ** 2, axis=0)
+    cut = (on.squared & (at.squares[0] > FARTHEST * bound)).tolist()
+    far = [each.variable for each, is_far in zip(on.means, cut, strict=True) if is_far]
+    w = on.weights(on.base[None], raking.tilt[None])[0]
+    size = 1.0 / float(np.sum(w**2))
+    return (
+        RAKED.format(what=what),
+        *_named(CONSTANT, on.constant),
+        *_named(RARE, rare),
+        *_named(FAR, far),
+        *((FEW.format(size=size),) if size < 2 * dimension else ()),
+    )
+
+
+def _named(sentence: str, names: Sequence[str]) -> tuple[str, ...]:
+    return (sentence.format(names=", ".join(dict.fromkeys(names))),) if names else ()
+
+
+def _values(moments: Sequence[CohortMoment]) -> FloatArray:
+    return np.array([each.value for each in moments])
+
+
+def _noise(moments: Sequence[CohortMoment]) -> FloatArray:
+    return np.array([each.noise_sd for each in moments])
+
+
+def _shrunk(on: RakedVariables, features: FloatArray, released: FloatArray, noise_sd: FloatArray) -> Shrunk:
+    """Return the posterior of averages of features (n, k) of which so much was released (k,)."""
+    public = on.base @ features
+    sampling = on.base @ (features - public) ** 2 * float(np.sum(on.base**2))
+    return shrunk(released, public=public, noise=noise_sd**2, sampling=sampling)

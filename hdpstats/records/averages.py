@@ -1,0 +1,119 @@
+r"""What is known of a private cohort: averages of its variables over complete people, with the noise in them.
+
+Averages are of *variables of the schema*, not of columns of a design: interactions, splines and transforms follow from
+variables. With ``x`` the value of a variable, coerced as the schema says, and expectations over the private people who
+count (who are complete in all variables of the description; weighted by their case weights where there are any):
+
+* **share** of a level of a categorical variable, or of 1 of a binary one: :math:`E\,1\{x = \text{level}\}`. All levels
+  but one, whichever that is, as the last one follows.
+* **mean** of a number, clipped to public bounds: :math:`E\,u`, :math:`u = \min\{\max(x, lower), upper\}`.
+* **square** of the same clipped number about a public centre: :math:`E (u - centre)^2`.
+* **at risk** after a public time: the share of people whose follow-up, whether it ends with an event or with
+  censoring, ends after that time.
+
+Each is released with noise: a number divided by the (perhaps noisy) number of people, with the standard deviation of
+the noise in the quotient. Sampling of the people is not counted in it: the people are those whose likelihood was
+perturbed. Nothing here is private.
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import final
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats.records.codec import Record
+
+
+class MomentKind(StrEnum):
+    """What an average is of."""
+
+    SHARE = "share"
+    MEAN = "mean"
+    SQUARE = "square"
+    AT_RISK = "at risk"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CohortMoment(Record):
+    """One average over the people of a cohort.
+
+    Attributes
+    ----------
+    variable : str
+        The variable; of people at risk, the column of times.
+    what : MomentKind
+        What is averaged.
+    value : float
+        The average as released: not cut to where it must lie.
+    noise_sd : float
+        The standard deviation of the privacy noise in it; 0 where it is exact.
+    level : int
+        Of a share: the place of the level among the declared ones, 1 for a binary variable. Otherwise 0.
+    lower, upper : float
+        Of a mean and a square: the bounds that numbers were clipped to, in the variable's unit; those that the schema
+        declares, or narrower ones.
+    centre : float
+        Of a square: what it is taken about, in the variable's unit.
+    time : float
+        Of people at risk: the time, in the variable's unit.
+    """
+
+    variable: str
+    what: MomentKind
+    value: float
+    noise_sd: float
+    level: int = 0
+    lower: float = 0.0
+    upper: float = 1.0
+    centre: float = 0.0
+    time: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that are none."""
+        numbers = (self.value, self.noise_sd, self.lower, self.upper, self.centre, self.time)
+        if not all(map(math.isfinite, numbers)) or self.noise_sd < 0 or not self.lower < self.upper or self.level < 0:
+            raise ArgumentError(
+                f"the {self.what} of {self.variable!r} needs finite numbers, lower < upper and noise_sd and level >= 0",
+                argument="moments",
+            )
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CohortMoments(Record):
+    """What was released about the private people of one site who count in a fit.
+
+    Attributes
+    ----------
+    people : float
+        Their number, or with case weights the total of these (in the weights' unit): released or public.
+    people_sd : float
+        The standard deviation of the noise in it; 0 where it is public.
+    moments : tuple of CohortMoment
+        The averages; at most one of a kind for each variable, and for shares of each level, for people at risk of each
+        time.
+    weighted : bool
+        Whether people count with their case weights.
+    release_sha256 : str
+        The hash of the release that all of it was read from: draws of what the noise leaves open follow from it.
+    """
+
+    people: float
+    people_sd: float
+    moments: tuple[CohortMoment, ...]
+    weighted: bool = False
+    release_sha256: str
+
+    def __post_init__(self) -> None:
+        """Refuse a cohort of nobody, and averages of the same twice."""
+        if not (math.isfinite(self.people) and self.people > 0 and math.isfinite(self.people_sd)) or self.people_sd < 0:
+            raise ArgumentError("people must be above 0, with a people_sd from 0 on", argument="people")
+        keys = [(moment.variable, moment.what, moment.level, moment.time) for moment in self.moments]
+        if len(set(keys)) < len(keys):
+            raise ArgumentError("moments must be of different kinds, levels, times or variables", argument="moments")
+
+    def of(self, what: MomentKind) -> tuple[CohortMoment, ...]:
+        """Return the averages of one kind, in their order."""
+        return tuple(moment for moment in self.moments if moment.what == what)

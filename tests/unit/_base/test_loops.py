@@ -1,0 +1,131 @@
+"""Compiled code that is kept, and what it was compiled from."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from hdpstats._base import compiled as compiling
+from hdpstats._base.compiled import compiled, kept_code
+
+CALLED = """
+from hdpstats._base.compiled import compiled
+
+FACTOR = {factor}
+
+@compiled
+def called(x):
+    return FACTOR * x + {term}
+"""
+CALLING = """
+from called import FACTOR, called
+from hdpstats._base.compiled import compiled
+
+@compiled
+def through(x):
+    return called(x)
+
+@compiled
+def calling(x):
+    return through(x) + 1000.0 * FACTOR
+
+print(calling(1.0), sum(calling.stats.cache_hits.values()))
+"""
+
+
+def test_kept_code_is_used_until_a_loop_or_a_constant_that_it_uses_elsewhere_has_changed(tmp_path):
+    (tmp_path / "calling.py").write_text(CALLING)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kept"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def found(factor, term):
+        called = tmp_path / "called.py"
+        called.write_text(CALLED.format(factor=factor, term=term))
+        os.utime(called, ns=(0, int(factor * 10**10 + term * 10**9)))  # each text has its own time
+        done = subprocess.run(
+            [sys.executable, "calling.py"], cwd=tmp_path, env=environment, text=True, capture_output=True, check=True
+        )
+        value, hits = done.stdout.split()
+        return float(value), int(hits)
+
+    assert found(2.0, 1.0) == (2003.0, 0)
+    assert found(2.0, 1.0) == (2003.0, 1)
+    assert found(2.0, 5.0) == (2007.0, 0)
+    assert found(3.0, 5.0) == (3008.0, 0)
+    assert found(3.0, 5.0) == (3008.0, 1)
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A folder of its own for compiled code, in this process."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(compiling, "_FOLDERS", set())
+    return tmp_path / "kept"
+
+
+@pytest.fixture
+def loop(tmp_path, monkeypatch):
+    """Return a new loop, as one is imported in a new process."""
+    source = tmp_path / "kept_loop.py"
+
+    def made(factor):
+        source.write_text(f"def loop(x):\n    return {factor} * x[1]")
+        os.utime(source, ns=(0, factor * 10**9))
+        spec = importlib.util.spec_from_file_location("kept_loop", source)
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "kept_loop", module)
+        spec.loader.exec_module(module)
+        return compiled(module.loop)
+
+    return made
+
+
+def hits(made):
+    return sum(made.stats.cache_hits.values())
+
+
+@pytest.mark.parametrize("differs", ["types", "sources"])
+def test_code_that_two_processes_keep_at_once_is_of_their_own_types_and_sources(kept, loop, differs):
+    def found(factor, given):
+        """Compile with nothing kept, as each process that has looked before the other has kept its code."""
+        shutil.rmtree(kept, ignore_errors=True)
+        assert loop(factor)(given) == factor * given[1]
+        files = {path: path.read_bytes() for path in kept.rglob("*.nb?")}
+        assert sorted(path.suffix for path in files) == [".nbc", ".nbi"]
+        return files
+
+    numbers = np.arange(6.0)
+    factor, given = (1, numbers[::2]) if differs == "types" else (2, numbers)
+    other, own = found(1, numbers), found(factor, given)
+    for path, code in [*own.items(), *(each for each in other.items() if each[0].suffix == ".nbc")]:
+        path.write_bytes(code)  # own index is kept last, and the other's code
+    again = loop(factor)
+    assert again(given) == factor * given[1]
+    assert hits(again) == 1
+    assert found(factor, given).keys() == own.keys()  # the same names: nothing piles up
+
+
+@pytest.mark.parametrize("changed", [(compiling, "__file__", __file__), (numba, "__version__", "0.1")])
+def test_code_that_was_compiled_in_another_way_is_not_used(kept, loop, monkeypatch, changed):
+    numbers = np.arange(6.0)
+    for expected in (0, 1):
+        made = loop(2)
+        made(numbers)
+        assert hits(made) == expected
+    monkeypatch.setattr(*changed)
+    made = loop(2)
+    made(numbers)
+    assert hits(made) == 0
+
+
+def test_folders_of_kept_code_outside_the_package_are_named(kept, loop):
+    compiling._FOLDERS.add(Path(compiling.__file__).resolve().parents[1] / "models" / "__pycache__")
+    assert list(kept_code()) == []
+    loop(2)
+    (folder,) = kept_code()
+    assert folder.parent == kept.resolve()
