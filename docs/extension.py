@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import html
 import inspect
 import re
 import shutil
@@ -388,19 +389,42 @@ def write_reference(_app: Sphinx) -> None:
         write_if_changed(DOCS / "reference" / "from_code" / f"{name}.md", f"{above[name].lstrip()}\n{tables()}")
 
 
+def _in_markdown(page: str, name: str, known: dict[str, str]) -> str:
+    """Return R's HTML of a help page with headings and code in Markdown, and links to other help pages."""
+
+    def linked(found: re.Match[str]) -> str:
+        other = known.get(found[1], name)
+        return found[0] if other == name else f'<a href="{other}.html">{found[0]}</a>'
+
+    page = re.sub(r"<code>(dp_\w+)(?:\(\))?</code>", linked, page).replace("<table>", '<table class="table">')
+    parts = []
+    for piece in re.split(r"(<h3>.*?</h3>|<pre><code[^>]*>.*?</code></pre>)", page, flags=re.S):
+        if piece.startswith("<h3>"):
+            parts.append(f"## {re.sub('<.*?>', '', piece)}")
+        elif piece.startswith("<pre>"):
+            parts.append(f"```r\n{html.unescape(re.sub('<.*?>', '', piece)).strip()}\n```")
+        elif piece.strip():
+            parts.append(f"```{{raw}} html\n{piece.strip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
 def write_r_pages(_app: Sphinx) -> None:
     """Write a page for each help page of the R package, and their index."""
     folder = DOCS / "reference" / "r"
     help_pages = sorted((ROOT / "r_bridge" / "R" / "hdpstats" / "man").glob("*.Rd"))
+    known = _help_pages()
     code = "for (path in commandArgs(TRUE)) tools::Rd2HTML(path, out = paste0(path, '.html'))"
     with tempfile.TemporaryDirectory() as scratch:
         copies = [shutil.copy(page, scratch) for page in help_pages]
         subprocess.run(["Rscript", "-e", code, *copies], check=True, stdout=subprocess.DEVNULL)
         for page, copy in zip(help_pages, copies, strict=True):
-            body = Path(f"{copy}.html").read_text(encoding="utf-8").partition("</h2>")[2].partition("<hr />")[0]
+            body = Path(f"{copy}.html").read_text(encoding="utf-8").partition("</h2>")[2]
+            body = _in_markdown(
+                body.partition("<hr")[0].partition("</body>")[0].strip().removesuffix("</div>"), page.stem, known
+            )
             title = re.search(r"\\title\{(.*?)\}", page.read_text(encoding="utf-8"), flags=re.S)
             head = f"{page.stem}: {' '.join(title[1].split())}" if title else page.stem
-            write_if_changed(folder / f"{page.stem}.md", f"# {head}\n\n```{{raw}} html\n{body}\n```\n")
+            write_if_changed(folder / f"{page.stem}.md", f"# {head}\n\n{body}")
     names = "\n".join(f"r/{page.stem}" for page in help_pages)
     write_if_changed(
         folder.parent / "r.md",
