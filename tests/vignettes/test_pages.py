@@ -7,6 +7,7 @@ from pathlib import Path
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
@@ -32,6 +33,21 @@ def test_blocks_of_python_run(page: Path, tmp_path: Path, monkeypatch: pytest.Mo
             exec(compile(block, str(page), "exec"), names)
         pages.keep(page, block, printed.getvalue(), tmp_path)
     plt.close("all")
+
+
+def test_functions_of_the_page_of_formulas_are_read() -> None:
+    page = (ROOT / "vignettes" / "explanation" / "formulas.md").read_text(encoding="utf-8")
+    table = page.partition("one by one\n")[2].partition("\nWhere bounds")[0]
+    first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    read = [formula for cell in first for formula in re.findall(r"`([^`]+)`", cell)]
+    assert len(read) > 20
+    schema = hdp.Schema(
+        x=hdp.Continuous(20, 45), a=hdp.Continuous(0, 1), g=hdp.Categorical(["a", "b", "c"]), y=hdp.Binary()
+    )
+    rows = pd.DataFrame({"x": [20.0, 30.0, 45.0] * 20, "a": 0.5, "g": ["a", "b", "c"] * 20, "y": [0, 1] * 30})
+    study = hdp.Study(public=rows, schema=schema)
+    for formula in read:
+        hdpf.logit(f"y ~ {formula}", data=study)
 
 
 def test_every_public_name_has_a_page() -> None:

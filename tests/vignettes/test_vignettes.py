@@ -417,10 +417,10 @@ def _figures(notebook: nbformat.NotebookNode) -> int:
     return len(_shown(notebook, "image/png"))
 
 
-def _keep(notebook: nbformat.NotebookNode, source: str) -> None:
+def _keep(notebook: nbformat.NotebookNode, source: str, folder: Path) -> None:
     """Keep what a vignette printed, for the pages: its cells behind the one that was put before them."""
     kept = nbformat.v4.new_notebook(cells=notebook.cells[1:], metadata=notebook.metadata)
-    content.keep(content.printed_place(source), nbformat.writes(kept))
+    content.keep(content.printed_place(source), nbformat.writes(kept).replace(f"{folder}/", ""))
 
 
 def _missing(stated: tuple[str, ...], printed: str) -> list[str]:
@@ -466,7 +466,7 @@ def test_vignette_runs_from_top_to_bottom_and_shows_what_is_asked_of_it(
     assert _figures(notebook) >= figures
     if path.stem in TABLES:
         assert any(_has_row(html, TABLES[path.stem]) for html in _shown(notebook, "text/html"))
-    _keep(notebook, source)
+    _keep(notebook, source, one_folder)
 
 
 def test_a_statement_that_holds_once_and_once_does_not_is_missing() -> None:
