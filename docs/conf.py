@@ -52,7 +52,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "hdpstats"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-html_search_scorer = "_static/scorer.js"
+html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_extra_path = ["_extra"]
 html_theme_options = {
     "logo": {"text": "hdpstats"},

@@ -42,9 +42,9 @@ def test_functions_of_the_page_of_formulas_are_read() -> None:
     read = [formula for cell in first for formula in re.findall(r"`([^`]+)`", cell)]
     assert len(read) > 20
     schema = hdp.Schema(
-        x=hdp.Continuous(20, 45), a=hdp.Continuous(0, 1), g=hdp.Categorical(["a", "b", "c"]), y=hdp.Binary()
+        x=hdp.Continuous(20, 90), a=hdp.Continuous(0, 1), g=hdp.Categorical(["a", "b", "c"]), y=hdp.Binary()
     )
-    rows = pd.DataFrame({"x": [20.0, 30.0, 45.0] * 20, "a": 0.5, "g": ["a", "b", "c"] * 20, "y": [0, 1] * 30})
+    rows = pd.DataFrame({"x": [20.0, 50.0, 90.0] * 20, "a": 0.5, "g": ["a", "b", "c"] * 20, "y": [0, 1] * 30})
     study = hdp.Study(public=rows, schema=schema)
     for formula in read:
         hdpf.logit(f"y ~ {formula}", data=study)
