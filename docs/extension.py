@@ -469,6 +469,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     for write in (write_reference, write_r_pages, write_gallery):
         app.connect("builder-inited", write, priority=100)  # before autosummary looks for pages
+    app.connect("source-read", without_links_to_code)
     app.connect("env-get-outdated", with_new_outputs)
     app.connect("doctree-read", link_words)
     app.connect("doctree-read", show_printed)

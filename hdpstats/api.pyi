@@ -43,7 +43,6 @@ from hdpstats.results import (
     SurvivalCurves,
     WeightedSample,
     aggregate,
-    model_matrix,
 )
 from hdpstats.schema import datasets
 from hdpstats.schema.check import check
@@ -105,7 +104,6 @@ __all__ = [
     "importance_weights",
     "losses",
     "mechanisms",
-    "model_matrix",
     "person_period",
     "simulate",
 ]

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
+from hdpstats.results import model_matrix
 from r_bridge.arguments import elements
 from r_bridge.session import r_function
 from r_bridge.vectors import from_r_strings, to_r_strings
@@ -149,13 +150,13 @@ def _result(result: hdp.Result) -> tuple[list[str], _Contents]:
     kind = "dp_hazard" if facts.hazard is not None else f"dp_{facts.model.lower()}"
     return [kind, "dp_result"], {
         "json": result.to_json(),
-        **_estimates(hdp.model_matrix.renamed(result), hdp.model_matrix.order(result)),
+        **_estimates(model_matrix.renamed(result), model_matrix.order(result)),
         **{name: getattr(facts, name) for name in ("public_rows", "formula", "response", "method")},
         "nobs": facts.records if facts.records is not None else facts.public_rows,
         **guarantee_in_r(result.guarantee),
         "ledger_entry": None if entry is None else entry.to_dict(),
         "sites": result.sites,
-        "xlevels": {name: list(levels) for name, levels in hdp.model_matrix.factor_levels(result).items()},
+        "xlevels": {name: list(levels) for name, levels in model_matrix.factor_levels(result).items()},
         "public_fingerprint": fingerprint(result.public_rows.table),
     }
 
@@ -266,13 +267,13 @@ def r_names() -> Iterator[None]:
 def result_from_r(json: str) -> hdp.Result:
     """Return the result of a JSON text, with R's names within `r_names`."""
     result = hdp.Result.from_json(json)
-    return hdp.model_matrix.renamed(result) if _in_r_names.get() else result
+    return model_matrix.renamed(result) if _in_r_names.get() else result
 
 
 def plan_in_r(plan: hdp.Plan, formula: str, schema: hdp.Schema) -> hdp.Plan:
     """Return the plan of a formula whose coefficients have R's names."""
     terms = list(dict.fromkeys(plan.frame["term"]))
-    names = [coefficient.name for coefficient in hdp.model_matrix.coefficients(formula, schema, terms)]
+    names = [coefficient.name for coefficient in model_matrix.coefficients(formula, schema, terms)]
     in_r = dict(zip(terms, names, strict=True))
     wanted = tuple(replace(wanted, term=in_r[wanted.term]) for wanted in plan.wanted)
     return replace(plan, frame=plan.frame.assign(term=plan.frame["term"].map(in_r)), wanted=wanted)
@@ -282,13 +283,13 @@ def in_python(named: Any, formula: str, schema: hdp.Schema) -> Any:
     """Return values by R's names of coefficients as values by Python's; what has no names as it is."""
     if not isinstance(named, dict):
         return named
-    terms = hdp.model_matrix.terms_in_python(formula, schema)
+    terms = model_matrix.terms_in_python(formula, schema)
     return {terms.get(name, name): value for name, value in named.items()}
 
 
 def in_r(error: hdp.ArgumentError, formula: str, schema: hdp.Schema) -> hdp.ArgumentError:
     """Return an error that quotes R's names of coefficients in the place of Python's."""
     text = str(error)
-    for name, term in hdp.model_matrix.terms_in_python(formula, schema).items():
+    for name, term in model_matrix.terms_in_python(formula, schema).items():
         text = text.replace(f"{term!r}", f"{name!r}")
     return hdp.ArgumentError(text, **error.facts)

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
+from hdpstats.results import model_matrix
 from r_bridge.arguments import by_name, choice, column_names, elements, instance, method
 from r_bridge.handles import Matrix, fingerprint
 
@@ -184,7 +185,7 @@ def sample_table(sample: hdp.WeightedSample, columns: Any, alpha: float = 0.05) 
 
 def model_terms(result: hdp.Result) -> dict[str, Any]:
     """Return what R's generics ask of a model; places are from 1."""
-    terms = asdict(hdp.model_matrix.terms(instance(result, hdp.Result)))
+    terms = asdict(model_matrix.terms(instance(result, hdp.Result)))
     texts = {name: pd.Series(levels, dtype=str) for name, levels in terms["levels"].items()}
     numbers = {name: pd.Series(terms[name], dtype=int) for name in ("covariates", "assign")}
     return {
@@ -200,7 +201,7 @@ def model_terms(result: hdp.Result) -> dict[str, Any]:
 
 def model_variables(result: hdp.Result, newdata: pd.DataFrame | None = None) -> dict[str, Any]:
     """Return the variables of R's model frame by their names, with their values in public rows."""
-    variables = hdp.model_matrix.variables(instance(result, hdp.Result), newdata)
+    variables = model_matrix.variables(instance(result, hdp.Result), newdata)
     return {
         name: {
             "kind": variable.kind,
@@ -219,12 +220,12 @@ def public_fingerprint(study: hdp.Study) -> str | None:
 
 def design(result: hdp.Result, newdata: pd.DataFrame) -> Matrix:
     """Return the design of public rows; NaN where a covariate is missing."""
-    return Matrix(table=hdp.model_matrix.design(instance(result, hdp.Result), newdata))
+    return Matrix(table=model_matrix.design(instance(result, hdp.Result), newdata))
 
 
 def summary_parts(result: hdp.Result) -> dict[str, Any]:
     """Return a summary without coefficients, which R prints by itself: names and values, notes, the least p-value."""
-    head, privacy, notes = hdp.model_matrix.summary_rows(instance(result, hdp.Result))
+    head, privacy, notes = model_matrix.summary_rows(instance(result, hdp.Result))
     pairs = {
         "head": pd.DataFrame(head, columns=["name", "value"]),
         "privacy": pd.DataFrame(privacy, columns=["name", "value"]),
@@ -237,7 +238,7 @@ def summary_parts(result: hdp.Result) -> dict[str, Any]:
 
 def with_coefficients(json: str, coefficients: Any) -> hdp.Result:
     """Return the result of a JSON text with other coefficients, in R's order."""
-    return hdp.model_matrix.with_coefficients(hdp.Result.from_json(json), np.asarray(coefficients, dtype=np.float64))
+    return model_matrix.with_coefficients(hdp.Result.from_json(json), np.asarray(coefficients, dtype=np.float64))
 
 
 def public_rows(study: hdp.Study) -> pd.DataFrame | None:
@@ -282,10 +283,10 @@ def coefficient_rows(
     table = estimates(fit, conf_level)
     standard = choice(scale, name="scale", options=("unit", "sd")) == "sd"
     if standard and newdata is not None:
-        factors = hdp.model_matrix.standard_deviations(fit, newdata)
+        factors = model_matrix.standard_deviations(fit, newdata)
         numbers = ["estimate", "std_error", "conf_low", "conf_high"]
         table[numbers] = table[numbers].mul(np.tile(factors, len(table) // len(factors)), axis=0)
-    term_names = [fit.estimate.terms[place] for place in hdp.model_matrix.order(fit)]
+    term_names = [fit.estimate.terms[place] for place in model_matrix.order(fit)]
     names, wanted = by_name(labels) if labels is not None else {}, term_names if terms is None else elements(terms)
     if not isinstance(names, dict):
         raise hdp.ArgumentError('labels must have the names of coefficients: c(age = "age, years")', argument="labels")

@@ -17,6 +17,7 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.results import model_matrix
 from r_bridge.arguments import (
     argument_names,
     by_name,
@@ -354,7 +355,7 @@ def average_effects(
     With them what all releases that they rest on guarantee together.
     """
     fit = instance(result, hdp.Result)
-    effects = (fit if study is None else hdp.model_matrix.with_public_rows(fit, study.public)).average_effects(
+    effects = (fit if study is None else model_matrix.with_public_rows(fit, study.public)).average_effects(
         variable,
         over="public" if over is None else over,
         values=None if values is None else elements(values),
@@ -382,7 +383,7 @@ def _constraints(result: hdp.Result, hypothesis: str | None, frame: pd.DataFrame
     if frame is None:
         return hypothesis
     numbers = frame.to_numpy(dtype=np.float64)
-    places = hdp.model_matrix.order(result)
+    places = model_matrix.order(result)
     if numbers.shape[1] != len(places) + 1:
         raise hdp.ArgumentError(
             f"hypothesis must have a column for each of the {len(places)} coefficients", argument="hypothesis"

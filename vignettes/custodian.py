@@ -133,7 +133,7 @@ print(run("hdpstats ledger open ledger.db --dataset rotterdam --epsilon 2.5"))
 # `heads:` names a second place, on another disk, where the service keeps the number and the hash of the ledger's last
 # entry, rewritten after every charge. A ledger that does not have that entry any more is not served, and where that
 # disk is full, a query is refused before it is charged. It is refused too where the disk of the ledger's file has less
-# than 16 MB left for the release. `site note` writes the head for the first time.
+# than 17 MB left for the release. `site note` writes the head for the first time.
 #
 # `data:` names a file of Parquet or CSV, or a folder of Parquet files. The first line of a CSV file has the names of
 # the columns, and each further line is a row, an empty one too: a person all of whose cells are missing. What the
@@ -205,10 +205,14 @@ print(hdp.check(visits.astype({"patient": "Int64"}), schema, unit="patient").per
 # %% [markdown]
 # ## The service
 #
-# On a server this is a unit of systemd; here it is a process beside the notebook. Each request leaves one line of JSON
-# in its log: the address, the kind of query, the analyst, the status, how long the client waited (as a class, such as
-# "under 1 s"), and the versions of the package and of the data; of a release the cost and the entry in the ledger, of
-# a refusal the reason. No line has a cell of the data, or the text of a query.
+# On a server this is a unit of systemd; here it is a process beside the notebook. Each request writes one line of JSON
+# to its log:
+#
+# * the address, the kind of query, the analyst, the status, and the versions of the package and of the data;
+# * how long the client waited, as a class such as "under 1 s";
+# * for a release the cost and the entry in the ledger, for a refusal the reason.
+#
+# No line has a cell of the data, or the text of a query.
 #
 # A query may have 1 MB and public rows 16 MB (`limits: {query: ..., public: ...}`). An analyst's public rows arrive as
 # plain arrays of numbers and positions of levels, not as Parquet or Arrow: no parser of a format meets what a client

@@ -128,10 +128,11 @@ by_radius.rename_axis("r").round(3)
 #
 # Random splits as in the paper: 60 % of the records for training, a tenth of these public. Methods of the paper have
 # the ridge that is best in hindsight over the splits below, more than anybody could choose. The form of this package,
-# `mechanism="clipped_newton"`, asks every hospital once. What is different: scores of people are *clipped* at a length
-# that public people show to be usual, so that a person moves the sum by twice that and not by $M D$; what clipping does
-# to the expected sum is computed from public people, and the coefficients are those whose expected sum *matches* the
-# one that was released; the public fit is then *pooled* by the sizes of the errors. It needs no ridge.
+# `mechanism="clipped_newton"`, asks every hospital once. Three things are different. The scores of people are *clipped*
+# at a length that is usual among public people, so that a person moves the sum by twice that length and not by $M D$.
+# What clipping does to the expected sum is computed from public people, and the coefficients are those whose expected
+# sum *matches* the released one. The public fit is then *pooled*, weighted by the sizes of the errors. No ridge is
+# needed.
 #
 # AUC is that on the test records, and the error the distance from a fit to all records, over its length.
 

@@ -89,8 +89,8 @@ result
 
 # %% [markdown]
 # Open *Estimates side by side*. The two trials treated children differently, and so hazards by stage may differ:
-# *Public differs?* is a test. A coefficient of which public and private estimates are further apart than their errors
-# is left to the private trial, and its standard error grows.
+# the row *Private vs public* is a test. A coefficient whose public and private estimates are further apart than their
+# errors is left to the private trial, and its standard error grows.
 #
 # A small part of epsilon went into averages of the covariates and numbers at risk, by which the public children are
 # re-weighted and re-scaled for the standard errors.

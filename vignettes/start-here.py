@@ -191,7 +191,7 @@ print(result.summary())
 #   count less, which limits what one record can do. *Pooled* combines the two as a random-effects meta-analysis
 #   combines two studies, coefficient by coefficient: one in which they disagree by more than their errors is left to
 #   the private rows. The first table is the pooled one.
-#   *Public differs?* tests whether they disagree. If you expect the German women to be quite unlike those in
+#   *Private vs public* tests whether they disagree. If you expect the German women to be quite unlike those in
 #   Rotterdam, report *private only*.
 # - The **noise share** says how much of each variance is due to privacy noise. Variances add up, standard
 #   errors do not. Per coefficient:

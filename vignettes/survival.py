@@ -100,10 +100,10 @@ print(cohort.summary())
 # %% [markdown]
 # By our rule 350 women lack a grade. Those who have one are not like the women of the German trial: there are more
 # tumours of grade 3, less hormonal treatment and fewer positive nodes among them. A standard error that
-# took all this from the German rows would be wrong. So plan and fit are given the table: in them the public women are
-# re-weighted and re-scaled until shares, means, spreads and numbers at risk are those described, as far as noise lets
-# them be known ([how](explanation/raked-rows.md)). (Counts of follow-up may be negative: noise was added, and nothing
-# was cut off, since that would bias sums of them.)
+# took all this from the German rows would be wrong. So plan and fit are given the table. They re-weight and re-scale
+# the public women until shares, means, spreads and numbers at risk are those of the table, as far as its noise allows
+# ([how](explanation/raked-rows.md)). Counts of follow-up may be negative, since noise was added; they are not set to 0,
+# since that would bias their sums.
 #
 # ## Choose on public rows, where looking is free
 #
@@ -242,7 +242,7 @@ print(result.summary())
 # private records is that of complete women, from the description, which the line *Cohort* names.
 #
 # *Private only* has much larger errors, in the baseline most of all: the private rows alone hardly tell how the hazard
-# changes over time. Pooled, the German women help with that; *Public differs?* tests whether the two disagree.
+# changes over time. Pooled, the German women help with that; *Private vs public* tests whether the two disagree.
 
 # %%
 result.hazard_ratios().assign(GBSG_alone=np.exp(fits["20 quarters"].params)).round(2)

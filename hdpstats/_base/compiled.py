@@ -53,8 +53,8 @@ def _used_by(loop: Callable[..., Any]) -> Iterator[object]:
 
 
 def _state(file: Path) -> tuple[int, int]:
-    found = file.stat()
-    return found.st_mtime_ns, found.st_size
+    status = file.stat()
+    return status.st_mtime_ns, status.st_size
 
 
 def kept_code() -> Iterator[Path]:

@@ -39,14 +39,14 @@ def _sums(count: int) -> Callable[..., None]:
     @intrinsic  # type: ignore[untyped-decorator]
     def sums(_typing: Any, matrix: Any, columns: Any, out: Any, d: Any, rows: Any) -> Any:  # noqa: ARG001
         def generated(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
-            pointers = [builder.inttoptr(each, DOUBLE.as_pointer()) for each in given[:3]]
+            pointers = [builder.inttoptr(address, DOUBLE.as_pointer()) for address in given[:3]]
             _generate(builder, *pointers, *given[3:], count=count)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 5), generated
 
-    found: Callable[..., None] = sums
-    return found
+    compiled_sums: Callable[..., None] = sums
+    return compiled_sums
 
 
 def _generate(builder: Any, matrix: Any, columns: Any, out: Any, d: Any, rows: Any, *, count: int) -> None:

@@ -2,6 +2,10 @@
 
 For users who want to see for themselves, and for the package's own tests. A search can refute a claim; it cannot prove
 one: proofs are in docstrings and in ``vignettes/explanation``.
+
+* ``density``: The exact privacy loss of objective perturbation, and a search for the neighbours where it is largest.
+* ``outputs``: What outputs on neighbouring data sets show: a lower bound on epsilon, and whether anything but numbers
+  differs.
 """
 
 from hdpstats.audit.density import Neighbours, PerturbedObjective, perturbed_objective, privacy_loss, worst_neighbours

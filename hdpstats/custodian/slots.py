@@ -13,11 +13,12 @@ From an analyst's request to the answer:
 5. at the next step of the grid the answer is sent, and its place among computations given to the next one.
 
 What was computed for another analyst before is prepared, charged and sent at the same instants, with nothing in its
-slot. If the other computation is still under way, the wait for its record is in the slot, which begins one step after
-the request. So that somebody asked the same shows only where a record takes longer than a step of the grid; where the
-charges, which are entries of two kinds, take different numbers of steps; and, if he asked so shortly before, where
-preparation and charge take longer than a step, where the record ends later than a slot and a step after the request, as
-the other request came just before this one, or where another process of the site computes for him.
+slot. If the other computation is still under way, the wait for its record is in the slot, which begins at the step
+after a place for an overrun was made sure of, mostly one step after the request. So that somebody asked the same shows
+only where a record takes longer than a step of the grid; where the charges, which are entries of two kinds, take
+different numbers of steps; and, if he asked so shortly before, where preparation and charge take longer than a step,
+where the record ends later than a slot and a step after the request, as the other request came just before this one, or
+where another process of the site computes for him.
 
 From before the charge until the answer leaves, no response to the analyst begins (`Slots.quiet`): how fast a site
 answers his other requests would show when the computation ends, and his part of the ledger what is recorded. What is
@@ -120,6 +121,7 @@ class Departure:
         self._clock, self._seconds, self._grid, self._late = clock, seconds, grid, late
         self._under_way, self._analyst, self._meanwhile = under_way, analyst, meanwhile
         self._begun, self._end = begun, -math.inf
+        self._earliest = self._step_after(begun)
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -140,7 +142,7 @@ class Departure:
         What had been computed before has a slot with nothing in it, which begins after the same work.
         """
         if self._end < self._begun:
-            self._end_slot(self._begun + self._grid if self._meanwhile else self._step_after(self._begun))
+            self._end_slot(self._earliest if self._meanwhile else self._step_after(self._begun))
         self._clock.wait_until(self._step_after(self._end))
 
     def _end_slot(self, begun: float) -> int:

@@ -361,6 +361,16 @@ def refused(reason: str) -> ArgumentError:
     return ArgumentError(f"description must {reason}", argument="description")
 
 
+def checked_description(given: object, *, call: str) -> Description:
+    """Return a description, or refuse what is none; ``call`` is what makes one."""
+    if not isinstance(given, Description):
+        raise refused(
+            f"be what {call} returned, not {type(given).__name__}; without epsilon it returns a request, which "
+            "describes nothing yet"
+        )
+    return given
+
+
 def check_described_study(study: Study, description: Description) -> None:
     """Refuse a description of other records, or under other terms."""
     if description.schema.sha256 != study.schema.sha256:
@@ -420,7 +430,7 @@ def _(over: Description, fit: "Result", rows: FittedRows) -> Population:
         words=words,
         draws=raked.draws,
         guarantee=over.guarantee,
-        releases=tuple(releases),
+        rests=tuple((part, tuple(releases)) for part in over.guarantee.as_parts("the description averaged over")),
     )
 
 

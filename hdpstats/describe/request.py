@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError, forgets_rows
-from hdpstats._base.validation import integer, shown, text, truth
+from hdpstats._base.validation import shown, text, truth
 from hdpstats.describe.description import Description
 from hdpstats.describe.plan import DescriptionPlan, plan_description
 from hdpstats.describe.tables import public_cohort
@@ -17,7 +17,7 @@ from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, described_columns, ends_of, number_of_cells
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
-from hdpstats.privacy.budget import epsilons_of, over_sites, release_delta, release_epsilon
+from hdpstats.privacy.budget import epsilons_of, over_sites, release_delta, release_epsilon, release_replicate
 from hdpstats.records.query import of_kind
 from hdpstats.schema.columns import Binary, Categorical, Weight
 from hdpstats.schema.schema import Schema, declared_column
@@ -250,7 +250,7 @@ def describe(
         times=_times(times, outcome, checked.schema),
         weights=declared_column(checked.schema, weights, kind="weight", argument="weights"),
         delta=release_delta(delta),
-        replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
+        replicate=release_replicate(replicate),
     )
     _check(asked)
     return asked if epsilon is None else asked.release(epsilon, allow_large_epsilon=allow_large_epsilon)

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import Any, cast, final
 
 from hdpstats._base.errors import ArgumentError, FormulaError, forgets_rows
-from hdpstats._base.validation import choice, integer
-from hdpstats.describe.description import Description, check_described_study
+from hdpstats._base.validation import choice
+from hdpstats.describe.description import Description, check_described_study, checked_description, refused
 from hdpstats.describe.plan import CurvesPlan, plan_curves
 from hdpstats.describe.request import released
 from hdpstats.formulas.compiler import compile_survival
@@ -18,7 +18,7 @@ from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.description.request import checked_times, ends_of, smallest_share
 from hdpstats.mechanisms.description.site import levels_of, prepare
-from hdpstats.privacy.budget import epsilons_of, release_delta, release_epsilon
+from hdpstats.privacy.budget import epsilons_of, release_delta, requested
 from hdpstats.results.group_curves import public_curves
 from hdpstats.results.survival_curves import WITHIN, SurvivalCurves
 from hdpstats.schema.columns import Weight
@@ -149,11 +149,10 @@ class CurvesRequest:
             return self._described(description, epsilon, replicate)
         if epsilon is None:
             raise ArgumentError("epsilon must be given, or a description whose table is used", argument="epsilon")
-        amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
-        number = integer(replicate, name="replicate", lower=1, upper=10**9)
-        slack = release_delta(delta)
+        asked = requested(epsilon, delta, replicate, allow_large_epsilon=allow_large_epsilon)
         check_private(study, "fit")
-        query = self.query(amount, slack, {name: site.records for name, site in study.sites.items()}, replicate=number)
+        people = {name: site.records for name, site in study.sites.items()}
+        query = self.query(asked.epsilon, asked.delta, people, replicate=asked.replicate)
         found = released(study, dict.fromkeys(study.sites, query))
         return self._curves(cast(FollowUpCells, query.follow_up), **found)
 
@@ -244,7 +243,7 @@ class CurvesRequest:
         return f"<survival curves to ask for: {self.formula}>"
 
 
-def described_table(request: CurvesRequest, description: object) -> tuple[Description, FollowUpCells]:
+def described_table(request: CurvesRequest, given: object) -> tuple[Description, FollowUpCells]:
     """Return a given description and its cells of follow-up, or refuse one that is not of the curves.
 
     Raises
@@ -252,20 +251,16 @@ def described_table(request: CurvesRequest, description: object) -> tuple[Descri
     ArgumentError
         With the reason and what to do; nothing was charged.
     """
-    if not isinstance(description, Description):
-        raise ArgumentError(
-            f"description must be what hdp.describe returned, not {type(description).__name__}",
-            argument="description",
-        )
+    description = checked_description(given, call="hdp.describe")
     query, asked = description.query, description.query.follow_up
     own = (request.time, request.event, request.start, request.level)
     same = asked is not None and (asked.time, asked.event, asked.start, asked.level) == own
     if asked is None or not same or query.grouping != request.grouping or query.weights != request.weights:
-        raise ArgumentError(f"description must be {_wanted(request)}", argument="description")
+        raise refused(f"be {_wanted(request)}")
     if request.study.sites:
         check_described_study(request.study, description)
     if description.schema.sha256 != request.study.schema.sha256:
-        raise ArgumentError("description must be made with this study's schema", argument="description")
+        raise refused("be made with this study's schema")
     if request.times is not None and request.times not in (asked.ends, len(asked.ends)):
         raise ArgumentError("times must be left out, or be those of the description", argument="times")
     return description, asked

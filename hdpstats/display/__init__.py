@@ -6,6 +6,9 @@
 (``--jp-…``, the variables of JupyterLab's themes) or the surrounding text's; a colour written here is only what a
 variable falls back to where there is no theme. Without the stylesheet, which JupyterLab takes out of notebooks that it
 does not trust, a page can still be read.
+
+* ``statsmodels_tables``: Tables and summaries of statsmodels whose texts are escaped in HTML and LaTeX.
+* ``word``: Tables as Word files, by python-docx, which is loaded when the first file is written.
 """
 
 import html

@@ -13,8 +13,8 @@ from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import Cell, SimpleTable, get_output_format
 from statsmodels.iolib.tableformatting import fmt_base
 
-from hdpstats._base.errors import HdpError
 from hdpstats.display import key_values
+from hdpstats.display.word import write_docx
 
 _LATEX = str.maketrans(
     {
@@ -102,24 +102,9 @@ class EscapedSummary(Summary):  # type: ignore[misc]  # statsmodels is not typed
         HdpError
             If python-docx is not installed.
         """
-        try:
-            from docx import Document
-        except ImportError:
-            raise HdpError("Word files need python-docx: pip install 'hdpstats[word]'") from None
-        document = Document()
-        if self.tables and self.tables[0].title:
-            document.add_heading(str(self.tables[0].title), level=2)
-        for part in self.tables:
-            lines = [[str(cell.data) for cell in row] for row in part]
-            grid = document.add_table(rows=len(lines), cols=max(map(len, lines), default=0))
-            grid.style = "Table Grid"
-            for row, cells in zip(grid.rows, lines, strict=True):
-                for place, text in zip(row.cells, cells, strict=False):
-                    place.text = text
-            document.add_paragraph()
-        for note in (self.extra_txt or "").splitlines():
-            document.add_paragraph(note)
-        document.save(str(path))
+        title = str(self.tables[0].title) if self.tables and self.tables[0].title else ""
+        grids = [[[str(cell.data) for cell in row] for row in part] for part in self.tables]
+        write_docx(path, title=title, grids=grids, notes=(self.extra_txt or "").splitlines())
 
     def as_text(self) -> str:
         """Return tables and notes as plain text, notes wrapped to the width of the tables."""

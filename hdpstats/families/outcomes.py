@@ -11,13 +11,15 @@ The outcomes of regressions are here, of follow-up in `hdpstats.families.hazard.
 *Outcomes of a likelihood*: 0 and 1, or counts up to the largest; the loss says how likely they are
 (`PredictorLoss.listed`).
 
-*Residuals*: under coefficients ``theta`` person ``i`` might have each of :math:`x_i'\theta + r_k`, cut to the declared
-range, all alike likely: residuals are taken to be distributed as the public ones whatever the covariates. They are
-shifted to a mean of 0, as those of private people have at the truth: without clipping the expectation of a score is 0
-there whatever the shape of their distribution, and with it only the clipped part rests on that. So this is for least
-squares; quantiles need densities, which depend on covariates. The score of a location family needs no density. With
-ordered residuals the sum over ``k`` of :math:`g_k\{1 / (r_k - r_{k-1}) - 1 / (r_{k+1} - r_k)\}` is, by summation by
-parts, that of the slopes of ``g`` between neighbours, which are bounded however close these are.
+*Residuals*: under coefficients ``theta`` person ``i`` might have each of :math:`x_i'\theta + r_k`, all alike likely:
+residuals are taken to be distributed as the public ones whatever the covariates. (Outcomes of private people lie within
+the declared range. To cut these sums to it would move their mean off the prediction, on which least squares of the
+outcomes as they are declared has it.) They are shifted to a mean of 0, as those of private people have at the truth:
+without clipping the expectation of a score is 0 there whatever the shape of their distribution, and with it only the
+clipped part rests on that. So this is for least squares; quantiles need densities, which depend on covariates. The
+score of a location family needs no density. With ordered residuals the sum over ``k`` of
+:math:`g_k\{1 / (r_k - r_{k-1}) - 1 / (r_{k+1} - r_k)\}` is, by summation by parts, that of the slopes of ``g`` between
+neighbours, which are bounded however close these are.
 
 *Levels* of a multinomial regression: each of them.
 """
@@ -248,8 +250,8 @@ class ResidualOutcomes(PredictorOutcomes):
         return replace(self, residuals=centred_residuals(self.residuals, most=FEW_NODES))
 
     def values(self, people: slice) -> FloatArray:
-        """Return predictions plus residuals, cut to the declared range."""
-        return np.clip(self._predictor(self.theta, people) + self.residuals, self.loss.lower, self.loss.upper)
+        """Return predictions plus residuals."""
+        return self._predictor(self.theta, people) + self.residuals
 
     def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return equal probabilities, and the slopes of a location family."""

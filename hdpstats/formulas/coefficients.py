@@ -18,11 +18,11 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.coding import Category, boxes_of, dummy_coded, is_comparison, reading_of
 from hdpstats.formulas.compiler import compile_terms, covariates_of
 from hdpstats.formulas.expressions import Factor, Variable
 from hdpstats.formulas.lexer import tokenize
 from hdpstats.formulas.parser import ParsedFormula, Term, parse, parse_survival, read_algebra
-from hdpstats.formulas.readings import Category, boxes_of, dummy_coded, is_comparison, reading_of
 from hdpstats.schema.columns import Binary
 from hdpstats.schema.schema import Schema
 

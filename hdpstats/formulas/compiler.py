@@ -13,6 +13,17 @@ from dataclasses import dataclass, replace
 from typing import final
 
 from hdpstats.formulas.bases import expand
+from hdpstats.formulas.coding import (
+    BINARY_LEVELS,
+    Category,
+    Reading,
+    boxes_of,
+    code_of,
+    coded_levels,
+    declared,
+    dummy_coded,
+    reading_of,
+)
 from hdpstats.formulas.design import Design, DesignColumn, Level
 from hdpstats.formulas.expressions import (
     Expression,
@@ -33,17 +44,6 @@ from hdpstats.formulas.parser import (
     parse_survival,
     plain_outcome,
     survival_outcome,
-)
-from hdpstats.formulas.readings import (
-    BINARY_LEVELS,
-    Category,
-    Reading,
-    boxes_of,
-    code_of,
-    coded_levels,
-    declared,
-    dummy_coded,
-    reading_of,
 )
 from hdpstats.schema.columns import Binary, Categorical, Duration, Offset, Weight
 from hdpstats.schema.schema import Schema

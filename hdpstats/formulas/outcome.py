@@ -20,10 +20,10 @@ from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
+from hdpstats.formulas.coding import declared
 from hdpstats.formulas.compiler import compile_design, compile_survival, compile_terms, covariates_of
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.parser import parse, plain_outcome
-from hdpstats.formulas.readings import declared
 from hdpstats.losses import BY_NAME, PredictorLoss, Table
 from hdpstats.records.model import MOST_INTERVALS, TimeGrid
 from hdpstats.schema.columns import Duration, NumericColumn

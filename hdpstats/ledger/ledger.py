@@ -457,7 +457,7 @@ class Ledger:
         )
 
     def room(self) -> ExitStack:
-        """Return what holds room on the ledger's disk for a release, until it is closed, shortly before `persist`.
+        """Return what holds room on the ledger's disk for a release, until it is closed: `persist` does, and writes.
 
         Taken before `charge`: a disk that is full is then noticed before anything is charged, and one that fills
         meanwhile does not matter. Where the ledger is at a server, that is for its administrator.
@@ -473,8 +473,12 @@ class Ledger:
         """Say that the computation of a charge is at work; see `hdpstats.ledger.leases`."""
         self._store.write(partial(add_beat, charge=charge))
 
-    def persist(self, charge: Charge, release_json: str, analyst: str | None = None) -> StoredRelease:
+    def persist(
+        self, charge: Charge, release_json: str, analyst: str | None = None, room: ExitStack | None = None
+    ) -> StoredRelease:
         """Record the release of a charge and return what may be handed out.
+
+        The ``room`` that is held for it is given back when nobody else can write to this ledger any more.
 
         Only the latest charge of a request can have a release, and only one: of a holder that was given up nothing is
         recorded. For an analyst to whom it was charged, its place is that in his own part of the ledger.
@@ -489,7 +493,12 @@ class Ledger:
         if not isinstance(release_json, str):
             raise ArgumentError("release_json must be JSON text", argument="release_json")
         name = named_analyst(analyst)
-        recorded = partial(Transaction.record, charge=charge, release_json=release_json, analyst=name)
+
+        def recorded(writing: Transaction) -> StoredRelease:
+            if room is not None:
+                room.close()
+            return writing.record(charge=charge, release_json=release_json, analyst=name)
+
         return self._write(recorded, checked=False)
 
     @property

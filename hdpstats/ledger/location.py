@@ -1,5 +1,6 @@
 """Where a ledger is kept: a path, a URL or memory, checked before anything is opened."""
 
+import errno
 import os
 import re
 from contextlib import suppress
@@ -85,7 +86,8 @@ def allocate(number: int, size: int) -> None:
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(number, 0, size)
     elif os.fstat(number).st_size < size:  # macOS
-        os.pwrite(number, bytes(size), 0)
+        if os.pwrite(number, bytes(size), 0) < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(number)
 
 

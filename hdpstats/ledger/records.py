@@ -11,7 +11,7 @@ from typing import final
 
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats._base.validation import integer, text
-from hdpstats.privacy.budget import Budget, Spend, decimal
+from hdpstats.privacy.budget import Budget, Spend, decimal, release_replicate
 from hdpstats.privacy.charging import Balance, Floor
 from hdpstats.records import codec
 from hdpstats.records.codec import Record
@@ -126,7 +126,7 @@ class Request:
             "schema_sha256": checked_sha256(self.schema_sha256, name="schema_sha256"),
             "public_sha256": None if public is None else checked_sha256(public, name="public_sha256"),
             "terms": text(self.terms, name="terms", longest=2000),
-            "replicate": integer(self.replicate, name="replicate", lower=1, upper=10**9),
+            "replicate": release_replicate(self.replicate),
         }
         identity = {**fields, "query": query}
         derived = {"query_json": query_json, "body": codec.dumps(identity), "id": codec.sha256(identity)}

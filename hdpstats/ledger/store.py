@@ -21,7 +21,9 @@ import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
+from shutil import disk_usage
 from tempfile import TemporaryFile
 from typing import Any, Final, TypeVar, final, get_type_hints
 
@@ -111,6 +113,8 @@ _OURS = set(METADATA.tables)
 _ATTEMPTS = 50
 ROOM: Final = 2**24
 """Bytes that are more than a release takes, but for counts at most of the public points that a query may have."""
+REST: Final = 2**20
+"""Bytes beside it, for what is written until then: charges, and signs of life of computations."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CREATION = 0x6864707374617473
 """What PostgreSQL calls the lock on the creation of the tables, of which two at once would fail."""
@@ -289,26 +293,38 @@ class Store:
     def room(self) -> ExitStack:
         """Return what holds `ROOM` bytes of the disk that a ledger's file is on, until it is closed.
 
-        The bytes are those of a file without a name. Of a ledger in memory or at a server nothing is held.
+        The bytes are those of a file without a name. They are taken while nobody writes to the ledger: so nobody who
+        charges to it takes those that a release had, where they are given back within the transaction that writes it.
+        Of a ledger in memory or at a server nothing is held.
 
         Raises
         ------
         NothingCharged
-            The disk has no such room.
+            The disk has no such room, and `REST` besides.
         """
-        held = ExitStack()
-        if self._file is not None:
+        with ExitStack() as held:
+            if self._file is not None:
+                self.write(partial(self._hold, held, self._file.resolve().parent))
+            return held.pop_all()
+
+    def _hold(self, held: ExitStack, folder: Path, _: Connection) -> None:
+        """Take the room; a disk that has less is left as it is, as even a try would take all of it for a moment."""
+        disk, full = disk_usage(folder), os.strerror(errno.ENOSPC)
+        if disk.free >= ROOM + REST or not disk.total:  # some disks without a limit have a size of 0
             try:
-                file = held.enter_context(TemporaryFile(dir=self._file.parent))  # noqa: SIM115 — closed with `held`
+                file = held.enter_context(TemporaryFile(dir=folder))  # noqa: SIM115 — closed with `held`
+                held.callback(_give_back, file.fileno(), os.getpid())
                 allocate(file.fileno(), ROOM)
             except OSError as error:
-                held.close()
-                if error.errno in _FULL:  # whatever else it is, who charges is told
-                    raise NothingCharged(
-                        f"the disk of the ledger {self.place} has no room for a release ({error.strerror}), so that "
-                        f"nothing is charged: free {ROOM >> 20} MB there and repeat the call"
-                    ) from None
-        return held
+                if error.errno not in _FULL:  # whatever else it is, who charges is told
+                    return
+                full = error.strerror or full
+            else:
+                return
+        raise NothingCharged(
+            f"the disk of the ledger {self.place} has no room for a release ({full}), so that nothing is charged: free "
+            f"{ROOM + REST >> 20} MB there and repeat the call"
+        )
 
     @contextmanager
     def _transaction(self, *, writes: bool) -> Iterator[Connection]:
@@ -373,6 +389,12 @@ class Store:
         if self._create:
             # Changes no row, but fails where rows cannot be changed.
             connection.execute(update(LEDGER).where(false()).values(format=LEDGER.c.format))
+
+
+def _give_back(number: int, process: int) -> None:
+    """Give the room of a file back, also where a process that was forked meanwhile has the file open as well."""
+    if os.getpid() == process:
+        os.ftruncate(number, 0)
 
 
 def _create_for_owner(path: Path) -> None:

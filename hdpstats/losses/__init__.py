@@ -1,8 +1,22 @@
 """Losses, one class each: value, derivatives, constants with proof, inverse link, and what tables call it.
 
 A mechanism uses the constants and nothing else, so every loss works with every mechanism whose conditions it meets.
-`options` holds what a user names, `own` checks a loss that a user brings, `hazard_links` has the links of hazards. This
-module is the registry.
+This module is the registry.
+
+* ``base``: What a loss of a linear predictor, and a link of hazards, must know about itself, and how users name a
+  loss.
+* ``counts``: Losses of rates with a log link: Poisson counts, and exponential times until an event.
+* ``families``: Exponential families: sufficient statistics, mean parameters, maximum likelihood, its bias and its
+  information.
+* ``hazard_links``: The links of hazards, a class each: hazard, its inverse, likelihood, capped losses, constants with
+  proof, words.
+* ``located``: Losses of a residual: bounded squares, Huber's, and those of smoothed quantiles.
+* ``logistic``: The logistic loss: minus the Bernoulli log-likelihood in the linear predictor; and its residuals.
+* ``multinomial``: The multinomial logistic loss of an outcome with several levels, the first of which is the
+  reference.
+* ``options``: The losses that a user may name, for ``hdpf.linear``, ``hdpf.quantile`` and ``hdpf.mestimate``:
+  `hdp.losses`.
+* ``own``: Somebody's own loss, as a table of its scores: a site receives numbers, never code.
 """
 
 from collections.abc import Callable

@@ -124,6 +124,10 @@ class PredictorLoss(ABC):
         """Return the probabilities (b, K) of the `listed` outcomes at predictors (b, 1), and slopes of logarithms."""
         raise NotImplementedError(f"the outcomes of the {self.name} loss are not listed")
 
+    def kept(self, eta: FloatArray) -> FloatArray:
+        """Return the share of the likelihood's information at predictors that saturation leaves: 1 where none does."""
+        return np.ones_like(eta)
+
     @property
     def plain(self) -> "PredictorLoss":
         """The loss without caps, for public rows, which need none; itself where there are none."""

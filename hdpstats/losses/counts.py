@@ -32,6 +32,9 @@ FARTHEST = 300.0
 LARGEST_MEAN, LARGEST_RATE = 1e9, 1e4
 """The largest caps."""
 
+FEW_RECORDS = 10_000
+"""Up to four times so many records the cap of exponential times is the smallest."""
+
 LISTED_MEAN = 1e6
 """Means at which counts are listed are cut at it: what is listed is far below."""
 
@@ -253,6 +256,10 @@ class ExponentialTimes(PredictorLoss):
         """Return the mean time until the event, in horizons."""
         return exponential(-eta)
 
+    def kept(self, eta: FloatArray) -> FloatArray:
+        """Return ``s``: the score is the likelihood's times it."""
+        return np.asarray(1.0 / np.sqrt(1.0 + (self._rate(eta) / self.h) ** 2))
+
     @property
     def plain(self) -> "ExponentialTimes":
         """The likelihood, to seven digits for rates of some events per horizon."""
@@ -302,19 +309,32 @@ class Exponential(LossOption):
     Parameters
     ----------
     cap
-        The rate, in events per horizon, near which a person counts less; any value is consistent, a smaller one means
-        less noise.
+        The rate, in events per horizon, near which a person counts less. Where the model is true any value is
+        consistent, and a smaller one means less noise; where it is not, people of high rates who count less move the
+        estimate. By default it grows with the number of records (`default_cap`).
     """
 
     loss = "exponential"
     title = "Exponential"
-    cap: float = 2.0
+    cap: float | None = None
 
     def __post_init__(self) -> None:
         """Check the cap."""
-        real(self.cap, name="cap", lower=0.01, upper=1e4)
+        if self.cap is not None:
+            real(self.cap, name="cap", lower=0.01, upper=1e4)
 
-    def numbers(self, facts: OutcomeFacts) -> LossNumbers:  # noqa: ARG002
+    def numbers(self, facts: OutcomeFacts) -> LossNumbers:
         """Return the cap."""
-        words = f"exponential times, saturating near {self.cap:.6g} events per horizon"
-        return LossNumbers(parameters=(float(self.cap),), words=words)
+        cap = default_cap(facts.records) if self.cap is None else float(self.cap)
+        return LossNumbers(parameters=(cap,), words=f"exponential times, saturating near {cap:.6g} events per horizon")
+
+
+def default_cap(records: int) -> float:
+    """Return the cap for a number of records: 2, doubled whenever `FEW_RECORDS` of them have become four times as many.
+
+    The noise that a cap asks for is in proportion to it over the number of records, sampling to the inverse root.
+
+    >>> [default_cap(n) for n in (100, 39_999, 40_000, 300_000)]
+    [2.0, 2.0, 4.0, 8.0]
+    """
+    return float(min(2.0 ** (1 + math.floor(0.5 * math.log2(max(records, FEW_RECORDS) / FEW_RECORDS))), LARGEST_RATE))

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any, Final, cast, final
 
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError
-from hdpstats._base.validation import integer
 from hdpstats.families.base import PersonLoss
 from hdpstats.families.hazard.bounds import hazard_person_loss
 from hdpstats.families.multinomial.bounds import multinomial_person_loss
@@ -51,6 +50,7 @@ from hdpstats.mechanisms.statistics import estimate as statistics_estimate
 from hdpstats.mechanisms.statistics import site as statistics_site
 from hdpstats.mechanisms.subsample import SubsampleAggregate
 from hdpstats.mechanisms.subsample import site as subsample_site
+from hdpstats.privacy.budget import release_replicate
 from hdpstats.records import codec
 from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
@@ -59,7 +59,6 @@ from hdpstats.records.several import RoundQuery, RoundRelease, RoundsQuery, Roun
 from hdpstats.schema.site_facts import SiteFacts
 
 __all__ = [
-    "BY_NAME",
     "ClippedNewton",
     "ExponentialMechanism",
     "ObjectivePerturbation",
@@ -307,7 +306,7 @@ def check_kind(query: Query) -> None:
     """Refuse a query that no mechanism answers, or whose number of the draw is none."""
     if type(query) not in _BY_QUERY:
         raise SiteError(f"this site does not answer {type(query).__name__}")
-    integer(query.replicate, name="replicate", lower=1, upper=10**9)
+    release_replicate(query.replicate)
 
 
 def columns_of(query: Query, site_facts: SiteFacts) -> tuple[str, ...]:

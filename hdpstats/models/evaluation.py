@@ -16,7 +16,7 @@ from hdpstats.mechanisms.evaluation import MOST_BINS, MOST_GROUPS, EvaluationQue
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.regression_spec import RegressionSpec
-from hdpstats.privacy.budget import OWN, Guarantee, release_epsilon
+from hdpstats.privacy.budget import OWN, Guarantee, requested
 from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import of_kind
 from hdpstats.results import Result
@@ -59,17 +59,16 @@ def evaluate(
     times: object = None,
 ) -> Evaluation:
     """Ask the site for the noisy table of a result's model, and read it; see `hdpstats.models.Logit.evaluate`."""
-    amount = release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
+    asked = requested(epsilon, replicate=replicate, allow_large_epsilon=allow_large_epsilon)
     asked_groups = None if groups is None else integer(groups, name="groups", lower=2, upper=MOST_GROUPS)
     asked_bins = None if times is None else integer(times, name="times", lower=1, upper=MOST_BINS)
-    draw = integer(replicate, name="replicate", lower=1, upper=10**9)
     site = spec.study.site
     if site is None:
         raise ArgumentError("evaluate needs private records; this study has none", argument="private")
     checked = _belonging(spec, result)
     opened = _opened(spec, checked, cause)
     people = site.records if checked.facts.records is None else checked.facts.records
-    strength = people * float(amount) / spec.study.relation.persons_changed
+    strength = people * float(asked.epsilon) / spec.study.relation.persons_changed
     by_default = min(_by(strength / PER_GROUP, MOST_GROUPS), len(opened.score) // FEWEST_PER_GROUP)
     bins = _by(strength / PER_BIN, MOST_BINS) if asked_bins is None else asked_bins
     public = spec.study.public
@@ -81,10 +80,10 @@ def evaluate(
         grid=opened.grid,
         ends=() if opened.grid is None else tuple((spread_out(opened.grid.intervals, bins) + 1).tolist()),
         causes=len(opened.causes),
-        epsilon=amount,
+        epsilon=asked.epsilon,
         schema_sha256=spec.study.schema.sha256,
         public_sha256=None if public is None else public.sha256,
-        replicate=draw,
+        replicate=asked.replicate,
     )
     release = of_kind(site.answer(query), EvaluationRelease)
     return Evaluation(

@@ -189,7 +189,7 @@ class HazardSpec(LossSpec):
             person_loss = self.person_loss(self.model_at(side.baseline, side.geometry, side.cap))
             relation = self.study.relation
             return choose_loss(
-                person_loss, side, sites, total=self.total, apart=self._apart, share=share, relation=relation
+                person_loss, side, sites, total=self.total, apart=self.apart, share=share, relation=relation
             ).model
         geometry = self._whitened or self.asked.covariates.box(self.row_norm)
         cap = flat_cap(
@@ -219,7 +219,7 @@ class HazardSpec(LossSpec):
         public ones, or spread evenly over the schema's bounds. A flat cap is the same for everybody.
         """
         if self.public is not None:
-            return allowance(of_model(model, HazardModel), self.public, apart=self._apart)
+            return allowance(of_model(model, HazardModel), self.public, apart=self.apart)
         if not self.weights_rows(model.geometry):
             return None
         rows = whiten(model.geometry, self.asked.covariates.matrix(self._reference_rows()))
@@ -234,7 +234,7 @@ class HazardSpec(LossSpec):
         return replace(found, covariance=whole)
 
     @cached_property
-    def _apart(self) -> float:
+    def apart(self) -> float:
         """How far apart coefficients of people who count more and less may be, as public people tell it."""
         return APART if self.public is None else told(self.public, time_varying=self.study.unit is not None)
 

@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
-from hdpstats._base.validation import choice, exact, integer, text
+from hdpstats._base.validation import choice, exact, text
 from hdpstats.describe.description import Description
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
@@ -30,7 +30,7 @@ from hdpstats.mechanisms.hybrid_weights import UNITS, CurveRelease, DistanceQuer
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
 from hdpstats.models.hybrid_steps import EpsilonParts, ReleasedWeights, WeightsRequest, release_weights
 from hdpstats.models.weighted import both_sides, calibrated, described
-from hdpstats.privacy.budget import release_epsilon
+from hdpstats.privacy.budget import requested
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.weighted_sample import WeightedSample
 from hdpstats.schema.columns import Binary, Categorical
@@ -126,6 +126,7 @@ def hybrid_weights(
     site, table = both_sides(study)
     names = _names(columns, table)
     kind = _kind(select, model, table, names)
+    asked = requested(epsilon, replicate=replicate, allow_large_epsilon=allow_large_epsilon)
     known = described(study, names, description)
     request = WeightsRequest(
         site=site,
@@ -136,11 +137,11 @@ def hybrid_weights(
         model=model,
         projection=choice(projection, name="projection", options=PROJECTIONS),
         parts=_epsilon_parts(
-            release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
+            asked.epsilon,
             choosing=share if kind != "none" else None,
             measuring=distance_share,
         ),
-        replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
+        replicate=asked.replicate,
     )
     site.put_public(table)
     return calibrated(_sample(study, request, release_weights(request)), known)

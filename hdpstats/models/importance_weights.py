@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError, forgets_rows
-from hdpstats._base.validation import choice, integer, real
+from hdpstats._base.validation import choice, real
 from hdpstats.describe.description import Description
 from hdpstats.formulas import Design, compile_one_sided
 from hdpstats.mechanisms.count import CountQuery, CountRelease
@@ -26,7 +26,7 @@ from hdpstats.mechanisms.registry import prepare
 from hdpstats.models.site_records import left_for_fit
 from hdpstats.models.weighted import both_sides, calibrated, described
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
-from hdpstats.privacy.budget import release_delta, release_epsilon, total
+from hdpstats.privacy.budget import requested, total
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.records.query import PointRelease, of_kind
 from hdpstats.results import WeightedSample
@@ -136,18 +136,19 @@ def importance_weights(
             "rows against them; use hdp.hybrid_weights",
             available=("hybrid_weights",),
         )
+    asked = requested(epsilon, delta, replicate, allow_large_epsilon=allow_large_epsilon)
     design = compile_one_sided(formula, study.schema)
     known = described(study, design.needs, description)
     sample = _public(table, design)
     whole = ImportanceTerms(
         records=site.records,
-        epsilon=release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
-        delta=release_delta(delta),
+        epsilon=asked.epsilon,
+        delta=asked.delta,
         ridges=RIDGES if ridge is None else (real(ridge, name="ridge", lower=1e-6, upper=1e6),),
         kinds=_kinds(mechanism),
         schema_sha256=study.schema.sha256,
         public_sha256=table.sha256,
-        replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
+        replicate=asked.replicate,
     )
     left = left_for_fit(study, design.needs, whole.epsilon, records=site.records)
     tried = choose_importance(sample, replace(whole, epsilon=left))

@@ -215,7 +215,7 @@ def warn_of_nan(public: Estimate | None) -> None:
 
 
 class Model(ABC):
-    """A model that can be planned and fitted. ``fit`` is the only method that spends epsilon."""
+    """A model that can be planned and fitted. ``fit`` is the call that spends epsilon."""
 
     _spec: ModelSpec
 
@@ -271,9 +271,7 @@ class Model(ABC):
             What `fit` would raise, and for mechanisms whose errors are not known beforehand.
         """
         if std_error is not None and epsilon is not None:
-            raise ArgumentError(
-                "std_error must be left out where epsilon is given: a plan answers one of them", argument="std_error"
-            )
+            raise ArgumentError("give either epsilon= or std_error=, not both", argument="std_error")
         if n is not None and description is not None:
             raise ArgumentError("n must be left out with a description, which tells it", argument="n")
         spec, records = self._spec, people_of(self._spec.study, n)
@@ -319,7 +317,7 @@ class Model(ABC):
         description: Description | None = None,
         describe: bool = True,
     ) -> Result:
-        """Fit under differential privacy: the only method that spends epsilon.
+        """Fit under differential privacy: the call that spends epsilon.
 
         The same call again returns the stored release for free, and so does the same model written otherwise, with
         another order of terms, reference level, centre or unit; ``replicate=2`` releases an independent one.

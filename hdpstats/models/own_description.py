@@ -14,7 +14,7 @@ from typing import Final, final
 
 import numpy as np
 
-from hdpstats.describe.description import Description, check_described_study, refused
+from hdpstats.describe.description import check_described_study, checked_description, refused
 from hdpstats.describe.tables import NO_SEED
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import expected_numbers, numbers_of, public_people
@@ -23,6 +23,7 @@ from hdpstats.mechanisms.description.request import averaged_columns
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model_spec import LossSpec, ModelSpec
+from hdpstats.models.multinomial_spec import MultinomialSpec
 from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.averages import CohortMoments
@@ -111,7 +112,7 @@ def averaged_variables(spec: ModelSpec) -> AveragedVariables | None:
         return None
     if isinstance(spec, HazardSpec) and spec.design.start is None and spec.study.unit is None:
         time, times = spec.design.stop, tuple(spec.grid.starts[1:].tolist())
-    elif isinstance(spec, RegressionSpec) and spec.loss.raked:
+    elif isinstance(spec, MultinomialSpec) or (isinstance(spec, RegressionSpec) and spec.loss.raked):
         time, times = None, ()
     else:
         return None
@@ -224,7 +225,7 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
     return OwnDescription(spec=spec, wanted=wanted, columns=columns, range_of_one=range_of_one, after=after)
 
 
-def described_sites(spec: ModelSpec, description: object) -> Mapping[str, SiteDescription]:
+def described_sites(spec: ModelSpec, given: object) -> Mapping[str, SiteDescription]:
     """Return what a given description says of each site, or refuse one that is not of the people of the fit.
 
     Raises
@@ -232,11 +233,7 @@ def described_sites(spec: ModelSpec, description: object) -> Mapping[str, SiteDe
     ArgumentError
         With the reason and what to do; nothing was charged.
     """
-    if not isinstance(description, Description):
-        raise refused(
-            f"be what hdp.describe(study, columns, complete=True, epsilon=...) returned, not "
-            f"{type(description).__name__}; without epsilon it returns a request, which describes nothing yet"
-        )
+    description = checked_description(given, call="hdp.describe(study, columns, complete=True, epsilon=...)")
     check_described_study(spec.study, description)
     _check_people(spec, description.query)
     _check_averages(spec, description.query)

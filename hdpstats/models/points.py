@@ -385,7 +385,7 @@ def _refused_after(counted: Sequence[CountRelease], refusal: str) -> ArgumentErr
 
 def rests_on_averages(mechanism: PointMechanism) -> bool:
     """Return whether errors of a mechanism follow from averages of private people; not where a Hessian is asked for."""
-    return isinstance(mechanism, ObjectivePerturbation) and not mechanism.share
+    return isinstance(mechanism, ObjectivePerturbation | OutputPerturbation) and not mechanism.share
 
 
 def ask_objective(
@@ -424,7 +424,7 @@ def ask_objective(
 
 
 def _query_of(spec: LossSpec, mechanism: PointMechanism, site: SiteRecords) -> PointQuery:
-    """Return the query to a site. That samples are accepted is certain beforehand, whoever of the people counts."""
+    """Return the query to a site. Samples are certain to be accepted, for any number of complete rows."""
     request, records, share = site.request, site.records, Fraction(0)
     if isinstance(mechanism, ObjectivePerturbation):
         return ask_objective(spec, mechanism, request, records=records, most=site.most, among=site.among)
@@ -521,12 +521,7 @@ def read_points(spec: LossSpec, request: FitRequest, points: Contributions[Point
     )
     if weights is not None and not np.isnan(found.private_only.privacy).all():
         of_terms = T @ weights.covariance @ T.T
-        told = RowWeights(
-            share=weights.share,
-            allowance=tuple(np.sqrt(np.diag(of_terms)).tolist()),
-            covariance=tuple(tuple(row) for row in of_terms.tolist()),
-        )
-        facts = replace(facts, row_weights=told)
+        facts = replace(facts, row_weights=RowWeights.of(weights.share, of_terms))
     return private_result(spec, request, points, facts=facts, found=found)
 
 

@@ -371,4 +371,5 @@ def _public(
     outcome = [name for name in (chosen.response.stop, chosen.response.column) if name is not None]
     whole = rows.completed(design, study.schema, outcome=outcome)
     side = whitened_public(whole, design, chosen.loss, bread=chosen.bread)
-    return replace(side, elsewhere=Elsewhere.of(design, design.needs, study.schema, side.geometry))
+    elsewhere = Elsewhere.of(design, design.needs, study.schema, side.geometry)
+    return replace(side, elsewhere=elsewhere.unlike(intercept=side.geometry.intercept))

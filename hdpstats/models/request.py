@@ -3,14 +3,15 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from typing import final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import integer, truth
+from hdpstats._base.validation import truth
 from hdpstats.describe.description import Description
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.registry import named
-from hdpstats.privacy.budget import release_delta, release_epsilon
+from hdpstats.privacy.budget import requested
 from hdpstats.records.query import AUTO, MechanismOptions, WithHessianShare, checked_share
 
 ONLY = "site"
@@ -66,12 +67,10 @@ def fit_request(
         raise ArgumentError(
             "describe=False declines what description= gives; leave one of them out", argument="describe"
         )
+    read = partial(requested, delta=delta, replicate=replicate, allow_large_epsilon=allow_large_epsilon)
     several = epsilon if isinstance(epsilon, Mapping) else {}
-    amounts = {
-        str(site): release_epsilon(value, allow_large_epsilon=allow_large_epsilon) for site, value in several.items()
-    }
-    amount = max(amounts.values()) if amounts else release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon)
-    slack = release_delta(delta)
+    epsilons = {str(site): read(value).epsilon for site, value in several.items()}
+    asked = read(max(epsilons.values()) if epsilons else epsilon)
     options, share = named(mechanism), checked_share(se_share)
     own = options.share if isinstance(options, WithHessianShare) else None
     plain = options is None or options == ObjectivePerturbation()
@@ -81,11 +80,11 @@ def fit_request(
             argument="se_share",
         )
     return FitRequest(
-        epsilon=amount,
-        delta=slack,
+        epsilon=asked.epsilon,
+        delta=asked.delta,
         mechanism=ObjectivePerturbation(se_share=se_share) if share else options,
-        replicate=integer(replicate, name="replicate", lower=1, upper=10**9),
-        epsilons=amounts,
+        replicate=asked.replicate,
+        epsilons=epsilons,
         description=description,
         describe=truth(describe, name="describe"),
         share=own if share is None else share,

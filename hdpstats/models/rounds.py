@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.base import People
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes, followed_as_public, followed_to_horizon
 from hdpstats.families.hazard.public import HazardSide
@@ -23,6 +23,7 @@ from hdpstats.mechanisms.clipped_newton import (
     ClippedNewtonRelease,
 )
 from hdpstats.mechanisms.clipped_newton import site as clipped_newton
+from hdpstats.mechanisms.clipped_newton.clip import Clipping
 from hdpstats.mechanisms.clipped_newton.estimate import (
     ALIKE,
     ALIKE_IN_FOLLOW_UP,
@@ -31,7 +32,6 @@ from hdpstats.mechanisms.clipped_newton.estimate import (
 )
 from hdpstats.mechanisms.clipped_newton.expectations import RakedSite, raked_site
 from hdpstats.mechanisms.clipped_newton.request import (
-    PROPORTIONS,
     Rounds,
     SiteSums,
     advance,
@@ -39,8 +39,10 @@ from hdpstats.mechanisms.clipped_newton.request import (
     clip_at,
     costs_of,
     first_queries,
+    noise_of_clip,
     of_sums,
     predicted_estimate,
+    shares_of,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.hazard_spec import HazardSpec
@@ -58,7 +60,7 @@ from hdpstats.raking.curvature import rakeable
 from hdpstats.raking.information import UNUSABLE
 from hdpstats.records.geometry import at_radius
 from hdpstats.records.model import AnyModel, HazardCap, HazardModel
-from hdpstats.results import ModelFacts, Result
+from hdpstats.results import ModelFacts, Result, RowWeights
 
 MOST_COUNTS = 200
 """The largest count up to which counts are listed."""
@@ -94,7 +96,7 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
     MechanismError, InsufficientBudget
         Before anything is charged: what all rounds cost must be left before the first is asked.
     """
-    state = open_rounds(spec, options, replicate=request.replicate)
+    state = open_rounds(spec, options, request, {name: site.records for name, site in spec.study.sites.items()})
     costs = partial(costs_of, rounds=options.rounds)
 
     def first(site: SiteRecords) -> ClippedNewtonQuery:
@@ -112,14 +114,15 @@ def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitReque
         terms=spec.terms,
         note=_note(spec, options, [state.raked.get(name) for name in parts.given], counts.sites.values()),
     ).moved(spec.origin)
-    return private_result(spec, request, parts, facts=_facts(spec, options, state, tuple(parts.given)), found=found)
+    facts = _facts(spec, options, state, tuple(parts.given))
+    return private_result(spec, request, parts, facts=facts, found=found)
 
 
 def predict_clipped_newton(
     spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int]
 ) -> Prediction:
     """Return what noisy Newton steps would report: all rounds count as asked at the public fit."""
-    state = open_rounds(spec, options, replicate=1)
+    state = open_rounds(spec, options, request, people)
     sites = planned_records(spec, request, people, averages=True)
     queries = first_queries(replace(state, sites=rounds_of_sites(sites, partial(costs_of, rounds=options.rounds))))
     sums = [
@@ -130,22 +133,21 @@ def predict_clipped_newton(
         )
         for name, site in sites.items()
     ]
-    proportions = PROPORTIONS[options.rounds]
-    shares = [part / sum(proportions) for part in proportions]
     cohorts = _raked(spec, state, options, sites)
     private = predicted_estimate(
         state.outcomes,
         state.fit,
         sums,
-        shares=shares,
+        shares=shares_of(options.rounds),
         clip=float(state.clip),
         raked=[cohorts.get(name) for name in sites],
         people=_public_people(spec, state),
+        allowance=state.allowance.covariance,
     )
-    found, T, apart = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
+    found, T, moved = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
     return Prediction(
         mechanism=options,
-        errors=predicted_errors(found, state.fit, T=T, apart=apart),
+        errors=predicted_errors(found, state.fit, T=T, apart=moved),
         reported=True,
         sites=sites,
         unlike=np.sqrt(np.diag(T @ _unlike(spec, state.fit) @ T.T)),
@@ -195,12 +197,13 @@ def _facts(spec: LossSpec, options: ClippedNewton, state: Rounds, sites: Sequenc
         public=state.outcomes.whole if spec.public is None else spec.public.seen,
         model=state.model,
     )
+    of_terms = spec.to_terms(state.model) @ state.allowance.covariance @ spec.to_terms(state.model).T
+    facts = replace(facts, row_weights=RowWeights.of(state.allowance.share, of_terms, clipped=True))
     if facts.hazard is None:
         return facts
-    clip = (
-        f"a person's score counts up to a length of {float(state.clip):.3g}, which the public fit predicts for "
-        f"{options.clip_quantile:.0%} of people"
-    )
+    clip = f"a person's score counts up to a length of {float(state.clip):.3g}"
+    if options.clip_quantile is not None:
+        clip += f", which the public fit predicts for {options.clip_quantile:.0%} of people"
     return replace(facts, hazard=replace(facts.hazard, cap=clip))
 
 
@@ -241,22 +244,74 @@ def _note(
     return " ".join(words)
 
 
-def open_rounds(spec: LossSpec, options: ClippedNewton, *, replicate: int) -> Rounds:
-    """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it."""
+def open_rounds(spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int]) -> Rounds:
+    """Return everything public about a fit but its sites, or raise MechanismError where no proof covers it.
+
+    The clip follows from the public or declared numbers of ``people`` of all sites, and what they are to spend.
+    """
     if spec.study.unit is not None:
         raise refusal("clipped_newton is proved for one row per person: covariates must not vary in time")
     model, outcomes, fit = _opened(spec, options)
     check_enough(outcomes)
-    public = spec.study.public
+    public, clipping = spec.study.public, _clipping(spec, outcomes, fit, options)
+    if options.clip_quantile is None:
+        clip = clipping.chosen(_noises(spec, options, request, people, dimension=outcomes.dimension))
+    else:
+        clip = clip_at(outcomes, fit.theta, level=options.clip_quantile)
     return Rounds(
         model=model,
         outcomes=outcomes,
         fit=fit,
-        clip=clip_at(outcomes, fit.theta, level=options.clip_quantile),
+        clip=clip,
+        allowance=clipping.allowance(clip),
         sites={},
         schema_sha256=spec.study.schema.sha256,
         public_sha256=None if public is None else public.sha256,
-        replicate=replicate,
+        replicate=request.replicate,
+    )
+
+
+def _noises(
+    spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int], *, dimension: int
+) -> list[tuple[int, float]]:
+    """Return the number of people of each site, and the standard deviation of the noise for a clip of 1."""
+    sites = planned_records(spec, request, people, averages=True, expected=False)
+    return [
+        (
+            site.most,
+            noise_of_clip(
+                site.request.epsilon,
+                site.request.delta,
+                rounds=options.rounds,
+                dimension=dimension,
+                relation=spec.study.relation,
+            ),
+        )
+        for site in sites.values()
+    ]
+
+
+def _clipping(spec: LossSpec, outcomes: Outcomes, fit: PublicFit, options: ClippedNewton) -> Clipping:
+    """Return what a choice of the clip, and the allowance for it, rest on."""
+    side, D = spec.public, outcomes.dimension
+    own, tau, elsewhere, first = np.arange(D), APART, None, 0
+    blocks: list[IntArray] = []
+    if isinstance(side, HazardSide):
+        own, elsewhere, blocks, first = side.counted, side.elsewhere, [side.covariates], 1
+        tau = spec.apart if isinstance(spec, HazardSpec) else APART
+    elif isinstance(side, WhitenedRows):
+        own, tau, elsewhere = side.own, side.apart, side.elsewhere
+        blocks = [*np.arange(D).reshape(-1, side.geometry.dimension)]
+    return Clipping(
+        outcomes=outcomes,
+        theta=fit.theta,
+        own=own,
+        apart=tau * fit.unit,
+        unit=fit.unit,
+        elsewhere=elsewhere,
+        blocks=blocks,
+        first=first,
+        shares=shares_of(options.rounds),
     )
 
 

@@ -73,11 +73,11 @@ class RowSpec(LossSpec):
         Without public rows it is that of rows which are spread evenly over the schema's bounds, with coefficients that
         are ``tau`` apart for each standard deviation of these.
         """
-        side = self.side(model)
-        if self.public is not None and side is not None:
-            return side.allowance_for(self.public.apart * side.unit)
+        if self.public is not None:
+            return self.public.allowance_at(model.geometry, scale=self.public.apart * self.public.unit)
         if not self.weights_rows(model.geometry):
             return None
         rows, first = self.reference(model), int(model.geometry.intercept)
         sd = np.concatenate([np.ones(first), np.std(rows.X[:, first:], axis=0)])
-        return rows.allowance_for(np.tile(APART * rows.unit / np.maximum(sd, LEAST_SD), rows.dimension // len(sd)))
+        scale = np.tile(APART * rows.unit / np.maximum(sd, LEAST_SD), rows.dimension // len(sd))
+        return rows.allowance_at(rows.geometry, scale=scale)

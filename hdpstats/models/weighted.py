@@ -16,7 +16,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats.describe.description import Description, check_described_study
+from hdpstats.describe.description import check_described_study, checked_description, refused
 from hdpstats.families.hazard.public import spell_scores
 from hdpstats.families.hazard.public_fit import hazard_likelihood, spells_of_rows
 from hdpstats.families.regression.likelihood import maximum_likelihood
@@ -222,7 +222,7 @@ class Calibration:
     moments: CohortMoments
 
 
-def described(study: Study, columns: Sequence[str], description: object) -> Calibration | None:
+def described(study: Study, columns: Sequence[str], given: object) -> Calibration | None:
     """Return what a description says of the columns of weights, or refuse one that is of other people; None for None.
 
     Raises
@@ -230,23 +230,18 @@ def described(study: Study, columns: Sequence[str], description: object) -> Cali
     ArgumentError
         With the reason and what to do; nothing was charged.
     """
-    if description is None:
+    if given is None:
         return None
     call = f"hdp.describe(study, {list(columns)}, complete=True, epsilon=...)"
-    if not isinstance(description, Description):
-        raise ArgumentError(f"description must be what {call} returned", argument="description")
+    description = checked_description(given, call=call)
     check_described_study(study, description)
     query = description.query
     schema = study.schema
     own, theirs = ({name for name in names if schema[name].leaves_out} for names in (columns, query.names))
     if query.by is not None or query.weights is not None or not query.columns:
-        raise ArgumentError(
-            f"description must be of columns, without groups and weights: {call}", argument="description"
-        )
+        raise refused(f"be of columns, without groups and weights: {call}")
     if own != theirs or (own and not query.complete):
-        raise ArgumentError(
-            f"description must be of the rows that are complete in the weighted columns: {call}", argument="description"
-        )
+        raise refused(f"be of the rows that are complete in the weighted columns: {call}")
     release = dict(description.releases)[next(iter(study.sites))]
     return Calibration(
         description=DescribedCohort(charged=False, queries=description.queries, releases=description.releases),

@@ -2,4 +2,13 @@
 
 Four words are kept apart: a *budget* is offered, an *event* ran, a *guarantee* holds, a *ledger*
 records.
+
+* ``budget``: Amounts of privacy, offered (`Budget`) and spent (`Spend`), in exact arithmetic; what ran, and what it
+  guarantees.
+* ``charging``: What a release is charged: multiples of a public grain, and not less than the floor of its account.
+* ``gaussian``: Gaussian differential privacy: certified bounds between (epsilon, delta) and the one parameter ``mu``.
+* ``sensitivity``: How far one person can move a query: a number that never travels without its norm and its relation.
+
+* ``hazard_caps``: How far one person can move a capped discrete-time hazard model: gradient, curvature, and both
+  together.
 """

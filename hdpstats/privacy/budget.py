@@ -20,7 +20,7 @@ from typing import Annotated, Final, final
 
 from hdpstats._base.errors import ArgumentError, BudgetError, MechanismError
 from hdpstats._base.typing import LEFT_OUT
-from hdpstats._base.validation import exact
+from hdpstats._base.validation import exact, integer
 from hdpstats.privacy.gaussian import delta_of_square, epsilon_of
 from hdpstats.privacy.sensitivity import Relation
 
@@ -169,6 +169,36 @@ def release_delta(value: object) -> Fraction:
     if 0 < delta < DELTA_GRAIN:
         raise ArgumentError(f"delta must be 0 or at least 1e-30, not {decimal(delta)}", argument="delta")
     return rounded_down(delta, DELTA_GRAIN)
+
+
+def release_replicate(value: object) -> int:
+    """Return the number of an independent draw: 1 is the first."""
+    return integer(value, name="replicate", lower=1, upper=10**9)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requested:
+    """What a call may spend on each person, as `requested` reads it; ``replicate`` numbers independent draws."""
+
+    epsilon: Fraction
+    delta: Fraction
+    replicate: int
+
+
+def requested(
+    epsilon: object, delta: object = 0, replicate: object = 1, *, allow_large_epsilon: bool = False
+) -> Requested:
+    """Return the arguments of a call that spends, checked and on the grain.
+
+    >>> requested(1, 1e-6)
+    Requested(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000), replicate=1)
+    """
+    return Requested(
+        epsilon=release_epsilon(epsilon, allow_large_epsilon=allow_large_epsilon),
+        delta=release_delta(delta),
+        replicate=release_replicate(replicate),
+    )
 
 
 class MechanismName(StrEnum):

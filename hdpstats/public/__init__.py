@@ -1,6 +1,6 @@
 """What is learned from public rows whatever the model: moments, allowances for weights, what tables of them say.
 
 Fits are those of families (`hdpstats.families`). ``moments`` is what they tell of the private score, ``row_weights``
-what weights of people may do. ``people`` are those beside the rows as they are: invented, or raked (``raking``).
-``risk_sets`` has Kaplan-Meier's curves and the log-rank test, ``follow_up`` how a model does on public rows.
+what weights of people may do. ``invented`` are people for values that no public row has. ``risk_sets`` has
+Kaplan-Meier's curves, ``follow_up`` how a model does on public rows.
 """

@@ -236,6 +236,11 @@ class WhitenedRows(PublicSide, ABC):
         return False
 
     @property
+    def modelled(self) -> bool:
+        """Whether a model says the curvature, so that covariates alone tell it; else it rests on outcomes."""
+        return True
+
+    @property
     def slopes(self) -> slice:
         """The coordinates that a ridge is chosen for."""
         return slice(None)
@@ -256,6 +261,19 @@ class WhitenedRows(PublicSide, ABC):
         return np.array([replace(self, mallows=each).moments(self.centre, records=1).H for each in weights])
 
     @property
+    def left(self) -> FloatArray:
+        """The share of the likelihood's information on each row's predictor that a loss leaves at the centre (n,)."""
+        return np.ones(self.people)
+
+    def left_elsewhere(self, X: FloatArray) -> FloatArray:
+        """Return the same for whitened rows (m, width) of people elsewhere."""
+        return np.ones(len(X))
+
+    def borne(self, weights: FloatArray) -> FloatArray:
+        """Return the information (k, D, D) that rows bear times weights (k, n), had the loss left all of it."""
+        return self.with_weights(weights / self.left)
+
+    @property
     def lengths(self) -> FloatArray:
         """The squared lengths of rows, without the intercept (n,)."""
         return np.asarray(np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1))
@@ -267,13 +285,16 @@ class WhitenedRows(PublicSide, ABC):
 
     def moved_at(self, geometries: Sequence[Geometry], H: FloatArray) -> Moved:
         """Return what weights of other radii do (`hdpstats.public.row_weights`); ``H`` (k, D, D) are one person's."""
-        weights, slopes, width = mallows(self.lengths, geometries), self.own, self.geometry.dimension
-        full = self.with_weights(np.ones((1, self.people)))[0]
+        return self._moved_at(geometries, H, elsewhere=True)
+
+    def _moved_at(self, geometries: Sequence[Geometry], H: FloatArray, *, elsewhere: bool) -> Moved:
+        slopes, width, left = self.own, self.geometry.dimension, self.left
+        weights, full = mallows(self.lengths, geometries) * left, self._whole
         means = kept(H, full, slopes)
-        N = self.with_weights(0.5 * np.abs(weights - means[:, None]))
-        if self.elsewhere is not None:
+        N = self.borne(0.5 * np.abs(weights - means[:, None]))
+        if elsewhere and self.elsewhere is not None:
             square = np.sum(self.elsewhere.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
-            found = self.elsewhere.moved(mallows(square, geometries), means)
+            found = self.elsewhere.moved(mallows(square, geometries) * self.left_elsewhere(self.elsewhere.X), means)
             N = N + float(np.mean(np.diag(full)[slopes])) * np.kron(np.eye(self.dimension // width), found)
         return moved(H, N, shares=1.0 - means)
 
@@ -303,21 +324,34 @@ class WhitenedRows(PublicSide, ABC):
         real = slice(None) if self.groups is None else self.groups == 0
         geometry = at_radius(self.geometry, self.middle)
         weights = mallows_weights(self.lengths, geometry)
-        full, H = self.with_weights(np.array([np.ones(self.people), weights])) * self.seen
+        full, H = self.seen * self._unweighted, self.seen * self.with_weights(weights[None])[0]
         scores, weights = scores[real], weights[real]
-        influences = np.linalg.solve(full, scores.T).T - np.linalg.solve(H, (weights[:, None] * scores).T).T
-        M = self.moved_at([geometry], H[None] / self.seen).matrices[0]
+        influences: FloatArray = np.asarray(
+            (np.linalg.solve(full, scores.T) - np.linalg.solve(H, (weights[:, None] * scores).T)).T, dtype=np.float64
+        )
+        M = self._moved_at([geometry], H[None] / self.seen, elsewhere=False).matrices[0]
         return told_apart(influences[:, self.own], M[self.own], unit=self.unit)
 
     @property
     def allowance(self) -> Allowance:
         """What weights of the geometry may do to an estimate."""
-        return self.allowance_for(self.apart * self.unit)
+        return self.allowance_at(self.geometry, scale=self.apart * self.unit)
 
-    def allowance_for(self, scale: FloatArray | float) -> Allowance:
-        """Return the same for a given ``tau`` times the unit, of each coordinate or of all."""
-        geometries = [self.geometry]
-        return self.moved_at(geometries, self.at_radii(geometries, records=1).H).allowance(scale)
+    def allowance_at(self, geometry: Geometry, *, scale: FloatArray | float) -> Allowance:
+        """Return the same at another radius; ``scale`` is ``tau`` times the unit, of each coordinate or of all."""
+        H = self.with_weights(mallows(self.lengths, [geometry]))
+        return self.moved_at([geometry], H).allowance(scale)
+
+    @cached_property
+    def _unweighted(self) -> FloatArray:
+        """The Hessian (D, D) of one person without Mallows weights."""
+        return np.asarray(self.with_weights(np.ones((1, self.people)))[0])
+
+    @cached_property
+    def _whole(self) -> FloatArray:
+        """The same (D, D), had the loss left all of the information."""
+        left = self.left
+        return self._unweighted if (left == 1.0).all() else np.asarray(self.with_weights(1.0 / left[None])[0])
 
 
 def averaged(
@@ -341,7 +375,7 @@ def averaged(
         Coordinates in which the whitened design is close to round: their diagonal is levelled in the target.
     """
     n = len(triangles[0])
-    H, J = (records * shrunk_triangles(row_weights @ each, rows=n, levelled=levelled) for each in triangles)
+    H, J = (records * shrunk(_symmetric(row_weights @ each), rows=n, levelled=levelled) for each in triangles)
     return Moments(H=H, J=J)
 
 
@@ -352,31 +386,29 @@ def averaged_squares(
 
     Its two parts are for ``H`` and ``J``: weights (B, n), and what they are multiplied by in each row (n,).
     """
+    H, J = (records * shrunk(squares(X, *part), rows=len(X), levelled=levelled) for part in parts)
+    return Moments(H=H, J=J)
+
+
+def squares(X: FloatArray, weights: FloatArray, factor: FloatArray) -> FloatArray:
+    """Return sums (B, D, D) over rows ``X`` (n, D) of ``x x'`` times ``factor`` (n,), under weights (B, n)."""
     n, D = X.shape
     columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, n)))
-    found = []
-    for weights, factor in parts:
-        sums, own = np.zeros((2, len(weights), len(products)))
-        for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):
-            rows, first = columns[:, part], 0
-            for j, column in enumerate(rows * factor[part]):
-                np.multiply(column, rows[j:], out=products[first : first + D - j, : len(column)])
-                first += D - j
-            sums += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
-        found.append(records * shrunk_triangles(sums, rows=n, levelled=levelled))
-    return Moments(H=found[0], J=found[1])
+    sums, own = np.zeros((2, len(weights), len(products)))
+    for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):
+        rows, first = columns[:, part], 0
+        for j, column in enumerate(rows * factor[part]):
+            np.multiply(column, rows[j:], out=products[first : first + D - j, : len(column)])
+            first += D - j
+        sums += np.matmul(weights[:, part], products[:, : rows.shape[1]].T, out=own)
+    return _symmetric(sums)
 
 
 def averaged_sums(H: FloatArray, J: FloatArray, *, records: float, people: int, levelled: tuple[slice, ...]) -> Moments:
     """Return ``records`` times the average of ``people``, from sums over them (D, D), shrunk as `averaged` does."""
     H, J = (0.5 * (each + each.T)[None] / people for each in (H, J))
-    H, J = (records * _shrunk(each, rows=people, levelled=levelled)[0] for each in (H, J))
+    H, J = (records * shrunk(each, rows=people, levelled=levelled)[0] for each in (H, J))
     return Moments(H=H, J=J)
-
-
-def shrunk_triangles(triangles: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> FloatArray:
-    """Return matrices (B, D, D) from their upper triangles (B, D (D + 1) / 2), shrunk as `averaged` does."""
-    return _shrunk(_symmetric(triangles), rows=rows, levelled=levelled)
 
 
 def _symmetric(triangles: FloatArray) -> FloatArray:
@@ -388,7 +420,7 @@ def _symmetric(triangles: FloatArray) -> FloatArray:
     return np.take(triangles, places, axis=1)
 
 
-def _shrunk(stack: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> FloatArray:
+def shrunk(stack: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> FloatArray:
     """Return each matrix (B, D, D) shrunk towards its diagonal, levelled in some coordinates."""
     D = stack.shape[1]
     diagonal = np.diagonal(stack, axis1=1, axis2=2).copy()

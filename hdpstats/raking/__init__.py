@@ -4,7 +4,9 @@
 exponential tilting of ``tilting``. ``posterior`` says what the noise of the description leaves open of these averages.
 ``people`` are raked people in the geometry of a fit; ``curvature`` has the Hessian and the covariance of the score over
 them, and says what the public side of a model must do for it; ``information`` is what follows for a site's curvature
-and its errors. ``outcomes`` lists what raked people might have had, for noisy sums of clipped scores. ``rows`` are
-raked rows as a data frame, which effects are averaged over. ``calibration`` corrects the weights of a weighted sample.
-The averages themselves are `hdpstats.records.averages`.
+and its errors. ``rows`` are raked rows as a data frame, which effects are averaged over. ``calibration`` corrects the
+weights of a weighted sample.
+
+The averages are `hdpstats.records.averages`. What a family knows of curvature over raked people is with the family
+(`hdpstats.families`), what such people might have had, for noisy sums of clipped scores, with that mechanism.
 """

@@ -47,15 +47,23 @@ def rakeable(side: PublicSide | None) -> RakeableSide | None:
 
 
 def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> Moments:
-    r"""Return weighted sums of ``c x x'`` for the curvature and the squared score (B, n) of people's rows.
+    """Return `raked_sums` for the curvature and the squared score (B, n) of people's rows.
 
-    Both are shrunk by :math:`n_e / (n_e + D)`, :math:`n_e = 1 / \sum_i w_i^2`, towards `rounded`
+    So ``H`` is positive definite, though raked people may not vary along some direction.
+    """
+    H, J = raked_sums(people, np.stack([curvature, square]))
+    return Moments(H=H, J=J)
+
+
+def raked_sums(people: WhitenedPeople, factors: FloatArray) -> list[FloatArray]:
+    r"""Return weighted sums of ``c x x'`` (B, D, D) for each of some factors ``c`` (k, B, n) of people's rows.
+
+    They are shrunk by :math:`n_e / (n_e + D)`, :math:`n_e = 1 / \sum_i w_i^2`, towards `rounded`
     :math:`G = \sum_i w_i x_i x_i'` times the ratio of the slopes' traces, with the intercept's own entry: as if
-    curvature did not depend on covariates. So ``H`` is positive definite, though raked people may not vary along some
-    direction.
+    curvature did not depend on covariates.
     """
     slopes, found = people.slopes, []
-    for whole in weighted_squares(people.X, people.weights * np.stack([curvature, square])):
+    for whole in weighted_squares(people.X, people.weights * factors):
         level = np.ones(len(whole))
         if whole[:, slopes, slopes].size:
             level = np.trace(whole[:, slopes, slopes], axis1=1, axis2=2) / np.trace(
@@ -64,4 +72,4 @@ def raked(people: WhitenedPeople, curvature: FloatArray, square: FloatArray) -> 
         target = level[:, None, None] * people.rounded
         target[:, : slopes.start, : slopes.start] = whole[:, : slopes.start, : slopes.start]
         found.append(people.share * whole + (1.0 - people.share) * target)
-    return Moments(H=found[0], J=found[1])
+    return found

@@ -160,11 +160,24 @@ class RowWeights(Record):
         ``cov_privacy``.
     covariance : tuple of tuples of float or None
         The covariance of the same, whose diagonal has the squares; None in results that were stored without it.
+    clipped : bool or None
+        True where it is people's scores that are clipped; None where rows are weighted.
     """
 
     share: float
     allowance: tuple[float, ...]
     covariance: Annotated[tuple[tuple[float, ...], ...] | None, LEFT_OUT] = None
+    clipped: Annotated[bool | None, LEFT_OUT] = None
+
+    @classmethod
+    def of(cls, share: float, covariance: FloatArray, *, clipped: bool | None = None) -> "RowWeights":
+        """Return them from a share and the covariance of an allowance (p, p)."""
+        return cls(
+            share=share,
+            allowance=tuple(np.sqrt(np.diag(covariance)).tolist()),
+            covariance=tuple(tuple(row) for row in covariance.tolist()),
+            clipped=clipped,
+        )
 
     @property
     def factor(self) -> FloatArray:

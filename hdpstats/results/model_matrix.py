@@ -12,12 +12,12 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.coding import Category, boxes_of, is_comparison, reading_of
 from hdpstats.formulas.coefficients import MatrixColumn, columns_in_r, in_r, parsed
 from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.expressions import Factor, Powers, Splines, Variable
 from hdpstats.formulas.parser import ParsedFormula, Term
-from hdpstats.formulas.readings import Category, boxes_of, is_comparison, reading_of
 from hdpstats.losses import MEAN_LINKS
 from hdpstats.records.estimate import Estimate
 from hdpstats.results import population

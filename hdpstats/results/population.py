@@ -3,6 +3,7 @@
 A weighted sample has rows of its own, and so has a description, to which public rows are raked (`rows_of`).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any, Final, final
@@ -12,12 +13,12 @@ import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
-from hdpstats.privacy.budget import OWN, Guarantee, Part, as_pair, over_data_sets, total
+from hdpstats.privacy.budget import OWN, Guarantee, Part, over_data_sets
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
-from hdpstats.records.several import answers_in, charged_events
+from hdpstats.records.several import answers_in
 from hdpstats.results.facts import design_of, own_terms, read_rows
-from hdpstats.results.sites import accounts_of, charged_before, charged_releases, data_sets_of
+from hdpstats.results.sites import SiteContribution, accounts_of, charged_before, charged_releases, data_sets_of
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_frame
 
@@ -62,7 +63,7 @@ class Population:
     """Rows with weights (n,), and what they are in words.
 
     ``draws`` are the rows that they may as well be, where the noise of a description leaves that open. Rows that rest
-    on private records have the ``guarantee`` of that, with its ``parts`` where it has several, and the ``releases``.
+    on private records have the ``guarantee`` of that, and ``rests``: each part of it with the releases it is of.
     """
 
     frame: pd.DataFrame
@@ -70,8 +71,7 @@ class Population:
     words: str
     draws: tuple[tuple[pd.DataFrame, FloatArray], ...] = ()
     guarantee: Guarantee | None = None
-    parts: tuple[Part, ...] = ()
-    releases: tuple[Release, ...] = ()
+    rests: tuple[tuple[Part, tuple[Release, ...]], ...] = ()
 
 
 @singledispatch
@@ -116,9 +116,6 @@ def population(fit: "Result", rows: FittedRows, over: object, weights: object = 
     )
 
 
-AVERAGED_OVER: Final = "the description averaged over"
-
-
 def guarantee_over(fit: "Result", estimate: Estimate, rows: Population) -> Guarantee | None:
     """Return what all releases guarantee together that averages over rows rest on: those of a fit, and of the rows.
 
@@ -153,13 +150,17 @@ def guarantee_over(fit: "Result", estimate: Estimate, rows: Population) -> Guara
             argument="over",
         )
     fitted = [*charged_before(fit.released.description), *charged_releases(fit.released)]
-    counted = {each.sha256 for whole in fitted for each in answers_in(whole)}
-    releases = [each for whole in rows.releases for each in answers_in(whole) if each.sha256 not in counted]
-    if not releases:
+    counted = {_charge(each) for whole in fitted for each in answers_in(whole)}
+    rests = [
+        (part, new)
+        for part, releases in rows.rests
+        if (new := [each for whole in releases for each in answers_in(whole) if _charge(each) not in counted])
+    ]
+    if not rests:
         return own
-    parts = rows.parts or (_part(releases),)
-    mine = accounts_of(data_sets_of(fitted, fit.site_facts))
-    theirs = accounts_of(data_sets_of(releases, ()))
+    releases = [each for _, new in rests for each in new]
+    parts = tuple(replace(part, releases=()) for part, _ in rests)  # none is of what the fit rests on
+    mine, theirs = _accounts(fitted, fit.site_facts), _accounts(releases, ())
     together = over_data_sets(
         [
             (mine if mine and theirs else _UNKNOWN, replace(own, parts=own.as_parts(OWN))),
@@ -172,15 +173,17 @@ def guarantee_over(fit: "Result", estimate: Estimate, rows: Population) -> Guara
 _UNKNOWN: Final = frozenset({"unknown"})
 
 
-def _part(releases: list[Release]) -> Part:
-    """Return what releases of a description keep: the largest epsilon and delta of sites."""
-    pairs = [as_pair(total(charged_events(each))) for each in releases]
-    return Part(
-        what=AVERAGED_OVER,
-        epsilon=max(each.epsilon for each in pairs),
-        delta=max(each.delta for each in pairs),
-        releases=tuple(sorted(each.sha256 for each in releases)),
-    )
+def _charge(release: Release) -> tuple[str, str, int]:
+    """Return what only a release that was charged once has: two charges may have given the same numbers."""
+    entry = release.entry
+    return (release.sha256, "", 0) if entry is None else (release.sha256, entry.account or entry.dataset, entry.number)
+
+
+def _accounts(releases: Sequence[Release], sites: Sequence[SiteContribution]) -> frozenset[str]:
+    """Return the accounts that releases were charged to; none where one of them is not known."""
+    data_sets = data_sets_of(releases, sites)
+    known = all(each.entry is not None for whole in releases for each in answers_in(whole))
+    return accounts_of(data_sets) if known and all(each.account for each in data_sets) else frozenset()
 
 
 def standard_deviations(fit: "Result", rows: Population) -> FloatArray:

@@ -694,8 +694,9 @@ class Result(HasCoefficients, Reported, Saved):
             of other units can be compared; indicators stay as they are.
         estimates : bool
             Whether to write the numbers beside the intervals.
-        over : "public", DataFrame, WeightedSample or Study
-            The rows of the standard deviations: the public rows of this fit by default.
+        over : "public", DataFrame, WeightedSample, Description or Study
+            The rows of the standard deviations: the public rows of this fit by default. What is drawn rests on the
+            releases of a description or of a weighted sample as well.
 
         Raises
         ------

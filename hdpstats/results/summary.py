@@ -69,7 +69,7 @@ def report_of(result: "Result", alpha: float) -> Report:
         blocks.append(columns(labels, terms, side_by_side(parts, places), title=title, folded=True))
     sites = result.site_facts if len(result.site_facts) > 1 else ()
     disagreement = result.disagreement
-    agreement = [] if disagreement is None else [("Public differs?", disagreement.words)]
+    agreement = [] if disagreement is None else [("Private vs public:", disagreement.words)]
     if sites:
         words = [*_privacy_rows(estimate, result.released, site_rows(sites)), *weights_rows(result), *agreement]
         blocks += [sites_block(sites), named_values(words, only="text")]
@@ -135,7 +135,8 @@ def _privacy_rows(
 def weights_rows(result: "Result") -> list[tuple[str, str]]:
     """Return what weights of people take away and what is allowed for it, as a name and a value."""
     found = weights_words(result)
-    return [] if found is None else [("Row weights:", found)]
+    clipped = result.facts.row_weights is not None and result.facts.row_weights.clipped
+    return [] if found is None else [("Clipped scores:" if clipped else "Row weights:", found)]
 
 
 def weights_words(result: "Result") -> str | None:

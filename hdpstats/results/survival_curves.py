@@ -526,7 +526,8 @@ class SurvivalCurves(Reported, Saved):
         -------
         DataFrame
             Columns group, time, estimate (of the curve), model, difference, std_error (of the curve: the model's error
-            is not counted), conf_low, conf_high (of the difference).
+            is not counted), conf_low, conf_high (of the difference). It states no guarantee: it rests on all releases
+            of the curves, of the model and of what is averaged over together.
         """
         return curve_tables.compare(self, result, over, alpha=alpha)
 

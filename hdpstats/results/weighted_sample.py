@@ -318,13 +318,16 @@ class WeightedSample(Reported, Saved):
 
 @rows_of.register(WeightedSample)
 def _(over: WeightedSample, _fit: "Result", _rows: FittedRows) -> Population:
+    weights, *before = over.guarantee.as_parts("the weighted sample averaged over")
     return Population(
         frame=over.rows,
         weights=np.maximum(over.weights.to_numpy(), 0.0),
         words=f"{len(over.rows)} rows of a weighted sample",
         guarantee=over.guarantee,
-        parts=over.guarantee.as_parts("the weighted sample averaged over"),
-        releases=tuple(over.releases),
+        rests=(
+            (weights, tuple(over.releases)),
+            *((each, tuple(charged_before(over.description))) for each in before),
+        ),
     )
 
 

@@ -25,6 +25,7 @@ from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.schema import coerce
 from hdpstats.schema.advice import NOT_TOLD_APART, READ_AS_TEXT, TOO_LARGE, Findings, Spelling, advice, shown
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
+from hdpstats.schema.persons import persons_of
 from hdpstats.schema.schema import Schema, check_frame, check_unique, locate, select_unit
 
 _TITLE = "Check of private rows against their schema: for the custodian only"
@@ -354,7 +355,7 @@ def _rounded(cells: "pd.Series[Any]") -> int:
 
 
 def _persons(unit: str, cells: "pd.Series[Any]") -> PersonsCheck:
-    whose = coerce.persons(cells)
+    whose = persons_of(cells)
     rows = np.bincount(whose[whose >= 0])
     return PersonsCheck(
         unit=unit,

@@ -29,7 +29,6 @@ import math
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -221,7 +220,8 @@ def numbers(cells: Any) -> FloatArray:
     return np.array([*read, math.nan], dtype=np.float64)[positions]
 
 
-def _texts(cells: Any) -> tuple[list[str | None], IntArray]:
+def distinct_texts(cells: Any) -> tuple[list[str | None], IntArray]:
+    """Return the distinct texts of cells, None at the end, and for each cell the position of its own."""
     distinct, positions = _distinct(_dense(cells))
     with np.errstate(all="ignore"):
         return [*(text(cell) for cell in distinct), None], positions
@@ -229,13 +229,13 @@ def _texts(cells: Any) -> tuple[list[str | None], IntArray]:
 
 def texts(cells: Any) -> list[str | None]:
     """Return the text of each cell, None where there is none (see `text`)."""
-    read, positions = _texts(cells)
+    read, positions = distinct_texts(cells)
     return [read[position] for position in positions]
 
 
 def too_large(cells: Any) -> BoolArray:
     """Return which cells hold a whole number so large that it has no text in this column (see the module)."""
-    read, positions = _texts(cells)
+    read, positions = distinct_texts(cells)
     sizes = np.abs(numbers(cells))
     without_text = np.array([read_text is None for read_text in read])[positions]
     return np.asarray(without_text & (sizes >= _EXACT) & (sizes < math.inf))
@@ -249,55 +249,12 @@ def codes(cells: Any, *, levels: Sequence[str], other: str | None = None, blank:
     """
     position = {level: code for code, level in enumerate(levels)}
     unknown, absent = (-1 if level is None else position[level] for level in (other, blank))
-    read, positions = _texts(cells)
+    read, positions = distinct_texts(cells)
     numbered = [
         position[level] if level in position else unknown if level is not None and level.strip() else absent
         for level in read
     ]
     return np.array(numbered, dtype=np.int64)[positions]
-
-
-def by_appearance(persons: IntArray) -> IntArray:
-    """Return persons numbered from 0 in the order of their first rows; less than 0 (nobody) is -1."""
-    distinct, first, inverse = np.unique(np.maximum(persons, -1), return_index=True, return_inverse=True)
-    first[distinct == -1] = -1
-    rank = np.empty(len(distinct), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(distinct))
-    return rank[inverse] - int(distinct.size > 0 and distinct[0] == -1)
-
-
-def persons(cells: "pd.Series[Any]") -> IntArray:
-    """Return for each cell the number of the person that it names, and -1 where it names nobody.
-
-    Two cells name the same person where their texts are the same (see `text`): 1, 1.0 and "1" are one, "1 " is
-    another. Missing cells, blank texts and cells without a text (dates, bytes, whole numbers of 2^53 or more but in
-    nullable columns) name nobody. Persons are numbered from 0 in the order of their first rows, whatever the type of
-    the column. Ids of more than 15 digits are to be read as text or ``Int64``.
-
-    >>> persons(pd.Series([7, "7", None, "b", " "], dtype=object))
-    array([ 0,  0, -1,  1, -1])
-    >>> persons(pd.Series([2**53, 7, 2**53])), persons(pd.Series([2**53, 7, 2**53], dtype="Int64"))
-    (array([-1,  0, -1]), array([0, 1, 0]))
-    """
-    read, positions = _texts(cells)
-    by_name: dict[str, int] = {}
-    numbered = [-1 if name is None or not name.strip() else by_name.setdefault(name, len(by_name)) for name in read]
-    return by_appearance(np.array(numbered, dtype=np.int64)[positions])
-
-
-def marks(cells: "pd.Series[Any]", key: bytes) -> IntArray:
-    """Return for each cell a hash (62 bits) of the text that names a person (see `persons`), and -1 where none does.
-
-    It depends on that text and the key (up to 64 bytes) alone, not on the row, nor on any other cell.
-    """
-    read, positions = _texts(cells)
-    numbered = [-1 if name is None or not name.strip() else _mark(name, key) for name in read]
-    return np.array(numbered, dtype=np.int64)[positions]
-
-
-def _mark(name: str, key: bytes) -> int:
-    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
-    return int.from_bytes(digest, "big") >> 2
 
 
 def _arrow_column(cells: Any) -> Any:

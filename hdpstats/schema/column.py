@@ -97,6 +97,11 @@ class NumericColumn(Column):
         """Whether rows may be left out because of this column."""
         return not self.complete and self.missing is None
 
+    @property
+    def fill(self) -> float:
+        """The number that stands in a missing cell: what is declared, else the lower bound, for nothing."""
+        return self.lower if self.missing is None else self.missing
+
     @final
     def admit(self, cells: "pd.Series[Any]") -> Cells:
         """Return the numbers clipped to the bounds; what is none is missing, or takes the declared value."""
@@ -112,7 +117,7 @@ class NumericColumn(Column):
 
     def _admitted(self, numbers: FloatArray) -> Cells:
         absent = np.isnan(numbers)
-        values = np.where(absent, self.lower if self.missing is None else self.missing, numbers)
+        values = np.where(absent, self.fill, numbers)
         np.clip(values, self.lower, self.upper, out=values)
         values += 0.0  # turns -0.0 into 0.0
         return Cells(

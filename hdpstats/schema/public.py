@@ -26,6 +26,7 @@ from hdpstats.records.geometry import (
 )
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
+from hdpstats.schema.persons import by_appearance, persons_of
 from hdpstats.schema.schema import Schema, check_frame, check_names, check_unique, locate, select_unit
 from hdpstats.schema.table import AdmittedTable
 
@@ -83,7 +84,7 @@ def _read_persons(plain: pd.DataFrame, unit: str | None) -> IntArray | None:
     if unit is None or not locate(plain, [unit])[unit]:
         return None
     cells = select_unit(plain, unit, whose="public")
-    persons = coerce.persons(cells)
+    persons = persons_of(cells)
     _refuse_first(cells, coerce.too_large(cells), unit, _TOO_LARGE)
     reason = f"names no person; correct it, or leave the column {unit!r} out"
     _refuse_first(cells, persons < 0, unit, reason)
@@ -269,7 +270,7 @@ class PublicTable:
             codes=MappingProxyType(codes),
             rows=int(keep.sum()),
             beyond=MappingProxyType(beyond),
-            persons=None if self.persons is None else coerce.by_appearance(self.persons[keep]),
+            persons=None if self.persons is None else by_appearance(self.persons[keep]),
         )
 
     def admitted(self, names: Iterable[str]) -> AdmittedTable:

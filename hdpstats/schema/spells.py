@@ -17,6 +17,7 @@ from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.records.model import TimeGrid
 from hdpstats.schema import coerce
+from hdpstats.schema.persons import persons_of
 from hdpstats.schema.table import AdmittedTable
 
 
@@ -270,7 +271,7 @@ def person_period(
         from the first interval that begins at or after it.
     unit : str, optional
         Column with the person, where a person has several rows: an interval that two of them reach into belongs to
-        the earlier one, and follow-up ends with the first event. Read by `hdpstats.schema.coerce.persons`.
+        the earlier one, and follow-up ends with the first event. Read by `hdpstats.schema.persons.persons_of`.
 
     Returns
     -------
@@ -352,7 +353,7 @@ def _causes(frame: pd.DataFrame, column: str) -> IntArray:
 
 
 def _persons(frame: pd.DataFrame, column: str) -> IntArray:
-    persons = coerce.persons(frame[column])
+    persons = persons_of(frame[column])
     if (persons < 0).any():
         raise ArgumentError(
             f"unit must name a person in every row, and {column!r} names nobody in {int((persons < 0).sum())}: fill "

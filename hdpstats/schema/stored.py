@@ -33,11 +33,6 @@ class Stored:
     column: NumericColumn
 
     @property
-    def fill(self) -> float:
-        """The number that stands in a missing cell."""
-        return filled(self.column)
-
-    @property
     def left_out(self) -> bool:
         """Whether a cell without a number is missing, not filled in."""
         return self.column.missing is None
@@ -46,7 +41,7 @@ class Stored:
     def values(self) -> FloatArray:
         """The numbers within the bounds (n,)."""
         values, column = np.empty(len(self.numbers)), self.column
-        clip_numbers(self.numbers, column.lower, column.upper, self.fill, column.two_valued, values)
+        clip_numbers(self.numbers, column.lower, column.upper, column.fill, column.two_valued, values)
         return values
 
     @cached_property
@@ -171,11 +166,6 @@ class LazyMapping(Mapping[str, T], Generic[T]):
         return f"<{len(self)} private columns>"
 
 
-def filled(column: NumericColumn) -> float:
-    """Return the number that stands in a missing cell."""
-    return column.lower if column.missing is None else column.missing
-
-
 def plain(numbers: FloatArray) -> FloatArray:
     """Return doubles one after the other that cannot be written to: one type of array, for which loops are compiled."""
     flags = numbers.flags
@@ -225,11 +215,17 @@ def mark_missing(addresses: IntArray, two_valued: BoolArray, lacking: BoolArray)
 
 
 @compiled
+def clipped(number: float, lower: float, upper: float) -> float:
+    """Return a number within bounds, the lower one for NaN (comparisons with it are false), and 0 for -0."""
+    above = number if number > lower else lower
+    return (above if above < upper else upper) + 0.0
+
+
+@compiled
 def within(number: float, lower: float, upper: float, fill: float, two_valued: bool) -> float:
     """Return a number within bounds, ``fill`` where it is none, and 0 for -0; without a branch."""
-    filled_in = fill if is_none(number, two_valued) else number
-    above = filled_in if filled_in > lower else lower
-    return (above if above < upper else upper) + 0.0
+    inside: float = clipped(fill if is_none(number, two_valued) else number, lower, upper)
+    return inside
 
 
 @compiled

@@ -15,9 +15,9 @@ import pandas as pd
 from hdpstats._base.errors import forgets_rows
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.records import codec
-from hdpstats.schema import coerce
 from hdpstats.schema.columns import Column, Duration, NumericColumn
 from hdpstats.schema.partitions import InMemory, Parts
+from hdpstats.schema.persons import marks_of, persons_of
 from hdpstats.schema.schema import Schema, check_frame, check_names, select, select_unit
 
 if TYPE_CHECKING:
@@ -276,7 +276,8 @@ class PrivateTable(PrivateRows):
         schema : Schema
             The declared columns, each of which the frame must have exactly once.
         unit : str, optional
-            The column that names the person, read by `hdpstats.schema.coerce.persons`. The schema need not declare it.
+            The column that names the person, read by `hdpstats.schema.persons.persons_of`. The schema need not declare
+            it.
 
         Raises
         ------
@@ -325,8 +326,8 @@ class PrivateTable(PrivateRows):
         columns = {name: self._once(name, partial(mapped, self._cells[name], self._schema[name])) for name in listed}
         unit, persons, marks = self._unit, None, None
         if unit is not None:
-            persons = self._once(None, partial(_read_only_of, coerce.persons, unit))
-            marks = None if key is None else self._once(key, partial(_read_only_of, coerce.marks, unit, key))
+            persons = self._once(None, partial(_read_only_of, persons_of, unit))
+            marks = None if key is None else self._once(key, partial(_read_only_of, marks_of, unit, key))
         return admitted(columns, rows=self._rows, persons=persons, marks=marks)
 
     def check_whole(self, columns: int, *, rows: int) -> None:

@@ -1,4 +1,17 @@
-"""Sites: private rows are held inside a `Site`, and only `Site.answer` reads them."""
+"""Sites: private rows are held inside a `Site`, and only `Site.answer` reads them.
+
+* ``asking``: Asking the sites of a study, in rounds.
+* ``forms``: What a site shows and is shown: its public facts, the cost of a query, an account, public rows, refusals.
+* ``local``: A site in this process: for a custodian's own analyses, for teaching, and behind every remote site.
+* ``opening``: From what a user calls private to sites: frames with their ledgers, files, sites of one's own and
+  remote ones.
+* ``remote``: A site in another process or on another machine: HTTPS with certificates, and one request with its
+  answer.
+* ``single_draw``: One charge, one draw: a request is computed once, whoever asks for it and however often.
+* ``site``: What every site is, and who is protected by its releases; in this process, in another, or on another
+  machine.
+* ``study``: A study: private records at one site or several, public records at hand, and the schema that all obey.
+"""
 
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.remote import RemoteSite, connect

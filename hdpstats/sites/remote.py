@@ -174,9 +174,14 @@ def _refusal(status: int, fields: dict[str, Any] | None) -> HdpError:
     refusal = CODES.get(code)
     if refusal is None:
         return SiteError(f"the site cannot answer now (status {status}); {_AGAIN}")
-    numbers = {name: body[name] for name in NUMBERS if isinstance(body.get(name), int | float)}
+    numbers = {name: body[name] for name in NUMBERS if _is_a_size(body.get(name))}
     added = "".join(f"; {name}: {number:g}" for name, number in numbers.items())
     return refusal.error(refusal.message + added, code=code, **numbers)
+
+
+def _is_a_size(said: object) -> bool:
+    """Whether what a site said is a number that a message can name."""
+    return isinstance(said, int | float) and 0 <= said < 1e18
 
 
 def connect(
@@ -445,5 +450,5 @@ def _reading() -> Iterator[None]:
     """Take what a site sent and hdpstats cannot read for the site's mistake, a `SiteError`."""
     try:
         yield
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise SiteError("the site's response cannot be read; do versions of hdpstats differ?") from None

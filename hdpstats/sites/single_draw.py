@@ -195,9 +195,8 @@ def drawn_once(
                     release = errors_scrubbed(partial(compute, prepared))
                 if not draw.is_here():
                     raise SiteError("the process was forked while it computed; its parent goes on")
-                room.close()  # for what is written now
                 with suppress(Superseded):
-                    stored = ledger.persist(outcome, release.to_json(), analyst)
+                    stored = ledger.persist(outcome, release.to_json(), analyst, room)
             else:
                 stored = outcome
             attempt.charging = attempt.charging and stored is None

@@ -5,6 +5,11 @@
 
 It protects nothing: the analyst's code runs in the process that holds the tables it is given. Records that the analyst
 must not see belong to a remote site.
+
+* ``__main__``: ``python -m r_bridge.kernel -f CONNECTION_FILE``: the kernel, as Jupyter starts it.
+* ``cell``: Run the code of a cell: expression by expression, values and plots shown as they come, warnings at the
+  end.
+* ``kernel``: The kernel: Jupyter's messages on one side, R on the other.
 """
 
 import json

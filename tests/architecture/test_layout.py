@@ -1,4 +1,4 @@
-"""The layout: mechanisms name their guarantee and source, and what pages say about places of code holds."""
+"""The layout: packages name their modules, mechanisms their guarantee and source; places that pages name exist."""
 
 import ast
 import re
@@ -40,6 +40,28 @@ def test_the_contract_on_queries_is_about_every_mechanism():
 def test_a_mechanism_names_its_guarantee_and_its_source(path):
     facts = named(ast.get_docstring(ast.parse((path / "__init__.py").read_text(encoding="utf-8"))))
     assert facts == ["Guarantee:", "Source:"]
+
+
+def wrongly_listed(package):
+    """Return the modules and packages in a package that its docstring does not name, and those listed that are none."""
+    docstring = ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or ""
+    modules = {path.stem for path in package.glob("*.py")} | {
+        path.parent.name for path in package.glob("*/__init__.py")
+    }
+    unnamed = {name for name in modules - {"__init__"} if f"``{name}``" not in docstring}
+    return sorted(unnamed | (set(re.findall(r"^\* ``(\w+)``:", docstring, re.MULTILINE)) - modules))
+
+
+@pytest.mark.parametrize("package", sorted(path.parent for path in MODULES if path.name == "__init__.py"), ids=str)
+def test_a_package_lists_its_modules(package):
+    assert wrongly_listed(package) == []
+
+
+def test_a_module_that_is_not_listed_is_found(tmp_path):
+    (tmp_path / "__init__.py").write_text('"""A package.\n\n* ``one``: here.\n* ``gone``: not here.\n"""')
+    for name in ("one.py", "two.py"):
+        (tmp_path / name).touch()
+    assert wrongly_listed(tmp_path) == ["gone", "two"]
 
 
 def test_a_docstring_without_its_facts_is_found():

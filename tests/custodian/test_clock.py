@@ -416,11 +416,19 @@ def test_what_somebody_else_received_leaves_as_if_nobody_had_asked(instants, wor
 
 
 @pytest.mark.parametrize("meanwhile", [False, True])
+@pytest.mark.parametrize(("counting", "steps"), [(0.0, 0), (0.07, 1)])
 def test_what_is_computed_for_somebody_else_meanwhile_leaves_at_the_slot_of_who_asks(
-    instants, slots, monkeypatch, time, meanwhile
+    instants, slots, monkeypatch, time, meanwhile, counting, steps
 ):
-    """The wait for that computation is in the slot, and none of it is after; a charge that is slow is not in it."""
-    charge = hdp.Ledger.charge
+    """The wait for that computation is in the slot, and none of it is after; a charge that is slow is not in it.
+
+    That for the file of overruns is before the slot, as it is before that of an answer that nobody else had asked for.
+    """
+    charge, countable = hdp.Ledger.charge, Overruns.countable
+
+    def counted(self, analyst):
+        time.pass_by(counting)
+        return countable(self, analyst)
 
     def late(*arguments, **options):
         time.pass_by(0.2)
@@ -436,9 +444,10 @@ def test_what_is_computed_for_somebody_else_meanwhile_leaves_at_the_slot_of_who_
     if meanwhile:
         answer = UnderWay.answer
         monkeypatch.setattr(UnderWay, "answer", contextmanager(under_way))
+    monkeypatch.setattr(Overruns, "countable", counted)
     monkeypatch.setattr(hdp.Ledger, "charge", late)
     taken = instants(histogram(), ("bob",))[0]
-    assert taken == pytest.approx(ANSWER if meanwhile else 5 * STEP + SLOT + STEP, abs=1e-9)
+    assert taken == pytest.approx(ANSWER + STEP * (steps if meanwhile else 4 + steps), abs=1e-9)
 
 
 def test_refusals_from_public_facts_are_immediate(ask):

@@ -19,7 +19,7 @@ from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
 from hdpstats.records import codec
 from hdpstats.sites.forms import CODES, public_to_bytes
-from hdpstats.sites.remote import RemoteSite
+from hdpstats.sites.remote import RemoteSite, _object, _refusal
 from tests.custodian.institution import Authority
 from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
 
@@ -207,6 +207,21 @@ def test_a_query_that_no_site_reads_is_not_sent(site, columns, longest, words):
 def test_a_site_says_how_much_it_reads(raw, site):
     assert raw.get("/v1/facts").json()["longest"] == {"query": 200_000, "public": 2_000_000}
     assert site._longest == {"query": 200_000, "public": 2_000_000}
+
+
+@pytest.mark.parametrize("size", ["1e999", "null", "[]", "9" * 5000])
+def test_a_size_that_is_none_is_a_mistake_of_the_site(site, size):
+    connection = Deaf(site, {"query": 1})
+    connection.said = _object(json.dumps(connection.said).replace('{"query": 1}', f'{{"query": {size}}}')) or {}
+    with pytest.raises(hdp.SiteError, match="response cannot be read"):
+        RemoteSite(connection)
+
+
+@pytest.mark.parametrize("limit", ["9" * 400, "1e999", "-1", '"many"'])
+def test_a_refusal_with_a_number_that_is_none_is_told_without_it(limit):
+    error = _refusal(413, _object(f'{{"error": "too-large", "limit": {limit}}}'))
+    assert error.facts == {"code": "too-large"}
+    assert "limit:" not in str(error)
 
 
 def test_public_rows_that_are_none(raw, site, unchanged):

@@ -39,6 +39,7 @@ LOSSES: dict[str, PredictorLoss] = {
     "large poisson": PoissonLoss(upper=1.0, cap=1e9),
     "exponential": ExponentialTimes(h=2.0),
     "small exponential": ExponentialTimes(h=0.01),
+    "large exponential": ExponentialTimes(h=64.0),
     "own": STEEP,
 }
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ChargedAgain, NothingCharged
 from hdpstats.ledger import leases, store
+from hdpstats.ledger.bookkeeping import Transaction
 from hdpstats.ledger.leases import Holder
 from hdpstats.mechanisms.minimiser import PreparedPoint
 from hdpstats.noise import exact
@@ -132,7 +134,7 @@ def test_a_computation_that_failed_goes_on_with_the_noise_that_it_had(place, que
 
 def test_a_disk_with_room_for_a_charge_alone_is_noticed_before_it(tmp_path, query, computed):
     site = site_at(tmp_path / "ledger.db")
-    with full_disk(room=2**20), pytest.raises(NothingCharged, match=r"no room for a release .* free 16 MB"):
+    with full_disk(room=2**20), pytest.raises(NothingCharged, match=r"no room for a release .* free 17 MB"):
         site.answer(query)
     assert (computed.draws, site.ledger.verify().entries) == ([], 1)
     release = site.answer(query)
@@ -141,7 +143,7 @@ def test_a_disk_with_room_for_a_charge_alone_is_noticed_before_it(tmp_path, quer
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_room_for_a_release_is_held_until_it_is_written(tmp_path, query, computed, monkeypatch, fails):
-    site, allocate, persist, held = site_at(tmp_path / "ledger.db"), os.posix_fallocate, hdp.Ledger.persist, []
+    site, allocate, record, held = site_at(tmp_path / "ledger.db"), os.posix_fallocate, Transaction.record, []
 
     def watched(number, start, length):
         allocate(number, start, length)
@@ -150,9 +152,9 @@ def test_room_for_a_release_is_held_until_it_is_written(tmp_path, query, compute
     def blocks():
         return [os.stat(each).st_blocks * 512 >= store.ROOM for each in held if os.path.exists(each)]
 
-    def persisted(*arguments):
+    def recorded(*arguments, **named):
         assert True not in blocks()
-        return persist(*arguments)
+        return record(*arguments, **named)
 
     def computing():
         assert blocks() == [True]
@@ -160,12 +162,69 @@ def test_room_for_a_release_is_held_until_it_is_written(tmp_path, query, compute
             raise RuntimeError
 
     monkeypatch.setattr(os, "posix_fallocate", watched)
-    monkeypatch.setattr(hdp.Ledger, "persist", persisted)
+    monkeypatch.setattr(Transaction, "record", recorded)
     computed.before = staticmethod(computing)
     with pytest.raises(hdp.SiteError) if fails else nullcontext():
         site.answer(query)
     assert len(held) == 1
     assert True not in blocks()
+
+
+def test_nobody_who_charges_takes_the_room_of_a_release_that_is_written(tmp_path, query, computed, monkeypatch):
+    """Else a full disk would lose a release under its charge whenever another one is asked for just then."""
+    site, other, record = site_at(tmp_path / "ledger.db"), site_at(tmp_path / "ledger.db").ledger, Transaction.record
+    taken, begun = threading.Event(), []
+
+    def take():
+        with other.room():
+            taken.set()
+
+    def recorded(*arguments, **named):
+        begun.append(threading.Thread(target=take))
+        begun[0].start()
+        assert not taken.wait(0.3)
+        return record(*arguments, **named)
+
+    monkeypatch.setattr(Transaction, "record", recorded)
+    site.answer(query)
+    begun[0].join()
+    assert taken.is_set()
+
+
+@pytest.mark.parametrize("total", [2**30, 0])
+def test_a_disk_without_room_for_a_release_is_left_as_it_is(tmp_path, monkeypatch, total):
+    """A try would take all for a moment, and what others write then would fail. Some disks have no size."""
+    ledger, allocate, tried = site_at(tmp_path / "ledger.db").ledger, os.posix_fallocate, []
+    monkeypatch.setattr(store, "disk_usage", lambda _: SimpleNamespace(total=total, free=min(total, store.ROOM)))
+    monkeypatch.setattr(os, "posix_fallocate", lambda *given: [tried.append(given), allocate(*given)][1])
+    with pytest.raises(NothingCharged, match="free 17 MB") if total else nullcontext(), ledger.room():
+        pass
+    assert bool(tried) == (not total)
+
+
+def test_room_is_on_the_disk_of_the_file_and_is_given_back_beside_a_forked_process(tmp_path, monkeypatch):
+    (tmp_path / "disk").mkdir()
+    site_at(tmp_path / "disk" / "ledger.db")
+    (tmp_path / "ledger.db").symlink_to(tmp_path / "disk" / "ledger.db")
+    made, folders, copies = store.TemporaryFile, [], []
+
+    def watched(*, dir):  # noqa: A002
+        folders.append(dir)
+        file = made(dir=dir)
+        copies.append(os.dup(file.fileno()))  # what a child has
+        return file
+
+    monkeypatch.setattr(store, "TemporaryFile", watched)
+    with site_at(tmp_path / "ledger.db").ledger.room():
+        assert os.fstat(copies[0]).st_size == store.ROOM
+    assert os.fstat(copies[0]).st_size == 0
+    os.close(copies[0])
+    assert folders == [tmp_path / "disk"]
+    with monkeypatch.context() as patch, site_at(tmp_path / "ledger.db").ledger.room() as room:
+        patch.setattr(os, "getpid", lambda: 0)  # in a child, which ends before its parent does
+        room.close()
+        assert os.fstat(copies[1]).st_size == store.ROOM
+    os.close(copies[1])
 
 
 def test_a_release_that_could_not_be_recorded_is_the_same_when_it_can(place, query, computed, monkeypatch):

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hdpstats.custodian.serving import read_rows
-from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.schema.parquet import ParquetTable, frame_of
+from hdpstats.schema.persons import marks_of, persons_of
 from hdpstats.schema.schema import Schema
 
 PANDAS = int(pd.__version__.partition(".")[0])
@@ -41,9 +41,9 @@ KEY = b"k" * 32
 
 def people(cells):
     """Return for each cell the first place that names the same person, and the cell's mark."""
-    whose = coerce.persons(cells).tolist()
+    whose = persons_of(cells).tolist()
     first = [-1 if person < 0 else whose.index(person) for person in whose]
-    return list(zip(first, coerce.marks(cells, KEY).tolist(), strict=True))
+    return list(zip(first, marks_of(cells, KEY).tolist(), strict=True))
 
 
 def admitted(cells):
@@ -464,6 +464,6 @@ def test_a_missing_id_of_17_digits_merges_no_other_people(reader, tmp_path):
     found = []
     for cells in ([*IDS], [*IDS[:-1], None]):
         column = read(cells, tmp_path)
-        found.append(int(coerce.persons(column).max()) + 1)
+        found.append(int(persons_of(column).max()) + 1)
         assert Categorical([str(ID), str(ID + 1)]).admit(column).missing[:2].tolist() == [lost] * 2
     assert found == ([0, 0] if lost else [1000, 999])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, NumericColumn, Offset, Weight
+from hdpstats.schema.persons import persons_of
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateTable
 from tests.examples import examples
@@ -176,7 +176,7 @@ def test_missing_cells_are_missing_or_take_the_declared_value(name):
 def partition(cells):
     """Return which cells name the same person: for each the place of the first such cell, -1 where it is nobody."""
     with np.errstate(all="raise"):
-        found = coerce.persons(cells).tolist()
+        found = persons_of(cells).tolist()
     assert sorted(set(found) - {-1}) == list(range(len(set(found) - {-1})))
     assert all(number <= max(found[:place], default=-1) + 1 for place, number in enumerate(found)), "by appearance"
     return [-1 if number < 0 else found.index(number) for number in found]

@@ -31,7 +31,7 @@ def test_names_are_loaded_when_they_are_asked_for():
 
 def test_every_public_name_is_there():
     assert set(dir(hdp)) == set(hdp.__all__)
-    for module in (hdp.audit, hdp.datasets, hdp.losses, hdp.mechanisms, hdp.model_matrix, hdp.simulate):
+    for module in (hdp.audit, hdp.datasets, hdp.losses, hdp.mechanisms, hdp.simulate):
         assert dir(module) == sorted(module.__all__)
     assert all(hasattr(hdp, name) for name in hdp.__all__)
     assert hdp.simulate.__name__ == "hdpstats.papers"
@@ -43,8 +43,8 @@ def test_the_reference_lists_every_public_name():
     """Of R's functions it has a page for each help page of the package."""
     pages = (Path(__file__).parents[2] / "docs" / "reference").glob("*.rst")
     listed = {line.strip() for page in pages for line in page.read_text(encoding="utf-8").splitlines()}
-    modules = {"audit", "datasets", "losses", "mechanisms", "model_matrix", "simulate", "__version__"}
+    modules = {"audit", "datasets", "losses", "mechanisms", "simulate", "__version__"}
     named = set(hdp.__all__) - modules | set(hdpf.__all__)
     for module in (hdp.audit, hdp.datasets, hdp.losses, hdp.mechanisms, hdp.simulate):
         named |= set(module.__all__)
-    assert named - listed == {"BY_NAME"}
+    assert named <= listed

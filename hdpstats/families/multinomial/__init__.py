@@ -1,1 +1,8 @@
-"""Multinomial logistic regression."""
+"""Multinomial logistic regression.
+
+* ``bounds``: The loss of one person under a multinomial logistic regression (`hdpstats.losses.multinomial`).
+* ``public``: The public side of a multinomial logistic regression: as that of one predictor, one spread for all
+  levels' slopes.
+* ``rows``: Rows of a multinomial regression: a penalised, perturbed sum of losses with a predictor for each other
+  level.
+"""

@@ -16,19 +16,22 @@ from hdpstats.families.regression.likelihood import identified, spread
 from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
-from hdpstats.public.invented import completed
+from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
-    ROWS,
     Moments,
     WhitenedRows,
     averaged,
     averaged_sums,
     coefficient_parts,
     each_column,
-    shrunk_triangles,
+    shrunk,
     spread_where_unknown,
+    squares,
 )
 from hdpstats.public.row_weights import Elsewhere, mallows
+from hdpstats.raking.curvature import RakeableSide, raked_sums
+from hdpstats.raking.people import WhitenedPeople, whitened_people
+from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.schema.public import PublicTable
@@ -38,15 +41,17 @@ from hdpstats.solvers import minimise
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class MultinomialSide(WhitenedRows):
+class MultinomialSide(WhitenedRows, RakeableSide):
     """Public rows of a multinomial logistic regression in a geometry.
 
     ``y`` (n,) are the codes of outcomes, None where these are not public. A person has
-    ``H = a w (diag p - pp') (x) xx'`` and ``J = a^2 w^2`` times the same: the multinomial variance.
+    ``H = a w (diag p - pp') (x) xx'`` and ``J = a^2 w^2`` times the same: the multinomial variance. ``variables`` are
+    the rows by variables.
     """
 
     others: int
     y: IntArray | None = None
+    variables: PublicVariables | None = None
 
     @property
     def scores(self) -> FloatArray | None:
@@ -74,35 +79,77 @@ class MultinomialSide(WhitenedRows):
         if row_weights is None:
             H, J = (self._sum(each * p, p) for each in (weight, weight**2))
             return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
-        products = self._triangles(self.X, p)
+        i, j = np.triu_indices(self.dimension)
+        products = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.X[:, i % D] * self.X[:, j % D]
         return averaged(
             (weight * products, weight**2 * products), records=records, row_weights=row_weights, levelled=levelled
         )
 
+    @property
+    def cells(self) -> int:
+        """The number of blocks of a person's Hessian."""
+        return self.others * (self.others + 1) // 2
+
+    @property
+    def covariates(self) -> IntArray:
+        """The coordinates of the slopes of all levels."""
+        return np.flatnonzero(np.arange(self.dimension) % self.geometry.dimension >= int(self.geometry.intercept))
+
+    @property
+    def undetermined(self) -> bool:
+        """Whether people do not vary along some direction of the whitened covariates."""
+        return unknown_directions(self.X) is not None
+
+    def whitened(self, people: RakedPeople) -> WhitenedPeople:
+        """Return raked public people in the geometry."""
+        return whitened_people(self.geometry, people)
+
+    def raked_moments(self, theta: FloatArray, *, records: float, people: WhitenedPeople) -> Moments:
+        """Return ``H`` and ``J`` of ``records`` people who are raked public ones; see `PublicSide.raked_moments`.
+
+        Each block, of two levels, is shrunk by itself: as if ``diag p - pp'`` did not depend on covariates.
+        """
+        M, D = self.others, self.geometry.dimension
+        weight, pairs = self.weights * people.mallows, [(k, m) for k in range(M) for m in range(k + 1)]
+        eta = people.predictor(theta.reshape(M, D)).reshape(M, -1)
+        p = probabilities(eta.T).T.reshape(M, *weight.shape)
+        variances = np.array([p[k] * ((k == m) - p[m]) for k, m in pairs])
+        found = raked_sums(people, np.concatenate([weight * variances, weight**2 * variances]))
+        H, J = np.zeros((2, len(weight), self.dimension, self.dimension))
+        for whole, blocks in ((H, found[: len(pairs)]), (J, found[len(pairs) :])):
+            for (k, m), block in zip(pairs, blocks, strict=True):
+                own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
+                whole[:, own, other] = whole[:, other, own] = block
+        return Moments(H=records * H, J=records * J)
+
+    def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
+        """Return how curvature over raked people changes; see `RakeableSide.raked_hessian_change`."""
+        total = np.zeros((len(people.weights), self.dimension))
+        for step in steps:
+            for sign in (1.0, -1.0):
+                total += sign * self.raked_moments(theta + sign * step, records=1.0, people=people).H @ step
+        return total
+
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
         """Return the moments at the centre in geometries of other radii; see `WhitenedRows.at_radii`."""
         weights = self.weights * mallows(self.lengths, geometries)
-        H, J = self._averages(weights, weights**2)
-        return Moments(H=records * H, J=records * J)
+        return Moments(H=records * self._averages(weights), J=records * self._averages(weights**2))
 
     def with_weights(self, weights: FloatArray) -> FloatArray:
         """Return Hessians of one person under other Mallows weights; see `WhitenedRows.with_weights`."""
-        return self._averages(self.weights * weights)[0]
+        return self._averages(self.weights * weights)
 
-    def _averages(self, *weights: FloatArray) -> list[FloatArray]:
-        """Return the averages (k, D, D) of people's Hessians at the centre under weights (k, n), shrunk."""
-        n, theta = self.people, self.centre.reshape(self.others, -1).T
-        sums = [np.zeros((len(each), self.dimension * (self.dimension + 1) // 2)) for each in weights]
-        for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):
-            products = self._triangles(self.X[part], probabilities(self.X[part] @ theta))
-            for total, each in zip(sums, weights, strict=True):
-                total += each[:, part] @ products
-        return [shrunk_triangles(total / n, rows=n, levelled=self._levelled) for total in sums]
-
-    def _triangles(self, X: FloatArray, p: FloatArray) -> FloatArray:
-        """Return the stacked ``(diag p - pp') (x) xx'`` of rows ``X`` (n, D) and probabilities ``p`` (n, M)."""
-        D, (i, j) = self.geometry.dimension, np.triu_indices(self.dimension)
-        return np.asarray(p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * X[:, i % D] * X[:, j % D])
+    def _averages(self, weights: FloatArray) -> FloatArray:
+        """Return the average Hessians (k, M D, M D) of people at the centre under weights (k, n), shrunk."""
+        M, D = self.others, self.geometry.dimension
+        p = probabilities(self.X @ self.centre.reshape(M, D).T).T
+        found = np.zeros((len(weights), self.dimension, self.dimension))
+        for k in range(M):
+            for m in range(k + 1):
+                own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
+                block = squares(self.X, weights, p[k] * ((k == m) - p[m]) / self.people)
+                found[:, own, other] = found[:, other, own] = block
+        return shrunk(found, rows=self.people, levelled=self._levelled)
 
     @property
     def _levelled(self) -> tuple[slice, ...]:
@@ -160,6 +207,7 @@ def multinomial_side(
         fit=fit,
         groups=groups,
         elsewhere=Elsewhere.of(design, covariates, schema, geometry),
+        variables=PublicVariables(table=rows, design=design),
     )
 
 

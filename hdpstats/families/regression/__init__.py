@@ -1,1 +1,10 @@
-"""Losses of one linear predictor."""
+"""Losses of one linear predictor.
+
+* ``bounds``: The loss of one linear predictor, person by person.
+* ``likelihood``: Ordinary fits to public rows by any loss: what R's ``lm``, ``glm``, ``survreg``, ``rq`` and ``rlm``
+  compute.
+* ``one_pass``: Logistic scores of rows that are read once: one pass from stored cells to integers, with no copy of
+  the design.
+* ``public``: The public side: rows, whitened rows, and a public fit that is always there.
+* ``rows``: Rows of a regression: a penalised, perturbed sum of losses of one linear predictor, exactly added.
+"""

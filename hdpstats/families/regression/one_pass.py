@@ -22,7 +22,7 @@ from hdpstats.formulas.design import Design, plain_column
 from hdpstats.losses.logistic import residuals
 from hdpstats.records.geometry import LARGEST, Geometry, Source
 from hdpstats.schema.column import NumericColumn
-from hdpstats.schema.stored import addresses_of, filled, is_none, plain, within
+from hdpstats.schema.stored import addresses_of, clipped, is_none, plain, within
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import SUMMED, add_product, coefficient_parts, exact_total
 
@@ -63,7 +63,7 @@ def _maps(columns: Mapping[str, NumericColumn], design: Design) -> Maps:
         flags = [(False, False)] * len(plain)
     else:
         names = [str(name) for name, _ in plain]
-        limits = [(of.lower, of.upper, filled(of), each.lower, each.upper) for of, each in stored]
+        limits = [(of.lower, of.upper, of.fill, each.lower, each.upper) for of, each in stored]
         flags = [(of.two_valued, of.missing is None) for of, _ in stored]
     return Maps(
         names=tuple(names),
@@ -281,8 +281,7 @@ def centre(
     if left_out and not two_valued and fill == lower and low <= lower and upper <= high:
         for i in range(len(to)):
             number = double_at(address, i)
-            above = number if number > lower else lower
-            to[i] = ((above if above < upper else upper) + 0.0) - location
+            to[i] = clipped(number, lower, upper) - location
             counted[i] = 0.0 if is_none(number, False) else counted[i]
     else:
         for i in range(len(to)):

@@ -120,6 +120,11 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         return self.loss.modelled or self.y is not None
 
     @property
+    def modelled(self) -> bool:
+        """Whether a model says the curvature."""
+        return self.loss.modelled
+
+    @property
     def by_residuals(self) -> bool:
         """Whether raked rows have residuals like those of public rows."""
         return self.loss.robust and self.y is not None
@@ -170,7 +175,31 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
 
     def with_weights(self, weights: FloatArray) -> FloatArray:
         """Return Hessians of one person under other Mallows weights; see `WhitenedRows.with_weights`."""
-        curvature = self._typical(self.centre)[0] / self.people
+        return self._information(weights, self._typical(self.centre)[0])
+
+    def borne(self, weights: FloatArray) -> FloatArray:
+        """Return what rows bear; see `WhitenedRows.borne`.
+
+        Where curvature is that of a row's own outcome, as for Huber's loss, everybody has the mean one: a row of
+        outlying outcome has none, and pulls at the estimate all the same.
+        """
+        if self.modelled or self.y is None:
+            return self.with_weights(weights / self.left)
+        whole = float(np.mean(self._typical(self.centre)[0] / self.left))
+        return self._information(weights, np.full(self.people, whole))
+
+    @property
+    def left(self) -> FloatArray:
+        """What saturation of the loss leaves of each row's information at the centre."""
+        return self.loss.kept(self.X @ self.centre + self.offset)
+
+    def left_elsewhere(self, X: FloatArray) -> FloatArray:
+        """Return the same for people elsewhere."""
+        return self.loss.kept(X @ self.centre)
+
+    def _information(self, weights: FloatArray, curvature: FloatArray) -> FloatArray:
+        """Return one person's Hessians (k, D, D) under weights (k, n) of rows of a curvature (n,)."""
+        curvature = curvature / self.people
         half = len(weights) // 2
         parts = [(self.weights * each, curvature) for each in (weights[:half], weights[half:])]
         found = averaged_squares(self.X, *parts, records=1.0, levelled=self._levelled)

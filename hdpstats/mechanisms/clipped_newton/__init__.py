@@ -6,6 +6,15 @@ Guarantee: (epsilon, delta), pure for one round. Source: this package; clipping 
 matched as in M-estimation. Use it at one site where the cohort is described or public people resemble private ones:
 its noise is the smallest.
 Proof: `hdpstats.mechanisms.clipped_newton.site`.
+
+* ``estimate``: Coefficients with standard errors from noisy sums of clipped scores that were matched over public
+  people.
+* ``expectations``: Expectations of clipped scores over public people and all outcomes that each of them might have.
+* ``matching``: Noisy sums of clipped scores matched with their expectations over public people, at one site or at
+  several.
+* ``request``: Noisy Newton steps with clipped scores, as data flow: from public state and the releases so far to the
+  next queries.
+* ``site``: A noisy sum of clipped scores: one round of a fit by noisy Newton steps.
 """
 
 from dataclasses import dataclass
@@ -34,7 +43,9 @@ class ClippedNewton(MechanismOptions):
     rounds
         How often the site is asked, 1 to 4; 1 for a fit without a delta.
     clip_quantile
-        Scores are clipped at this quantile of their length at the public fit, from 0.5 to 0.999.
+        Scores are clipped at this quantile of their length at the public fit, from 0.5 to 0.999. Left out, they are
+        clipped where predicted errors against the ordinary fit are least: at the 95 % quantile with few people and a
+        small epsilon, with many people nowhere (`hdpstats.mechanisms.clipped_newton.clip`).
     censoring
         How long private people are followed in a survival model: ``"as public"``, as a product-limit estimate from
         public people says, or ``"administrative"``, to the horizon, all of them.
@@ -46,13 +57,14 @@ class ClippedNewton(MechanismOptions):
     """
 
     rounds: int = 3
-    clip_quantile: float = 0.95
+    clip_quantile: float | None = None
     censoring: str = "as public"
 
     def __post_init__(self) -> None:
         """Validate the options."""
         integer(self.rounds, name="rounds", lower=1, upper=4)
-        real(self.clip_quantile, name="clip_quantile", lower=0.5, upper=0.999)
+        if self.clip_quantile is not None:
+            real(self.clip_quantile, name="clip_quantile", lower=0.5, upper=0.999)
         choice(self.censoring, name="censoring", options=("as public", "administrative"))
 
 

@@ -1,9 +1,9 @@
 r"""Coefficients with standard errors from noisy sums of clipped scores that were matched over public people.
 
-Errors of the private estimate are taken to be normal with normal noise; after one round with pure noise their
-distribution is drawn, as the noise has heavier tails. Those of the pooled estimate are drawn from them and from what
-separates private people from the public fit. All of it is post-processing of released and public numbers. Where several
-sites answered, each noise is drawn by itself, with the weight of its site.
+Errors of the private estimate are taken to be normal with normal noise, what clipping may do to it included; after one
+round with pure noise their distribution is drawn, as the noise has heavier tails. Those of the pooled estimate are
+drawn from them and from what separates private people from the public fit. All of it is post-processing of released and
+public numbers. Where several sites answered, each noise is drawn by itself, with the weight of its site.
 
 The estimates themselves: `hdpstats.mechanisms.clipped_newton.matching`.
 """
@@ -122,7 +122,8 @@ def _drawn(rng: draws.Generator, source: PrivateEstimate, noises: Noises) -> Flo
     sums = draws.normal(rng, source.sampling + source.counting, DRAWS)
     for weight, distribution in noises:
         sums += weight * draws.perturbation(rng, distribution, count=DRAWS)
-    return np.asarray(sums @ source.response.T)
+    errors = np.asarray(sums @ source.response.T)
+    return errors if source.allowance is None else errors + draws.normal(rng, source.allowance, DRAWS)
 
 
 def _heterogeneity(

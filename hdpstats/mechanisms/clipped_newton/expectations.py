@@ -17,7 +17,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.hazard.outcomes import SurvivalOutcomes
-from hdpstats.families.outcomes import NUMBERS, ListedOutcomes, Outcomes, ResidualOutcomes
+from hdpstats.families.outcomes import NUMBERS, LevelOutcomes, ListedOutcomes, Outcomes, ResidualOutcomes
 from hdpstats.inference import draws
 from hdpstats.mechanisms.score_sums import clipped
 from hdpstats.public.moments import PublicSide
@@ -217,7 +217,9 @@ def raked_outcomes(
     if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
         X = whitened.X.reshape(B * n, -1)
         return replace(outcomes, X=X, weights=weights, offset=np.tile(outcomes.offset, B), share=share)
-    raise TypeError("only binary outcomes, counts and survival are raked")
+    if isinstance(outcomes, LevelOutcomes):
+        return replace(outcomes, X=whitened.X.reshape(B * n, -1), weights=weights, share=share)
+    raise TypeError(f"{type(outcomes).__name__} are not raked")
 
 
 def some_sets(outcomes: Outcomes, sets: slice, *, size: int) -> Outcomes:
@@ -233,10 +235,10 @@ def some_sets(outcomes: Outcomes, sets: slice, *, size: int) -> Outcomes:
             share=share,
             at_risk=None if outcomes.at_risk is None else outcomes.at_risk[sets],
         )
-    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes):
-        rows = {name: getattr(outcomes, name)[people] for name in ("X", "weights", "offset")}
-        return replace(outcomes, **rows, share=share)
-    raise TypeError("only binary outcomes, counts and survival are raked")
+    if isinstance(outcomes, ListedOutcomes | ResidualOutcomes | LevelOutcomes):
+        names = ("X", "weights") if isinstance(outcomes, LevelOutcomes) else ("X", "weights", "offset")
+        return replace(outcomes, **{name: getattr(outcomes, name)[people] for name in names}, share=share)
+    raise TypeError(f"{type(outcomes).__name__} are not raked")
 
 
 DRAWS, FEWEST_DRAWS = 200, 40

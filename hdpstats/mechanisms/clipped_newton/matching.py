@@ -100,6 +100,9 @@ class PrivateEstimate:
     described : (sets, D) float64, or None
         By how much what it is compared with differs between draws of people who were described, 0 on average. Draws
         of two sites are of the same public people, and of averages of their own.
+    allowance : (D, D) float64, or None
+        Covariance of a further error of the estimate, which all sites share
+        (`hdpstats.mechanisms.clipped_newton.clip`): a part of privacy.
     """
 
     theta: FloatArray
@@ -109,6 +112,7 @@ class PrivateEstimate:
     noise: float
     counting: FloatArray
     described: FloatArray | None = None
+    allowance: FloatArray | None = None
 
     @property
     def sampling(self) -> FloatArray:
@@ -122,8 +126,10 @@ class PrivateEstimate:
 
     @property
     def by_noise(self) -> FloatArray:
-        """Covariance of the estimate's error by noise."""
-        return np.asarray(self.response @ (self.noise * np.eye(len(self.theta)) + self.counting) @ self.response.T)
+        """Covariance of the estimate's error by noise and by clipping."""
+        of_sums = self.noise * np.eye(len(self.theta)) + self.counting
+        found = np.asarray(self.response @ of_sums @ self.response.T)
+        return found if self.allowance is None else found + self.allowance
 
     @property
     def covariance(self) -> FloatArray:
@@ -158,7 +164,9 @@ def information_of(parts: Sequence[SitePart]) -> float:
     return sum(part.weight * part.people for part in parts)
 
 
-def linearised(theta: FloatArray, parts: Sequence[SitePart], *, whole: int) -> PrivateEstimate:
+def linearised(
+    theta: FloatArray, parts: Sequence[SitePart], *, whole: int, allowance: FloatArray | None = None
+) -> PrivateEstimate:
     """Return ``u`` and what its error is made of, from the weighted sum over sites."""
     D = len(theta)
     away, A, scores, counting = np.zeros(D), np.zeros((D, D)), np.zeros((D, D)), np.zeros((D, D))
@@ -183,6 +191,7 @@ def linearised(theta: FloatArray, parts: Sequence[SitePart], *, whole: int) -> P
         noise=noise,
         counting=counting,
         described=_sum(moved) if moved else None,
+        allowance=allowance,
     )
 
 
@@ -266,11 +275,12 @@ def settled(
     *,
     clip: float,
     raked: Sequence[RakedSite | None] = (),
+    allowance: FloatArray | None = None,
 ) -> Settled:
     """Return where the estimates settle after one round or more, starting from where the last one was asked.
 
     ``raked`` are the people that sums of the sites are compared with, where these were described; None, or nothing,
-    stands for the public ones.
+    stands for the public ones. ``allowance``: see `PrivateEstimate`.
     """
     cohorts = list(raked) or [None] * len(sites)
     at_fit = expected(outcomes, fit.theta, asked=[(fit.theta, 1.0)], clip=clip)
@@ -285,7 +295,7 @@ def settled(
     for iteration in range(ITERATIONS):
         place = theta
         parts = _parts(outcomes, place, sites, weights, clip=clip, cohorts=cohorts, apart=apart, kept=kept)
-        private = linearised(place, parts, whole=outcomes.whole)
+        private = linearised(place, parts, whole=outcomes.whole, allowance=allowance)
         pooling = pool(private.theta, private.covariance, fit, scales=scales)
         scales = None if iteration < SETTLED - 1 else pooling.scales
         step = pooling.point - place
@@ -303,16 +313,17 @@ def match(
     *,
     clip: float,
     raked: Sequence[RakedSite | None] = (),
+    allowance: FloatArray | None = None,
 ) -> Matched:
     """Return the estimates after the last round: see `settled`, whose arguments these are."""
     cohorts = list(raked) or [None] * len(sites)
-    found = settled(outcomes, fit, sites, clip=clip, raked=raked)
+    found = settled(outcomes, fit, sites, clip=clip, raked=raked, allowance=allowance)
     place, parts, pooling, private = found.place, found.parts, found.pooling, found.private
     if any(each is not None for each in cohorts):
         apart = _apart(cohorts, sites, place, clip=clip, root=root_of(pooling.covariance))
         parts = tuple(replace(part, apart=each) for part, each in zip(parts, apart, strict=True))
-        private = linearised(place, parts, whole=outcomes.whole)
-    own = [replace(part, weight=1.0) for part in parts]
+        private = linearised(place, parts, whole=outcomes.whole, allowance=allowance)
+    own = [linearised(place, [replace(part, weight=1.0)], whole=outcomes.whole, allowance=allowance) for part in parts]
     public = [part for part in parts if part.raked is None]
     unknown = np.zeros_like(pooling.covariance)
     if public:
@@ -321,7 +332,9 @@ def match(
         pooled=pooling.point,
         pooling=pooling,
         private=_widened(private, parts, unknown),
-        sites=tuple(_widened(linearised(place, [part], whole=outcomes.whole), [part], unknown) for part in own),
+        sites=tuple(
+            _widened(each, [replace(part, weight=1.0)], unknown) for each, part in zip(own, parts, strict=True)
+        ),
         weights=found.weights,
         shares=tuple(information_of([part]) / information_of(parts) for part in parts),
     )

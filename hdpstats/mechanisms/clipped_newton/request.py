@@ -79,7 +79,9 @@ from hdpstats.mechanisms.clipped_newton.matching import (
 )
 from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, clipped, rounded_up, site_weights
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import PublicFit
+from hdpstats.public.row_weights import Allowance
 from hdpstats.records.model import AnyModel
 
 PROPORTIONS = {1: (1,), 2: (2, 8), 3: (1, 3, 6), 4: (1, 2, 3, 4)}
@@ -104,6 +106,8 @@ class Rounds(FitInRounds):
         The public fit.
     clip : Fraction
         The longest score of a person.
+    allowance : Allowance
+        What the clip takes, and what it may do to an estimate.
     raked : mapping of str to RakedSite
         The people that sums of sites are compared with, where these were described.
     sites, schema_sha256, public_sha256, replicate
@@ -114,6 +118,7 @@ class Rounds(FitInRounds):
     outcomes: Outcomes
     fit: PublicFit
     clip: Fraction
+    allowance: Allowance
     raked: Mapping[str, RakedSite] = field(default_factory=dict)
 
 
@@ -139,6 +144,19 @@ def costs_of(epsilon: Fraction, delta: Fraction, *, rounds: int) -> tuple[Fracti
             )
         return (Fraction(0),)
     return shared(square_of(epsilon, delta), PROPORTIONS[rounds], MU_SQUARED_GRAIN)
+
+
+def shares_of(rounds: int) -> tuple[float, ...]:
+    """Return the shares of the rounds of a fit in what they cost, which are those in the average of their sums."""
+    proportions = PROPORTIONS[rounds]
+    return tuple(part / sum(proportions) for part in proportions)
+
+
+def noise_of_clip(epsilon: Fraction, delta: Fraction, *, rounds: int, dimension: int, relation: Relation) -> float:
+    """Return the standard deviation of the noise in the average of all rounds, for a clip of 1; rounding aside."""
+    if delta == 0:
+        return float(relation.persons_changed * np.sqrt(dimension + 1.0)) / float(epsilon)
+    return float(relation.persons_changed / np.sqrt(float(sum(costs_of(epsilon, delta, rounds=rounds)))))
 
 
 def clip_at(outcomes: Outcomes, theta: FloatArray, *, level: float) -> Fraction:
@@ -181,8 +199,10 @@ def advance(
     rounds, known, clip = len(asked), list(sites.values()), float(state.clip)
     remaining = [name for name, site in state.sites.items() if name in answered[-1] and rounds < len(site.costs)]
     if not remaining:
-        return match(state.outcomes, state.fit, known, clip=clip, raked=raked)
-    pooled = settled(state.outcomes, state.fit, known, clip=clip, raked=raked).pooling.point
+        return match(state.outcomes, state.fit, known, clip=clip, raked=raked, allowance=state.allowance.covariance)
+    pooled = settled(
+        state.outcomes, state.fit, known, clip=clip, raked=raked, allowance=state.allowance.covariance
+    ).pooling.point
     return {name: _query(state, name, pooled, rounds) for name in remaining}
 
 
@@ -289,11 +309,13 @@ def predicted_estimate(
     clip: float,
     raked: Sequence[RakedSite | None] = (),
     people: People | None = None,
+    allowance: FloatArray | None = None,
 ) -> PrivateEstimate:
     """Return what the private estimate after all rounds will err by; ``shares``, 1 in sum, are those of the rounds.
 
     ``raked`` are the people that sums of sites are compared with, where these were described; ``people`` the public
-    ones with their own outcomes, None where rounds are taken to end at the public fit.
+    ones with their own outcomes, None where rounds are taken to end at the public fit. ``allowance``: see
+    `PrivateEstimate`.
     """
     cohorts = list(raked) or [None] * len(sites)
     theta, asked = fit.theta, [(fit.theta, 1.0)]
@@ -338,6 +360,7 @@ def predicted_estimate(
             public=known + whole**2 / outcomes.whole * spread,
             noise=noise / done,
             counting=counting,
+            allowance=allowance,
         )
         covariance = expected_covariance(found.covariance, fit, apart=theta - fit.theta)
     return found

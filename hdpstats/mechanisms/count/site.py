@@ -9,9 +9,9 @@ A mechanism may use such a number for a choice (a radius, a ridge, a lattice) on
 ``N`` being the declared largest number, exact in integers (`hdpstats.noise.discrete`).
 
 **Sensitivity.** One person more or less is at most one more or less in ``n``, whatever the rows: without a unit every
-row is a person, with one all rows of the same name are (`hdpstats.schema.coerce.persons`), rows that name nobody are
-nobody's, and the added person's name is nobody else's. A person counts who has a complete row. So a person who takes
-another's place moves the number by at most one too.
+row is a person, with one all rows of the same name are (`hdpstats.schema.persons.persons_of`), rows that name nobody
+are nobody's, and the added person's name is nobody else's. A person counts who has a complete row. So a person who
+takes another's place moves the number by at most one too.
 
 **Guarantee.** ``P[n + z = m] / P[n + 1 + z = m] = exp(-epsilon (|m - n| - |m - n - 1|))``, between ``exp(-epsilon)``
 and ``exp(epsilon)``, both attained: epsilon-DP (Ghosh, Roughgarden and Sundararajan 2012). The cut is post-processing

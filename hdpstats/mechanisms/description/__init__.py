@@ -4,6 +4,17 @@ Box noise on sums of centred features, one box for each group, and two-sided geo
 normal noise for both where a delta is given and it is smaller. Guarantee: pure epsilon, or (epsilon, delta). Source:
 Hardt and Talwar (2010), Woodruff (1952). Use: a paper's first table, and the moments of complete cases that fits need
 to know. Proof: `hdpstats.mechanisms.description.site`.
+
+* ``blocks``: Sums and counts of a description in people, with draws of their noise: as released, or as expected.
+* ``estimate``: From noisy sums and counts to statistics with their errors: post-processing of released and public
+  numbers.
+* ``follow_up``: The public cells in which people are counted: groups, and intervals of follow-up.
+* ``moments``: From a description to averages over the people of a fit, and to life tables: post-processing of
+  released numbers.
+* ``one_pass``: Sums of the features of columns as files hold them: one pass from stored cells to integers.
+* ``people``: From a person's rows to integers: total maps, person by person, and exact sums of what they give.
+* ``request``: The public constants of a description: centres, the cells of quartiles, and the intervals of follow-up.
+* ``site``: A description of the cohort: box noise on centred features of groups, geometric noise on counts of cells.
 """
 
 import itertools

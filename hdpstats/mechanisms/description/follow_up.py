@@ -1,4 +1,8 @@
-"""The public cells in which people are counted: groups, and intervals of follow-up."""
+"""The public cells in which people are counted: groups, and intervals of follow-up.
+
+Their noise, with its proof, is that of the counts of `hdpstats.mechanisms.description.site`: Kaplan-Meier curves of
+private people are read from it (`hdpstats.inference.life_tables`).
+"""
 
 import itertools
 import math

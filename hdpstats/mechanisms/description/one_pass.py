@@ -15,7 +15,7 @@ from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description import UNITS, DescribedColumn
 from hdpstats.schema.column import NumericColumn
-from hdpstats.schema.stored import StoredColumns, filled, is_none, within
+from hdpstats.schema.stored import StoredColumns, is_none, within
 
 
 def sums_of_stored(
@@ -37,7 +37,7 @@ def _limits(
     """Return the columns that are described by numbers, and constants of `add_stored` for each."""
     found = [(each, declared[each.name]) for each in columns if each.name in declared and not each.levels]
     limits = [
-        (of.lower, of.upper, filled(of), each.lower, float(each.upper) - float(each.lower), each.centre, each.far)
+        (of.lower, of.upper, of.fill, each.lower, float(each.upper) - float(each.lower), each.centre, each.far)
         for each, of in found
     ]
     flags = [(of.two_valued, of.missing is None) for _, of in found]

@@ -4,6 +4,10 @@ Two-sided geometric noise on every cell of the table; concordance, Brier score a
 Guarantee: pure epsilon. Source: this package; the noise after Ghosh, Roughgarden and Sundararajan (2012).
 Use: check a released model on the private records (`model.evaluate(result, epsilon=...)`).
 Proof: `hdpstats.mechanisms.evaluation.site`.
+
+* ``estimate``: How a model does, from a noisy table of risk groups and outcomes: concordance, Brier scores,
+  calibration.
+* ``site``: How a fitted model does on private people: a noisy table of risk group and outcome, pure epsilon.
 """
 
 import itertools

@@ -3,6 +3,10 @@
 The draw is exact, by rejection; delta bounds the probability that no proposal is accepted.
 Guarantee: (epsilon, delta). Source: Nguyen and Hui (2017), algorithm 3, made exact (McSherry and Talwar 2007).
 Use: to reproduce the paper, or with few coefficients. Proof: `hdpstats.mechanisms.exponential.site`.
+
+* ``request``: The query of exponential sampling: box, number of proposals and ridge, all from public facts.
+* ``site``: The exponential mechanism on a box, drawn exactly by rejection with an acceptance that is certain
+  beforehand.
 """
 
 from dataclasses import dataclass

@@ -2,6 +2,9 @@
 
 Guarantee: pure epsilon. Source: Lei (2011). Use: models of few columns without any public record.
 Proof: `hdpstats.mechanisms.histogram.site`.
+
+* ``estimate``: The grid of a noisy histogram, and weights from its counts, or from those of nearest points.
+* ``site``: A noisy histogram on a public grid (Lei 2011), pure epsilon.
 """
 
 import itertools

@@ -9,6 +9,12 @@ What a density ratio is about: a one-sided formula and a public coding of its co
 The log ratio of the densities of private and of public rows is modelled as :math:`\beta'x` with the coded row ``x``.
 The coefficients are those of a logistic regression of who is private, by objective or by output perturbation; the
 query names the public rows by their hash, and the site knows them.
+
+* ``coding``: How the columns of a density ratio are coded, from public rows and declarations.
+* ``estimate``: Weights from a released density ratio, and the distribution of their errors.
+* ``request``: The query of importance weights: coding, ridge and noise, all from public rows and declarations.
+* ``site``: Coefficients of a density ratio: a logistic regression of who is private, in which only private rows are
+  protected.
 """
 
 import math

@@ -5,6 +5,15 @@ regression, and at several sites without a delta. *Output perturbation* adds noi
 losses that have a bounded gradient and nothing else. Guarantee: both pure epsilon, or (epsilon, delta) with normal
 noise where that is smaller; they survive a finite solver and floating point. Source: Chaudhuri, Monteleoni and Sarwate
 (2011); Nguyen and Hui (2017), algorithms 2 and 1, corrected. Proofs: `hdpstats.mechanisms.perturbation.site`.
+
+* ``hazard_request``: The query of objective perturbation for a hazard model: geometry, cap, centre and ridge, all
+  from public facts.
+* ``request``: The queries of objective and output perturbation: geometry, centre, ridge and kind of noise, all from
+  public facts.
+* ``site``: Objective and output perturbation that survive a finite solver and floating point: pure, or with normal
+  noise.
+* ``smoothing``: The ridge and the share of epsilon for smoothing, chosen together: the least predicted variance from
+  public facts.
 """
 
 from dataclasses import dataclass

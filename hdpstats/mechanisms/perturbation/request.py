@@ -29,18 +29,20 @@ curvature ``H``.
 the first ridge: the determinant costs 2 to 7 % of the noise, and shrinkage hurts less.
 
 **Losses without a coupling**, the multinomial one among them, are charged for the determinant
-(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to a tenth of epsilon, the largest
-that errs nearly least where private people differ from public ones, and a seventh without a public fit. (It grows with
-the square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks.)
+(`hdpstats.privacy.sensitivity`): the first ridge is what makes it cost a twentieth to .7 of epsilon, the largest that
+errs nearly least where private people differ from public ones, and a seventh without a public fit. (It grows with the
+square of the radius: as weights vanish it comes to bias estimates that public curvature unshrinks. Epsilon that noise
+does not need, as with many people, is better spent on a smaller ridge.)
 
 **The ridge of output perturbation.** The noise on the minimiser has a standard deviation of ``k / lambda`` in each
 whitened direction. Unshrunk, the error of a direction with Hessian ``h`` has the variance
 
 .. math:: k^2 (1/\lambda + 1/h)^2 + \{m\, \lambda / (\lambda + h)\}^2 v
 
-beside that of sampling: the noise, unshrunk, and what unshrinking misses where ``h`` is known to a share ``m`` and the
-private coefficients lie ``v`` (a variance) from the centre. The first falls with the ridge, the second rises; the ridge
-that is chosen makes their mean over directions least. Without public curvature nothing can be unshrunk, and ``m = 1``,
+beside that of sampling: the noise, unshrunk, and what unshrinking misses where ``h`` is known but for a share ``m`` and
+the private coefficients lie ``v`` (a variance) from the centre: that of the public fit and `SCALE` squared, ``m`` being
+`UNSHRUNK`. The first falls with the ridge, the second rises; the ridge that is chosen makes their mean over directions
+least. Without public curvature nothing can be unshrunk, and ``m = 1``,
 ``v = 1``.
 """
 
@@ -64,7 +66,7 @@ from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
 from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, normal_sd
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Relation
-from hdpstats.public.moments import PublicSide, WhitenedRows
+from hdpstats.public.moments import Moments, PublicSide, WhitenedRows
 from hdpstats.public.row_weights import SPARE, at_radii
 from hdpstats.records.geometry import Geometry, at_radius
 
@@ -74,14 +76,27 @@ FREE = 4.0 * (1.0 + 2.0**-10)
 PULL = 0.3
 """Share of the ridge of least mean squared error: see the module's docstring."""
 
+APART_ALONG_SLOPES, APART_AT_CENTRE = 0.5, 1.0
+"""How far slopes and intercepts may be from public ones where curvature rests on outcomes, and none of it is known.
+
+In units of the loss's scale, half a residual standard deviation. In data of patients slopes were up to .7 apart,
+intercepts up to 1.5, and curvatures by factors of up to two.
+"""
+
 UNSHRUNK = 0.5
 """Share of the curvature that unshrinking misses where private people are described by averages, about."""
 
 CHEAP = 2.0
 """Ridge over the same where there is no public fit to pull to."""
 
-SHARES, SHARE_ALONE = (1.0 / 20.0, 1.0 / 14.0, 1.0 / 10.0), 1.0 / 7.0
-"""Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without."""
+SHARES, SHARE_ALONE = (0.05, 1.0 / 14.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7), 1.0 / 7.0
+"""Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without.
+
+Half of it leaves four times the variance of the noise, which is little where there are many people.
+"""
+
+SHARES_OF_LEVELS = (*SHARES, 1.0 / 7.0, 1.0 / 5.0)
+"""The same with a public fit for the multinomial loss."""
 
 MOST_EXPONENT = 5.0
 """And no more than this much of it, however large it is: a ridge need not vanish."""
@@ -117,13 +132,21 @@ class LossCost(ABC):
     def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
         """Return least ridges to choose from where there is a public fit, with what part of epsilon each leaves."""
 
+    def along(self, at: Moments) -> tuple[FloatArray, FloatArray]:
+        """Return curvatures and variances of scores (D,) of the directions for which a ridge is chosen: coordinates."""
+        return np.diag(at.H), np.diag(at.J)
+
+    def best(self, ridges: Sequence[float], errors: Sequence[FloatArray]) -> float:
+        """Return the ridge to take, of several for which squared errors of the directions are predicted."""
+        return largest_good(ridges, [float(np.mean(each)) for each in errors])
+
     def charged_ridge(self, beta: float, *, share: float) -> float:
         """Return the ridge at which the determinant of a trace ``beta`` costs a share of epsilon."""
         return beta / math.expm1(min(share * self.epsilon, MOST_EXPONENT))
 
-    def charged_ridges(self, beta: float) -> list[tuple[float, float]]:
-        """Return the same for `SHARES`, each with what it leaves."""
-        return [(self.charged_ridge(beta, share=share), 1.0 - share) for share in SHARES]
+    def charged_ridges(self, beta: float, shares: Sequence[float] = SHARES) -> list[tuple[float, float]]:
+        """Return the same for several shares, each with what it leaves."""
+        return [(self.charged_ridge(beta, share=share), 1.0 - share) for share in shares]
 
 
 @final
@@ -179,7 +202,18 @@ class MultinomialCost(LossCost):
 
     def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
         """Return least ridges to choose from, with what part of epsilon each leaves."""
-        return self.charged_ridges(float(trace_bound(self.others)) * geometry.leverage * self.largest_weight)
+        beta = float(trace_bound(self.others)) * geometry.leverage * self.largest_weight
+        return self.charged_ridges(beta, SHARES_OF_LEVELS)
+
+    def along(self, at: Moments) -> tuple[FloatArray, FloatArray]:
+        """Return the same of the principal directions of curvature: there is little of it for a rare level."""
+        h, axes = np.linalg.eigh(at.H)
+        return h, np.einsum("ji,jk,ki->i", axes, at.J, axes)
+
+    def best(self, ridges: Sequence[float], errors: Sequence[FloatArray]) -> float:
+        """Return the smallest ridge that errs nearly least (`SPARE`) along the direction where it errs most."""
+        worst = [float(np.max(each)) for each in errors]
+        return min(ridge for ridge, error in zip(ridges, worst, strict=True) if error <= SPARE * min(worst))
 
 
 @final
@@ -270,15 +304,19 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
 
     Of the least ridges of a loss that is charged for the determinant that of the smallest predicted error counts: of
     sampling, of noise, and of what unshrinking misses where curvature is not that of public rows and coefficients are
-    `SCALE` from the public fit.
+    apart from the public fit: by `SCALE`, half of which stays, where a model says the curvature; by more, which stays,
+    where outcomes do.
     """
     fit = public.fit
     if fit is None:
         return cost.least_ridge(public.geometry, alone=True)
-    slopes = public.slopes
+    slopes, apart = public.slopes, np.array(UNSHRUNK * SCALE)
+    if not public.modelled:
+        slopes, apart = slice(None), np.full(public.dimension, APART_AT_CENTRE)
+        apart[public.own] = APART_ALONG_SLOPES
     at = public.moments(public.centre, records=max(records, 1))
     noises = cost.noise(public.geometry).variance[slopes]
-    h, j = np.diag(at.H)[slopes], np.diag(at.J)[slopes]
+    h, j = cost.along(Moments(H=at.H[slopes, slopes], J=at.J[slopes, slopes]))
     information, spread = (float(np.mean(np.diag(each)[slopes])) for each in (fit.information, fit.covariance))
     ridges, errors = [], []
     for own, left in cost.ridges(public.geometry):
@@ -287,10 +325,10 @@ def _ridge(public: WhitenedRows, cost: LossCost, *, records: int) -> float:
         if not public.scaled:
             wanted = (float(np.mean(j)) + noise) / (level * spread)
         ridge = max(own, PULL * wanted)
-        missed = (ridge / (h + ridge) * fit.unit * UNSHRUNK * SCALE) ** 2
+        missed = (ridge / (h + ridge) * fit.unit * apart) ** 2
         ridges.append(ridge)
-        errors.append(float(np.mean(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2))))
-    return largest_good(ridges, errors)
+        errors.append(((j + noises / left**2) / h**2 + missed) / ((j + noises) / h**2))
+    return cost.best(ridges, errors)
 
 
 def largest_good(ridges: Sequence[float], errors: Sequence[float]) -> float:
@@ -369,7 +407,9 @@ def _known(person_loss: PersonLoss, side: PublicSide | None, *, records: int) ->
     if side is None:
         return np.full(D, n * float(person_loss.trace) / (2.0 * D)), np.ones(D), 1.0
     h = np.diag(side.moments(side.centre, records=n).H)
-    return h, np.ones(D) if side.fit is None else np.diag(side.fit.covariance), MISTRUST
+    if side.fit is None:
+        return h, np.ones(D), MISTRUST
+    return h, np.diag(side.fit.covariance) + (SCALE * side.fit.unit) ** 2, UNSHRUNK
 
 
 def _error(variance: float, ridge: float, *, h: FloatArray, v: FloatArray, missed: float) -> float:

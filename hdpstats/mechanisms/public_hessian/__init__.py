@@ -3,6 +3,13 @@
 Guarantee: pure epsilon, or (epsilon, delta) with normal noise. Source: Ji et al. (2014), algorithms 1 and 2, corrected.
 Use: to reproduce the paper, to teach and to compare; `hdpstats.mechanisms.clipped_newton` needs less noise.
 Proof: `hdpstats.mechanisms.public_hessian.site`.
+
+* ``estimate``: Standard errors of Newton steps with a public Hessian: the steps are repeated, linearised, on drawn
+  public people.
+* ``request``: Newton steps with a public Hessian and noisy private gradients, as data flow: Ji et al. (2014),
+  corrected.
+* ``site``: A noisy sum of logistic scores of rows cut to a length: one round of Ji et al. (2014), algorithm 1,
+  corrected.
 """
 
 from dataclasses import dataclass

@@ -2,6 +2,10 @@
 
 Guarantee: pure epsilon, one person replaced. Source: Chen and Sung, algorithm 3, corrected. Use: parameters of one
 column's distribution (`hdpf.distribution`). Proof: `hdpstats.mechanisms.statistics.site`.
+
+* ``estimate``: Parameters of an exponential family with their uncertainty, from released sums of statistics or of
+  estimates.
+* ``site``: Noisy sums of sufficient statistics (Chen and Sung, algorithm 3, corrected): pure epsilon, replace-one.
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,8 @@
 
 Guarantee: pure epsilon, one person replaced. Source: Smith (2008); Chen and Sung, algorithm 1, corrected. Use: to
 compare with `hdpstats.mechanisms.statistics`, which needs less noise. Proof: `hdpstats.mechanisms.subsample.site`.
+
+* ``site``: Subsample and aggregate (Smith 2008; Chen and Sung, algorithm 1, corrected): pure epsilon, replace-one.
 """
 
 import math

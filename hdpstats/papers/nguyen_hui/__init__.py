@@ -4,6 +4,11 @@ They are here to reproduce the paper's figures and to measure against: numpy noi
 comes, scales and follow-up learned from the data, any number of draws. The mechanisms that may see private records are
 those of `hdpstats.models`.
 
+* ``perturbation``: Algorithms 1 and 2 of Nguyen and Hui (2017): output and objective perturbation of a discrete-time
+  regression.
+* ``sampling``: Algorithms 3 and 4 of Nguyen and Hui (2017): one draw from a tempered posterior, by a preconditioned
+  Langevin chain.
+
 References
 ----------
 Nguyen T.T., Hui S.C. (2017). Differentially private regression for discrete-time survival analysis. arXiv:1708.07436.

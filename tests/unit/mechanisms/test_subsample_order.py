@@ -13,7 +13,7 @@ from hdpstats.mechanisms.statistics import UNITS
 from hdpstats.mechanisms.subsample import SubsampleQuery
 from hdpstats.mechanisms.subsample import site as subsample
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.schema.coerce import marks
+from hdpstats.schema.persons import marks_of
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from hdpstats.sites.forms import Facts
@@ -127,7 +127,7 @@ def named_units(people):
 def names_of_blocks():
     """Return names that the hash sends to the first block, and to the second."""
     names = [f"person {number}" for number in range(40)]
-    block = marks(pd.Series(names), bytes.fromhex(NAMED.schema_sha256)) % NAMED.blocks
+    block = marks_of(pd.Series(names), bytes.fromhex(NAMED.schema_sha256)) % NAMED.blocks
     return [[name for name, where in zip(names, block, strict=True) if where == each] for each in range(2)]
 
 
@@ -156,6 +156,6 @@ def test_people_are_marked_before_the_first_answer(monkeypatch):
     named = frame_of(SORTED, who=[f"p{i}" for i in range(len(SORTED))])
     site = hdp.LocalSite(named, schema=SCHEMA, ledger=ledger, unit="who", max_rows_per_unit=1, n_max=len(SORTED))
     site.read()
-    monkeypatch.setattr("hdpstats.schema.coerce.marks", None)
-    monkeypatch.setattr("hdpstats.schema.coerce.persons", None)
+    monkeypatch.setattr("hdpstats.schema.table.marks_of", None)
+    monkeypatch.setattr("hdpstats.schema.table.persons_of", None)
     assert site.answer(replace(BY_ROWS, by="persons")).blocks == BLOCKS

@@ -16,7 +16,7 @@ from hdpstats.results import Result
 from hdpstats.results.sites import charged_releases
 from hdpstats.sites.local import LocalSite
 from tests import known_noise
-from tests.unit.models.test_fit_description import COMPLETE, FORMULA, HAZARD, PRIVATE, PUBLIC, SCHEMA, study_of
+from tests.integration.test_fit_description import COMPLETE, FORMULA, HAZARD, PRIVATE, PUBLIC, SCHEMA, study_of
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -134,8 +134,6 @@ def test_the_share_grows_with_the_noise_until_it_would_drown(records, epsilon, s
 NO_AVERAGES = {
     "declined": lambda: logit(study_of()).fit(epsilon=1, describe=False),
     "a Hessian is asked for": lambda: logit(study_of()).fit(epsilon=1, se_share=0.2),
-    "output perturbation": lambda: logit(study_of()).fit(epsilon=1, mechanism="output"),
-    "another loss": lambda: hdpf.multinomial("size ~ age", data=study_of()).fit(epsilon=1),
     "no public rows": lambda: logit(study_of(public=None)).fit(epsilon=1, se_share=0),
     "drowned": lambda: logit(study_of()).fit(epsilon=0.01),
     "no covariates": lambda: logit(study_of(), "y ~ 1").fit(epsilon=1),

@@ -38,12 +38,12 @@ def plain(result):
 
 
 def test_the_summary_says_whether_they_agree(apart, alike, pooled_result):
-    assert "Public differs? Cochran's Q 9.5 on 5 degrees of freedom, p = 0.004: they disagree" in plain(apart)
+    assert "Private vs public: Cochran's Q 9.5 on 5 degrees of freedom, p = 0.004: they disagree" in plain(apart)
     assert "most in age (p = 0.012), size[T.>50] (p = 0.030): private people are not described" in plain(apart)
     assert "p = 0.410: no disagreement shows" in plain(alike)
     assert "the private-only one does without public coefficients" in plain(apart)  # words of Python and of R
     assert "are not described" not in plain(alike)
-    assert "Public differs?" in alike.summary().as_html()
+    assert "Private vs public:" in alike.summary().as_html()
     assert "Cochran" not in plain(pooled_result)
     assert pooled_result.disagreement is None
 

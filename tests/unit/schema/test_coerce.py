@@ -4,7 +4,6 @@ import datetime
 import enum
 import logging
 import math
-import uuid
 from decimal import Decimal
 from fractions import Fraction
 
@@ -391,66 +390,3 @@ def test_one_complex_cell_does_not_change_the_reading_of_the_others(odd):
     assert beside.dtype.kind == "c"
     assert np.array_equal(coerce.numbers(alone)[:3], coerce.numbers(beside)[:3], equal_nan=True)
     assert coerce.texts(alone)[:3] == coerce.texts(beside)[:3] == ["1.5", "2", None]
-
-
-NAMES = [
-    ([1, "1", 1.0, np.int8(1), Decimal(1), 1 + 0j], [0, 0, 0, 0, 0, 0]),
-    (["1", "1 ", "01", "1.0", 1.5, "1.5", -0.0, "0"], [0, 1, 2, 3, 4, 4, 5, 5]),
-    (["b", "a", "b", "A", "\u00e5", "a\u030a"], [0, 1, 0, 2, 3, 4]),
-    ([None, math.nan, pd.NA, pd.NaT, "", "  \t", "x"], [-1, -1, -1, -1, -1, -1, 0]),
-    ([math.inf, 2**64, 10**400, 2**53, np.uint64(2**63), 2**53 - 1, float(2**53 - 1)], [-1, -1, -1, -1, -1, 0, 0]),
-    ([pd.Timestamp("2020-01-01"), b"1", [1], ("a",), object(), uuid.uuid4()], [-1] * 6),
-    ([True, "True", False, 1], [0, 0, 1, 2]),
-    ([9.0, 3, "nan", "9", "NA"], [0, 1, 2, 0, 3]),
-    ([], []),
-]
-
-
-@pytest.mark.parametrize(("cells", "expected"), NAMES)
-def test_who_is_who(cells, expected):
-    assert coerce.persons(objects(*cells)).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    "cells",
-    [
-        pd.Series([7, 3, 7, 5]),
-        pd.Series([7.0, 3.0, 7.0, 5.0]),
-        pd.Series([7, 3, 7, 5], dtype="Int64"),
-        pd.Series(["7", "3", "7", "5"]),
-        pd.Series(["7", "3", "7", "5"], dtype="string[pyarrow]"),
-        pd.Series(["7", "3", "7", "5"], dtype=pd.CategoricalDtype(["1", "3", "5", "7"])),
-        pd.Series([7, 3, 7, 5], dtype=pd.CategoricalDtype([3, 5, 7, 9])),
-        pd.Series([7, 3, 7, 5]).astype("int64[pyarrow]"),
-        pd.Series([7, 3, 7, 5], dtype="Sparse[int]"),
-        pd.Series([7, "3", 7.0, Decimal(5)], dtype=object),
-    ],
-    ids=lambda cells: str(cells.dtype),
-)
-def test_persons_are_numbered_by_their_first_rows_whatever_the_type(cells):
-    assert coerce.persons(cells).tolist() == [0, 1, 0, 2]
-    assert coerce.persons(cells).dtype == np.int64
-
-
-def test_persons_of_some_rows_are_numbered_without_gaps():
-    assert coerce.by_appearance(np.array([5, -1, 2, 5, -7, 9])).tolist() == [0, -1, 1, 0, -1, 2]
-    assert coerce.by_appearance(np.array([3, 1])).tolist() == [0, 1]
-    assert coerce.by_appearance(np.array([-1])).tolist() == [-1]
-    assert coerce.by_appearance(np.empty(0, dtype=np.int64)).tolist() == []
-
-
-def test_a_million_rows_of_one_person_are_one_person():
-    for cells in (pd.Series(np.full(10**6, 7)), pd.Series(["a"] * 10**6, dtype=object)):
-        assert not coerce.persons(cells).any()
-
-
-def test_marks_depend_on_the_name_and_the_key_alone():
-    key = b"k" * 32
-    found = coerce.marks(pd.Series([7, "7", None, "b", " ", 7.0, "\ud800"], dtype=object), key)
-    assert found[0] == found[1] == found[5] != found[3]
-    assert found[2] == found[4] == -1
-    assert (found[[0, 3, 6]] >= 0).all()
-    assert coerce.marks(pd.Series(["b"]), key)[0] == found[3]
-    assert coerce.marks(pd.Series(["b"]), b"other")[0] != found[3]
-    many = coerce.marks(pd.Series([str(place) for place in range(4000)]), key) % 4
-    assert np.abs(np.bincount(many) - 1000).max() < 150

@@ -15,7 +15,7 @@ from hdpstats.solvers import Objective, accelerated
 from hdpstats.solvers.accelerated import Work, accelerate, farthest, minimise_within, work_of
 from hdpstats.solvers.kernels import row_products
 from hdpstats.solvers.newton import FARTHEST, SMALL, Solution, approach, refine
-from tests.unit.solvers.test_losses_certified import LOSSES, problem
+from tests.unit.solvers.test_newton_losses import LOSSES, problem
 
 MU = 1.0
 

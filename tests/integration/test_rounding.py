@@ -20,7 +20,7 @@ from hdpstats.records.model import RegressionModel
 from hdpstats.solvers import kernels
 from hdpstats.solvers.kernels import coefficient_parts, compensated, predictor_error
 from hdpstats.solvers.objective import UNIT, RowBounds, integer_bits
-from tests.unit.solvers.test_losses_certified import LOSSES
+from tests.unit.solvers.test_newton_losses import LOSSES
 
 SEEDS = range(12)
 

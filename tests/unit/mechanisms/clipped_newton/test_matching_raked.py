@@ -13,11 +13,12 @@ from hdpstats.mechanisms.clipped_newton.matching import match
 from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
 from hdpstats.public.moments import PublicFit
 from hdpstats.records.geometry import whiten
-from tests.unit.inference import test_raked_curvature, test_raked_hazard
-from tests.unit.inference.test_raked_curvature import design_of, moments_of, people_of, side_of
-from tests.unit.inference.test_raked_hazard import AT_RISK, known
+from tests.unit.families.hazard import test_raked
+from tests.unit.families.hazard.test_raked import AT_RISK, known
+from tests.unit.raking import test_curvature
+from tests.unit.raking.test_curvature import design_of, moments_of, people_of, side_of
 
-public, side = test_raked_curvature.public, test_raked_hazard.side
+public, side = test_curvature.public, test_raked.side
 CLIP = 1.5
 TRUTH, START = np.array([-0.4, 0.6, -0.3, 0.2, 0.0, 0.5]), np.array([0.6, 0.0, 0.4, 0.0, 0.3, -0.5])
 

@@ -11,7 +11,7 @@ from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import choose_output, with_normal_noise
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import Relation
-from tests.unit.mechanisms.test_public_side import query_for, side
+from tests.unit.mechanisms.perturbation.test_request import query_for, side
 
 DELTA = Fraction(1, 10**6)
 LOOSE = Fraction(1, 10)
@@ -46,7 +46,7 @@ def test_the_ridge_minimises_the_predicted_error(known, epsilon):
         h, v, missed = np.full(D, 2000.0 * float(person_loss.trace) / (2.0 * D)), np.ones(D), 1.0
     else:
         h = np.diag(public.moments(public.centre, records=2000).H)
-        v, missed = (np.ones(D) if public.fit is None else np.diag(public.fit.covariance)), 0.3
+        v, missed = (np.ones(D), 0.3) if public.fit is None else (np.diag(public.fit.covariance) + 0.2**2, 0.5)
 
     def error(ridge):
         constants = perturbation.calibrate_output(

@@ -20,7 +20,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.solvers import accelerated
 from hdpstats.solvers.newton import refine
 from tests.privacy.hazard_pairs import Regime, pool, table_of
-from tests.unit.mechanisms.test_calibration import make_query
+from tests.unit.mechanisms.perturbation.test_site import make_query
 
 SMALL = Fraction(1, 2**30)
 DELTAS = [Fraction(0), Fraction(1, 10**6)]

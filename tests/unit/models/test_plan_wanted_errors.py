@@ -8,7 +8,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.models.plan import CANDIDATES, ExpectedError, smallest_epsilons
-from tests.unit.inference.test_planning import SCHEMA, frame
+from tests.unit.inference.test_sandwich import SCHEMA, frame
 
 MODEL = hdpf.logit("y ~ a + b", data=hdp.Study(public=frame(), schema=SCHEMA))
 
@@ -74,7 +74,7 @@ def test_nothing_is_reached_where_a_fit_reports_no_standard_errors():
         ({"std_error": {"c": 0.1}}, "std_error names 'c', and the coefficients are 'Intercept', 'a', 'b'"),
         ({"std_error": {"a": 0.0}}, r"std_error\['a'\]"),
         ({"std_error": {"a": "x"}}, r"std_error\['a'\]"),
-        ({"std_error": {"a": 0.1}, "epsilon": 1.0}, "must be left out where epsilon is given"),
+        ({"std_error": {"a": 0.1}, "epsilon": 1.0}, "give either epsilon= or std_error=, not both"),
     ],
 )
 def test_what_makes_no_sense_is_refused(given, says):

@@ -50,6 +50,7 @@ LOSSES: list[tuple[PredictorLoss, np.ndarray, np.ndarray]] = [
     (PoissonLoss(upper=12.0, cap=2.0), np.linspace(-20.0, 6.0, 40001), COUNTS),
     (ExponentialTimes(h=2.0), np.linspace(-20.0, 20.0, 40001), TIMES),
     (ExponentialTimes(h=0.3), np.linspace(-20.0, 20.0, 40001), TIMES),
+    (ExponentialTimes(h=64.0), np.linspace(-20.0, 20.0, 40001), TIMES),
     (steps(), np.linspace(-4.0, 4.0, 4001), RANGE),
 ]
 IDS = [f"{loss.name}-{k}" for k, (loss, _, _) in enumerate(LOSSES)]
@@ -165,6 +166,17 @@ def test_scores_are_subgradients(eta: float, which: int, place: int) -> None:
     away = np.linspace(grid[0], grid[-1], 41)
     values = loss.value(away, np.full(41, outcome[0]))
     assert np.all(values >= value + score * (away - eta) - 1e-8 * (1.0 + np.abs(values) + abs(value)))
+
+
+@everywhere
+def test_what_saturation_leaves_of_the_likelihood_s_score(loss: PredictorLoss, eta: np.ndarray, y: np.ndarray) -> None:
+    saturates = isinstance(loss, ExponentialTimes)
+    near = eta[np.abs(eta) < 3.0]
+    assert np.all(loss.kept(near) < 1.0) == saturates
+    if saturates:
+        for outcome in y:
+            whole = np.abs(outcome) * np.exp(near) - np.signbit(outcome)
+            assert loss.kept(near) * whole == pytest.approx(loss.score(near, np.full(len(near), outcome)), abs=1e-12)
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.7, 3.0, 20.0])

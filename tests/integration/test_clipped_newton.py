@@ -112,7 +112,7 @@ def test_the_ordinary_fit_is_kept_where_noise_does_not_double_its_errors(records
     )
     model = fit(study)
     assert set(model.plan(epsilons, delta=DELTA, n=records).frame["mechanism"]) == {chosen}
-    if chosen == "objective":
+    if chosen == "objective" and len(epsilons) > 1:
         least = {
             name: model.plan(epsilons, delta=DELTA, n=records, mechanism=name).frame["std_error"].mean()
             for name in ("objective", "clipped_newton")

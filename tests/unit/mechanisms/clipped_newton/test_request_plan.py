@@ -48,7 +48,7 @@ def test_scores_beside_the_truth_have_means_that_differ_between_people():
 def test_all_people_count_when_blocks_are_small(monkeypatch):
     made = binary(people(np.random.default_rng(1), 40))
     whole = spread_of_slopes(made, TRUTH, asked=[(TRUTH, 1.0)], root=np.eye(3), clip=CLIP)
-    for module in ("public.outcomes", "mechanisms.clipped_newton.expectations"):
+    for module in ("families.outcomes", "mechanisms.clipped_newton.expectations"):
         monkeypatch.setattr(f"hdpstats.{module}.NUMBERS", 60)
     assert spread_of_slopes(made, TRUTH, asked=[(TRUTH, 1.0)], root=np.eye(3), clip=CLIP) == pytest.approx(whole)
 

@@ -307,11 +307,25 @@ def test_effects_state_all_that_they_rest_on():
     assert (other.epsilon, [part.epsilon for part in other.parts], other.sites) == (4, [1, 4], 2)
     unknown = [(site, release.at(replace(release.entry, account=""))) for site, release in elsewhere.releases]
     assert fit.average_effects("hormon", over=replace(elsewhere, releases=tuple(unknown))).guarantee.epsilon == 5
+    ((_, query),), known = elsewhere.queries, elsewhere.releases[0][1]
+    for lacking in (unknown[0][1], replace(known, entry=None)):
+        both = (("a", known), ("b", lacking))
+        half = replace(elsewhere, queries=(("a", query), ("b", query)), releases=both)
+        assert fit.average_effects("hormon", over=half).guarantee.epsilon == 5
     sample = hdp.hybrid_weights(study, columns, epsilon=1)
     weighted = fit.average_effects("hormon", over=sample).guarantee
     assert str(weighted).endswith("in all: 1 for the fit, 1 for the weighted sample averaged over")
     own = sample.fit(hdpf.logit, "event3 ~ age + hormon")
     assert own.average_effects("hormon", over=sample).guarantee == sample.guarantee
+    calibrated = hdp.hybrid_weights(study, columns, epsilon=1, description=described)
+    assert [each.sha256 for each in calibrated.releases] == [each.sha256 for each in sample.releases]
+    more = own.average_effects("hormon", over=calibrated).guarantee
+    assert (more.epsilon, [part.epsilon for part in more.parts]) == (3, [1, 2])
+    all_of_it = calibrated.fit(hdpf.logit, "event3 ~ age + hormon")
+    assert all_of_it.average_effects("hormon", over=sample).guarantee == calibrated.guarantee
+    (site, release), number = described.releases[0], described.releases[0][1].entry.number
+    again = replace(described, releases=((site, release.at(replace(release.entry, number=number + 100))),))
+    assert resting.average_effects("hormon", over=again).guarantee.epsilon == 5  # of other noise, with the same numbers
     removed = replace(described, guarantee=replace(described.guarantee, relation=Relation.ADD_OR_REMOVE_ONE))
     with pytest.raises(ArgumentError, match=r"over: .* under add_or_remove_one, and the fit under replace_one"):
         fit.average_effects("hormon", over=removed)

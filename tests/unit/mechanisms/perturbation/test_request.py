@@ -11,7 +11,7 @@ from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.families.regression.public import public_rows, whitened_public
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.outcome import Response
-from hdpstats.losses import LogisticLoss
+from hdpstats.losses import HuberLoss, LogisticLoss
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.request import (
@@ -24,7 +24,7 @@ from hdpstats.mechanisms.perturbation.request import (
     recommended,
 )
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.row_weights import SPARE, Elsewhere, kept, moved, radii
+from hdpstats.public.row_weights import ELSEWHERE, NEAR, SPARE, UNLIKE, Elsewhere, kept, moved, radii
 from hdpstats.records.geometry import Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING
@@ -231,6 +231,44 @@ def test_the_allowance_is_what_another_slope_of_those_who_count_less_does():
     exact = np.linalg.solve(full[0], rest)  # of d, where those who count for nothing have theta + d
     assert pytest.approx(exact, abs=0.12) == M
     assert np.trace(M) == pytest.approx(np.trace(exact), rel=0.35)
+
+
+def test_people_elsewhere_count_for_more_in_regressions_and_for_less_the_farther_they_are():
+    found = bounded_side().elsewhere
+    counted = found.unlike(intercept=True)
+    assert counted.shares / found.shares == pytest.approx(UNLIKE)  # nobody is far within these bounds
+    borne = []
+    for bound in (40, 4000, 400_000):
+        schema = Schema(**{name: SCHEMA[name] for name in SCHEMA} | {"a": Continuous(-bound, bound, complete=True)})
+        design = compile_design("y ~ a + b", schema)
+        elsewhere = Elsewhere.of(design, design.needs, schema, side().geometry).unlike(intercept=True)
+        borne.append(np.sum(elsewhere.shares * np.sum(elsewhere.X[:, 1:] ** 2, axis=1)))
+    assert UNLIKE * ELSEWHERE * NEAR**2 * 2 > borne[0] > borne[1] > borne[2]
+
+
+def located_side(n=4000):
+    """Return public rows of Huber's loss: those of far outlying covariates have outlying outcomes, and no curvature."""
+    rng = np.random.default_rng(31)
+    a, b = rng.standard_normal(n), rng.uniform(0.0, 10.0, n)
+    far = np.abs(a) > 2.0
+    y = np.clip(0.1 * a + 0.3 * rng.standard_normal(n) + 5.0 * far, -8.0, 8.0)
+    loss = HuberLoss(lower=-8.0, upper=8.0, c=0.5)
+    schema = Schema(a=SCHEMA["a"], b=SCHEMA["b"], y=Continuous(-8, 8, complete=True))
+    design = compile_design("y ~ a + b", schema)
+    table = PublicTable.from_frame(pd.DataFrame({"a": a, "b": b, "y": y}), schema, required=())
+    return whitened_public(public_rows(table, design, Response(column="y"), weights=None, offset=None), design, loss)
+
+
+def test_outlying_outcomes_do_not_hide_what_weights_take():
+    """Where curvature vanishes weights take no information, and move the estimate all the same."""
+    public = located_side().at_radius(2.0)
+    far = public.lengths > 4.0
+    assert np.mean(far) > 0.05
+    H = public.with_weights(far.astype(float)[None])[0]
+    assert public.borne(far.astype(float)[None])[0][1, 1] > 2.0 * H[1, 1]
+    kept_of_it, hidden = public.with_weights(np.stack([public.mallows, 0.5 * (1.0 - public.mallows)]))
+    told = public.moved_at([public.geometry], kept_of_it[None]).matrices[0]
+    assert np.trace(told) > 2.0 * np.trace(np.linalg.solve(kept_of_it, hidden))
 
 
 def test_sites_of_unequal_size_are_asked_in_one_geometry():

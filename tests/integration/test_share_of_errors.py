@@ -133,7 +133,9 @@ def test_plans_say_what_a_description_would_tell() -> None:
     assert "as described" in described
     some = hdp.describe(data, ["x1", "x2", "y"], complete=True, quantiles=False, epsilon=2)
     assert "evenly" in str(model.plan(1, description=some))
-    assert "knows before" not in str(hdpf.multinomial("g ~ x0", data).plan(5))  # no description tells it
+    levels = hdpf.multinomial("g ~ x0", data)
+    assert "knows before" in str(levels.plan(5))
+    assert "as described" in str(levels.plan(5, description=cohort))
     assert "knows before" not in str(hdpf.logit(FOUR, study(4000, 60)).plan(1))
 
 

@@ -15,7 +15,7 @@ import hdpstats
 from hdpstats._base.precision import MOST_DIGITS
 from hdpstats.families.regression.rows import LinearObjective
 from hdpstats.solvers.newton import refine
-from tests.unit.solvers.test_losses_certified import problem
+from tests.unit.solvers.test_newton_losses import problem
 
 MOST_GRADIENTS = 300
 GENEROUS = 120.0

@@ -9,7 +9,7 @@ import pytest
 from hdpstats.families.regression.bounds import RegressionPeople, RegressionPersonLoss
 from hdpstats.losses import LogisticLoss
 from tests.privacy.hazard_pairs import Regime, pool, table_of
-from tests.unit.mechanisms.test_calibration import make_query
+from tests.unit.mechanisms.perturbation.test_site import make_query
 from tests.unit.solvers.capped_problems import cells_of, log_cap, row_of
 
 

@@ -24,6 +24,7 @@ from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.gaussian import delta_of_square, mu_of
 from hdpstats.public.moments import PublicFit
+from hdpstats.public.row_weights import Allowance
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import RegressionModel
 
@@ -84,6 +85,7 @@ def make_state(sites=None):
         outcomes=made,
         fit=fit,
         clip=Fraction(1),
+        allowance=Allowance(share=0.0, covariance=np.zeros((3, 3))),
         sites={"A": site()} if sites is None else sites,
         schema_sha256="a" * 64,
         public_sha256="b" * 64,

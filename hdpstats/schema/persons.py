@@ -1,0 +1,57 @@
+"""Which person a row is of: total maps from the cells of the column that ``unit=`` names to persons.
+
+The rows of a person are protected together. What names a person is a cell's text (`hdpstats.schema.coerce.text`), so
+that no cell changes whose another row is.
+"""
+
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.typing import IntArray
+from hdpstats.schema.coerce import distinct_texts
+
+
+def by_appearance(persons: IntArray) -> IntArray:
+    """Return persons numbered from 0 in the order of their first rows; less than 0 (nobody) is -1."""
+    distinct, first, inverse = np.unique(np.maximum(persons, -1), return_index=True, return_inverse=True)
+    first[distinct == -1] = -1
+    rank = np.empty(len(distinct), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(distinct))
+    return rank[inverse] - int(distinct.size > 0 and distinct[0] == -1)
+
+
+def persons_of(cells: "pd.Series[Any]") -> IntArray:
+    """Return for each cell the number of the person that it names, and -1 where it names nobody.
+
+    Two cells name the same person where their texts are the same (see `hdpstats.schema.coerce.text`): 1, 1.0 and "1"
+    are one, "1 " is another. Missing cells, blank texts and cells without a text (dates, bytes, whole numbers of 2^53
+    or more but in nullable columns) name nobody. Persons are numbered from 0 in the order of their first rows, whatever
+    the type of the column. Ids of more than 15 digits are to be read as text or ``Int64``.
+
+    >>> persons_of(pd.Series([7, "7", None, "b", " "], dtype=object))
+    array([ 0,  0, -1,  1, -1])
+    >>> persons_of(pd.Series([2**53, 7, 2**53])), persons_of(pd.Series([2**53, 7, 2**53], dtype="Int64"))
+    (array([-1,  0, -1]), array([0, 1, 0]))
+    """
+    read, positions = distinct_texts(cells)
+    by_name: dict[str, int] = {}
+    numbered = [-1 if name is None or not name.strip() else by_name.setdefault(name, len(by_name)) for name in read]
+    return by_appearance(np.array(numbered, dtype=np.int64)[positions])
+
+
+def marks_of(cells: "pd.Series[Any]", key: bytes) -> IntArray:
+    """Return for each cell a hash (62 bits) of the text that names a person (see `persons_of`), and -1 where none does.
+
+    It depends on that text and the key (up to 64 bytes) alone, not on the row, nor on any other cell.
+    """
+    read, positions = distinct_texts(cells)
+    numbered = [-1 if name is None or not name.strip() else _mark(name, key) for name in read]
+    return np.array(numbered, dtype=np.int64)[positions]
+
+
+def _mark(name: str, key: bytes) -> int:
+    digest = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=key).digest()
+    return int.from_bytes(digest, "big") >> 2
