@@ -130,6 +130,12 @@ LINKED = ("docs/index", "docs/start/", "docs/how-to/", "docs/understand/", "docs
 NOT_LINKED = (GLOSSARY, "vignettes/decisions/", "vignettes/validation/")
 
 
+def without_links_to_code(_app: Sphinx, _page: str, source: list[str]) -> None:
+    """Leave the text of links that lead to a file of code in the repository, which is no page."""
+    code = r"\[([^\]]+)\]\((?:\.\./)*(?:hdpstats|r_bridge|tests|tools|benchmarks)/[^)\s]*\.(?:py|R)\)"
+    source[0] = re.sub(code, r"\1", source[0])
+
+
 def _spelling(word: str) -> str:
     """Return a pattern of a word: singular or plural, with a capital or without."""
     first, others = word[0], re.escape(word[1:]).replace("\\ ", r"\s+")
