@@ -414,6 +414,22 @@ def _in_markdown(page: str, name: str, known: dict[str, str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def remove_old_pages(_app: Sphinx) -> None:
+    """Remove pages that were made for names and help pages that are no longer there."""
+    listed = {page.stem for page in (ROOT / "r_bridge" / "R" / "hdpstats" / "man").glob("*.Rd")}
+    for page in (DOCS / "reference").glob("*.rst"):
+        module = ""
+        for line in page.read_text(encoding="utf-8").splitlines():
+            module = (
+                line.removeprefix(".. currentmodule::").strip() if line.startswith(".. currentmodule::") else module
+            )
+            listed.add(f"{module}.{line.strip()}")
+    for folder in ("generated", "r"):
+        for made in (DOCS / "reference" / folder).glob("*"):
+            if made.stem not in listed:
+                made.unlink()
+
+
 def write_r_pages(_app: Sphinx) -> None:
     """Write a page for each help page of the R package, and their index."""
     folder = DOCS / "reference" / "r"
@@ -473,8 +489,8 @@ def write_gallery(_app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect what is written before pages are read."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
-    for write in (write_reference, write_r_pages, write_gallery):
-        app.connect("builder-inited", write, priority=100)  # before autosummary looks for pages
+    for made in (remove_old_pages, write_reference, write_r_pages, write_gallery):
+        app.connect("builder-inited", made, priority=100)  # before autosummary looks for pages
     app.connect("source-read", without_links_to_code)
     app.connect("env-get-outdated", with_new_outputs)
     app.connect("doctree-read", link_words)
