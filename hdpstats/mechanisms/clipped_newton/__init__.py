@@ -7,6 +7,7 @@ matched as in M-estimation. Use it at one site where the cohort is described or 
 its noise is the smallest.
 Proof: `hdpstats.mechanisms.clipped_newton.site`.
 
+* ``clip``: How long a score may be, and what the clip may do to an estimate: functions of public facts.
 * ``estimate``: Coefficients with standard errors from noisy sums of clipped scores that were matched over public
   people.
 * ``expectations``: Expectations of clipped scores over public people and all outcomes that each of them might have.
