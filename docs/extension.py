@@ -305,7 +305,7 @@ def _commands(top: argparse.ArgumentParser, words: str) -> Iterator[tuple[str, a
 def _command_line() -> str:
     parts = []
     for words, command in _commands(parser(), "hdpstats"):
-        said = {each.dest: each.help for action in _groups(command, words) for each in action._choices_actions}
+        said = {each.dest: each.help for action in _group_of(words) for each in action._choices_actions}
         rows = [
             [f"`{', '.join(action.option_strings) or action.metavar}`", action.help or ""]
             for action in command._actions
@@ -315,7 +315,7 @@ def _command_line() -> str:
     return "\n".join(parts)
 
 
-def _groups(_command: argparse.ArgumentParser, words: str) -> Iterator["argparse._SubParsersAction[Any]"]:
+def _group_of(words: str) -> Iterator["argparse._SubParsersAction[Any]"]:
     """Yield the action that holds the help of a command."""
     top = parser()
     for word in words.split()[1:]:
