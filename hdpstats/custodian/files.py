@@ -5,11 +5,12 @@ import os
 import pwd
 import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.ledger.location import MOUNTS
+from hdpstats.ledger.location import MOUNTS, mount_points
 
 ROOT = 0
 """The number of the user who may do anything."""
@@ -68,10 +69,13 @@ def check_file(path: Path, *, name: str, private: bool = False) -> None:
 def check_folders(path: Path, *, name: str) -> None:
     """Refuse a file in a folder where others may write, by its own name and by where links lead.
 
-    * The file, links to it and each folder above belong to the user of this process or to root.
+    * The file, each link on the way to it and each folder that the system goes through belong to the user of this
+      process or to root.
     * Others may not write in the folder of the file: who puts a journal beside a database changes what is read from it.
       Folders above it may have the sticky bit, as ``/tmp`` has: nobody replaces there what is another's.
-    * Modes of folders do not count on a file system that is mounted read-only: nobody writes there.
+    * The mode of a folder does not count where something is mounted read-only at that very folder, as volumes of
+      Kubernetes are, of mode 0777. Below it counts: a service may see all of a machine's files read-only
+      (``ProtectSystem=strict`` of systemd) while other processes write them.
     * The group of a folder is not others where this process has it alone (`is_of_own_group`).
 
     Raises
@@ -81,7 +85,7 @@ def check_folders(path: Path, *, name: str) -> None:
     """
     real = Path(os.path.realpath(path))
     files, holding = (path, real), (path.absolute().parent, real.parent)
-    for place in dict.fromkeys((*files, *path.absolute().parents, *real.parents)):
+    for place in _way(path.absolute(), {}):
         status = _status(place, name=name, follow=False)
         if status is None and place not in files:
             raise ArgumentError(
@@ -99,13 +103,25 @@ def check_folders(path: Path, *, name: str) -> None:
             )
         if place in files or not stat.S_ISDIR(status.st_mode) or not _of_others(place, status) & _WRITING:
             continue
-        if not ((status.st_mode & stat.S_ISVTX and place not in holding) or _is_read_only(place)):
+        mounted = _is_read_only(place) and _is_mounted(place)
+        if not ((status.st_mode & stat.S_ISVTX and place not in holding) or mounted):
             raise ArgumentError(
                 f"{name}: others than the owner may write in {place} (mode {stat.S_IMODE(status.st_mode):04o}), and so "
                 f"replace {path} or put files beside it: look at what is there, and chmod go-w {place}, or use a "
                 "folder of its own",
                 argument=name,
             )
+
+
+def _way(path: Path, found: dict[Path, None]) -> Iterator[Path]:
+    """Yield the folders, links and files that the system goes through to a file, each once; ``found`` are those."""
+    for place in (*reversed(path.parents), path):
+        if place in found:
+            continue
+        found[place] = None
+        yield place
+        if os.path.islink(place):
+            yield from _way(Path(os.path.realpath(place.parent)) / os.readlink(place), found)
 
 
 def _status(path: Path, *, name: str, follow: bool = True) -> os.stat_result | None:
@@ -149,6 +165,13 @@ def is_of_own_group(folder: os.stat_result) -> bool:
 
 def _is_read_only(path: Path) -> bool:
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def _is_mounted(place: Path) -> bool:
+    """Whether something is mounted at a place (Linux)."""
+    with suppress(OSError):
+        return os.fsencode(os.path.realpath(place)) in mount_points(MOUNTS.read_bytes())
+    return False
 
 
 def _is_mounted_secret(path: Path, status: os.stat_result) -> bool:
