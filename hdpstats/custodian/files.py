@@ -15,6 +15,9 @@ from hdpstats.ledger.location import MOUNTS, mount_points
 ROOT = 0
 """The number of the user who may do anything."""
 
+EVERYBODYS = frozenset({"/", "/dev/shm", "/run", "/tmp", "/var/tmp"})  # noqa: S108  (nothing is written there)
+"""Where the file systems in memory of a whole machine are mounted."""
+
 _WRITING = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -31,7 +34,8 @@ def check_file(path: Path, *, name: str, private: bool = False) -> None:
     * Others may not write the file.
     * A private file (rows, keys, passphrases) is not read by others either: its mode is 0600 or 0400. A group may read
       root's (0640 or 0440, which systemd's ``LoadCredential=`` gives too): root gave it to that group. Everybody may
-      read what is in memory and mounted read-only, as secrets are in a container: nobody outside sees it.
+      read what is in memory and mounted read-only, as secrets are in a container: nobody outside sees it. Of ``/run``
+      and other places of a whole machine that is not so.
     * In a folder of a group that this process has alone (`is_of_own_group`) that group is not others.
 
     A file that is not there is accepted where its folder is.
@@ -175,12 +179,16 @@ def _is_mounted(place: Path) -> bool:
 
 
 def _is_mounted_secret(path: Path, status: os.stat_result) -> bool:
-    """Whether a file is in a file system in memory that is mounted read-only, as this process sees it (Linux)."""
+    """Whether a file is in a file system in memory that is mounted read-only, as this process sees it (Linux).
+
+    It is none of those of the whole machine (`EVERYBODYS`), which a service may see read-only as well.
+    """
     device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
     with suppress(OSError):
-        mounts = [line.partition(" - ") for line in MOUNTS.read_text(errors="replace").splitlines()]
-        kinds = {after.split()[0] for before, _, after in mounts if before.split()[2:3] == [device]}
-        return bool(kinds) and kinds <= {"tmpfs", "ramfs"} and _is_read_only(path)
+        lines = [line.partition(" - ") for line in MOUNTS.read_text(errors="replace").splitlines()]
+        mounts = [(before.split()[4], after.split()[0]) for before, _, after in lines if before.split()[2] == device]
+        in_memory = {kind for _, kind in mounts} <= {"tmpfs", "ramfs"}
+        return bool(mounts) and in_memory and not EVERYBODYS & {at for at, _ in mounts} and _is_read_only(path)
     return False
 
 

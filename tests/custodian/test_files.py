@@ -246,9 +246,12 @@ def test_ledger_and_state_may_be_in_a_volume_of_the_services_own_group(path, vol
 
 
 @pytest.mark.parametrize("mode", [0o444, 0o644, 0o646])
-@pytest.mark.parametrize(("kind", "flags"), [("tmpfs", os.ST_RDONLY), ("tmpfs", 0), ("ext4", os.ST_RDONLY)])
-def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(file, mode, kind, flags, monkeypatch):
-    """Kubernetes mounts secrets so, in a folder of mode 1777."""
+@pytest.mark.parametrize(
+    ("kind", "flags", "shared"),
+    [("tmpfs", os.ST_RDONLY, ""), ("tmpfs", 0, ""), ("ext4", os.ST_RDONLY, ""), ("tmpfs", os.ST_RDONLY, "/run")],
+)
+def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(file, mode, kind, flags, shared, monkeypatch):
+    """Kubernetes mounts secrets so, in a folder of mode 1777; a service may also see ``/run`` of a machine so."""
     monkeypatch.setattr(files, "ROOT", 4711)
     device = file.stat().st_dev
     mounts = file.with_name("mounts")
@@ -256,12 +259,16 @@ def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(file, m
         "1 2 999:999 / / rw - ext4 a rw\n"
         f"36 35 {os.major(device)}:{os.minor(device)} / {file.parent} ro - {kind} t rw,size=64k\n"
     )
+    if shared:
+        mounts.write_text(
+            f"{mounts.read_text()}37 35 {os.major(device)}:{os.minor(device)} / {shared} ro - tmpfs t rw\n"
+        )
     monkeypatch.setattr(files, "MOUNTS", mounts)
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [flags, 255, 0]))
     file.chmod(mode)
     if flags:
         file.parent.chmod(0o1777)
-    if flags and kind == "tmpfs" and mode != 0o646:
+    if flags and kind == "tmpfs" and not shared and mode != 0o646:
         check_file(file, name="data", private=True)
     else:
         refused(file, "others than the owner may read or write", private=True)
