@@ -84,10 +84,10 @@ print((hospital / "dictionary.yaml").read_text())
 #
 # * Each file that it relies on, each link to it and each folder above belongs to the service's user or to root.
 # * Nobody else may write in the file or its folder (`chmod go-w`). Folders above may have the sticky bit, like `/tmp`.
-#   Modes of folders do not count where the file system is mounted read-only.
+#   The mode of a folder does not count where a file system is mounted read-only at it, like a volume of Kubernetes.
 # * Rows, keys and passphrases are read by nobody else: mode 0600 or 0400. A group may read root's (`chown
 #   root:hdpstats`, `chmod 640` or 440), and everybody what is in memory and mounted read-only, as secrets are in a
-#   container.
+#   container (not `/run`, `/tmp` or `/dev/shm` of a machine).
 # * A group that the service's process is in, and no other user, is not somebody else in a folder with the setgid bit
 #   (`chmod g+s`).
 #

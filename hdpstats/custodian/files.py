@@ -5,14 +5,18 @@ import os
 import pwd
 import stat
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.ledger.location import MOUNTS
+from hdpstats.ledger.location import MOUNTS, mount_points
 
 ROOT = 0
 """The number of the user who may do anything."""
+
+EVERYBODYS = frozenset({"/", "/dev/shm", "/run", "/tmp", "/var/tmp"})  # noqa: S108  (nothing is written there)
+"""Where the file systems in memory of a whole machine are mounted."""
 
 _WRITING = stat.S_IWGRP | stat.S_IWOTH
 
@@ -30,7 +34,8 @@ def check_file(path: Path, *, name: str, private: bool = False) -> None:
     * Others may not write the file.
     * A private file (rows, keys, passphrases) is not read by others either: its mode is 0600 or 0400. A group may read
       root's (0640 or 0440, which systemd's ``LoadCredential=`` gives too): root gave it to that group. Everybody may
-      read what is in memory and mounted read-only, as secrets are in a container: nobody outside sees it.
+      read what is in memory and mounted read-only, as secrets are in a container: nobody outside sees it. Of ``/run``
+      and other places of a whole machine that is not so.
     * In a folder of a group that this process has alone (`is_of_own_group`) that group is not others.
 
     A file that is not there is accepted where its folder is.
@@ -68,10 +73,13 @@ def check_file(path: Path, *, name: str, private: bool = False) -> None:
 def check_folders(path: Path, *, name: str) -> None:
     """Refuse a file in a folder where others may write, by its own name and by where links lead.
 
-    * The file, links to it and each folder above belong to the user of this process or to root.
+    * The file, each link on the way to it and each folder that the system goes through belong to the user of this
+      process or to root.
     * Others may not write in the folder of the file: who puts a journal beside a database changes what is read from it.
       Folders above it may have the sticky bit, as ``/tmp`` has: nobody replaces there what is another's.
-    * Modes of folders do not count on a file system that is mounted read-only: nobody writes there.
+    * The mode of a folder does not count where something is mounted read-only at that very folder, as volumes of
+      Kubernetes are, of mode 0777. Below it counts: a service may see all of a machine's files read-only
+      (``ProtectSystem=strict`` of systemd) while other processes write them.
     * The group of a folder is not others where this process has it alone (`is_of_own_group`).
 
     Raises
@@ -81,7 +89,7 @@ def check_folders(path: Path, *, name: str) -> None:
     """
     real = Path(os.path.realpath(path))
     files, holding = (path, real), (path.absolute().parent, real.parent)
-    for place in dict.fromkeys((*files, *path.absolute().parents, *real.parents)):
+    for place in _way(path.absolute(), {}):
         status = _status(place, name=name, follow=False)
         if status is None and place not in files:
             raise ArgumentError(
@@ -99,13 +107,25 @@ def check_folders(path: Path, *, name: str) -> None:
             )
         if place in files or not stat.S_ISDIR(status.st_mode) or not _of_others(place, status) & _WRITING:
             continue
-        if not ((status.st_mode & stat.S_ISVTX and place not in holding) or _is_read_only(place)):
+        mounted = _is_read_only(place) and _is_mounted(place)
+        if not ((status.st_mode & stat.S_ISVTX and place not in holding) or mounted):
             raise ArgumentError(
                 f"{name}: others than the owner may write in {place} (mode {stat.S_IMODE(status.st_mode):04o}), and so "
                 f"replace {path} or put files beside it: look at what is there, and chmod go-w {place}, or use a "
                 "folder of its own",
                 argument=name,
             )
+
+
+def _way(path: Path, found: dict[Path, None]) -> Iterator[Path]:
+    """Yield the folders, links and files that the system goes through to a file, each once; ``found`` are those."""
+    for place in (*reversed(path.parents), path):
+        if place in found:
+            continue
+        found[place] = None
+        yield place
+        if os.path.islink(place):
+            yield from _way(Path(os.path.realpath(place.parent)) / os.readlink(place), found)
 
 
 def _status(path: Path, *, name: str, follow: bool = True) -> os.stat_result | None:
@@ -151,13 +171,24 @@ def _is_read_only(path: Path) -> bool:
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
 
+def _is_mounted(place: Path) -> bool:
+    """Whether something is mounted at a place (Linux)."""
+    with suppress(OSError):
+        return os.fsencode(os.path.realpath(place)) in mount_points(MOUNTS.read_bytes())
+    return False
+
+
 def _is_mounted_secret(path: Path, status: os.stat_result) -> bool:
-    """Whether a file is in a file system in memory that is mounted read-only, as this process sees it (Linux)."""
+    """Whether a file is in a file system in memory that is mounted read-only, as this process sees it (Linux).
+
+    It is none of those of the whole machine (`EVERYBODYS`), which a service may see read-only as well.
+    """
     device = f"{os.major(status.st_dev)}:{os.minor(status.st_dev)}"
     with suppress(OSError):
-        mounts = [line.partition(" - ") for line in MOUNTS.read_text(errors="replace").splitlines()]
-        kinds = {after.split()[0] for before, _, after in mounts if before.split()[2:3] == [device]}
-        return bool(kinds) and kinds <= {"tmpfs", "ramfs"} and _is_read_only(path)
+        lines = [line.partition(" - ") for line in MOUNTS.read_text(errors="replace").splitlines()]
+        mounts = [(before.split()[4], after.split()[0]) for before, _, after in lines if before.split()[2] == device]
+        in_memory = {kind for _, kind in mounts} <= {"tmpfs", "ramfs"}
+        return bool(mounts) and in_memory and not EVERYBODYS & {at for at, _ in mounts} and _is_read_only(path)
     return False
 
 

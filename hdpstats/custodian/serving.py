@@ -43,7 +43,7 @@ from hdpstats.custodian import journal
 from hdpstats.custodian.app import Service, application
 from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring
 from hdpstats.custodian.exchange import Deadlines
-from hdpstats.custodian.files import check_file, check_folders, write_durably
+from hdpstats.custodian.files import check_file, check_folders, files_of_database, write_durably
 from hdpstats.custodian.journal import LOGGER, JsonLine
 from hdpstats.custodian.kept_head import (
     account_for_serving,
@@ -365,7 +365,8 @@ def check_files(settings: SiteSettings) -> None:
         check_file(spare_of(kept.file), name="heads: file")
     ledger = _file_at(settings.ledger.place)
     if ledger is not None:  # others' permissions to it are taken away
-        check_folders(ledger, name="ledger")
+        for file in files_of_database(ledger):
+            check_folders(file, name="ledger")
     for folder in kept_code():  # whoever writes a file there has it executed here
         check_folders(folder / "code", name="compiled code (NUMBA_CACHE_DIR)")
 

@@ -259,7 +259,8 @@ class Model(ABC):
             raise ArgumentError("give either epsilon= or std_error=, not both", argument="std_error")
         if n is not None and description is not None:
             raise ArgumentError("n must be left out with a description, which tells it", argument="n")
-        spec, records = self._spec, people_of(self._spec.study, n)
+        records = people_of(self._spec.study, n)
+        spec = self._spec if self._spec.study.records else self._spec.planned_for(records)
         warn_of_nan(spec.public_only)
         people = {name: site.records for name, site in spec.study.sites.items()} if n is None else {}
 

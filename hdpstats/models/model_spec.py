@@ -123,6 +123,13 @@ class ModelSpec(ABC):
         """The loss as users name it; empty where they do not."""
         return ""
 
+    def planned_for(self, records: int) -> Self:  # noqa: ARG002
+        """Return the model that a study of so many private people would fit: this one, where it does not depend on it.
+
+        Numbers of losses that a user leaves out may follow from how many people there are.
+        """
+        return self
+
     @property
     def clearly(self) -> float:
         """How much smaller, as variances, errors by another mechanism than the plain one must be to be chosen."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 
@@ -105,9 +105,15 @@ def loss_name(option: object) -> str:
 
 
 def chosen_loss(
-    option: options.LossOption, design: Design, study: Study, *, weights: str | None, offset: str | None
+    option: options.LossOption,
+    design: Design,
+    study: Study,
+    *,
+    weights: str | None,
+    offset: str | None,
+    records: int | None = None,
 ) -> ChosenLoss:
-    """Return a loss with all its numbers.
+    """Return a loss with all its numbers, for so many private people; for those of the study where none are said.
 
     Raises
     ------
@@ -132,7 +138,7 @@ def chosen_loss(
             seen=seen,
             residuals=residuals,
             rows=FEWEST_ROWS,
-            records=study.records or len(seen),
+            records=records or study.records or len(seen),
             coefficients=0 if rows is None else rows.X.shape[1],
         )
     )
@@ -203,6 +209,16 @@ class RegressionSpec(RowSpec):
     def terms(self) -> tuple[str, ...]:
         """The names of the design's columns."""
         return self.design.names
+
+    def planned_for(self, records: int) -> Self:
+        """Return the model that a study of so many private people would fit; see `ModelSpec.planned_for`."""
+        chosen = chosen_loss(
+            self.option, self.asked.design, self.study, weights=self.weights, offset=self.offset, records=records
+        )
+        if chosen.parameters == self.chosen.parameters:
+            return self
+        public = _public(self.study, self.asked.design, chosen, weights=self.weights, offset=self.offset)
+        return replace(self, chosen=chosen, public=public)
 
     @property
     def loss(self) -> PredictorLoss:

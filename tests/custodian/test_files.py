@@ -102,6 +102,57 @@ def test_the_folder_of_a_link_is_looked_at_too(file, tmp_path):
     refused(link.parent / ".." / "links" / "rows", "links .*go-w")
 
 
+@pytest.mark.parametrize("of_folder", [False, True])
+def test_links_in_the_middle_of_the_way_are_looked_at(file, tmp_path, of_folder, monkeypatch):
+    """Who replaces a link that another link leads through decides which file is read."""
+    middle, named = tmp_path / "shared" / "current", tmp_path / "own" / "rows"
+    for link, target in ((middle, file.parent if of_folder else file), (named, middle)):
+        link.parent.mkdir()
+        link.symlink_to(target)
+    path = named / file.name if of_folder else named
+    check_file(path, name="data", private=True)
+    middle.parent.chmod(0o777)
+    refused(path, "shared .*go-w", private=True)
+    middle.parent.chmod(0o755)
+    right = Path.lstat
+
+    def lstat(self):
+        found = list(right(self))
+        return os.stat_result([*found[:4], found[4] + (self == middle), *found[5:]])
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    refused(path, "current belongs to another user", private=True)
+
+
+@pytest.mark.parametrize("mounted", ["apart", "above"])
+def test_below_what_is_mounted_read_only_modes_of_folders_count(file, mounted, monkeypatch):
+    """With `ProtectSystem=strict` a service sees read-only what others on the machine write."""
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [os.ST_RDONLY, 255, 0]))
+    place = {"apart": file.parent, "above": file.parent.parent}[mounted]
+    mounts = file.with_name("mounts")
+    mounts.write_text(f"36 35 8:1 /srv {place} ro - ext4 t rw\n")
+    monkeypatch.setattr(files, "MOUNTS", mounts)
+    file.parent.chmod(0o777)
+    if mounted == "apart":
+        check_file(file, name="data")
+    else:
+        refused(file, "apart .*go-w")
+
+
+def test_a_journal_that_another_user_left_beside_a_ledger_is_refused(path, monkeypatch):
+    """SQLite would read it as part of the ledger."""
+    left, right = path.with_name("ledger.db-journal"), Path.lstat
+    left.touch(mode=0o600)
+
+    def lstat(self):
+        found = list(right(self))
+        return os.stat_result([*found[:4], found[4] + (self.name == left.name), *found[5:]])
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    with pytest.raises(hdp.ArgumentError, match=r"ledger: .*journal belongs to another user"):
+        check_files(SiteSettings.from_yaml(path))
+
+
 def test_a_folder_that_is_not_there_is_named(tmp_path):
     check_folders(tmp_path / "ledger.db", name="ledger")
     with pytest.raises(hdp.ArgumentError, match=r"ledger: there is no folder .*none on the way .*make it"):
@@ -195,22 +246,29 @@ def test_ledger_and_state_may_be_in_a_volume_of_the_services_own_group(path, vol
 
 
 @pytest.mark.parametrize("mode", [0o444, 0o644, 0o646])
-@pytest.mark.parametrize(("kind", "flags"), [("tmpfs", os.ST_RDONLY), ("tmpfs", 0), ("ext4", os.ST_RDONLY)])
-def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(file, mode, kind, flags, monkeypatch):
-    """Kubernetes mounts secrets so, in a folder of mode 1777."""
+@pytest.mark.parametrize(
+    ("kind", "flags", "shared"),
+    [("tmpfs", os.ST_RDONLY, ""), ("tmpfs", 0, ""), ("ext4", os.ST_RDONLY, ""), ("tmpfs", os.ST_RDONLY, "/run")],
+)
+def test_everybody_may_read_a_secret_in_memory_that_is_mounted_read_only(file, mode, kind, flags, shared, monkeypatch):
+    """Kubernetes mounts secrets so, in a folder of mode 1777; a service may also see ``/run`` of a machine so."""
     monkeypatch.setattr(files, "ROOT", 4711)
     device = file.stat().st_dev
     mounts = file.with_name("mounts")
     mounts.write_text(
         "1 2 999:999 / / rw - ext4 a rw\n"
-        f"36 35 {os.major(device)}:{os.minor(device)} / /run/s ro - {kind} t rw,size=64k\n"
+        f"36 35 {os.major(device)}:{os.minor(device)} / {file.parent} ro - {kind} t rw,size=64k\n"
     )
+    if shared:
+        mounts.write_text(
+            f"{mounts.read_text()}37 35 {os.major(device)}:{os.minor(device)} / {shared} ro - tmpfs t rw\n"
+        )
     monkeypatch.setattr(files, "MOUNTS", mounts)
     monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result([0] * 8 + [flags, 255, 0]))
     file.chmod(mode)
     if flags:
         file.parent.chmod(0o1777)
-    if flags and kind == "tmpfs" and mode != 0o646:
+    if flags and kind == "tmpfs" and not shared and mode != 0o646:
         check_file(file, name="data", private=True)
     else:
         refused(file, "others than the owner may read or write", private=True)

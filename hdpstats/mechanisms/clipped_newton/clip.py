@@ -49,6 +49,9 @@ LEVEL = 0.95
 MISSED = 0.2
 """The share of a distance that is not seen where private people are described by averages, about."""
 
+MOST_TIMES = 2.0**40
+"""The longest clip over the shortest, at most: 81 are tried."""
+
 NUMBERS = 400_000
 """Numbers of scores that the search looks at: those of some public people, spread evenly over the rows."""
 
@@ -126,10 +129,10 @@ class Clipping:
         return MISSED * float(np.dot(self.shares, distances))
 
     def _clips(self) -> list[Fraction]:
-        """Return the clips to try."""
+        """Return the clips to try, from the quantile on: it is 0 where most public people have the weight 0."""
         found: list[Fraction] = []
         longest = self._longest
-        size = score_quantile(self.outcomes, self.theta, level=LEVEL)
+        size = max(score_quantile(self.outcomes, self.theta, level=LEVEL), longest / MOST_TIMES)
         while not found or float(found[-1]) < longest:
             found.append(rounded_up(size * 2.0 ** (len(found) / 2.0)))
         return found

@@ -176,6 +176,17 @@ def test_public_rows_without_outcomes_give_errors_where_a_model_or_a_bound_says_
         hdpf.linear("y ~ x", study(public=covariates), loss=hdp.losses.Huber())
 
 
+def test_a_plan_for_a_number_of_people_is_for_the_loss_that_they_would_be_fitted_with():
+    """The cap of exponential times grows with the number of records, which a study of public rows does not state."""
+    alone = hdp.Study(public=rows(120, 1), schema=SCHEMA)
+    plans = [
+        hdpf.mestimate("Surv(time, event) ~ x", alone, loss=loss).plan(1.0, n=200_000)
+        for loss in (hdp.losses.Exponential(), hdp.losses.Exponential(cap=8.0), hdp.losses.Exponential(cap=2.0))
+    ]
+    left_out, own, smaller = (plan.frame["std_error"].tolist() for plan in plans)
+    assert left_out == own != smaller
+
+
 @pytest.mark.parametrize("name", ["linear", "poisson", "exponential"])
 def test_a_noisy_hessian_gives_standard_errors_without_public_rows(name: str) -> None:
     result = MODELS[name](study(n=4000)).fit(100.0, se_share=0.3, allow_large_epsilon=True)

@@ -37,6 +37,14 @@ def test_the_clip_grows_until_it_cuts_nobody():
     assert found[-1] >= score_quantile(binary(), THETA, level=1.0)
 
 
+def test_a_clip_is_found_where_most_public_people_have_no_weight():
+    """The quantile from which clips are tried is 0 there."""
+    few = ListedOutcomes(loss=LogisticLoss(), X=X, weights=1.0 * (np.arange(len(X)) % 25 == 0), offset=np.zeros(len(X)))
+    assert score_quantile(few, THETA, level=0.95) == 0.0
+    found = float(replace(clipping(), outcomes=few).chosen([(10**8, NOISE)]))
+    assert 0.0 < found <= 2.0 * score_quantile(few, THETA, level=1.0)
+
+
 def test_several_sites_have_one_clip_that_of_all_their_people():
     alone, several = (clipping().chosen(sites) for sites in ([(20_000, NOISE)], [(20_000, NOISE)] * 30))
     assert several > alone
