@@ -33,8 +33,10 @@ SCHEMA = hdp.Schema(
     x=hdp.Continuous(-1, 1, complete=True),
     z=hdp.Continuous(-1, 1, complete=True),
     time=hdp.Duration(horizon=4, complete=True),
+    start=hdp.Duration(horizon=4, complete=True),
     w=hdp.Weight(2, complete=True),
     o=hdp.Offset(-0.5, 0.5, complete=True),
+    far=hdp.Offset(-1.3, 1.3, complete=True),
 )
 STUDY = hdp.Study(schema=SCHEMA)
 RADIUS = 1.0
@@ -89,6 +91,8 @@ def people_of_all_kinds():
             "x": size * rng.choice([-1.0, 1.0, 0.3], n),
             "z": size * rng.choice([-1.0, 1.0, 0.0], n),
             "time": rng.choice([0.5, 4.0, 2.0], n),
+            "start": 0.0,
+            "far": 0.0,
             "w": 2.0,
             "o": rng.choice([-0.5, 0.5], n),
         }
@@ -206,3 +210,22 @@ def test_a_site_refuses_models_of_one_row_where_people_have_several(name):
     for asked in (query, query.asked_as(OutputQuery)):
         with pytest.raises(SiteError, match="people have several rows each"):
             prepare(asked, facts)
+
+
+@pytest.mark.parametrize("link", ["logit", "cloglog"])
+def test_all_rows_of_a_person_share_one_sum_of_caps(link):
+    """Each row of a person would fill the sum of caps by itself: with all rows together nobody exceeds the bound."""
+    data = hdp.Study(schema=SCHEMA, unit="id", max_rows_per_unit=4, n_max=300)
+    model = hdpf.hazard(
+        "Surv(start, time, b) ~ x + z", data=data, link=link, intervals=4, offset="far", row_norm=RADIUS
+    )
+    query = model._spec.ask(epsilon=Fraction(1), records=300, share=Fraction(0), replicate=1)
+    facts = SiteFacts(schema=SCHEMA, relation=Relation.REPLACE_ONE, records=300, unit="id", most_rows=4)
+    person_loss = person_loss_of(query.model, facts)
+    rows = people_of_all_kinds()[:400].assign(id=np.repeat(np.arange(100), 4), start=[0.0, 1.0, 2.0, 3.0] * 100, b=0)
+    rows = rows.assign(time=rows["start"] + 1.0, x=1.0, z=0.0, far=1.3)
+    people = person_loss.people(PrivateTable.from_frame(rows, SCHEMA, unit="id").admit(person_loss.needs))
+    theta = np.zeros(person_loss.dimension)
+    theta[0] = 60.0
+    reached = np.linalg.norm(people.scores(theta), axis=1) / float(person_loss.gradient_bound)
+    assert np.all((reached > 0.1) & (reached <= 1.0))
