@@ -6,7 +6,9 @@
 #   make test-entropy  tests that judge randomness with the operating system's entropy; properties on new examples
 #   make test-pandas2  how cells are read, with pandas 2.2
 #   make lint      style, types, layers
-#   make docs      the pages: docs/_build/index.html, with the reference of every public name of Python and R
+#   make docs      the pages: docs/_build/index.html; what code prints stands in them where `make test` has run
+#   make docs-serve  the pages at http://localhost:8000
+#   make docs-archive  the pages as docs/_build.tar.gz
 #   make validate  slow statistical studies; writes vignettes/validation/
 #   make bench     fits and descriptions against diffprivlib, statsmodels, scikit-learn, glum, pandas and R; timings of samplers
 #   make clean     remove environments and caches
@@ -27,7 +29,7 @@ THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
 TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
-.PHONY: demo test test-entropy test-pandas2 setup compiled debs lint style types layers docs validate bench clean
+.PHONY: demo test test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate bench clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
@@ -66,7 +68,13 @@ layers: setup
 
 docs: setup
 	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[docs]"
-	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build
+	$(BIN)/sphinx-build -W --keep-going -q -b html -c docs -d docs/_doctrees . docs/_build
+
+docs-serve: docs
+	$(BIN)/python -m http.server --directory docs/_build --bind 127.0.0.1 8000
+
+docs-archive: docs
+	tar -czf docs/_build.tar.gz -C docs/_build .
 
 validate: setup
 	$(THREADS) $(BIN)/python -m pytest tests/statistical -m validate -p no:randomly
@@ -102,4 +110,4 @@ $(VENV)/.everything: $(VENV)/.core | debs
 	@touch $@
 
 clean:
-	rm -rf $(VENV) docs/_build docs/reference/generated docs/reference/r .bench-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) docs/_build docs/_build.tar.gz docs/_doctrees docs/_printed docs/_thumbnails docs/jupyter_execute docs/reference/generated docs/reference/r docs/reference/from_code .bench-venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,14 +1,15 @@
-"""Configuration of the documentation: `make docs` builds it without a warning."""
+"""Configuration of the pages: `make docs` builds them without a warning.
 
-import re
-import shutil
-import subprocess
-import tempfile
+The source folder is the repository, so that pages link each other, and files beside them, as they do in the repository:
+``sphinx-build -c docs . docs/_build``. What is a page: `include_patterns`.
+"""
+
+import sys
 from pathlib import Path
 
-from sphinx.application import Sphinx
-
 import hdpstats
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 project = "hdpstats"
 author = "The hdpstats maintainers"
@@ -17,13 +18,18 @@ version = release = hdpstats.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "numpydoc",
     "myst_nb",
+    "sphinx_design",
+    "sphinx_copybutton",
+    "extension",
 ]
-exclude_patterns = ["_build"]
-templates_path = ["_templates"]
+root_doc = "docs/index"
+include_patterns = ["docs/**", "vignettes/**", "benchmarks/results/*.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+exclude_patterns = ["docs/*.py", "docs/jupyter_execute", "docs/_*", "**/__pycache__", "**/*.db*"]
+exclude_patterns += [".*", "hdpstats", "r_bridge", "tests"]  # not walked through
+templates_path = [str(Path(__file__).parent / "_templates")]
 default_role = "py:obj"
 nitpicky = False
 
@@ -33,35 +39,36 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-nb_execution_mode = "off"  # vignettes are run by tests
+
+nb_execution_mode = "off"  # tests run vignettes, and keep what they print
+nb_custom_formats = {".py": "extension.read_python_vignette", ".R": "extension.read_r_vignette"}
+nb_render_markdown_format = "myst"
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+html_math_renderer = "mathml"
+suppress_warnings = ["misc.highlighting_failure"]  # cells of R in notebooks of Python
 
 html_theme = "pydata_sphinx_theme"
 html_title = "hdpstats"
-html_theme_options = {"show_nav_level": 2, "navigation_with_keys": False}
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
+html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
+html_extra_path = ["_extra"]
+html_theme_options = {
+    "logo": {"text": "hdpstats"},
+    "show_nav_level": 1,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 6,
+    "navigation_with_keys": False,
+    "search_bar_text": "Search the pages",
+    "show_version_warning_banner": False,
+    "footer_start": ["copyright"],
+    "footer_end": ["theme-version"],
+}
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
-
-
-def write_r_pages(app: Sphinx) -> None:
-    """Write a page for each help page of the R package, and their index."""
-    folder = Path(app.srcdir) / "reference" / "r"
-    folder.mkdir(exist_ok=True)
-    help_pages = sorted((Path(app.srcdir).parent / "r_bridge" / "R" / "hdpstats" / "man").glob("*.Rd"))
-    code = "for (path in commandArgs(TRUE)) tools::Rd2HTML(path, out = paste0(path, '.html'))"
-    with tempfile.TemporaryDirectory() as scratch:
-        copies = [shutil.copy(page, scratch) for page in help_pages]
-        subprocess.run(["Rscript", "-e", code, *copies], check=True, stdout=subprocess.DEVNULL)
-        for page, copy in zip(help_pages, copies, strict=True):
-            body = Path(f"{copy}.html").read_text(encoding="utf-8").partition("</h2>")[2].partition("<hr />")[0]
-            title = re.search(r"\\title\{(.*?)\}", page.read_text(encoding="utf-8"), flags=re.S)
-            head = f"{page.stem}: {' '.join(title[1].split())}" if title else page.stem
-            (folder / f"{page.stem}.md").write_text(f"# {head}\n\n```{{raw}} html\n{body}\n```\n", encoding="utf-8")
-    names = "\n".join(f"r/{page.stem}" for page in help_pages)
-    (folder.parent / "r.md").write_text(
-        f"# The R package\n\n`library(hdpstats)` in R.\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n",
-        encoding="utf-8",
-    )
-
-
-def setup(app: Sphinx) -> None:
-    """Connect what is written before pages are read."""
-    app.connect("builder-inited", write_r_pages)
+html_copy_source = False
+copyright = "The hdpstats developers. Code: MIT. Example data: LGPL"  # noqa: A001 (Sphinx's name)
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.highlight-none) > div.highlight > pre"

@@ -31,7 +31,7 @@ def main() -> None:
         model = hdpf.logit(FORMULA, data=study)
         _heading("1. Plan before spending")
         print(model.plan(epsilon=[0.1, 0.5, 1, 3]))
-        _heading("2. Fit: the only verb that spends")
+        _heading("2. Fit: the call that spends")
         result = model.fit(epsilon=1.0)
         print(result.summary())
         _heading("3. What may be said about it")

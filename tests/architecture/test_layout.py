@@ -52,7 +52,11 @@ def wrongly_listed(package):
     return sorted(unnamed | (set(re.findall(r"^\* ``(\w+)``:", docstring, re.MULTILINE)) - modules))
 
 
-@pytest.mark.parametrize("package", sorted(path.parent for path in MODULES if path.name == "__init__.py"), ids=str)
+@pytest.mark.parametrize(
+    "package",
+    sorted(path.parent for path in MODULES if path.name == "__init__.py"),
+    ids=lambda path: "-".join(path.relative_to(ROOT).parts),
+)
 def test_a_package_lists_its_modules(package):
     assert wrongly_listed(package) == []
 

@@ -1,11 +1,12 @@
 """One charge, one draw: however often and by however many a request is asked for at once, or after a failure."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
@@ -172,23 +173,23 @@ def test_room_for_a_release_is_held_until_it_is_written(tmp_path, query, compute
 
 def test_nobody_who_charges_takes_the_room_of_a_release_that_is_written(tmp_path, query, computed, monkeypatch):
     """Else a full disk would lose a release under its charge whenever another one is asked for just then."""
-    site, other, record = site_at(tmp_path / "ledger.db"), site_at(tmp_path / "ledger.db").ledger, Transaction.record
-    taken, begun = threading.Event(), []
+    site, record, allocate, seen = site_at(tmp_path / "ledger.db"), Transaction.record, os.posix_fallocate, []
 
-    def take():
-        with other.room():
-            taken.set()
+    def alone(what, work, *arguments, **named):
+        """Run work that is done while nobody else can write to the ledger, and so none can take room."""
+        seen.append(what)
+        with closing(sqlite3.connect(tmp_path / "ledger.db", timeout=0, isolation_level=None)) as other:
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("BEGIN IMMEDIATE")
+            done = work(*arguments, **named)
+            with pytest.raises(sqlite3.OperationalError, match="locked"):
+                other.execute("BEGIN IMMEDIATE")
+        return done
 
-    def recorded(*arguments, **named):
-        begun.append(threading.Thread(target=take))
-        begun[0].start()
-        assert not taken.wait(0.3)
-        return record(*arguments, **named)
-
-    monkeypatch.setattr(Transaction, "record", recorded)
+    monkeypatch.setattr(Transaction, "record", lambda *given, **named: alone("written", record, *given, **named))
+    monkeypatch.setattr(os, "posix_fallocate", lambda *given: alone("taken", allocate, *given))
     site.answer(query)
-    begun[0].join()
-    assert taken.is_set()
+    assert seen == ["taken", "written"]
 
 
 @pytest.mark.parametrize("total", [2**30, 0])

@@ -18,6 +18,7 @@ from r_bridge.kernel import install as install_kernel
 from tests import forked, seeded
 from tests.jupyter.session import own_sockets
 from tests.r.conftest import library, once, one_folder  # noqa: F401 — fixtures shared with the tests of R
+from tests.vignettes.pages import content
 from tests.waiting import GENEROUS
 
 ROOT = Path(__file__).parents[2]
@@ -416,6 +417,12 @@ def _figures(notebook: nbformat.NotebookNode) -> int:
     return len(_shown(notebook, "image/png"))
 
 
+def _keep(notebook: nbformat.NotebookNode, source: str, folder: Path) -> None:
+    """Keep what a vignette printed, for the pages: its cells behind the one that was put before them."""
+    kept = nbformat.v4.new_notebook(cells=notebook.cells[1:], metadata=notebook.metadata)
+    content.keep(content.printed_place(source), nbformat.writes(kept).replace(f"{folder}/", ""))
+
+
 def _missing(stated: tuple[str, ...], printed: str) -> list[str]:
     """Return the texts that were not printed, or were printed elsewhere with False for True."""
     denied = [text for text in stated if text.endswith(": True") and f"{text.removesuffix('True')}False" in printed]
@@ -446,7 +453,7 @@ def test_vignette_runs_from_top_to_bottom_and_shows_what_is_asked_of_it(
     one_folder: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    script = path.read_text(encoding="utf-8")
+    source = script = path.read_text(encoding="utf-8")
     if path.suffix == ".py" and path.stem not in ABOUT_R:
         _hide_r(monkeypatch, tmp_path / "no R")
     for there, here in CHANGED.get(path.stem, {}).items():
@@ -459,6 +466,7 @@ def test_vignette_runs_from_top_to_bottom_and_shows_what_is_asked_of_it(
     assert _figures(notebook) >= figures
     if path.stem in TABLES:
         assert any(_has_row(html, TABLES[path.stem]) for html in _shown(notebook, "text/html"))
+    _keep(notebook, source, one_folder)
 
 
 def test_a_statement_that_holds_once_and_once_does_not_is_missing() -> None:

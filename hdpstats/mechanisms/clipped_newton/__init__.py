@@ -7,6 +7,7 @@ matched as in M-estimation. Use it at one site where the cohort is described or 
 its noise is the smallest.
 Proof: `hdpstats.mechanisms.clipped_newton.site`.
 
+* ``clip``: How long a score may be, and what the clip may do to an estimate: functions of public facts.
 * ``estimate``: Coefficients with standard errors from noisy sums of clipped scores that were matched over public
   people.
 * ``expectations``: Expectations of clipped scores over public people and all outcomes that each of them might have.
@@ -15,6 +16,8 @@ Proof: `hdpstats.mechanisms.clipped_newton.site`.
 * ``request``: Noisy Newton steps with clipped scores, as data flow: from public state and the releases so far to the
   next queries.
 * ``site``: A noisy sum of clipped scores: one round of a fit by noisy Newton steps.
+
+* ``clip``: How long a score may be, and what the clip may do to an estimate: functions of public facts.
 """
 
 from dataclasses import dataclass

@@ -95,7 +95,7 @@ SHARES, SHARE_ALONE = (0.05, 1.0 / 14.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7), 1.0 / 7
 Half of it leaves four times the variance of the noise, which is little where there are many people.
 """
 
-SHARES_OF_LEVELS = (*SHARES, 1.0 / 7.0, 1.0 / 5.0)
+SHARES_OF_LEVELS = (0.05, 1.0 / 14.0, 0.1, 1.0 / 7.0, 0.2)
 """The same with a public fit for the multinomial loss."""
 
 MOST_EXPONENT = 5.0
@@ -140,13 +140,13 @@ class LossCost(ABC):
         """Return the ridge to take, of several for which squared errors of the directions are predicted."""
         return largest_good(ridges, [float(np.mean(each)) for each in errors])
 
-    def charged_ridge(self, beta: float, *, share: float) -> float:
-        """Return the ridge at which the determinant of a trace ``beta`` costs a share of epsilon."""
-        return beta / math.expm1(min(share * self.epsilon, MOST_EXPONENT))
+    def charged_ridge(self, beta: float, *, share: float, rank: int = 1) -> float:
+        """Return the ridge at which ``M log(1 + beta / (M ridge))``, ``M`` the rank, costs a share of epsilon."""
+        return beta / (rank * math.expm1(min(share * self.epsilon, MOST_EXPONENT) / rank))
 
-    def charged_ridges(self, beta: float, shares: Sequence[float] = SHARES) -> list[tuple[float, float]]:
+    def charged_ridges(self, beta: float, shares: Sequence[float], *, rank: int = 1) -> list[tuple[float, float]]:
         """Return the same for several shares, each with what it leaves."""
-        return [(self.charged_ridge(beta, share=share), 1.0 - share) for share in shares]
+        return [(self.charged_ridge(beta, share=share, rank=rank), 1.0 - share) for share in shares]
 
 
 @final
@@ -176,7 +176,7 @@ class RegressionCost(LossCost):
         """Return least ridges to choose from, with what part of epsilon each leaves."""
         if self.loss.coupled:
             return [(self.least_ridge(geometry, alone=False), 1.0)]
-        return self.charged_ridges(float(self.loss.smoothness) * geometry.leverage * self.largest_weight)
+        return self.charged_ridges(float(self.loss.smoothness) * geometry.leverage * self.largest_weight, SHARES)
 
 
 @final
@@ -197,13 +197,16 @@ class MultinomialCost(LossCost):
 
     def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
-        beta = float(trace_bound(self.others)) * geometry.leverage * self.largest_weight
-        return self.charged_ridge(beta, share=SHARE_ALONE if alone else SHARES[0])
+        return self.charged_ridge(
+            self._trace(geometry), share=SHARE_ALONE if alone else SHARES_OF_LEVELS[0], rank=self.others
+        )
 
     def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
         """Return least ridges to choose from, with what part of epsilon each leaves."""
-        beta = float(trace_bound(self.others)) * geometry.leverage * self.largest_weight
-        return self.charged_ridges(beta, SHARES_OF_LEVELS)
+        return self.charged_ridges(self._trace(geometry), SHARES_OF_LEVELS, rank=self.others)
+
+    def _trace(self, geometry: Geometry) -> float:
+        return float(trace_bound(self.others)) * geometry.leverage * self.largest_weight
 
     def along(self, at: Moments) -> tuple[FloatArray, FloatArray]:
         """Return the same of the principal directions of curvature: there is little of it for a rare level."""
