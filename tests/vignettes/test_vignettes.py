@@ -305,7 +305,7 @@ SHOWN = {
             "coefficients of covariates are log hazard ratios",
             "Intervals: 20, up to 5 years",
             "people whose caps add up to more than",
-            "1.3-differential privacy (pure) in all: 1 for the fit, 0.3 for",
+            "1.3-differential privacy (pure) in all: 1 for the fit, 0.3",
             "concordance on public rows: 0.6",
             "DiscreteHazard evaluated on private records, differentially private",
             "(1, 1e-06)-differential privacy",
