@@ -64,6 +64,7 @@ from hdpstats.losses import PredictorLoss
 from hdpstats.losses.multinomial import steepest, trace_bound
 from hdpstats.mechanisms.perturbation import ObjectiveQuery, OutputQuery
 from hdpstats.mechanisms.perturbation.site import kept_delta, noise_variance, normal_sd
+from hdpstats.mechanisms.perturbation.smoothing import rounded_up
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import BallNorm, Relation
 from hdpstats.public.moments import Moments, PublicSide, WhitenedRows
@@ -375,7 +376,7 @@ def choose_output(
     errors = [_error(min(variances), ridge, h=h, v=v, missed=missed) for ridge in ridges.tolist()]
     return query.asked_as(
         OutputQuery,
-        ridge=Fraction(float(ridges[int(np.argmin(errors))])),
+        ridge=rounded_up(Fraction(float(ridges[int(np.argmin(errors))]))),
         delta=delta if variances[-1] < variances[0] else Fraction(0),
     )
 

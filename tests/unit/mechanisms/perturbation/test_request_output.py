@@ -67,6 +67,11 @@ def test_more_noise_asks_for_a_larger_ridge():
     assert ridges == sorted(ridges, reverse=True)
 
 
+def test_the_ridge_has_few_digits_so_that_two_machines_ask_the_same():
+    ridge = chosen(side()).ridge
+    assert ridge.numerator.bit_length() - (ridge.numerator & -ridge.numerator).bit_length() < 20
+
+
 def test_a_delta_is_used_where_normal_noise_is_smaller():
     public = side()
     # Three coefficients: pure noise has (D + 1) / epsilon^2, normal noise 1 / mu^2.
