@@ -36,7 +36,7 @@ WRITTEN = [
     ("x*g", "g + x:g"),
     ("x*g", "0 + g + scale(x, mean=1, sd=3):g"),
     ("poly(x, 3) + k", "k + x + I(x^2) + I((x - 1)^3)"),
-    ("ns(k, df=2, knots=12)*g", "0 + g + g:ns(k, knots=12)"),
+    ("ns(k, df=2, knots=5, lower=0, upper=40)*g", "0 + g + g:ns(k, knots=5, lower=0, upper=40)"),
     ("bs(x, df=4, knots=0)", "bs(x, knots=0, lower=-3, upper=3)"),
     ("x + g", "x + C(g, Treatment('b'))"),
     ("x*g", "relevel(g, ref='c')*x"),
