@@ -98,10 +98,10 @@ def _spline(tokens: Sequence[Token], start: int) -> Splines | None:
 def _settings(spline: Splines, public: PublicTable) -> str:
     """Return the settings that a spline lacks, as they are added to its call; empty where nothing can be added."""
     names, schema = tuple(dict.fromkeys(columns_of(spline.operand))), public.schema
-    numeric = [name for name in names if name in public.numbers and isinstance(schema[name], NumericColumn)]
-    if len(numeric) < len(names) or not public.complete(names).any():
+    columns = {name: schema[name] for name in names if name in public.numbers}
+    boxes = {name: Interval(of.lower, of.upper) for name, of in columns.items() if isinstance(of, NumericColumn)}
+    if len(boxes) < len(names) or not public.complete(names).any():
         return ""
-    boxes = {name: Interval(schema[name].lower, schema[name].upper) for name in names}
     image = bounds_of(spline.operand, boxes)
     values = np.clip(values_of(spline.operand, public.admitted(names).numeric), image.lower, image.upper)
     knots, (lower, upper) = missing_knots(spline, np.asarray(values), image)
