@@ -357,9 +357,9 @@ def read_query(content: bytes) -> Query:
         text = content.decode()
     except UnicodeDecodeError:
         raise RequestRefused("malformed") from None
-    found = codec.excess(text)
-    if found is not None:
-        raise RequestRefused("too-large", limit=found[-1])
+    excess = codec.excess(text)
+    if excess is not None:
+        raise RequestRefused("too-large", limit=excess[-1])
     try:
         query = query_from_json(text)
         same = query.to_json() == text

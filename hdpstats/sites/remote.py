@@ -378,9 +378,9 @@ class RemoteSite(Site):
     def _written(self, query: Query) -> str:
         """Return the text of a query, or refuse one that the site would not read."""
         text = _canonical(query)
-        found = codec.excess(text)
-        if found is not None:
-            parts, number, most = found
+        excess = codec.excess(text)
+        if excess is not None:
+            parts, number, most = excess
             raise _too_large(f"{_described(text)} has {number} {parts}, and sites read {most} at most", limit=most)
         self._check_length("query", len(text.encode()), lambda: _described(text))
         return text
@@ -420,9 +420,9 @@ def _canonical(query: Query) -> str:
 
 def _described(text: str) -> str:
     """Return what a query is called where it is too large, with the field that takes most of its text."""
-    found, names = codec.loads(text), []
-    while isinstance(found, dict):
-        name, found = max(found.items(), key=lambda each: len(codec.dumps(each[1])))
+    part, names = codec.loads(text), []
+    while isinstance(part, dict):
+        name, part = max(part.items(), key=lambda each: len(codec.dumps(each[1])))
         names.append(str(name))
     return f"the query, whose longest part is {'.'.join(names)},"
 
