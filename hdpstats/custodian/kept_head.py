@@ -35,7 +35,7 @@ from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import integer
-from hdpstats.custodian import journal
+from hdpstats.custodian import log
 from hdpstats.custodian.files import closed_to_others, files_of_database
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
@@ -417,7 +417,7 @@ def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) ->
     _close(settings)
     verification = check_heads(ledger, places, remedy="hdpstats site note SITE.YAML")
     kept = ", ".join(place.name for place in places) or "nowhere else: a ledger that is restored is not noticed"
-    journal.write(
+    log.write(
         ledger=ledger.dataset,
         entries=verification.entries,
         head=verification.head,
@@ -443,9 +443,9 @@ def declare(settings: SiteSettings, ledger: Ledger) -> None:
     for analyst in settings.analysts:
         quota = ledger.quota(analyst)
         if analyst in stopped:
-            journal.write(stopped=analyst, why=stopped[analyst])
+            log.write(stopped=analyst, why=stopped[analyst])
         elif quota != most:
-            journal.write(quota_of=analyst, charges=quota.charges, bytes=quota.bytes, set_by="hdpstats ledger grant")
+            log.write(quota_of=analyst, charges=quota.charges, bytes=quota.bytes, set_by="hdpstats ledger grant")
 
 
 def caps_of(settings: SiteSettings) -> dict[str, Budget | None]:
@@ -481,7 +481,7 @@ def _close(settings: SiteSettings) -> None:
     path = file_of(locate(settings.ledger.place))
     for each in () if path is None else files_of_database(path):
         if closed_to_others(each):
-            journal.write(closed_to_others=str(each), was="readable or writable by others than its owner")
+            log.write(closed_to_others=str(each), was="readable or writable by others than its owner")
 
 
 SECONDS = 1.0

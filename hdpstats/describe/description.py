@@ -348,8 +348,8 @@ class Description(Reported, Saved):
         if query.follow_up is not None:
             follow_up = self.follow_up()
             notes.append(
-                f"Counts of follow-up have noise of standard deviation {follow_up['noise_sd'].iloc[0]:.1f} each, people "
-                f"at risk of {follow_up['at_risk_noise_sd'].max():.1f} at most."
+                f"Counts of follow-up have noise of standard deviation {follow_up['noise_sd'].iloc[0]:.1f} each, "
+                f"people at risk of {follow_up['at_risk_noise_sd'].max():.1f} at most."
             )
         return notes
 

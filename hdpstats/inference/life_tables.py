@@ -91,7 +91,7 @@ from typing import Final, final
 import numpy as np
 import scipy
 
-from hdpstats._base.remembered import remembered
+from hdpstats._base.caching import remembered
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 
 WINDOW: Final = 7

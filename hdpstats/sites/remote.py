@@ -18,8 +18,8 @@ from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, check_format, public_to_bytes
 from hdpstats.sites.local import MOST_PUBLIC
+from hdpstats.sites.messages import CODES, NUMBERS, AnalystAccount, Facts, Quote, check_format, public_to_bytes
 from hdpstats.sites.single_draw import warn_if_charged_again
 from hdpstats.sites.site import HeldData, Site, SiteTerms
 
@@ -343,7 +343,7 @@ class RemoteSite(Site):
     def put_public(self, table: PublicTable) -> None:
         """Hand over public rows for later queries; see `Site.put_public`.
 
-        They travel as plain arrays (`hdpstats.sites.forms.public_to_bytes`), whatever file they were read from.
+        They travel as plain arrays (`hdpstats.sites.messages.public_to_bytes`), whatever file they were read from.
         """
         self._check_public(table)
         if table.sha256 in self._public:
