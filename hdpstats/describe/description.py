@@ -154,10 +154,10 @@ class Description(Reported, Saved):
         ArgumentError
             If no ``Surv()`` term was described.
         """
-        found = follow_up_frame(self._numbers(site, draws=0), self.schema)
-        if found is None:
+        frame = follow_up_frame(self._numbers(site, draws=0), self.schema)
+        if frame is None:
             raise ArgumentError("follow_up needs a Surv(time, event) term among the columns that were described")
-        return found
+        return frame
 
     def knots(self, column: str, count: int, *, function: str = "ns", site: str | None = None) -> list[float]:
         """Return knots of a spline at quantiles of the private people, for ``knots=`` of a formula.
@@ -303,8 +303,8 @@ class Description(Reported, Saved):
             kurtosis = {} if self.public is None else dict(self.public.kurtosis)
             chosen = [release.sha256 for name, release in self.releases if site in (None, name)]
             numbers = self._numbers(site, draws=1000)
-            found = read(numbers, seed=codec.sha256(["sampling", *chosen]), kurtosis=kurtosis, alpha=alpha)
-            self._read[key] = tidy_frame(found, self.query, self.schema)
+            estimates = read(numbers, seed=codec.sha256(["sampling", *chosen]), kurtosis=kurtosis, alpha=alpha)
+            self._read[key] = tidy_frame(estimates, self.query, self.schema)
         return self._read[key]
 
     def _report(self, alpha: float = 0.05) -> Report:
@@ -345,13 +345,13 @@ class Description(Reported, Saved):
 
     def _columns(self, alpha: float) -> list[tuple[str, pd.DataFrame]]:
         """Return the columns of the first table: each group of private people, and of public ones beside it."""
-        own, found = self._frame(alpha, None), []
+        own, columns = self._frame(alpha, None), []
         for group in self.groups:
             name = "private" if group is None else f"{self.query.by} = {group}"
-            found.append((name, _of_group(own, group)))
+            columns.append((name, _of_group(own, group)))
             if self._beside and self.public is not None:
-                found.append(("public", _of_group(self.public.frame, group)))
-        return found
+                columns.append(("public", _of_group(self.public.frame, group)))
+        return columns
 
     def _with_differences(
         self, headers: list[str], names: list[str], rows: list[list[str]]
@@ -362,13 +362,15 @@ class Description(Reported, Saved):
         wide: list[str] = []
         for place, group in enumerate(self.groups):
             own = _of_group(balance, group)
-            found = {_row_name(row["variable"], row["level"]): row["difference"] for row in own.to_dict("records")}
+            differences = {
+                _row_name(row["variable"], row["level"]): row["difference"] for row in own.to_dict("records")
+            }
             wide += [*headers[2 * place : 2 * place + 2], "SMD"]
             variable = ""
             for line, (name, cells) in enumerate(zip(names, rows, strict=True)):
                 variable = variable if name.startswith("  ") else name.partition(",")[0].partition(" = ")[0]
                 key = _key_of(name, variable)
-                value = found.get(key, np.nan)
+                value = differences.get(key, np.nan)
                 text = f"{value:+.2f}" if np.isfinite(value) else ""
                 shown[line] += [*cells[2 * place : 2 * place + 2], text]
         return wide, shown
@@ -403,10 +405,10 @@ class Description(Reported, Saved):
             notes += [QUARTILES] if query.with_cells else []
             notes += [PUBLIC] if self._beside else []
         if query.follow_up is not None:
-            found = self.follow_up()
+            follow_up = self.follow_up()
             notes.append(
-                f"Counts of follow-up have noise of standard deviation {found['noise_sd'].iloc[0]:.1f} each, people at "
-                f"risk of {found['at_risk_noise_sd'].max():.1f} at most."
+                f"Counts of follow-up have noise of standard deviation {follow_up['noise_sd'].iloc[0]:.1f} each, "
+                f"people at risk of {follow_up['at_risk_noise_sd'].max():.1f} at most."
             )
         return notes
 

@@ -39,8 +39,8 @@ from typing import Final, TypeVar, final
 
 import numpy as np
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import FormulaError
-from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.bases import expand, with_knots
 from hdpstats.formulas.compiler import compile_terms

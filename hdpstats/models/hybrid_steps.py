@@ -8,7 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
-from hdpstats._base.silence import silence
+from hdpstats._base.no_warnings import silence
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.families.regression.likelihood import maximum_likelihood
 from hdpstats.families.regression.rows import RegressionRows
