@@ -332,6 +332,11 @@ class RegressionSpec(RowSpec):
         return self.model_at(side.geometry), outcomes
 
     @property
+    def bounds_residuals(self) -> bool:
+        """Of a logistic model."""
+        return self.loss.coupled
+
+    @property
     def outcome_notes(self) -> tuple[str, ...]:
         """What else is assumed of outcomes, in words."""
         if self.loss.expected == "residuals":

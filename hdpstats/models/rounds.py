@@ -271,4 +271,5 @@ def _clipping(spec: LossSpec, outcomes: Outcomes, fit: PublicFit, options: Clipp
         blocks=blocks,
         first=first,
         shares=shares_of(options.rounds),
+        bounded=spec.bounds_residuals,
     )
