@@ -48,8 +48,8 @@ REPRESENTATIVE = (
     "Predictions of a risk group are those of the public people in it; ties within a group draw concordance to 1/2."
 )
 NOT_CLEAR = (
-    "Risk groups without all their numbers (N/A): {groups}. Their counts of people at risk, some {sd:.1f} of noise in each "
-    "cell, are not twice their noise by the last time. Fewer groups= or a larger epsilon would show them."
+    "Risk groups without all their numbers (N/A): {groups}. Their counts of people at risk, some {sd:.1f} of noise in "
+    "each cell, are not twice their noise by the last time. Fewer groups= or a larger epsilon would show them."
 )
 NEGATIVE = "Noise may make counts of the table negative; they are left as they are, so that sums have no bias."
 
