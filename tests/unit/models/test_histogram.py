@@ -85,4 +85,4 @@ def test_quantiles_are_refused_before_anything_is_charged():
     for asked in (model.fit, model.plan):
         with pytest.raises(MechanismError, match=r"not for quantiles.*objective.*describe"):
             asked(epsilon=1, mechanism="histogram")
-    assert not study.ledger.history()
+    assert study.ledger.history().empty
