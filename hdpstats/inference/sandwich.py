@@ -95,38 +95,40 @@ def combine(
     ``T`` (p, D) maps whitened coefficients to those that ``terms`` (p) name; ``notes`` are of each site's estimate;
     ``allowance`` (D, D) is the covariance of an error that all sites share.
     """
-    found = combine_points(sites, fit, allowance=allowance)
-    own, apart = _errors(sites, found)
+    combined = combine_points(sites, fit, allowance=allowance)
+    own, apart = _errors(sites, combined)
     common = _common(sites, allowance, count=len(apart))
     error = _Errors(
-        sampling=weighted(found.shares, [each.sampling for each in own]),
-        privacy=weighted(found.shares, [each.privacy for each in own]) + common,
+        sampling=weighted(combined.shares, [each.sampling for each in own]),
+        privacy=weighted(combined.shares, [each.privacy for each in own]) + common,
     )
-    private = _estimate("private only", terms, found.private, T, error, note)
+    private = _estimate("private only", terms, combined.private, T, error, note)
     alone = (
         [private]
         if len(sites) == 1
         else [
             _estimate("private only", terms, theta, T, replace(each, privacy=each.privacy + common), words)
-            for theta, each, words in zip(found.unshrunk, own, notes, strict=True)
+            for theta, each, words in zip(combined.unshrunk, own, notes, strict=True)
         ]
     )
     pooled = agree = None
-    if found.pooling is not None:
-        pooled = _estimate("pooled", terms, found.pooled, T, _pooled(error, apart, found.pooling), note)
+    if combined.pooling is not None:
+        pooled = _estimate("pooled", terms, combined.pooled, T, _pooled(error, apart, combined.pooling), note)
         seeds = [each.part.release.sha256 for each in sites]
-        agree = disagreement(found.private, error.whole, pooling=found.pooling, seeds=seeds, T=T)
+        agree = disagreement(combined.private, error.whole, pooling=combined.pooling, seeds=seeds, T=T)
     return Estimates(
         penalised=None if fit is None else penalised(fit, T, terms=terms),
         private_only=private,
         pooled=pooled,
         sites=tuple(
             SiteEstimate(estimate=each, weight=scalar_weight(share))
-            for each, share in zip(alone, found.shares, strict=True)
+            for each, share in zip(alone, combined.shares, strict=True)
         ),
         heterogeneity=None
         if len(sites) == 1
-        else heterogeneity(np.array(found.unshrunk), found.variances, np.array([each.whole for each in own]), T=T),
+        else heterogeneity(
+            np.array(combined.unshrunk), combined.variances, np.array([each.whole for each in own]), T=T
+        ),
         disagreement=agree,
     )
 
@@ -389,8 +391,8 @@ def _unshrunk(part: ReleasedPoint, at: Moments, drawn: Moments) -> tuple[Predict
     taken = part.ridge * np.linalg.inv(at.H)
     A = (identity + taken) @ np.linalg.inv(drawn.H + part.ridge * identity)
     back = np.swapaxes(A, 1, 2)
-    found = PredictedCovariance(
+    predicted = PredictedCovariance(
         sampling=np.mean(A @ drawn.J @ back, axis=0),
         privacy=np.mean(A @ part.noise.covariance(drawn.H) @ back, axis=0),
     )
-    return found, np.asarray(taken - part.ridge * A)
+    return predicted, np.asarray(taken - part.ridge * A)

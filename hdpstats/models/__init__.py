@@ -1,7 +1,8 @@
 """Models that users plan and fit: regressions, hazards, distributions, and weights of public rows.
 
 A class for users is thin. Its base class `model.Model` plans and fits, by one object for each mechanism
-(`fit_mechanism.FitMechanism`): a fit reads what sites answer, a plan what they are expected to answer. A ``..._spec`` checks the arguments, prepares the public side and makes queries.
+(`fit_mechanism.FitMechanism`): a fit reads what sites answer, a plan what they are expected to answer. A ``..._spec``
+checks the arguments, prepares the public side and makes queries.
 ``fit``, ``evaluate`` and the functions for weights are all that spends here.
 
 * ``arrays``: From arrays, as statsmodels takes them, to a formula and a study.

@@ -268,12 +268,12 @@ class Aggregate(HasCoefficients, Reported, Saved):
         by_relation: dict[Relation, list[tuple[frozenset[str], Guarantee]]] = {}
         for known, each in zip(accounts, self.guarantees, strict=True):
             by_relation.setdefault(each.relation, []).append((known, each))
-        found = {relation: over_data_sets(given) for relation, given in by_relation.items()}
+        guarantees = {relation: over_data_sets(given) for relation, given in by_relation.items()}
         return [
             f"{together.words} at most for one {together.unit} ({relation.value}), whose records are in one data set "
             + "only"
             + (f": at most {together.listed}" if together.parts else "")
-            for relation, together in found.items()
+            for relation, together in guarantees.items()
         ]
 
     def __repr__(self) -> str:

@@ -138,7 +138,7 @@ class Evaluation(Reported):
         score = measure(noisy, partial(brier, predicted=self.predicted, cause=k))
         one = np.broadcast_to(monotone(incidence(noisy.cells.pooled, k)), self.predicted.shape)
         ratio = measure(noisy, partial(observed_over_expected, predicted=self.predicted, cause=k))
-        found = {
+        columns = {
             "brier": score.value,
             "std_error": score.std_error,
             "reference": brier(noisy.cells, one, k),
@@ -146,7 +146,7 @@ class Evaluation(Reported):
             "ratio_error": ratio.std_error,
         }
         times = times_of(self.query)
-        frame = pd.DataFrame({name: np.where(known, values, np.nan) for name, values in found.items()})
+        frame = pd.DataFrame({name: np.where(known, values, np.nan) for name, values in columns.items()})
         if times is not None:
             frame.insert(0, "time", times)
         return frame
@@ -158,7 +158,7 @@ class Evaluation(Reported):
         NaN where a group's counts are not clear of the noise.
         """
         noisy, predicted, times = self._noisy, self.predicted, times_of(self.query)
-        found, size = measure(noisy, partial(incidence, cause=self.place)), noisy.cells.size
+        observed, size = measure(noisy, partial(incidence, cause=self.place)), noisy.cells.size
         places, groups = spread_out(predicted.shape[1], SHOWN), len(predicted)
         when = {} if times is None else {"time": np.repeat(times[places], groups)}
         return pd.DataFrame(
@@ -167,8 +167,8 @@ class Evaluation(Reported):
                 "group": np.tile(np.arange(1, groups + 1), len(places)),
                 "rows": np.tile(np.rint(size).astype(np.int64), len(places)),
                 "predicted": predicted[:, places].T.ravel(),
-                "observed": np.where(noisy.is_clear, monotone(found.value), np.nan)[:, places].T.ravel(),
-                "std_error": np.where(noisy.is_clear, found.std_error, np.nan)[:, places].T.ravel(),
+                "observed": np.where(noisy.is_clear, monotone(observed.value), np.nan)[:, places].T.ravel(),
+                "std_error": np.where(noisy.is_clear, observed.std_error, np.nan)[:, places].T.ravel(),
             }
         )
 

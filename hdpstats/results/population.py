@@ -191,14 +191,14 @@ def standard_deviations(fit: "Result", rows: Population) -> FloatArray:
 
     Columns that are products of a number and an indicator have the standard deviation of the product.
     """
-    found = read_rows(fit, rows.frame, design_of(fit))
-    w = rows.weights[found.complete]
+    placed = read_rows(fit, rows.frame, design_of(fit))
+    w = rows.weights[placed.complete]
     if not w.sum() > 0.0:
         raise ArgumentError("over must have a complete row with a weight above 0", argument="over")
     columns, own = design_of(fit).columns, own_terms(fit)
-    spread = np.sqrt(np.maximum(w @ found.X**2 / w.sum() - (w @ found.X / w.sum()) ** 2, 0.0))
+    spread = np.sqrt(np.maximum(w @ placed.X**2 / w.sum() - (w @ placed.X / w.sum()) ** 2, 0.0))
     is_number = [
-        bool(column.expressions) and not np.isin(found.X[:, k], (0.0, 1.0)).all() for k, column in enumerate(columns)
+        bool(column.expressions) and not np.isin(placed.X[:, k], (0.0, 1.0)).all() for k, column in enumerate(columns)
     ]
     factors = np.where(is_number, spread, 1.0)
     if fit.facts.hazard is not None:
@@ -238,11 +238,11 @@ def _weights(frame: pd.DataFrame, weights: object) -> FloatArray:
             raise ArgumentError(f"weights: the rows have no column {weights!r}", argument="weights")
         weights = frame[weights]
     try:
-        found = np.asarray(weights, dtype=np.float64)
+        numbers = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        found = np.zeros(0)
-    if found.shape != (len(frame),) or not np.isfinite(found).all() or (found < 0.0).any():
+        numbers = np.zeros(0)
+    if numbers.shape != (len(frame),) or not np.isfinite(numbers).all() or (numbers < 0.0).any():
         raise ArgumentError(
             f"weights must be {len(frame)} finite numbers of at least 0, one for each row", argument="weights"
         )
-    return found
+    return numbers

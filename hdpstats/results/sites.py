@@ -250,12 +250,12 @@ def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContrib
     """
     entries = [entry for each in releases for entry in entries_of(each)]
     entries += [entry for site in sites for entry in site.entries]
-    found: dict[DataSet, DataSet] = {}
+    data_sets: dict[DataSet, DataSet] = {}
     for entry in entries:
         each = DataSet(dataset=entry.dataset, version=entry.version, account=entry.account, stored=entry.stored)
-        if each.stored or each not in found:
-            found[each] = each
-    return tuple(found.values())
+        if each.stored or each not in data_sets:
+            data_sets[each] = each
+    return tuple(data_sets.values())
 
 
 def accounts_of(data_sets: Sequence[DataSet]) -> frozenset[str]:

@@ -134,9 +134,9 @@ def _privacy_rows(
 
 def weights_rows(result: "Result") -> list[tuple[str, str]]:
     """Return what weights of people take away and what is allowed for it, as a name and a value."""
-    found = weights_words(result)
+    words = weights_words(result)
     clipped = result.facts.row_weights is not None and result.facts.row_weights.clipped
-    return [] if found is None else [("Clipped scores:" if clipped else "Row weights:", found)]
+    return [] if words is None else [("Clipped scores:" if clipped else "Row weights:", words)]
 
 
 def weights_words(result: "Result") -> str | None:
@@ -188,9 +188,9 @@ def _check_rows(facts: ModelFacts, check: PublicCheck) -> list[tuple[str, str]]:
     several = len(check.causes) > 1
     rows = [("Checked on:", f"{check.rows} public rows, which took part in the fit")]
     integrated = check.integrated()
-    for cause, found in zip(check.causes, check.concordance, strict=True):
+    for cause, concordance in zip(check.causes, check.concordance, strict=True):
         of = f" ({cause})" if several else ""
-        rows.append((f"Concordance{of}:", f"{found.value:.3f} (standard error {found.std_error:.3f})"))
+        rows.append((f"Concordance{of}:", f"{concordance.value:.3f} (standard error {concordance.std_error:.3f})"))
         score = integrated.loc[cause].to_dict()
         if np.isfinite(score["brier"]):
             words = (
@@ -300,34 +300,34 @@ def side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> list[list[
 
 def _notes_of(result: "Result", shown: int) -> list[str]:
     """Return what a reader of the coefficients must know, ``shown`` of which are shown."""
-    found: list[str] = []
+    notes: list[str] = []
     estimate, sites = result.estimate, result.site_facts
     facts = result.facts
     records, noise_sd = (facts.records, facts.records_sd) if result.count is None else people(result.count)
     if records is not None and noise_sd is not None and records < _WELL_KNOWN * noise_sd:
-        found.append(
+        notes.append(
             "The number of private records is small against its noise; standard errors rest on it and are rough."
         )
     absent = [site.site for site in sites if site.missing is not None]
     if absent:
-        found.append(f"Not all sites answered every round: {', '.join(absent)} did not. The estimate is valid without.")
+        notes.append(f"Not all sites answered every round: {', '.join(absent)} did not. The estimate is valid without.")
     if shown < len(estimate.terms):
-        found.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
+        notes.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
     missed = None if facts.hazard is None else facts.hazard.missed_courses(max(records or 0, facts.public_rows or 0))
     if missed is not None:
-        found.append(missed)
+        notes.append(missed)
     if len(parts_of(result)) > 1:
-        found.append("Estimates side by side: coefficient (standard error).")
+        notes.append("Estimates side by side: coefficient (standard error).")
     if estimate.distribution is not None:
-        found.append(
+        notes.append(
             "Intervals and p-values allow for privacy noise, whose tails are heavier than the normal distribution's."
         )
     if result.disagreement is not None and result.disagreement.note is not None:
-        found.append(result.disagreement.note)
+        notes.append(result.disagreement.note)
     if estimate.note is not None:
-        found.append(" ".join(estimate.note.split()))
+        notes.append(" ".join(estimate.note.split()))
     if result.public_only is not None and result.public_only.note is not None:
-        found.append(f"Public only: {result.public_only.note}")
+        notes.append(f"Public only: {result.public_only.note}")
     if result.penalised is not None and result.penalised.note is not None:
-        found.append(f"Pooled with {result.penalised.note[0].lower()}{result.penalised.note[1:]}")
-    return found
+        notes.append(f"Pooled with {result.penalised.note[0].lower()}{result.penalised.note[1:]}")
+    return notes

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, application, journal
+from hdpstats.custodian import SiteSettings, application, log
 from tests import forked
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
@@ -136,7 +136,7 @@ def served(institution, tmp_path, monkeypatch):
     ledger = hdp.Ledger(None, dataset="trial", epsilon=3)
     site = hdp.LocalSite(PRIVATE, schema=SCHEMA, ledger=ledger)
     lines = []
-    monkeypatch.setattr(journal, "write", lambda **facts: lines.append(facts))
+    monkeypatch.setattr(log, "write", lambda **facts: lines.append(facts))
 
     def ask(error):
         def fail(*_):
