@@ -1,18 +1,26 @@
 """Models that users plan and fit: regressions, hazards, distributions, and weights of public rows.
 
-A class for users is thin. Its base class `model.Model` plans and fits, by a table from each mechanism to the functions
-that fit and that predict errors. A ``..._spec`` checks the arguments, prepares the public side and makes queries.
+A class for users is thin. Its base class `model.Model` plans and fits, by one object for each mechanism
+(`fit_mechanism.FitMechanism`): a fit reads what sites answer, a plan what they are expected to answer. A ``..._spec``
+checks the arguments, prepares the public side and makes queries.
 ``fit``, ``evaluate`` and the functions for weights are all that spends here.
 
 * ``arrays``: From arrays, as statsmodels takes them, to a formula and a study.
-* ``distribution_spec``: A family of distributions on a study: arguments checked, queries asked, answers read.
+* ``distribution``: Fits of a distribution's parameters: every site is asked once, and answers, or expected ones, are
+  read together.
+* ``distribution_spec``: A family of distributions on a study: arguments checked, public facts, what a site is asked
+  for.
 * ``estimates``: From released coefficients to estimates, as far as the curvature of the private likelihoods is known.
 * ``estimators``: M-estimation with a loss of the package or of the user, and parameters of a distribution.
 * ``evaluation``: How a fitted model does on private people: risk groups from public ones, one noisy table, statistics
   of it.
+* ``fit_mechanism``: A mechanism as fits and plans use it: one object that asks sites, and reads what they answer or
+  are expected to.
 * ``hazard``: Discrete-time survival analysis on private and public records.
 * ``hazard_spec``: A hazard model on a study: intervals, baseline and caps from public facts, the query that a fit
   asks.
+* ``hessian_share``: Which share of epsilon a fit spends on a noisy Hessian, and whether it would report standard
+  errors: public facts.
 * ``histogram``: Models fitted to a noisy histogram of their columns (Lei 2011): fits and predictions.
 * ``hybrid_steps``: What is asked for weights of public rows, in which order, and what the answers give.
 * ``hybrid_weights``: Weights of public rows that make them stand for private people: counts of nearest public points,
@@ -26,10 +34,7 @@ that fit and that predict errors. A ``..._spec`` checks the arguments, prepares 
 * ``own_description``: What a fit would ask of its own people, beside their number, and what it knows of a site once
   it was answered.
 * ``plan``: A plan: what standard errors a fit would have at each epsilon, as a table, in words and as a plot.
-* ``point_mechanisms``: What mechanisms that release one noisy point do, each in one object: the query, the noise, what
-  it rests on.
-* ``points``: Fits whose coefficients are released by one query: what is asked, the noise, predicted errors, the
-  result.
+* ``points``: Mechanisms that release the coefficients by one query to each site: what is asked, expected, and read.
 * ``private_result``: What the sites of a fit gave, and the result: its estimates with queries, releases, guarantee
   and sites.
 * ``public_hessian``: Logistic regressions by Newton steps with a public Hessian: rounds, predictions, results.

@@ -16,7 +16,7 @@ from hdpstats.losses.options import Logistic
 from hdpstats.mechanisms.perturbation import ObjectiveRelease
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.models.estimates import estimates
-from hdpstats.models.point_mechanisms import noise_of
+from hdpstats.models.points import Objective
 from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import Relation
@@ -126,7 +126,7 @@ def _released(
     return ReleasedPoint(
         query=query,
         release=release,
-        noise=noise_of(query, release, person_loss),
+        noise=Objective().noise_of(query, release, person_loss),
         public=spec.side(query.model),
         records=n,
         curvature=float(person_loss.trace) / (2.0 * D),
