@@ -1,6 +1,7 @@
 """A description of the private cohort: its numbers with their errors, a first table, differences from public rows."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -8,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import choice, real
+from hdpstats._base.validation import choice, integer, real
 from hdpstats.describe.tables import (
     TIDY,
     PublicCohort,
@@ -20,9 +21,10 @@ from hdpstats.describe.tables import (
     tidy_frame,
 )
 from hdpstats.display import Report, Reported, columns, named_values
+from hdpstats.formulas.bases import MOST_KNOTS, knot_shares
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
-from hdpstats.mechanisms.description.estimate import read
+from hdpstats.mechanisms.description.estimate import quantiles_of, read
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.raking.rows import raked_rows
@@ -156,6 +158,63 @@ class Description(Reported, Saved):
         if frame is None:
             raise ArgumentError("follow_up needs a Surv(time, event) term among the columns that were described")
         return frame
+
+    def knots(self, column: str, count: int, *, function: str = "ns", site: str | None = None) -> list[float]:
+        """Return knots of a spline at quantiles of the private people, for ``knots=`` of a formula.
+
+        Formulas have their knots at quantiles of public rows. Where private people are elsewhere these are better. They
+        cost nothing: the quantiles are read from the counts of cells that were released for the quartiles, and rounded
+        to four digits.
+
+        Parameters
+        ----------
+        column : str
+            A column of numbers that is described with quartiles.
+        count : int
+            How many knots, at least 1; 3 for ``"rcs"``.
+        function : {"ns", "bs", "rcs"}
+            For which function: interior knots of ``ns`` and ``bs`` cut people into equal parts; those of ``rcs`` are at
+            Harrell's quantiles.
+        site : str, optional
+            The people of one site; of all by default.
+
+        Raises
+        ------
+        ArgumentError
+            If the column has no quartiles in this description, or too few people for the noise; if the described people
+            are in groups; if two knots would be one.
+
+        Examples
+        --------
+        >>> import hdpstats.api as hdp
+        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True))
+        >>> people = hdp.datasets.load_rotterdam()
+        >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
+        >>> knots = hdp.describe(study, ["age"], epsilon=1).knots("age", 2)
+        >>> f"Surv(time, event) ~ ns(age, knots={knots})"  # doctest: +ELLIPSIS
+        'Surv(time, event) ~ ns(age, knots=[..., ...])'
+        """
+        choice(function, name="function", options=("ns", "bs", "rcs"))
+        whole = integer(count, name="count", lower=3 if function == "rcs" else 1, upper=MOST_KNOTS)
+        if self.query.groups > 1:
+            raise ArgumentError("knots are of all people: describe them without by=", argument="column")
+        names = [each.name for each in self.query.columns if each.cuts]
+        place = [each.name for each in self.query.columns].index(choice(column, name="column", options=names))
+        numbers = self._numbers(site, draws=0)
+        shares = {str(k): share for k, share in enumerate(knot_shares(function, whole).tolist())}
+        found = quantiles_of(numbers, numbers.group(0), 0, place, alpha=0.05, shares=shares)
+        knots = [float(f"{each.estimate:.4g}") for each in found.values()]
+        if not knots:
+            raise ArgumentError(
+                f"column: too few people for the noise to know quantiles of {column!r}; ask for a larger epsilon",
+                argument="column",
+            )
+        if not all(a < b for a, b in pairwise(knots)):
+            raise ArgumentError(
+                f"count: quantiles of {column!r} would be {knots}, not {whole} different knots; ask for fewer",
+                argument="count",
+            )
+        return knots
 
     def balance(self, alpha: float = 0.05, *, between: str | None = None) -> pd.DataFrame:
         """Return standardised differences of means and shares.

@@ -10,6 +10,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
 from hdpstats.formulas import outcome as features
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
+from hdpstats.formulas.knots import with_public_knots
 from hdpstats.losses import LINKS
 from hdpstats.models.evaluation import evaluate
 from hdpstats.models.hazard_spec import HazardSpec
@@ -125,7 +126,7 @@ class DiscreteHazard(Model):
         offset: str | None = None,
         row_norm: float | None = None,
     ) -> None:
-        design = compile_survival(formula, checked_study(data).schema)
+        design = compile_survival(with_public_knots(formula, checked_study(data).public), data.schema)
         duration = data.schema[design.stop]
         if not isinstance(duration, Duration):
             raise ArgumentError(f"{design.stop} must be declared as Duration(horizon)", argument="formula")

@@ -33,6 +33,7 @@ from hdpstats.formulas.design import Design, reference_rows
 from hdpstats.losses import LINKS
 from hdpstats.mechanisms.clipped_newton.estimate import ALIKE_IN_FOLLOW_UP, FOLLOWED_TO_HORIZON
 from hdpstats.mechanisms.perturbation.hazard_request import (
+    OVER_TIME,
     allowance,
     choose_flat,
     choose_loss,
@@ -385,7 +386,7 @@ class HazardSpec(LossSpec):
     @cached_property
     def apart(self) -> float:
         """How far apart coefficients of people who count more and less may be, as public people tell it."""
-        return APART if self.public is None else told(self.public, time_varying=self.study.unit is not None)
+        return OVER_TIME * APART if self.public is None else told(self.public, time_varying=self.study.unit is not None)
 
     @property
     def _flat_baseline(self) -> Baseline:

@@ -306,6 +306,11 @@ class LossSpec(ModelSpec):
         """Whether the model restricts outcomes so much that the public people's own ones may speak against it."""
         return True
 
+    @property
+    def bounds_residuals(self) -> bool:
+        """Whether a person's score is no longer than the person's row, whatever the outcome is."""
+        return False
+
     def raked_starts(self, *, censoring: str) -> FloatArray:  # noqa: ARG002
         """Return where intervals begin at which raked people are at risk as described; none where they follow."""
         return np.zeros(0)

@@ -16,6 +16,7 @@ from hdpstats.families.outcomes import LevelOutcomes, Outcomes
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
+from hdpstats.formulas.knots import with_public_knots
 from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
 from hdpstats.mechanisms.perturbation.request import MultinomialCost
@@ -196,7 +197,7 @@ def open_multinomial(
 ) -> MultinomialSpec:
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
-    design = categorical_design(formula, study.schema)
+    design = categorical_design(with_public_knots(formula, study.public), study.schema)
     if study.unit is not None:
         raise ArgumentError("this model needs one row per person; the study has unit=", argument="data")
     check_no_strata(design, remedy=FIXED)

@@ -23,6 +23,7 @@ from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.design import reference_matrix
+from hdpstats.formulas.knots import with_public_knots
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
 from hdpstats.losses.base import OutcomeFacts
@@ -331,6 +332,11 @@ class RegressionSpec(RowSpec):
         return self.model_at(side.geometry), outcomes
 
     @property
+    def bounds_residuals(self) -> bool:
+        """Of a logistic model."""
+        return self.loss.coupled
+
+    @property
     def outcome_notes(self) -> tuple[str, ...]:
         """What else is assumed of outcomes, in words."""
         if self.loss.expected == "residuals":
@@ -455,7 +461,7 @@ def open_regression(
 ) -> RegressionSpec:
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
-    design = design_of(formula, loss_name(option), study.schema)
+    design = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
     if study.unit is not None:

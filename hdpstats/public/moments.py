@@ -87,6 +87,11 @@ class PublicSide(ABC):
         """The coordinates that belong to a whitened row, of each predictor, and at which of its numbers they begin."""
 
     @property
+    def far_people(self) -> Elsewhere | None:
+        """People whom public rows do not show, as the choice of a clip counts them."""
+        return self.elsewhere
+
+    @property
     @abstractmethod
     def people(self) -> int:
         """The number of public people."""
