@@ -301,11 +301,12 @@ def sites_block(sites: Sequence[SiteContribution]) -> Block:
             f"{float(site.epsilon):g}",
             f"{float(site.delta):g}",
             f"{site.weight:.1%}" if site.rounds else "none",
+            "; ".join(f"{each.dataset} {each.version}, no. {each.number}" for each in site.entries[-1:]),
         ]
         for site in sites
     ]
-    headers = ("status", "people", "epsilon", "delta", "weight")
-    return columns(headers, [site.site for site in sites], rows, title="Sites", aligns="llrrrr", only="page")
+    headers = ("status", "people", "epsilon", "delta", "weight", "ledger entry")
+    return columns(headers, [site.site for site in sites], rows, title="Sites", aligns="llrrrrl", only="page")
 
 
 def people(count: Counts) -> tuple[int, float]:
