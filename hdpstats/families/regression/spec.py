@@ -20,16 +20,8 @@ from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.families.regression.likelihood import classical_fit, maximum_likelihood
 from hdpstats.families.regression.public import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.families.regression.rows import RegressionRows
-from hdpstats.formulas import Design
-from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
-from hdpstats.formulas.design import reference_matrix
-from hdpstats.formulas.knots import with_public_knots
-from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
-from hdpstats.losses.base import OutcomeFacts
-from hdpstats.losses.options import LossOption
-from hdpstats.mechanisms.perturbation.request import RegressionCost
-from hdpstats.models.model_spec import (
+from hdpstats.families.row_spec import RowSpec
+from hdpstats.families.spec import (
     FIXED,
     RADIUS,
     TIES,
@@ -48,7 +40,15 @@ from hdpstats.models.model_spec import (
     sample_rows,
     spread_scores,
 )
-from hdpstats.models.row_spec import RowSpec
+from hdpstats.formulas import Design
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
+from hdpstats.formulas.design import reference_matrix
+from hdpstats.formulas.knots import with_public_knots
+from hdpstats.formulas.outcome import Response, design_of, made, response_of
+from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
+from hdpstats.losses.base import OutcomeFacts
+from hdpstats.losses.options import LossOption
+from hdpstats.mechanisms.perturbation.request import RegressionCost
 from hdpstats.public.row_weights import Elsewhere
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
