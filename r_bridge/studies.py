@@ -99,7 +99,12 @@ def _levels(cells: "pd.Series[Any]") -> list[str]:
 def rows_check(frame: pd.DataFrame, schema: hdp.Schema, unit: str | None = None) -> dict[str, Any]:
     """Compare private rows with their schema, for the custodian who holds them."""
     rows_check = hdp.check(frame, instance(schema, hdp.Schema), unit=unit)
-    return {"table": rows_check.tidy(), "advice": list(rows_check.advice), "text": str(rows_check)}
+    return {
+        "table": rows_check.tidy(),
+        "advice": list(rows_check.advice),
+        "text": str(rows_check),
+        "html": rows_check._repr_html_(),
+    }
 
 
 def ledger(path: str | None = None, **terms: Any) -> Any:
@@ -133,6 +138,7 @@ def ledger_show(ledger: hdp.Ledger | hdp.Study | hdp.RemoteSite) -> dict[str, An
     total = {} if isinstance(site, hdp.RemoteSite) else {"total": amount(account.budget)}
     return {
         "text": str(account),
+        "html": account._repr_html_() if hasattr(account, "_repr_html_") else None,
         "dataset": facts.dataset,
         "version": facts.version,
         **total,

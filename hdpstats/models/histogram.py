@@ -169,6 +169,12 @@ def _sample(study: Study, query: HistogramQuery, release: HistogramRelease, *, r
 
 
 def _checked(spec: ModelSpec) -> ModelSpec:
+    if spec.fits_weighted and not spec.fits_cells:
+        raise MechanismError(
+            "mechanism 'histogram' is not for quantiles: outcomes are put at centres of cells, where a quantile is one "
+            "of few numbers and its error is not known; use mechanism 'objective', or describe for quartiles",
+            available=("objective", "output"),
+        )
     if not spec.fits_weighted:
         raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
     return spec

@@ -47,6 +47,10 @@ OPTIMISM = "The private records took part in the fit, which makes the model look
 REPRESENTATIVE = (
     "Predictions of a risk group are those of the public people in it; ties within a group draw concordance to 1/2."
 )
+NOT_CLEAR = (
+    "Risk groups without all their numbers (N/A): {groups}. Their counts of people at risk, some {sd:.1f} of noise in "
+    "each cell, are not twice their noise by the last time. Fewer groups= or a larger epsilon would show them."
+)
 NEGATIVE = "Noise may make counts of the table negative; they are left as they are, so that sums have no bias."
 
 
@@ -217,10 +221,18 @@ class Evaluation(Reported):
                 columns(*calibration, title="Calibration"),
                 named_values(guarantee_rows(self.guarantee, [self.release]), title="Privacy"),
             ],
-            notes=[*self._notes_on_fit(), REPRESENTATIVE, NEGATIVE],
+            notes=[*self._notes_on_fit(), REPRESENTATIVE, NEGATIVE, *self._not_clear()],
             badges=guarantee_badges(self.guarantee),
             ending=guarantee_details(self.guarantee),
         )
+
+    def _not_clear(self) -> list[str]:
+        """Say which groups have no numbers, and why; nothing where all have them."""
+        unknown = np.flatnonzero(~self._noisy.is_clear[:, -1])
+        if not len(unknown):
+            return []
+        groups = ", ".join(str(group + 1) for group in unknown)
+        return [NOT_CLEAR.format(groups=groups, sd=self._noisy.noise_variance**0.5)]
 
     def _notes_on_fit(self) -> list[str]:
         """Say what it means that the model was fitted to private records; nothing where it was not."""

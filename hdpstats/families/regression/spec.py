@@ -284,6 +284,11 @@ class RegressionSpec(RowSpec):
         """Yes."""
         return True
 
+    @property
+    def fits_cells(self) -> bool:
+        """Yes, but for quantiles: at centres of cells they are one of few numbers, whose errors nothing tells."""
+        return self.loss.name != SmoothedQuantile.name
+
     def weighted(self, weights: FloatArray) -> WeightedFit:
         """Return the fit to the public rows, weighted (n,), in the scale of the loss."""
         rows, complete = sample_rows(self)

@@ -436,6 +436,8 @@ def test_what_drowns_is_said_to(hazard, monkeypatch):
     assert found.scores["brier"].isna().all()
     assert found.groups["observed"].isna().all()
     assert "not clear of the noise" in str(found)
+    assert "Risk groups without all their numbers (N/A): 1, 2, 3." in " ".join(str(found).split())
+    assert "larger epsilon would show them" in " ".join(str(found).split())
 
 
 def test_calibration_is_drawn(hazard):
