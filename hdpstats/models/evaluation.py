@@ -9,9 +9,9 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer
+from hdpstats.families.spec import ModelSpec, Risk
 from hdpstats.losses import MEANS
 from hdpstats.mechanisms.evaluation import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
-from hdpstats.models.model_spec import ModelSpec, Risk
 from hdpstats.privacy.budget import OWN, Guarantee, requested
 from hdpstats.records.query import of_kind
 from hdpstats.results import Result
