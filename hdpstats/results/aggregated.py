@@ -283,9 +283,10 @@ class Aggregate(HasCoefficients, Reported, Saved):
     def _guarantees(self) -> list[str]:
         """Say what all results keep together for one person, who is in one data set only, relation by relation.
 
-        An epsilon under one relation says nothing about neighbours under another.
+        An epsilon under one relation says nothing about neighbours under another. A result of which an account is not
+        known may be of the same people as any other.
         """
-        accounts = [accounts_of(sets) for sets in self.data_sets]
+        accounts = [accounts_of(sets) if all(each.account for each in sets) else frozenset() for sets in self.data_sets]
         by_relation: dict[Relation, list[tuple[frozenset[str], Guarantee]]] = {}
         for known, each in zip(accounts, self.guarantees, strict=True):
             by_relation.setdefault(each.relation, []).append((known, each))
