@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import hashlib
 import html
 import inspect
 import re
@@ -38,6 +39,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.logging import getLogger
 from sphinx.writers.html5 import HTML5Translator
+from sphinx_design.shared import PassthroughTextElement
 
 import hdpstats.api as hdp
 from hdpstats.cli import parser
@@ -156,7 +158,7 @@ def link_words(app: Sphinx, doctree: nodes.document) -> None:
         return
     waiting = {word: re.compile(_spelling(word)) for word in sorted(set(glossary()) - AS_USUAL, key=len, reverse=True)}
     inside = nodes.title | nodes.reference | nodes.literal | nodes.FixedTextElement | nodes.math | addnodes.pending_xref
-    inside |= nodes.raw
+    inside |= nodes.raw | PassthroughTextElement  # titles of cards
     linked_in = nodes.paragraph | nodes.emphasis | nodes.strong
     for text in list(doctree.findall(nodes.Text)):
         above = text.parent
@@ -323,7 +325,9 @@ def _command_line() -> str:
             for action in command._actions
             if not isinstance(action, argparse._HelpAction)
         ]
-        parts.append(f"## `{words}`\n\n{(said.get(words.split()[-1]) or '').capitalize()}.\n\n{_table(['argument', 'what it is'], rows)}")
+        parts.append(
+            f"## `{words}`\n\n{(said.get(words.split()[-1]) or '').capitalize()}.\n\n{_table(['argument', 'what it is'], rows)}"
+        )
     return "\n".join(parts)
 
 
@@ -508,7 +512,7 @@ def without_empty_heads(_app: Sphinx, _page: str, _template: str, context: dict[
         context["body"] = re.sub(r"<th([^>]*)>\s*(?:<p>\s*</p>)?\s*</th>", r"<td\1></td>", context["body"])
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: Sphinx) -> dict[str, bool | int]:
     """Connect what is written before pages are read."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     for made in (remove_old_pages, write_reference, write_r_pages, write_gallery):
@@ -519,4 +523,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", link_words)
     app.connect("doctree-read", show_printed)
     app.connect("html-page-context", without_empty_heads)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    read = [*sorted(DOCS.glob("*.py")), DOCS / "measured.toml", ROOT / f"{GLOSSARY}.md"]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in read)).hexdigest()[:12]  # pages are read anew
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": int(version, 16)}

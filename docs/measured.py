@@ -20,7 +20,7 @@ BENCHMARKS = "benchmarks/results/"
 
 @dataclass(frozen=True)
 class Number:
-    """A number of a table, with the Monte-Carlo standard error that stands in brackets behind it, where there is one."""
+    """A number of a table, with the Monte-Carlo standard error that stands in brackets behind it."""
 
     value: float
     error: float
@@ -163,7 +163,7 @@ def draw(figure: Figure, table: Table, place: Path) -> None:
         canvas.savefig(place, metadata={"Date": None})
 
 
-def _dots(figure: Figure, table: Table, axes) -> None:  # noqa: ANN001
+def _dots(figure: Figure, table: Table, axes) -> None:
     lines = list(zip(*(table.column(name) for name in figure.rows), strict=True))
     names = figure.names or figure.values
     last = None
@@ -198,7 +198,7 @@ def _dots(figure: Figure, table: Table, axes) -> None:  # noqa: ANN001
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _scatter(figure: Figure, table: Table, axes) -> None:  # noqa: ANN001
+def _scatter(figure: Figure, table: Table, axes) -> None:
     first, second = ([number(cell).value for cell in table.column(name)] for name in figure.values)
     axes.scatter(first, second, s=14, color="#1f5fa8")
     ends = [min(*first, *second), max(*first, *second)]
@@ -227,10 +227,11 @@ def with_figures(page: str, text: str) -> str:
             draw(figure, table, place)
             whiskers = any(number(cell).error > 0 for name in figure.values for cell in table.column(name))
             caption = (
-                ("Against each other; on the dashed line they are equal." if figure.kind == "scatter" else "")
-                or (f"{figure.axis[0].upper()}{figure.axis[1:]}." + (
-                    " The dashed line: what is aimed at." if figure.truth == figure.truth else ""
-                ) + (" Whiskers: two Monte-Carlo standard errors." if whiskers and figure.brackets else ""))
+                "Against each other; on the dashed line they are equal." if figure.kind == "scatter" else ""
+            ) or (
+                f"{figure.axis[0].upper()}{figure.axis[1:]}."
+                + (" The dashed line: what is aimed at." if figure.truth == figure.truth else "")
+                + (" Whiskers: two Monte-Carlo standard errors." if whiskers and figure.brackets else "")
             )
             parts.append(
                 f":::{{figure}} /{place.relative_to(ROOT).as_posix()}\n:alt: {described(figure, table)}\n"
@@ -255,6 +256,14 @@ def repeated_by(page: str) -> str:
     return ""
 
 
+def _git(*words: str) -> list[str]:
+    """Return the words of an answer of git; none where there is no git or no repository."""
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    except FileNotFoundError:
+        return []
+
+
 def _committed(page: str) -> tuple[str, str]:
     """Return the commit that last wrote a page, and its day; nothing outside a repository or in a shallow one."""
     shallow = subprocess.run(
@@ -263,7 +272,11 @@ def _committed(page: str) -> tuple[str, str]:
     if shallow.stdout.strip() != "false":
         return "", ""
     said = subprocess.run(
-        ["git", "log", "-1", "--format=%h %cs", "--", f"{page}.md"], cwd=ROOT, capture_output=True, text=True, check=False
+        ["git", "log", "-1", "--format=%h %cs", "--", f"{page}.md"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     ).stdout.split()
     return (said[0], said[1]) if len(said) == 2 else ("", "")
 
@@ -289,7 +302,9 @@ def facts(page: str, text: str) -> str:
     code = ", ".join(each for each in (versions, f"commit `{commit}`" if commit else "") if each) or "see the page"
     items = [f"**Date** {day or 'see the page'}", f"**Code** {code}", f"**Machine** {machine}"]
     items.append(f"**Repeat** `{repeated_by(page)}`")
-    return "\n\n".join([":::{admonition} How it was measured\n:class: note", " · ".join(items[:3]), items[3]]) + "\n:::\n"
+    return (
+        "\n\n".join([":::{admonition} How it was measured\n:class: note", " · ".join(items[:3]), items[3]]) + "\n:::\n"
+    )
 
 
 def shown(page: str, text: str) -> str:

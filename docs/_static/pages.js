@@ -11,4 +11,11 @@ document.addEventListener("DOMContentLoaded", () => {
     const link = summary.closest("li").querySelector("a");
     summary.setAttribute("aria-label", `Pages below ${link ? link.textContent.trim() : "this one"}`);
   }
+  // tables that a cell printed scroll by themselves; those that do are reached by the keyboard
+  const reach = () => document.querySelectorAll(".cell_output table").forEach((table) => {
+    if (table.scrollWidth > table.clientWidth) table.tabIndex = 0;
+    else table.removeAttribute("tabindex");
+  });
+  reach();
+  window.addEventListener("resize", reach);
 });
