@@ -283,18 +283,19 @@ class Aggregate(HasCoefficients, Reported, Saved):
     def _guarantees(self) -> list[str]:
         """Say what all results keep together for one person, who is in one data set only, relation by relation.
 
-        An epsilon under one relation says nothing about neighbours under another.
+        An epsilon under one relation says nothing about neighbours under another. A result of which an account is not
+        known may be of the same people as any other.
         """
-        accounts = [accounts_of(sets) for sets in self.data_sets]
+        accounts = [accounts_of(sets) if all(each.account for each in sets) else frozenset() for sets in self.data_sets]
         by_relation: dict[Relation, list[tuple[frozenset[str], Guarantee]]] = {}
         for known, each in zip(accounts, self.guarantees, strict=True):
             by_relation.setdefault(each.relation, []).append((known, each))
-        found = {relation: over_data_sets(given) for relation, given in by_relation.items()}
+        guarantees = {relation: over_data_sets(given) for relation, given in by_relation.items()}
         return [
             f"{together.words} at most for one {together.unit} ({relation.value}), whose records are in one data set "
             + "only"
             + (f": at most {together.listed}" if together.parts else "")
-            for relation, together in found.items()
+            for relation, together in guarantees.items()
         ]
 
     def __repr__(self) -> str:

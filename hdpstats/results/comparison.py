@@ -367,13 +367,13 @@ def match(ours: Sequence[str], others: Sequence[str]) -> dict[int, int]:
     >>> match(["Intercept", "size[T.b]", "hormon"], ["(Intercept)", "hormonTRUE", "age"])
     {0: 0, 2: 1}
     """
-    found = _same(list(ours), list(others))
+    partner = _same(list(ours), list(others))
     left, right = [plain_name(term) for term in ours], [plain_name(term) for term in others]
     for names in (right, [re.sub(r"TRUE(?=:|$)", "", name) for name in right]):
-        taken = set(found.values())
-        free = [None if place in found else name for place, name in enumerate(left)]
-        found |= _same(free, [None if place in taken else name for place, name in enumerate(names)])
-    return dict(sorted(found.items()))
+        taken = set(partner.values())
+        free = [None if place in partner else name for place, name in enumerate(left)]
+        partner |= _same(free, [None if place in taken else name for place, name in enumerate(names)])
+    return dict(sorted(partner.items()))
 
 
 def _same(ours: Sequence[str | None], others: Sequence[str | None]) -> dict[int, int]:

@@ -133,9 +133,9 @@ class ContrastResults(Reported):
         """Return a row per contrast, in statsmodels' words; ``xname`` names them."""
         names = list(self.names if xname is None else xname)
         low, high = self.conf_int(alpha).T
-        found = (self.effect, self.sd, self.statistic, self.pvalue, low, high)
+        columns = (self.effect, self.sd, self.statistic, self.pvalue, low, high)
         headers = ("coef", "std err", "z", "P>|z|", "Conf. Int. Low", "Conf. Int. Upp.")
-        return pd.DataFrame(dict(zip(headers, found, strict=True)), index=pd.Index(names))
+        return pd.DataFrame(dict(zip(headers, columns, strict=True)), index=pd.Index(names))
 
     def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
         """Return a row per contrast, in broom's words.
@@ -247,15 +247,17 @@ def wald_test(estimate: Estimate, constraints: Constraints) -> WaldTest:
         return WaldTest(statistic=np.nan, pvalue=np.nan, df_constraint=len(q), p_floor=floor)
     scale = np.sqrt(np.diag(V))
     inverse = np.linalg.pinv(V / np.outer(scale, scale), hermitian=True) / np.outer(scale, scale)
-    found = float(distance @ inverse @ distance)
+    statistic = float(distance @ inverse @ distance)
     if len(q) == 1:
-        return WaldTest(statistic=found, pvalue=float(made.moved(-q).pvalues.iloc[0]), df_constraint=1, p_floor=floor)
+        return WaldTest(
+            statistic=statistic, pvalue=float(made.moved(-q).pvalues.iloc[0]), df_constraint=1, p_floor=floor
+        )
     if made.distribution is None:
-        return WaldTest(statistic=found, pvalue=float(chdtrc(len(q), found)), df_constraint=len(q), p_floor=0.0)
+        return WaldTest(statistic=statistic, pvalue=float(chdtrc(len(q), statistic)), df_constraint=len(q), p_floor=0.0)
     errors = made.distribution.joint().exact
     by_chance = np.einsum("bi,ij,bj->b", errors, inverse, errors)
-    share = (1 + int(np.count_nonzero(by_chance >= found))) / (len(errors) + 1)
-    return WaldTest(statistic=found, pvalue=share, df_constraint=len(q), p_floor=floor)
+    share = (1 + int(np.count_nonzero(by_chance >= statistic))) / (len(errors) + 1)
+    return WaldTest(statistic=statistic, pvalue=share, df_constraint=len(q), p_floor=floor)
 
 
 @final

@@ -154,5 +154,5 @@ def _same_groups(curves: "SurvivalCurves", frame: pd.DataFrame) -> IntArray:
 
 def _predicted(result: Result, frame: pd.DataFrame, times: FloatArray) -> FloatArray:
     """Return predicted survival (n, T)."""
-    found = result.predict_survival(frame, times.tolist(), ci=False)
-    return found["survival"].to_numpy(dtype=float).reshape(len(frame), len(times))
+    predictions = result.predict_survival(frame, times.tolist(), ci=False)
+    return predictions["survival"].to_numpy(dtype=float).reshape(len(frame), len(times))

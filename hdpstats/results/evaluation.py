@@ -49,6 +49,10 @@ OPTIMISM = "The private records took part in the fit, which makes the model look
 REPRESENTATIVE = (
     "Predictions of a risk group are those of the public people in it; ties within a group draw concordance to 1/2."
 )
+NOT_CLEAR = (
+    "Risk groups without all their numbers (N/A): {groups}. Their counts of people at risk, some {sd:.1f} of noise in "
+    "each cell, are not twice their noise by the last time. Fewer groups= or a larger epsilon would show them."
+)
 NEGATIVE = "Noise may make counts of the table negative; they are left as they are, so that sums have no bias."
 
 
@@ -140,7 +144,7 @@ class Evaluation(Reported):
         score = measure(noisy, partial(brier, predicted=self.predicted, cause=k))
         one = np.broadcast_to(monotone(incidence(noisy.cells.pooled, k)), self.predicted.shape)
         ratio = measure(noisy, partial(observed_over_expected, predicted=self.predicted, cause=k))
-        found = {
+        columns = {
             "brier": score.value,
             "std_error": score.std_error,
             "reference": brier(noisy.cells, one, k),
@@ -148,7 +152,7 @@ class Evaluation(Reported):
             "ratio_error": ratio.std_error,
         }
         times = times_of(self.query)
-        frame = pd.DataFrame({name: np.where(known, values, np.nan) for name, values in found.items()})
+        frame = pd.DataFrame({name: np.where(known, values, np.nan) for name, values in columns.items()})
         if times is not None:
             frame.insert(0, "time", times)
         return frame
@@ -160,7 +164,7 @@ class Evaluation(Reported):
         NaN where a group's counts are not clear of the noise.
         """
         noisy, predicted, times = self._noisy, self.predicted, times_of(self.query)
-        found, size = measure(noisy, partial(incidence, cause=self.place)), noisy.cells.size
+        observed, size = measure(noisy, partial(incidence, cause=self.place)), noisy.cells.size
         places, groups = spread_out(predicted.shape[1], SHOWN), len(predicted)
         when = {} if times is None else {"time": np.repeat(times[places], groups)}
         return pd.DataFrame(
@@ -169,8 +173,8 @@ class Evaluation(Reported):
                 "group": np.tile(np.arange(1, groups + 1), len(places)),
                 "rows": np.tile(np.rint(size).astype(np.int64), len(places)),
                 "predicted": predicted[:, places].T.ravel(),
-                "observed": np.where(noisy.is_clear, monotone(found.value), np.nan)[:, places].T.ravel(),
-                "std_error": np.where(noisy.is_clear, found.std_error, np.nan)[:, places].T.ravel(),
+                "observed": np.where(noisy.is_clear, monotone(observed.value), np.nan)[:, places].T.ravel(),
+                "std_error": np.where(noisy.is_clear, observed.std_error, np.nan)[:, places].T.ravel(),
             }
         )
 
@@ -250,10 +254,18 @@ class Evaluation(Reported):
                 columns(*calibration, title="Calibration"),
                 *privacy_blocks(guarantee_rows(self.guarantee, given), self.guarantee, given),
             ],
-            notes=[*self._notes_on_fit(), REPRESENTATIVE, NEGATIVE],
+            notes=[*self._notes_on_fit(), REPRESENTATIVE, NEGATIVE, *self._not_clear()],
             badges=guarantee_badges(self.guarantee),
             ending=guarantee_details(self.guarantee),
         )
+
+    def _not_clear(self) -> list[str]:
+        """Say which groups have no numbers, and why; nothing where all have them."""
+        unknown = np.flatnonzero(~self._noisy.is_clear[:, -1])
+        if not len(unknown):
+            return []
+        groups = ", ".join(str(group + 1) for group in unknown)
+        return [NOT_CLEAR.format(groups=groups, sd=self._noisy.noise_variance**0.5)]
 
     def _notes_on_fit(self) -> list[str]:
         """Say what it means that the model was fitted to private records; nothing where it was not."""

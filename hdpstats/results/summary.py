@@ -147,9 +147,9 @@ def _privacy_rows(
 
 def weights_rows(result: "Result") -> list[tuple[str, str]]:
     """Return what weights of people take away and what is allowed for it, as a name and a value."""
-    found = weights_words(result)
+    words = weights_words(result)
     clipped = result.facts.row_weights is not None and result.facts.row_weights.clipped
-    return [] if found is None else [("Clipped scores:" if clipped else "Row weights:", found)]
+    return [] if words is None else [("Clipped scores:" if clipped else "Row weights:", words)]
 
 
 def weights_words(result: "Result") -> str | None:
@@ -256,9 +256,9 @@ def _check_rows(facts: ModelFacts, check: PublicCheck) -> list[tuple[str, str]]:
     several = len(check.causes) > 1
     rows = [("Checked on:", f"{check.rows} public rows, which took part in the fit")]
     integrated = check.integrated()
-    for cause, found in zip(check.causes, check.concordance, strict=True):
+    for cause, concordance in zip(check.causes, check.concordance, strict=True):
         of = f" ({cause})" if several else ""
-        rows.append((f"Concordance{of}:", f"{found.value:.3f} (standard error {found.std_error:.3f})"))
+        rows.append((f"Concordance{of}:", f"{concordance.value:.3f} (standard error {concordance.std_error:.3f})"))
         score = integrated.loc[cause].to_dict()
         if np.isfinite(score["brier"]):
             words = (
@@ -378,7 +378,7 @@ def _warnings_of(result: "Result") -> list[str]:
     facts = result.facts
     records, noise_sd = (facts.records, facts.records_sd) if result.count is None else people(result.count)
     if records is not None and noise_sd is not None and records < _WELL_KNOWN * noise_sd:
-        found.append(
+        notes.append(
             "The number of private records is small against its noise; standard errors rest on it and are rough."
         )
     absent = [site.site for site in sites if site.missing is not None]

@@ -426,10 +426,10 @@ class SurvivalCurves(Reported, Saved):
 
     def median(self, alpha: float = 0.05, *, source: str | None = None) -> pd.DataFrame:
         """Return the median time of each group: group, people, estimate, conf_low, conf_high; see `quantile`."""
-        found = self.quantile(0.5, alpha, source=source).drop(columns="prob")
+        medians = self.quantile(0.5, alpha, source=source).drop(columns="prob")
         people = [curve.people if curve.known else np.nan for curve in self.curves(source)]
-        found.insert(1, "people", people)
-        return found
+        medians.insert(1, "people", people)
+        return medians
 
     def restricted_mean(
         self, upto: float | None = None, alpha: float = 0.05, *, differences: bool = False, source: str | None = None
@@ -460,17 +460,17 @@ class SurvivalCurves(Reported, Saved):
         last = min([end, *(curve.last for curve in self.curves(source) if curve.known)])
         upto = last if upto is None else real(upto, name="upto", lower=0.0, upper=end, open_lower=True)
         z = normal_quantile(alpha)
-        found = [curve.restricted_mean(upto) for curve in self.curves(source)]
+        means = [curve.restricted_mean(upto) for curve in self.curves(source)]
         names = ("time", "estimate", "std_error", "conf_low", "conf_high")
         if not differences:
             rows = [
                 (label, upto, mean, error, max(mean - z * error, 0.0), min(mean + z * error, upto))
                 if np.isfinite(mean) else (label, upto, *[np.nan] * 4)
-                for label, (mean, error) in zip(self.groups, found, strict=True)
+                for label, (mean, error) in zip(self.groups, means, strict=True)
             ]  # fmt: skip
             return frame_of(rows, texts=("group",), numbers=names)
         check_groups(self.groups)
-        first, *others = zip(self.groups, found, strict=True)
+        first, *others = zip(self.groups, means, strict=True)
         contrasts = []
         for label, (mean, error) in others:
             apart, whole = mean - first[1][0], float(np.hypot(error, first[1][1]))
