@@ -52,7 +52,7 @@ def pyplot() -> Any:
     try:
         from matplotlib import pyplot as module
     except ImportError:
-        raise HdpError("plots need matplotlib: pip install 'hdpstats[plot]'") from None
+        raise HdpError("plots need matplotlib: pip install matplotlib") from None
     return module
 
 
