@@ -325,9 +325,8 @@ def _command_line() -> str:
             for action in command._actions
             if not isinstance(action, argparse._HelpAction)
         ]
-        parts.append(
-            f"## `{words}`\n\n{(said.get(words.split()[-1]) or '').capitalize()}.\n\n{_table(['argument', 'what it is'], rows)}"
-        )
+        about = (said.get(words.split()[-1]) or "").capitalize()
+        parts.append(f"## `{words}`\n\n{about}.\n\n{_table(['argument', 'what it is'], rows)}")
     return "\n".join(parts)
 
 
