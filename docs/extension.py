@@ -325,8 +325,8 @@ def _command_line() -> str:
             for action in command._actions
             if not isinstance(action, argparse._HelpAction)
         ]
-        about = (said.get(words.split()[-1]) or "").capitalize()
-        parts.append(f"## `{words}`\n\n{about}.\n\n{_table(['argument', 'what it is'], rows)}")
+        meaning = (said.get(words.split()[-1]) or "").capitalize()
+        parts.append(f"## `{words}`\n\n{meaning}.\n\n{_table(['argument', 'what it is'], rows)}")
     return "\n".join(parts)
 
 

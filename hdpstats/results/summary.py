@@ -378,7 +378,7 @@ def _warnings_of(result: "Result") -> list[str]:
     facts = result.facts
     records, noise_sd = (facts.records, facts.records_sd) if result.count is None else people(result.count)
     if records is not None and noise_sd is not None and records < _WELL_KNOWN * noise_sd:
-        notes.append(
+        found.append(
             "The number of private records is small against its noise; standard errors rest on it and are rough."
         )
     absent = [site.site for site in sites if site.missing is not None]
