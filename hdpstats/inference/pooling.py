@@ -52,7 +52,7 @@ from typing import final
 import numpy as np
 from scipy.special import gammaincinv, ndtri, stdtrit
 
-from hdpstats._base.remembered import remembered
+from hdpstats._base.caching import remembered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.inference import draws
 from hdpstats.inference.meta_analysis import heterogeneity

@@ -31,9 +31,9 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.display import element, grid, notes, number, page
+from hdpstats.families.spec import FROM_SCHEMA, ModelSpec
 from hdpstats.mechanisms.registry import BY_NAME
-from hdpstats.models.model_spec import FROM_SCHEMA, ModelSpec
-from hdpstats.models.points import Prediction
+from hdpstats.models.fit_mechanism import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
 from hdpstats.results.plots import COLOURS, pyplot

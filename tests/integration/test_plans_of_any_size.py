@@ -19,7 +19,7 @@ from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.site import perturbation_of
 from hdpstats.mechanisms.perturbation.smoothing import variance_of
 from hdpstats.models.model import predict
-from hdpstats.models.point_mechanisms import ask_objective, mechanism_asked
+from hdpstats.models.points import Objective, ask_objective
 from hdpstats.models.request import fit_request
 from hdpstats.models.site_records import SiteRecords
 
@@ -92,7 +92,7 @@ def more_than_exact(spec, *, records, epsilon):
     query = ask_objective(spec, ObjectivePerturbation(se_share=0), asked(epsilon), records=records)
     first = spec.ask(epsilon=Fraction(epsilon), records=records, share=Fraction(0), replicate=1)
     site = SiteRecords(records=records, records_sd=0.0, most=records, request=asked(epsilon))
-    noise, _ = mechanism_asked(query).planned_noise(spec, query, site)
+    _, noise = Objective().expected(spec, query, site)
     person_loss = spec.person_loss(first.model)
     inside = perturbation_of(first, person_loss, relation=spec.study.relation)
     at, T = spec.expected_moments(query, records=records), spec.to_terms(query.model)
@@ -122,7 +122,7 @@ def private_only(spec, *, records, epsilon):
     """The private-only variances at a site where curvature is as expected."""
     query = ask_objective(spec, ObjectivePerturbation(se_share=0), asked(epsilon), records=records)
     site = SiteRecords(records=records, records_sd=0.0, most=records, request=asked(epsilon))
-    noise, _ = mechanism_asked(query).planned_noise(spec, query, site)
+    _, noise = Objective().expected(spec, query, site)
     at = spec.expected_moments(query, records=records)
     back = spec.to_terms(query.model) @ np.linalg.inv(at.H)
     return np.einsum("ij,jk,ik->i", back, at.J + noise.covariance(at.H), back)
