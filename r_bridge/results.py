@@ -245,7 +245,7 @@ def public_rows(study: hdp.Study) -> pd.DataFrame | None:
 
 
 def page(x: object, alpha: float | None = None) -> str | None:
-    """Return what a notebook shows of an object; with ``alpha`` the intervals of its report have the level 1 - alpha."""
+    """Return what a notebook shows of an object; ``alpha`` is one minus the level of its intervals."""
     if alpha is not None and isinstance(x, Reported):
         return x._report(alpha).page()
     show = getattr(x, "_repr_html_", None)
