@@ -95,7 +95,8 @@ def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = 
     if same:
         warnings.warn(f"left out of the schema, as all rows are the same in them: {', '.join(same)}", stacklevel=2)
     ordered = {name: hdp.Categorical(levels) for name, levels in factors.items() if len(levels) > 1}
-    return hdp.Schema.from_public(frame.drop(columns=same), **{**ordered, **declared})
+    with redirect_stderr(sys.stdout):  # what is taken for granted is printed in R
+        return hdp.Schema.from_public(frame.drop(columns=same), **{**ordered, **declared})
 
 
 def _levels(cells: "pd.Series[Any]") -> list[str]:

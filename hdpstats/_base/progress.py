@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from hdpstats._base.silence import silence
+from hdpstats._base.no_warnings import silence
 
 T = TypeVar("T")
 

@@ -6,9 +6,9 @@ extra ``sites``; the command line imports it when it is used.
 * ``app``: What a site answers over HTTP.
 * ``capacity``: What one analyst may take of a site.
 * ``credentials``: Who asks whom: the site's certificate, clients' certificates, and signed tokens (JWT) of analysts.
-* ``exchange``: One connection: requests in HTTP/1.1 and their responses, each part of them with a deadline.
+* ``http_connection``: One connection: requests in HTTP/1.1 and their responses, each part of them with a deadline.
 * ``files``: Who may read and write the files of a site: its own user, root, and a group that it has alone.
-* ``journal``: The custodian's log: one JSON line for each request, and for what went wrong inside; never a cell.
+* ``log``: The custodian's log: one JSON line for each request, and for what went wrong inside; never a cell.
 * ``kept_head``: The account of a site: one that exists, on the terms that the settings name, with its head kept
   elsewhere.
 * ``listening``: Connections of a site: which are admitted (in all, of one certificate, without a finished handshake),
@@ -16,10 +16,10 @@ extra ``sites``; the command line imports it when it is used.
 * ``permissions``: What an analyst may ask a site for: what is listed, and nothing else.
 * ``prices``: What operations take on this machine: measured once in a process, before anybody asks, on invented
   numbers.
-* ``reading``: Sections of settings: each entry known and of its type.
+* ``settings_sections``: Sections of settings: each entry known and of its type.
 * ``serving``: The process of a site: from settings to a site that holds the rows, and from there to a service.
 * ``settings``: ``site.yaml``: everything a custodian decides about a site, in one file.
-* ``slots``: Answers that leave at fixed slots, whatever private rows and noise make of the computation.
+* ``timing``: Answers that leave at fixed slots, whatever private rows and noise make of the computation.
 """
 
 from hdpstats.custodian.app import application
@@ -27,7 +27,7 @@ from hdpstats.custodian.credentials import issue, write_keys
 from hdpstats.custodian.kept_head import note
 from hdpstats.custodian.serving import described, open_site, resume, serve
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.custodian.slots import Overruns
+from hdpstats.custodian.timing import Overruns
 
 __all__ = [
     "Overruns",

@@ -9,13 +9,13 @@ POST   ``/v1/answer``        the release of a query, charged before a row is tou
 GET    ``/v1/ledger``        the asker's own part of the ledger
 ====== ===================== ==============================================================================
 
-A response is a release, a public fact, or ``{"error": code}`` with a code of `hdpstats.sites.forms`; where waiting
+A response is a release, a public fact, or ``{"error": code}`` with a code of `hdpstats.sites.messages`; where waiting
 helps, ``Retry-After`` says how many seconds. A query is read from its canonical text and from no other: keys that are
 unknown, given twice or out of order are refused.
 
 **Nobody's request holds the others up.** While Python reads or writes a JSON text, all threads of the process wait. So
 what is read is short (`hdpstats.custodian.settings.Limits`) and has few parts (`hdpstats.records.codec.bounded`);
-public rows are arrays of numbers that no parser goes over (`hdpstats.sites.forms.public_to_bytes`), and queries that
+public rows are arrays of numbers that no parser goes over (`hdpstats.sites.messages.public_to_bytes`), and queries that
 name them are prepared by operations on arrays, beside which other threads run; of the ledger only what was written
 since is gone over; and long responses are written column by column, in a thread of the analyst's own.
 
@@ -37,17 +37,17 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hdpstats import __version__ as VERSION  # noqa: N812
+from hdpstats._base.caching import forget
 from hdpstats._base.errors import HdpError, SiteError
-from hdpstats._base.remembered import forget
 from hdpstats._base.work import Prices
-from hdpstats.custodian import journal
+from hdpstats.custodian import log
 from hdpstats.custodian.capacity import ByteCount, Capacity, Clock, body
 from hdpstats.custodian.credentials import TokenVerifier, Unauthenticated
-from hdpstats.custodian.exchange import FINGERPRINT
+from hdpstats.custodian.http_connection import FINGERPRINT
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.prices import measured
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.custodian.slots import Overruns, Rates, Slots
+from hdpstats.custodian.timing import Overruns, Rates, Slots
 from hdpstats.ledger import Ledger
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.privacy.budget import total
@@ -55,7 +55,7 @@ from hdpstats.records import codec
 from hdpstats.records.query import Query, Release
 from hdpstats.schema.datasets import cells, shares
 from hdpstats.sites import LocalSite
-from hdpstats.sites.forms import CODES, AnalystAccount, Facts, RequestRefused, code_of, public_from_bytes
+from hdpstats.sites.messages import CODES, AnalystAccount, Facts, RequestRefused, code_of, public_from_bytes
 
 Handler = Callable[[Request], Awaitable[Response]]
 MOST_DUMMY = 10_000
@@ -316,10 +316,10 @@ class Logged:
         try:
             await self._app(scope, receive, sending)
         except Exception as error:
-            noted.setdefault("why", journal.cause(error))
+            noted.setdefault("why", log.cause(error))
         finally:  # also where the service ends before the answer
             name = self._names.get(scope["path"], scope["path"][:100])
-            journal.write(request=name, **noted, status=status, took=took, **self._versions)
+            log.write(request=name, **noted, status=status, took=took, **self._versions)
 
 
 CLASSES: Final = (0.1, 1.0, 10.0, 100.0)
@@ -357,9 +357,9 @@ def read_query(content: bytes) -> Query:
         text = content.decode()
     except UnicodeDecodeError:
         raise RequestRefused("malformed") from None
-    found = codec.excess(text)
-    if found is not None:
-        raise RequestRefused("too-large", limit=found[-1])
+    excess = codec.excess(text)
+    if excess is not None:
+        raise RequestRefused("too-large", limit=excess[-1])
     try:
         query = query_from_json(text)
         same = query.to_json() == text
@@ -413,11 +413,11 @@ async def _refuse(request: Request, error: Exception) -> Response:
             if error.wait is not None:
                 headers["retry-after"] = str(max(math.ceil(error.wait), 1))
         case HdpError():
-            code, why = code_of(error), journal.cause(error)
+            code, why = code_of(error), log.cause(error)
         case HTTPException():
             code, why = "not-found", f"status {error.status_code}"
         case _:
-            code, why = "failed", journal.cause(error)
+            code, why = "failed", log.cause(error)
     request.scope[NOTED] |= {"refused": code, "why": why}
     content = codec.dumps({"error": code} | numbers)
     return Response(content, status_code=CODES[code].status, media_type="application/json", headers=headers)

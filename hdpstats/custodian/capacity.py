@@ -17,7 +17,7 @@ from anyio import CapacityLimiter
 from starlette.requests import ClientDisconnect, Request
 
 from hdpstats.custodian.settings import Limits
-from hdpstats.sites.forms import RequestRefused
+from hdpstats.sites.messages import RequestRefused
 
 
 @final

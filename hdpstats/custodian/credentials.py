@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real, text
-from hdpstats.custodian import journal
+from hdpstats.custodian import log
 from hdpstats.custodian.files import check_file
 from hdpstats.custodian.settings import Identities, Tls
 
@@ -102,10 +102,10 @@ class Certificates:
                 self._stamp = stamp
                 lists, context = _lists(self._tls), _context(self._tls, self._passphrase)
             except ArgumentError as error:
-                journal.write(failed=journal.cause(error))
+                log.write(failed=log.cause(error))
                 return
             self._lists, self._context = lists, context
-            journal.write(revoked=sum(len(revoked) for revoked in lists), read=str(path))
+            log.write(revoked=sum(len(revoked) for revoked in lists), read=str(path))
 
 
 def _stamp(path: Path) -> Stamp:

@@ -35,7 +35,7 @@ from sqlalchemy.pool import NullPool
 
 from hdpstats._base.errors import ArgumentError, LedgerError
 from hdpstats._base.validation import integer
-from hdpstats.custodian import journal
+from hdpstats.custodian import log
 from hdpstats.custodian.files import closed_to_others, files_of_database
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.ledger import Ledger
@@ -233,10 +233,10 @@ class HeadInDatabase(HeadStore):
             with self._engine.connect() as connection:
                 if not self._engine.dialect.has_table(connection, _HEADS.name):
                     return None
-                found = connection.execute(select(_HEADS).where(_HEADS.c.dataset == self._dataset)).mappings().all()
+                rows = connection.execute(select(_HEADS).where(_HEADS.c.dataset == self._dataset)).mappings().all()
         except SQLAlchemyError as error:
             raise self._failed("the head cannot be read from", error) from None
-        return checked(found[0]) if found else None
+        return checked(rows[0]) if rows else None
 
     def prepare(self) -> None:
         """Change the row and change it back, in one transaction: there is room, and this process has the permission.
@@ -311,7 +311,7 @@ def check_heads(ledger: Ledger, head_stores: Sequence[HeadStore], *, remedy: str
         Nothing is kept at a place, or the ledger is older than what is kept there, or another one.
     """
     heads = {store: store.read() for store in head_stores}
-    found = ledger.verify_after(
+    verification = ledger.verify_after(
         min((kept.entries for kept in heads.values() if kept is not None), default=MOST_ENTRIES)
     )
     for store, kept in heads.items():
@@ -320,8 +320,8 @@ def check_heads(ledger: Ledger, head_stores: Sequence[HeadStore], *, remedy: str
                 f"no head is kept in {store.name} yet, or it was deleted: compare the ledger with a head that you "
                 f"know (hdpstats ledger verify --head), and then have its own kept there: {remedy}"
             )
-        check_kept(kept, found.hashes, store)
-    return found
+        check_kept(kept, verification.hashes, store)
+    return verification
 
 
 def comparison(head_stores: Sequence[HeadStore]) -> Callable[[Sequence[str]], None]:
@@ -395,14 +395,14 @@ def open_account(settings: SiteSettings) -> Ledger:
 def head_stores(settings: SiteSettings) -> tuple[HeadStore, ...]:
     """Return the places where the settings have the head kept."""
     heads, dataset = settings.heads, settings.ledger.dataset
-    found: list[HeadStore] = []
+    stores: list[HeadStore] = []
     if heads.file is not None:
-        found.append(HeadInFile(heads.file))
+        stores.append(HeadInFile(heads.file))
     if heads.database is not None:
-        found.append(HeadInDatabase(heads.database, dataset))
+        stores.append(HeadInDatabase(heads.database, dataset))
     if heads.head is not None:
-        found.append(HeadInSettings(Head(heads.entries, heads.head)))
-    return tuple(found)
+        stores.append(HeadInSettings(Head(heads.entries, heads.head)))
+    return tuple(stores)
 
 
 def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) -> Ledger:
@@ -415,12 +415,16 @@ def account_for_serving(settings: SiteSettings, opened: Ledger | None = None) ->
     """
     ledger, places = open_account(settings) if opened is None else opened, head_stores(settings)
     _close(settings)
-    found = check_heads(ledger, places, remedy="hdpstats site note SITE.YAML")
+    verification = check_heads(ledger, places, remedy="hdpstats site note SITE.YAML")
     kept = ", ".join(place.name for place in places) or "nowhere else: a ledger that is restored is not noticed"
-    journal.write(
-        ledger=ledger.dataset, entries=found.entries, head=found.head, spent=str(ledger.spent), head_kept_in=kept
+    log.write(
+        ledger=ledger.dataset,
+        entries=verification.entries,
+        head=verification.head,
+        spent=str(ledger.spent),
+        head_kept_in=kept,
     )
-    keep_head(ledger, places, found.hashes)
+    keep_head(ledger, places, verification.hashes)
     ledger.watch(partial(keep_head, ledger, places), check=partial(comparison, places))
     declare(settings, ledger)
     return ledger
@@ -439,9 +443,9 @@ def declare(settings: SiteSettings, ledger: Ledger) -> None:
     for analyst in settings.analysts:
         quota = ledger.quota(analyst)
         if analyst in stopped:
-            journal.write(stopped=analyst, why=stopped[analyst])
+            log.write(stopped=analyst, why=stopped[analyst])
         elif quota != most:
-            journal.write(quota_of=analyst, charges=quota.charges, bytes=quota.bytes, set_by="hdpstats ledger grant")
+            log.write(quota_of=analyst, charges=quota.charges, bytes=quota.bytes, set_by="hdpstats ledger grant")
 
 
 def caps_of(settings: SiteSettings) -> dict[str, Budget | None]:
@@ -467,9 +471,9 @@ def keep_head(ledger: Ledger, places: Sequence[HeadStore], hashes: Sequence[str]
 def note(settings: SiteSettings) -> Head:
     """Have the present head of a ledger kept where none is kept yet; refuse one that is older than what is kept."""
     ledger, places = open_account(settings), head_stores(settings)
-    found = check_heads(ledger, [place for place in places if place.read() is not None], remedy="")
-    keep_head(ledger, places, found.hashes)
-    return Head.of(found.hashes)
+    verification = check_heads(ledger, [place for place in places if place.read() is not None], remedy="")
+    keep_head(ledger, places, verification.hashes)
+    return Head.of(verification.hashes)
 
 
 def _close(settings: SiteSettings) -> None:
@@ -477,7 +481,7 @@ def _close(settings: SiteSettings) -> None:
     path = file_of(locate(settings.ledger.place))
     for each in () if path is None else files_of_database(path):
         if closed_to_others(each):
-            journal.write(closed_to_others=str(each), was="readable or writable by others than its owner")
+            log.write(closed_to_others=str(each), was="readable or writable by others than its owner")
 
 
 SECONDS = 1.0

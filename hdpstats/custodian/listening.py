@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats.custodian import journal
+from hdpstats.custodian import log
 from hdpstats.custodian.credentials import Certificates, thumbprint
-from hdpstats.custodian.exchange import READ, App, Deadlines, Exchange
+from hdpstats.custodian.http_connection import READ, App, Deadlines, Exchange
 from hdpstats.custodian.settings import Limits
 
 RESERVE = 128
@@ -172,7 +172,7 @@ class Listener:
             try:
                 connection, address = await loop.sock_accept(listening)
             except OSError as error:
-                journal.write(failed=f"no connection can be accepted: {error.strerror}")
+                log.write(failed=f"no connection can be accepted: {error.strerror}")
                 await asyncio.sleep(PAUSE)
                 continue
             if not self._admission.arrive(address[0]):

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Self, final
 
 from pydantic import BeforeValidator, model_validator
 
-from hdpstats.custodian.reading import Amount, Section
+from hdpstats.custodian.settings_sections import Amount, Section
 from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.importance_weights import ImportanceWeightsQuery

@@ -38,13 +38,12 @@ import pandas as pd
 
 from hdpstats._base.compiled import kept_code
 from hdpstats._base.errors import ArgumentError, forgets_rows
-from hdpstats._base.silence import silence
-from hdpstats.custodian import journal
+from hdpstats._base.no_warnings import silence
+from hdpstats.custodian import log
 from hdpstats.custodian.app import Service, application
 from hdpstats.custodian.credentials import Certificates, TokenVerifier, expiring
-from hdpstats.custodian.exchange import Deadlines
 from hdpstats.custodian.files import check_file, check_folders, files_of_database, write_durably
-from hdpstats.custodian.journal import LOGGER, JsonLine
+from hdpstats.custodian.http_connection import Deadlines
 from hdpstats.custodian.kept_head import (
     account_for_serving,
     caps_of,
@@ -55,8 +54,9 @@ from hdpstats.custodian.kept_head import (
     spare_of,
 )
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
+from hdpstats.custodian.log import LOGGER, JsonLine
 from hdpstats.custodian.settings import SiteSettings
-from hdpstats.custodian.slots import Overruns
+from hdpstats.custodian.timing import Overruns
 from hdpstats.ledger import Ledger
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
@@ -273,7 +273,7 @@ def take_over_state(settings: SiteSettings) -> None:
             raise ArgumentError(f"{message} in the folder of the other", argument="state") from None
         with suppress(OSError):
             before.unlink()
-        journal.write(state=str(now), moved_from=str(before))
+        log.write(state=str(now), moved_from=str(before))
 
 
 def _database(path: Path) -> bytes:
@@ -330,7 +330,7 @@ def open_site(settings: SiteSettings) -> LocalSite:
     site.read()
     check_version(site, settings, note=True)
     if not site.has_declared_rows():
-        journal.LOGGER.warning(MORE_ROWS)
+        log.LOGGER.warning(MORE_ROWS)
     return site
 
 
@@ -492,7 +492,7 @@ def serve(settings: SiteSettings) -> None:
 def warn_of_dates(settings: SiteSettings) -> None:
     """Write to the log which certificates have expired, or will soon."""
     for sentence in expiring(settings.tls):
-        journal.LOGGER.warning(sentence)
+        log.LOGGER.warning(sentence)
 
 
 @final
@@ -521,12 +521,12 @@ class Serving:
                 with self._service.at_work():
                     settings, certificates, tokens = await asyncio.to_thread(self._read)
             except Exception as error:  # whatever is wrong with the new settings, the service goes on
-                journal.write(failed=f"settings were not read again: {journal.cause(error)}", in_force="those before")
+                log.write(failed=f"settings were not read again: {log.cause(error)}", in_force="those before")
                 return
             self._settings = settings
             self._service.renew(settings.analysts, tokens)
             self.listener.renew(certificates)
-            journal.write(event="settings were read again", analysts=sorted(settings.analysts))
+            log.write(event="settings were read again", analysts=sorted(settings.analysts))
 
     def _read(self) -> tuple[SiteSettings, Certificates, TokenVerifier]:
         before, settings = self._settings, SiteSettings.from_yaml(self._settings.file)
@@ -566,15 +566,15 @@ async def _listen(serving: Serving, most: int, asked: Sequence[int]) -> None:
         raise ArgumentError(message, argument="listen") from None
     port = sockets[0].getsockname()[1]
     host = f"[{host}]" if ":" in host else host
-    journal.write(event=f"running on https://{host}:{port}", connections=most)
+    log.write(event=f"running on https://{host}:{port}", connections=most)
     await serving.listener.serve(sockets, ended)
-    journal.write(event="ended")
+    log.write(event="ended")
 
 
 def _log_failure(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Write what nobody caught to the log, without its text, which may quote what it met."""
     error = context.get("exception")
-    journal.write(failed="in the event loop" if error is None else journal.cause(error))
+    log.write(failed="in the event loop" if error is None else log.cause(error))
 
 
 def protect_process() -> None:

@@ -40,7 +40,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr, Validation
 
 from hdpstats.custodian.files import check_file
 from hdpstats.custodian.permissions import Permissions
-from hdpstats.custodian.reading import (
+from hdpstats.custodian.settings_sections import (
     Amount,
     File,
     Name,
@@ -302,7 +302,7 @@ class Limits(Section):
 
 @final
 class Timing(Section):
-    """When answers leave, so that no time depends on private rows (`hdpstats.custodian.slots`).
+    """When answers leave, so that no time depends on private rows (`hdpstats.custodian.timing`).
 
     Attributes
     ----------

@@ -1,6 +1,7 @@
 """A description of the private cohort: its numbers with their errors, a first table, differences from public rows."""
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
@@ -8,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.validation import choice, real
+from hdpstats._base.validation import choice, integer, real
 from hdpstats.describe.tables import (
     TIDY,
     PublicCohort,
@@ -20,9 +21,10 @@ from hdpstats.describe.tables import (
     tidy_frame,
 )
 from hdpstats.display import Report, Reported, columns, named_values
+from hdpstats.formulas.bases import MOST_KNOTS, knot_shares
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, numbers_of
-from hdpstats.mechanisms.description.estimate import read
+from hdpstats.mechanisms.description.estimate import quantiles_of, read
 from hdpstats.mechanisms.description.moments import moments_of
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.raking.rows import raked_rows
@@ -34,7 +36,8 @@ from hdpstats.results.facts import design_of
 from hdpstats.results.plots import plot_differences
 from hdpstats.results.population import FittedRows, Population, no_rows, rows_of
 from hdpstats.results.reporting import accounting_of, ledger_entry, privacy_record, query_sha256
-from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, privacy_blocks
+from hdpstats.results.tables import cost_columns
 from hdpstats.schema.schema import Schema, labels_of
 from hdpstats.sites import Study
 
@@ -132,6 +135,19 @@ class Description(Reported, Saved):
         level = real(conf_level, name="conf_level", lower=0.001, upper=0.999)
         return self._frame(1.0 - level, site)[list(TIDY)].copy()
 
+    def glance(self) -> pd.DataFrame:
+        """Return one row: people (noisy where protected, NaN where not asked), columns, groups, epsilon, delta."""
+        found = self.tidy()
+        people = found.loc[found["statistic"] == "n", "estimate"]
+        return pd.DataFrame(
+            {
+                "people": [float(people.sum()) if len(people) else np.nan],
+                "columns": [len(self.query.columns)],
+                "groups": [len(self.groups)],
+                **cost_columns(self.guarantee),
+            }
+        )
+
     def sums(self, site: str | None = None) -> pd.DataFrame:
         """Return the noisy sums as released, in people: what everything else is read from.
 
@@ -152,10 +168,67 @@ class Description(Reported, Saved):
         ArgumentError
             If no ``Surv()`` term was described.
         """
-        found = follow_up_frame(self._numbers(site, draws=0), self.schema)
-        if found is None:
+        frame = follow_up_frame(self._numbers(site, draws=0), self.schema)
+        if frame is None:
             raise ArgumentError("follow_up needs a Surv(time, event) term among the columns that were described")
-        return found
+        return frame
+
+    def knots(self, column: str, count: int, *, function: str = "ns", site: str | None = None) -> list[float]:
+        """Return knots of a spline at quantiles of the private people, for ``knots=`` of a formula.
+
+        Formulas have their knots at quantiles of public rows. Where private people are elsewhere these are better. They
+        cost nothing: the quantiles are read from the counts of cells that were released for the quartiles, and rounded
+        to four digits.
+
+        Parameters
+        ----------
+        column : str
+            A column of numbers that is described with quartiles.
+        count : int
+            How many knots, at least 1; 3 for ``"rcs"``.
+        function : {"ns", "bs", "rcs"}
+            For which function: interior knots of ``ns`` and ``bs`` cut people into equal parts; those of ``rcs`` are at
+            Harrell's quantiles.
+        site : str, optional
+            The people of one site; of all by default.
+
+        Raises
+        ------
+        ArgumentError
+            If the column has no quartiles in this description, or too few people for the noise; if the described people
+            are in groups; if two knots would be one.
+
+        Examples
+        --------
+        >>> import hdpstats.api as hdp
+        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True))
+        >>> people = hdp.datasets.load_rotterdam()
+        >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
+        >>> knots = hdp.describe(study, ["age"], epsilon=1).knots("age", 2)
+        >>> f"Surv(time, event) ~ ns(age, knots={knots})"  # doctest: +ELLIPSIS
+        'Surv(time, event) ~ ns(age, knots=[..., ...])'
+        """
+        choice(function, name="function", options=("ns", "bs", "rcs"))
+        whole = integer(count, name="count", lower=3 if function == "rcs" else 1, upper=MOST_KNOTS)
+        if self.query.groups > 1:
+            raise ArgumentError("knots are of all people: describe them without by=", argument="column")
+        names = [each.name for each in self.query.columns if each.cuts]
+        place = [each.name for each in self.query.columns].index(choice(column, name="column", options=names))
+        numbers = self._numbers(site, draws=0)
+        shares = {str(k): share for k, share in enumerate(knot_shares(function, whole).tolist())}
+        found = quantiles_of(numbers, numbers.group(0), 0, place, alpha=0.05, shares=shares)
+        knots = [float(f"{each.estimate:.4g}") for each in found.values()]
+        if not knots:
+            raise ArgumentError(
+                f"column: too few people for the noise to know quantiles of {column!r}; ask for a larger epsilon",
+                argument="column",
+            )
+        if not all(a < b for a, b in pairwise(knots)):
+            raise ArgumentError(
+                f"count: quantiles of {column!r} would be {knots}, not {whole} different knots; ask for fewer",
+                argument="count",
+            )
+        return knots
 
     def balance(self, alpha: float = 0.05, *, between: str | None = None) -> pd.DataFrame:
         """Return standardised differences of means and shares.
@@ -244,8 +317,8 @@ class Description(Reported, Saved):
             kurtosis = {} if self.public is None else dict(self.public.kurtosis)
             chosen = [release.sha256 for name, release in self.releases if site in (None, name)]
             numbers = self._numbers(site, draws=1000)
-            found = read(numbers, seed=codec.sha256(["sampling", *chosen]), kurtosis=kurtosis, alpha=alpha)
-            self._read[key] = tidy_frame(found, self.query, self.schema)
+            estimates = read(numbers, seed=codec.sha256(["sampling", *chosen]), kurtosis=kurtosis, alpha=alpha)
+            self._read[key] = tidy_frame(estimates, self.query, self.schema)
         return self._read[key]
 
     def _report(self, alpha: float = 0.05) -> Report:
@@ -260,9 +333,8 @@ class Description(Reported, Saved):
             blocks += [self._of_site(site, alpha) for site in self.sites]
         if self.query.follow_up is not None:
             blocks.append(self._follow_up_block())
-        blocks.append(
-            named_values(guarantee_rows(self.guarantee, [each for _, each in self.releases]), title="Privacy")
-        )
+        given = [each for _, each in self.releases]
+        blocks += privacy_blocks(guarantee_rows(self.guarantee, given), self.guarantee, given)
         return Report(
             title="Description of the private cohort, differentially private",
             heading="Description of the private cohort",
@@ -286,13 +358,13 @@ class Description(Reported, Saved):
 
     def _columns(self, alpha: float) -> list[tuple[str, pd.DataFrame]]:
         """Return the columns of the first table: each group of private people, and of public ones beside it."""
-        own, found = self._frame(alpha, None), []
+        own, columns = self._frame(alpha, None), []
         for group in self.groups:
             name = "private" if group is None else f"{self.query.by} = {group}"
-            found.append((name, _of_group(own, group)))
+            columns.append((name, _of_group(own, group)))
             if self._beside and self.public is not None:
-                found.append(("public", _of_group(self.public.frame, group)))
-        return found
+                columns.append(("public", _of_group(self.public.frame, group)))
+        return columns
 
     def _with_differences(
         self, headers: list[str], names: list[str], rows: list[list[str]]
@@ -303,13 +375,15 @@ class Description(Reported, Saved):
         wide: list[str] = []
         for place, group in enumerate(self.groups):
             own = _of_group(balance, group)
-            found = {_row_name(row["variable"], row["level"]): row["difference"] for row in own.to_dict("records")}
+            differences = {
+                _row_name(row["variable"], row["level"]): row["difference"] for row in own.to_dict("records")
+            }
             wide += [*headers[2 * place : 2 * place + 2], "SMD"]
             variable = ""
             for line, (name, cells) in enumerate(zip(names, rows, strict=True)):
                 variable = variable if name.startswith("  ") else name.partition(",")[0].partition(" = ")[0]
                 key = _key_of(name, variable)
-                value = found.get(key, np.nan)
+                value = differences.get(key, np.nan)
                 text = f"{value:+.2f}" if np.isfinite(value) else ""
                 shown[line] += [*cells[2 * place : 2 * place + 2], text]
         return wide, shown
@@ -344,10 +418,10 @@ class Description(Reported, Saved):
             notes += [QUARTILES] if query.with_cells else []
             notes += [PUBLIC] if self._beside else []
         if query.follow_up is not None:
-            found = self.follow_up()
+            follow_up = self.follow_up()
             notes.append(
-                f"Counts of follow-up have noise of standard deviation {found['noise_sd'].iloc[0]:.1f} each, people at "
-                f"risk of {found['at_risk_noise_sd'].max():.1f} at most."
+                f"Counts of follow-up have noise of standard deviation {follow_up['noise_sd'].iloc[0]:.1f} each, "
+                f"people at risk of {follow_up['at_risk_noise_sd'].max():.1f} at most."
             )
         return notes
 

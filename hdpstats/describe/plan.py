@@ -112,8 +112,8 @@ def plan_description(
         query = numbers.query
         cohort = public_cohort(query, study.schema, study.public)
         kurtosis = {} if cohort is None else dict(cohort.kurtosis)
-        found = tidy_frame(read(numbers, seed=NO_SEED, kurtosis=kurtosis), query, study.schema)
-        frames.append(found.assign(epsilon=epsilon))
+        estimates = tidy_frame(read(numbers, seed=NO_SEED, kurtosis=kurtosis), query, study.schema)
+        frames.append(estimates.assign(epsilon=epsilon))
         normal[epsilon] = bool(query.delta)
     frame = pd.concat(frames, ignore_index=True)
     frame = frame.assign(expected=frame["estimate"], suppressed=frame["std_error"].isna())
@@ -202,10 +202,10 @@ def _verdict(part: pd.DataFrame) -> str:
 
 def _listed(lost: pd.DataFrame) -> str:
     """Return columns with their statistics, such as ``age (q1, median)``."""
-    found: dict[str, dict[str, None]] = {}
+    statistics_of: dict[str, dict[str, None]] = {}
     for variable, statistic in zip(lost["variable"], lost["statistic"], strict=True):
-        found.setdefault(str(variable), {})[str(statistic)] = None
-    return ", ".join(f"{variable} ({', '.join(statistics)})" for variable, statistics in found.items())
+        statistics_of.setdefault(str(variable), {})[str(statistic)] = None
+    return ", ".join(f"{variable} ({', '.join(statistics)})" for variable, statistics in statistics_of.items())
 
 
 def _shown(frame: pd.DataFrame) -> pd.DataFrame:

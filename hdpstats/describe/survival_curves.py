@@ -153,8 +153,8 @@ class CurvesRequest:
         check_private(study, "fit")
         people = {name: site.records for name, site in study.sites.items()}
         query = self.query(asked.epsilon, asked.delta, people, replicate=asked.replicate)
-        found = released(study, dict.fromkeys(study.sites, query))
-        return self._curves(cast(FollowUpCells, query.follow_up), **found)
+        answers = released(study, dict.fromkeys(study.sites, query))
+        return self._curves(cast(FollowUpCells, query.follow_up), **answers)
 
     def _described(self, description: object, epsilon: object, replicate: int) -> SurvivalCurves:
         """Return the curves of a description's table, or refuse one of something else."""

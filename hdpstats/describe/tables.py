@@ -64,17 +64,17 @@ def follow_up_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame |
 
     They are NaN where a group is too small for the noise.
     """
-    query, asked, found = numbers.query, numbers.query.follow_up, follow_up_table(numbers)
-    if asked is None or found is None:
+    query, asked, counts = numbers.query, numbers.query.follow_up, follow_up_table(numbers)
+    if asked is None or counts is None:
         return None
     causes = labels_of(schema, asked.event)[1:]
     after, rows = (0.0, *asked.ends[:-1]), []
     for place, group in enumerate(groups_of(query, schema)):
-        known = found.known[place]
+        known = counts.known[place]
         for j, (start, end) in enumerate(zip(after, asked.ends, strict=True)):
-            numbers_of_interval = [*found.events[place, j], found.censored[place, j], found.at_risk[place, j]]
+            numbers_of_interval = [*counts.events[place, j], counts.censored[place, j], counts.at_risk[place, j]]
             shown = numbers_of_interval if known else [np.nan] * len(numbers_of_interval)
-            rows.append((group, start, end, *shown, found.sd, found.at_risk_sd[j]))
+            rows.append((group, start, end, *shown, counts.sd, counts.at_risk_sd[j]))
     events = ["events"] if len(causes) == 1 else [f"events: {cause}" for cause in causes]
     columns = ["after", "until", *events, "censored", "at_risk", "noise_sd", "at_risk_noise_sd"]
     return frame_of(rows, texts=("group",), numbers=columns)
@@ -104,14 +104,14 @@ def _centres(frame: pd.DataFrame) -> dict[tuple[Any, ...], tuple[float, float, f
     """Return means and shares, their standard errors, and the standard deviation of one person's value."""
     rows = frame.to_dict("records")
     spreads = {(row["group"], row["variable"]): row["estimate"] for row in rows if row["statistic"] == "sd"}
-    found = {}
+    centres = {}
     for row in rows:
         if row["statistic"] in ("mean", "share"):
             p = row["estimate"]
             own = float(np.sqrt(max(p * (1.0 - p), 0.0))) if np.isfinite(p) else np.nan
             spread = own if row["statistic"] == "share" else spreads[row["group"], row["variable"]]
-            found[row["group"], row["variable"], row["level"]] = (p, row["std_error"], spread)
-    return found
+            centres[row["group"], row["variable"], row["level"]] = (p, row["std_error"], spread)
+    return centres
 
 
 @final
@@ -152,11 +152,11 @@ def first_table(columns: Sequence[tuple[str, pd.DataFrame]], query: DescriptionQ
 
 
 def _lookup(frame: pd.DataFrame) -> dict[Any, dict[str, float]]:
-    found = {}
+    rows = {}
     for row in frame.to_dict("records"):
         key = (_none(row["variable"]), _none(row["level"]), row["statistic"])
-        found[key] = {str(name): value for name, value in row.items()}
-    return found
+        rows[key] = {str(name): value for name, value in row.items()}
+    return rows
 
 
 def _none(value: object) -> object:
@@ -195,10 +195,10 @@ def _mean(lookup: dict[Any, dict[str, float]], name: str, decimals: int) -> str:
 
 
 def _median(lookup: dict[Any, dict[str, float]], name: str, decimals: int) -> str:
-    found = [lookup.get((name, None, each), {}).get("estimate", np.nan) for each in ("median", "q1", "q3")]
-    if not np.isfinite(found).all():
+    quartiles = [lookup.get((name, None, each), {}).get("estimate", np.nan) for each in ("median", "q1", "q3")]
+    if not np.isfinite(quartiles).all():
         return NOT_AVAILABLE
-    middle, low, high = (f"{each:.{decimals}f}" for each in found)
+    middle, low, high = (f"{each:.{decimals}f}" for each in quartiles)
     return f"{middle} [{low}, {high}]"
 
 

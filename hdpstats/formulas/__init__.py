@@ -1,6 +1,6 @@
 """What a model's columns are: a formula and a schema become a design, and no row is read.
 
-* ``bases``: How ``bs``, ``ns`` and ``poly`` become columns, with declared knots and constants.
+* ``bases``: How ``bs``, ``ns``, ``rcs`` and ``poly`` become columns, with declared knots and constants.
 * ``coding``: What the factors of a formula are, given a schema: numbers, bases of several columns, levels, categories;
   and how these are coded as columns.
 * ``coefficients``: Coefficients by their names: as R has them, and in linear constraints.
@@ -12,6 +12,8 @@
 * ``expressions``: Expressions of a formula, and their two readings: the values they take and the bounds of those
   values.
 * ``grammar``: From the words of one factor, such as ``log(x + 1)`` or ``C(size)``, to an expression.
+* ``knots``: Knots that a formula leaves out: quantiles of public rows, written into the formula before anything else
+  reads it.
 * ``levels``: Factors that are categories, or have a part beside the terms: ``C(x, …)``, ``relevel(…)``, ``cut(…)``,
   ``offset(x)``.
 * ``lexer``: The words of a formula: text to tokens, with every limit on size checked before anything reads them.
@@ -20,8 +22,8 @@
 * ``outcome``: The outcome of a model: which columns it is read from, on which scale its loss works; intervals of
   follow-up.
 * ``parser``: From the text of a formula to its terms.
-* ``splines``: Splines with given knots: B-splines and natural cubic splines, as piecewise polynomials in Bernstein
-  form.
+* ``splines``: Splines with given knots, B-splines, natural and restricted cubic ones, as piecewise polynomials in
+  Bernstein form.
 """
 
 from hdpstats.formulas.compiler import SurvivalDesign, compile_design, compile_one_sided, compile_survival

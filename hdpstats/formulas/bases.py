@@ -1,19 +1,22 @@
-"""How ``bs``, ``ns`` and ``poly`` become columns, with declared knots and constants.
+"""How ``bs``, ``ns``, ``rcs`` and ``poly`` become columns, with declared knots and constants.
 
 R and patsy take knots, boundaries and orthogonal polynomials from the rows at hand. Here they are written in the
-formula, or follow from the schema's bounds: boundary knots are those bounds, ``df`` without knots means knots equally
-spaced between them, and ``poly`` without constants maps them to -1 and 1.
+formula. Knots that a user leaves out are quantiles of public rows, which `hdpstats.formulas.knots` writes into the
+formula. Without public rows they follow from the schema's bounds: boundary knots are those bounds, others are equally
+spaced. ``poly`` without constants maps the bounds to -1 and 1.
 """
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
 
+from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.expressions import Basis, Expression, Number, Operation, Piecewise, Powers, Splines, written
 from hdpstats.formulas.lexer import CallSettings
 from hdpstats.formulas.operations import LARGEST_EXPONENT, Interval, refusal
-from hdpstats.formulas.splines import b_splines, natural_splines
+from hdpstats.formulas.splines import b_splines, natural_splines, restricted_splines
 
 MOST_KNOTS = 30
 LARGEST_DEGREE = 5
@@ -25,12 +28,16 @@ _SHARED = ("df", "knots", "lower", "upper", "Boundary.knots")
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "bs": (*_SHARED, "degree"),
     "ns": _SHARED,
+    "rcs": ("nk", "knots"),
     "poly": ("degree", *CENTRE, *SPREAD),
 }
-"""The settings of each function; a first number without a name is ``df``, for ``poly`` the ``degree``."""
+"""The settings of each function."""
+FIRST: Mapping[str, tuple[str, ...]] = {"bs": ("df",), "ns": ("df",), "rcs": ("nk", "knots"), "poly": ("degree",)}
+"""What a first setting without a name is: a number, and a list where that may stand there."""
 REMEDIES: Mapping[str, str] = {
     "bs": "write bs(x, knots=[40, 60]) or bs(x, df=5), with numbers from public rows or the literature",
     "ns": "write ns(x, knots=[40, 60]) or ns(x, df=3), with numbers from public rows or the literature",
+    "rcs": "write rcs(x, 4), how many knots, or rcs(x, [35, 50, 65]), with numbers from public rows or the literature",
     "poly": "write poly(x, 2) or poly(x, 2, center=50, scale=10), with numbers from public rows or the literature",
 }
 """How each function is called."""
@@ -50,7 +57,8 @@ def basis_of(function: str, operand: Expression, settings: CallSettings) -> Basi
 def expand(basis: Basis, image: Interval) -> tuple[Expression, ...]:
     """Return the columns of a basis, given the bounds of its operand.
 
-    ``bs`` and ``ns`` are R's, with as many columns as ``df`` says. ``poly`` has the powers of the scaled operand;
+    ``bs`` and ``ns`` are R's, with as many columns as ``df`` says. ``rcs`` is that of Harrell's rms: the operand, and
+    a column for each knot but two. ``poly`` has the powers of the scaled operand;
     with the intercept they span what R's orthogonal polynomials span.
 
     Raises
@@ -77,12 +85,15 @@ def with_knots(basis: Splines, image: Interval) -> str:
 
     >>> from hdpstats.formulas.expressions import Variable
     >>> age = Variable(name="age", source="age")
-    >>> basis = Splines(function="ns", operand=age, degree=3, knots=1, lower=None, upper=None, source="ns(age, df=2)")
+    >>> call = "ns(age, df=2)"
+    >>> basis = Splines(function="ns", operand=age, degree=3, knots=1, lower=None, upper=None, source=call, call=call)
     >>> with_knots(basis, Interval(0.0, 8.0))
     'ns(age, knots=[4.0], lower=0.0, upper=8.0)'
     """
     lower, upper = _ends(basis, image)
     knots = _interior(basis, image, lower, upper)
+    if basis.function == "rcs":
+        return f"rcs({written(basis.operand)}, knots=[{', '.join(map(repr, knots))}])"
     degree = f", degree={basis.degree}" if basis.function == "bs" else ""
     inside = f"knots=[{', '.join(map(repr, knots))}]" if knots else f"df={basis.degree if degree else 1}"
     return f"{basis.function}({written(basis.operand)}, {inside}, lower={lower!r}, upper={upper!r}{degree})"
@@ -107,23 +118,64 @@ def _splines(function: str, operand: Expression, settings: CallSettings) -> Spli
         function=function,
         operand=operand,
         degree=degree,
-        knots=_knots(settings, fewest=degree if function == "bs" else 1),
+        knots=_all_knots(settings) if function == "rcs" else _knots(settings, fewest=degree if function == "bs" else 1),
         lower=lower,
         upper=upper,
-        source=settings.source,
+        source=_named(settings),
+        call=settings.source,
     )
+
+
+def _named(settings: CallSettings) -> str:
+    """Return the call without ``lower=`` and ``upper=``, and without ``knots=`` where it says how many there are."""
+    counted = "df" in settings.given or "nk" in settings.given
+    return _RECORDED[counted].sub("", settings.source)
+
+
+_BOUNDS = r", (?:lower|upper)=-?[^ ,\[\]()]+"
+_RECORDED = (re.compile(_BOUNDS), re.compile(rf"{_BOUNDS}|, knots=(?:c?\([^()]*\)|\[[^\[\]]*\]|-?[^ ,\[\]()]+)"))
 
 
 def _knots(settings: CallSettings, *, fewest: int) -> tuple[float, ...] | int:
     """Return the interior knots, or how many there are; without knots there are ``fewest`` columns."""
     df, knots = settings.whole("df", lower=fewest, upper=fewest + MOST_KNOTS), settings.numbers("knots")
-    if knots is None and df is not None:
+    if knots is None:
+        if df is None:
+            raise settings.refusal("it needs its interior knots or df, the number of its columns")
         return df - fewest
-    if knots is None or df is not None:
-        raise settings.refusal("it needs either its interior knots or df, the number of its columns")
+    if df is not None and df != fewest + len(knots):
+        raise settings.refusal(f"df={df} means {df - fewest} interior knots, and it has {len(knots)}")
     if len(knots) > MOST_KNOTS:
         raise settings.refusal(f"it has {len(knots)} knots, and at most {MOST_KNOTS} are read")
     return knots
+
+
+def _all_knots(settings: CallSettings) -> tuple[float, ...] | int:
+    """Return the knots of ``rcs``, or how many there are."""
+    count, knots = settings.whole("nk", lower=3, upper=MOST_KNOTS), settings.numbers("knots")
+    if knots is None:
+        if count is None:
+            raise settings.refusal("it needs its knots, or how many there are")
+        return count
+    if not 3 <= len(knots) <= MOST_KNOTS or count not in (None, len(knots)):
+        raise settings.refusal(f"it has {len(knots)} knots, and must have {count or f'3 to {MOST_KNOTS}'}")
+    return knots
+
+
+def knot_shares(function: str, count: int) -> FloatArray:
+    """Return of which shares of people the knots are quantiles (count,).
+
+    Those of ``bs`` and ``ns`` cut people into equal parts, as R does. Those of ``rcs`` are evenly spaced between
+    Harrell's outermost ones: .10 and .90 of three knots, .05 and .95 of four to six, .025 and .975 of more (Harrell
+    2015, *Regression Modeling Strategies*, table 2.3).
+
+    >>> knot_shares("ns", 3).tolist(), knot_shares("rcs", 4).round(2).tolist()
+    ([0.25, 0.5, 0.75], [0.05, 0.35, 0.65, 0.95])
+    """
+    if function != "rcs":
+        return np.linspace(0.0, 1.0, count + 2)[1:-1]
+    outermost = 0.1 if count <= 3 else 0.05 if count <= 6 else 0.025
+    return np.linspace(outermost, 1.0 - outermost, count)
 
 
 def _boundary(settings: CallSettings) -> tuple[float | None, float | None]:
@@ -156,6 +208,9 @@ def _spline_columns(basis: Splines, image: Interval) -> tuple[Expression, ...]:
         reason = f"the schema lets {basis.operand.source} be {beyond:.6g}, beyond the boundary knots"
         raise refusal(basis.source, reason, "leave out lower and upper, declare narrower bounds, or write ns")
     knots = _interior(basis, image, lower, upper)
+    if basis.function == "rcs":
+        curves = restricted_splines(knots)
+        return (basis.operand, *(Piecewise(pieces=each, operand=basis.operand, source=basis.source) for each in curves))
     if basis.function == "bs":
         columns = b_splines(knots, lower=lower, upper=upper, degree=basis.degree)
     else:
@@ -172,10 +227,10 @@ def _ends(basis: Splines, image: Interval) -> tuple[float, float]:
 
 
 def _interior(basis: Splines, image: Interval, lower: float, upper: float) -> tuple[float, ...]:
-    """Return the interior knots, which increase between the boundary knots and between the bounds."""
+    """Return the interior knots, all of those of ``rcs``: they increase between boundary knots and between bounds."""
     knots = basis.knots
     if isinstance(knots, int):
-        knots = tuple(np.linspace(lower, upper, knots + 2)[1:-1].tolist())
+        knots = tuple((lower + (upper - lower) * knot_shares(basis.function, knots)).tolist())
     least, most = max(lower, image.lower), min(upper, image.upper)
     for knot in knots:
         if not least < knot < most:

@@ -39,14 +39,15 @@ from typing import Final, TypeVar, final
 
 import numpy as np
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import FormulaError
-from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats.formulas.bases import expand, with_knots
 from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design, DesignColumn, Level
 from hdpstats.formulas.expressions import (
     Expression,
+    Factor,
     Number,
     Operation,
     Piecewise,
@@ -56,7 +57,7 @@ from hdpstats.formulas.expressions import (
     written,
 )
 from hdpstats.formulas.lexer import literal, quoted, tokenize
-from hdpstats.formulas.operations import LARGEST_EXPONENT
+from hdpstats.formulas.operations import LARGEST_EXPONENT, Interval
 from hdpstats.formulas.parser import ParsedFormula, read_right_side
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
@@ -458,15 +459,22 @@ def _splines(design: Design) -> dict[Piecewise, Atom]:
     boxes, atoms = dict(design.boxes), {}
     for factor in {factor for term in terms for factor in term.factors if isinstance(factor, Splines)}:
         columns = expand(factor, bounds_of(factor.operand, boxes))
+        curves = [column for column in columns if isinstance(column, Piecewise)]
         text = with_knots(factor, bounds_of(factor.operand, boxes))
-        for place, column in enumerate(columns, start=1):
-            if isinstance(column, Piecewise):
-                atoms[column] = Atom(f"{text}[{place}]", text, place, len(columns))
+        for place, curve in enumerate(curves, start=1):
+            atoms[curve] = Atom(f"{text}[{place}]", text, place, len(curves))
     return atoms
 
 
 def _in_order(design: Design) -> str:
     """Return the right side of a design with its terms in order."""
     terms, intercept = read_right_side(tokenize(design.canonical.partition("~")[2]))
-    listed = sorted((len(term.factors), term.source) for term in terms)
-    return " + ".join(["1" if intercept else "0", *(source for _, source in listed)])
+    boxes = dict(design.boxes)
+    texts = [[_written_out(factor, boxes) for factor in term.factors] for term in terms]
+    listed = sorted((len(factors), ":".join(factors)) for factors in texts)
+    return " + ".join(["1" if intercept else "0", *(text for _, text in listed)])
+
+
+def _written_out(factor: Factor, boxes: Mapping[str, Interval]) -> str:
+    """Return a factor as a formula has it, a spline with all its knots."""
+    return with_knots(factor, bounds_of(factor.operand, boxes)) if isinstance(factor, Splines) else factor.source

@@ -19,8 +19,8 @@ import numpy as np
 
 from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.errors import SchemaError
+from hdpstats._base.no_warnings import silence
 from hdpstats._base.products import products
-from hdpstats._base.silence import silence
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas.expressions import Expression, Role, Variable, bounded_values_of, evaluation_work, values_of

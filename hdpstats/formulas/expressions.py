@@ -15,7 +15,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas import splines
 from hdpstats.formulas.lexer import quoted
-from hdpstats.formulas.operations import LARGEST, RULES, Interval, refusal
+from hdpstats.formulas.operations import LARGEST, PAIRED, RULES, Interval, refusal
 
 
 @final
@@ -145,20 +145,24 @@ class Role:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Splines:
-    """The columns ``bs(…)`` or ``ns(…)`` of an expression; see `hdpstats.formulas.bases`.
+    """The columns ``bs(…)``, ``ns(…)`` or ``rcs(…)`` of an expression; see `hdpstats.formulas.bases`.
 
     Attributes
     ----------
     function : str
-        ``"bs"`` or ``"ns"``.
+        ``"bs"``, ``"ns"`` or ``"rcs"``.
     operand : Expression
         The expression.
     degree : int
         The degree of the polynomials.
     knots : tuple of float or int
-        The interior knots, or how many equally spaced ones there are.
+        The interior knots, or how many there are; of ``rcs`` all of them.
     lower, upper : float or None
         The boundary knots; None for the bounds of the expression.
+    source : str
+        The name of the factor: the call without boundary knots, and without knots where it says how many there are.
+    call : str
+        The whole call.
     """
 
     function: str
@@ -168,6 +172,7 @@ class Splines:
     lower: float | None
     upper: float | None
     source: str = field(compare=False)
+    call: str = field(compare=False)
 
 
 @final
@@ -225,9 +230,16 @@ def written(expression: Expression) -> str:
         return f"(-{parts[0]})"
     if expression.rule.startswith("^"):
         return f"({parts[0]}{expression.rule})"
+    if expression.rule in PAIRED:
+        return f"{expression.rule}({parts[0]}, {parts[1]})"
     if len(parts) == 2:
         return f"({parts[0]} {expression.rule} {parts[1]})"
     return f"{expression.rule}{parts[0]}" if parts[0].startswith("(") else f"{expression.rule}({parts[0]})"
+
+
+def called(factor: Factor) -> str:
+    """Return a text that reads as the factor: its name, or the whole call of a spline."""
+    return factor.call if isinstance(factor, Splines) else factor.source
 
 
 def bounds_of(expression: Expression, boxes: Mapping[str, Interval]) -> Interval:

@@ -10,9 +10,9 @@
     signed   = ["-" | "+"] power
     power    = primary [("^" | "**") 1…4]
     primary  = number | name | call | "(" compared ")"
-    call     = function "(" sum ")" | "I" "(" compared ")"
+    call     = function "(" sum ")" | "I" "(" compared ")" | ("pmax" | "pmin") "(" sum "," sum ")"
              | "scale" "(" sum "," "mean" "=" number "," "sd" "=" number ")"
-    basis    = ("bs" | "ns" | "poly") "(" sum ("," setting)* ")"
+    basis    = ("bs" | "ns" | "rcs" | "poly") "(" sum ("," setting)* ")"
     setting  = [name "="] (number | "[" number ("," number)* "]")
 
 One side of a comparison is a number, known before any row is read. What the grammar cannot say cannot be asked: there
@@ -22,7 +22,7 @@ are no attributes, no subscripts, no texts but names of levels, and no functions
 
 from collections.abc import Callable
 
-from hdpstats.formulas.bases import CENTRE, REMEDIES, SETTINGS, SPREAD, basis_of
+from hdpstats.formulas.bases import CENTRE, FIRST, REMEDIES, SETTINGS, SPREAD, basis_of
 from hdpstats.formulas.expressions import Basis, Cut, Expression, Factor, Number, Operation, Variable, columns_of
 from hdpstats.formulas.levels import (
     CATEGORICAL,
@@ -34,7 +34,7 @@ from hdpstats.formulas.levels import (
     read_role,
 )
 from hdpstats.formulas.lexer import COMPARISONS, Cursor, read_number, read_settings
-from hdpstats.formulas.operations import FUNCTIONS, LARGEST_EXPONENT, function_refusal, refusal
+from hdpstats.formulas.operations import FUNCTIONS, LARGEST_EXPONENT, PAIRED, function_refusal, refusal
 
 MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """What a comparison becomes where its sides change places."""
@@ -101,12 +101,18 @@ def _call(cursor: Cursor) -> Operation:
         raise refusal(f"{name}()", "it is no part of a term", f"add {name}(column) to the terms by +")
     if name in SETTINGS:
         raise refusal(f"{name}()", "it makes several columns", f"write {name}( ) on its own, as in a:{name}( )")
-    if name != "scale" and name not in FUNCTIONS:
+    if name != "scale" and name not in FUNCTIONS and name not in PAIRED:
         raise function_refusal(name)
     cursor.take("(")
     argument = _comparison(cursor) if name == "I" else _sum(cursor)
     if name == "scale":
         return _scale(cursor, argument, start)
+    if name in PAIRED:
+        if not cursor.take(","):
+            raise refusal(f"{name}()", "it takes two expressions", f"write {name}(x, 50)")
+        operands = (argument, _sum(cursor))
+        _close(cursor)
+        return Operation(rule=name, operands=operands, source=cursor.spelled_since(start))
     if cursor.peek().operator == ",":
         raise refusal(f"{name}()", "it takes one expression and no parameter", f"write {name}(x)")
     _close(cursor)
@@ -130,9 +136,9 @@ def _basis(cursor: Cursor) -> Basis:
     function = cursor.next().text
     cursor.take("(")
     argument = _sum(cursor)
-    first = "degree" if function == "poly" else "df"
     names, remedy = SETTINGS[function], REMEDIES[function]
-    return basis_of(function, argument, read_settings(cursor, start=start, names=names, first=first, remedy=remedy))
+    settings = read_settings(cursor, start=start, names=names, first=FIRST[function], remedy=remedy)
+    return basis_of(function, argument, settings)
 
 
 def _comparison(cursor: Cursor) -> Expression:

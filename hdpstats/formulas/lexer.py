@@ -19,7 +19,7 @@ DEEPEST_PARENTHESES = 20
 
 _PLAIN = r"[A-Za-z_]\w*(?:\.[A-Za-z0-9]\w*)*"
 _TOKEN = re.compile(
-    rf"""(?P<blank>[ \t\r\n]+|(?:survival|splines|stats|base)::)
+    rf"""(?P<blank>[ \t\r\n]+|(?:survival|splines|stats|base|rms)::)
     |(?P<quoted>`[^`\x00-\x1f\x7f]{{1,200}}`)
     |(?P<patsy>Q\([ ]*(?:"[^"\x00-\x1f\x7f]{{1,200}}"|'[^'\x00-\x1f\x7f]{{1,200}}')[ ]*\))
     |(?P<text>"[^"\x00-\x1f\x7f]{{0,200}}"|'[^'\x00-\x1f\x7f]{{0,200}}')
@@ -35,7 +35,7 @@ _FOREIGN = re.compile(r"""[0-9][\w.]*|%[^%]{0,20}%|\.[\w.]*|"[^"]*"|'[^']*'|[!-~
 _ALPHABET = "a formula is made of column names, numbers, + - * / : ^ and parentheses"
 COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 _REMEDIES = {
-    ":": "write the bare name of the function; survival::, splines::, stats:: and base:: are read",
+    ":": "write the bare name of the function; survival::, splines::, rms::, stats:: and base:: are read",
     "|": "a formula has one right-hand side; join the terms by +",
     "%": "write a:b for an interaction",
     "$": "write the bare name of the column",
@@ -281,7 +281,9 @@ class CallSettings:
         return int(value)
 
 
-def read_settings(cursor: Cursor, *, start: int, names: Collection[str], first: str = "", remedy: str) -> CallSettings:
+def read_settings(
+    cursor: Cursor, *, start: int, names: Collection[str], first: Sequence[str] = (), remedy: str
+) -> CallSettings:
     """Read ``, name=number`` or ``, name=[number, …]`` as often as it comes, and the parenthesis that closes the call.
 
     Lists may stand in ``[ ]``, in ``( )`` or, as in R, in ``c( )``.
@@ -292,8 +294,9 @@ def read_settings(cursor: Cursor, *, start: int, names: Collection[str], first: 
         The position of the cursor where the call began.
     names : collection of str
         The settings of the function.
-    first : str
-        What the first number is where it has no name, as in ``bs(x, 4)``; empty if it needs one.
+    first : sequence of str
+        What the first setting is where it has no name: a number, as in ``bs(x, 4)``, and a list, as in
+        ``rcs(x, c(40, 50, 60))``. Where they are fewer such a setting needs a name.
     remedy : str
         How a call is written.
 
@@ -304,8 +307,7 @@ def read_settings(cursor: Cursor, *, start: int, names: Collection[str], first: 
     """
     given: dict[str, tuple[float, ...]] = {}
     while cursor.take(","):
-        unnamed = first and not given and cursor.peek().kind == "number"
-        name = first if unnamed else _name(cursor, names, remedy)
+        name = _unnamed(cursor, () if given else first) or _name(cursor, names, remedy)
         if name in given:
             raise refusal(f"{name}=", "it is given twice", remedy)
         given[name] = _numbers(cursor, name, remedy)
@@ -321,6 +323,14 @@ def read_number(cursor: Cursor) -> float:
     if not value <= LARGEST:
         raise refusal(token.text, "the number is too large", f"numbers go up to {LARGEST:g}")
     return value
+
+
+def _unnamed(cursor: Cursor, first: Sequence[str]) -> str:
+    """Return what a setting without a name is; empty where it has one."""
+    token = cursor.peek()
+    is_list = token.operator in _CLOSING or (token.text, cursor.peek(1).operator) == ("c", "(")
+    place = 1 if is_list else 0
+    return first[place] if (is_list or token.kind == "number") and place < len(first) else ""
 
 
 def _name(cursor: Cursor, names: Collection[str], remedy: str) -> str:

@@ -89,6 +89,16 @@ def divide(a: Interval, b: Interval) -> Interval:
     return hull(a.lower / b.lower, a.lower / b.upper, a.upper / b.lower, a.upper / b.upper)
 
 
+def larger(a: Interval, b: Interval) -> Interval:
+    """Return the larger ones of members of a and b."""
+    return Interval(max(a.lower, b.lower), max(a.upper, b.upper))
+
+
+def smaller(a: Interval, b: Interval) -> Interval:
+    """Return the smaller ones of members of a and b."""
+    return Interval(min(a.lower, b.lower), min(a.upper, b.upper))
+
+
 def power(exponent: int) -> Callable[[Interval], Interval]:
     """Return the map of an interval under x → x^exponent, for an exponent from 1 to 4."""
 
@@ -244,10 +254,17 @@ FUNCTIONS: Mapping[str, Rule] = MappingProxyType({
     "abs": Rule(values=np.abs, image=absolute),
 })  # fmt: skip
 
+PAIRED: Mapping[str, Rule] = MappingProxyType({
+    "pmax": Rule(values=np.maximum, image=larger),
+    "pmin": Rule(values=np.minimum, image=smaller),
+})  # fmt: skip
+"""Functions of two expressions."""
+
 RULES: Mapping[str, Rule] = MappingProxyType({
     **BINARY,
     **COMPARED,
     **FUNCTIONS,
+    **PAIRED,
     "negative": Rule(values=np.negative, image=negative),
     **{
         f"^{exponent}": Rule(
@@ -263,7 +280,7 @@ _LONGEST_PIECE = 60
 _LEARNS = "its value for one row depends on the other rows, so it would have to be learned from private rows"
 _KNOTS = "its knots and constraints would be learned from private rows"
 _SCALE = "write scale(x, mean=50, sd=10) with numbers that you know or that come from public rows"
-_SPLINES = "write ns(x, knots=[40, 60]) or ns(x, df=3), whose knots are declared"
+_SPLINES = "write ns(x, knots=[40, 60]), ns(x, df=3) or rcs(x, 4), whose knots are declared or follow from public rows"
 _NUMBER = "write a number that you know or that comes from public rows"
 _CUT = "write cut(x, c(0, 50, 60, 100)) with the ends of the intervals"
 _LEVELS = "declare the groups as a Categorical column of the schema"
@@ -273,7 +290,7 @@ _SURVIVAL = "it belongs to another kind of model"
 
 _FUNCTIONS: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("center", "standardize", "std", "rescale", "zscore"), (_LEARNS, _SCALE)),
-    **dict.fromkeys(("cr", "cc", "cs", "te", "rcs", "pspline", "s"), (_KNOTS, _SPLINES)),
+    **dict.fromkeys(("cr", "cc", "cs", "te", "pspline", "s"), (_KNOTS, _SPLINES)),
     **dict.fromkeys(("qcut", "bin", "ntile", "findInterval"), (_LEARNS, _CUT)),
     **dict.fromkeys(("hashed", "interval", "ifelse", "where"), ("it makes new groups", _LEVELS)),
     **dict.fromkeys(("lag", "lead", "diff", "cumsum"), (_LEARNS, "prepare such a column and declare it")),
@@ -292,12 +309,30 @@ _FUNCTIONS: dict[str, tuple[str, str]] = {
     "interaction": (_RENAMED, "write a:b"),
     "pow": (_RENAMED, "write I(x^2)"),
     "ln": (_RENAMED, "write log(x)"),
+    "np.maximum": (_RENAMED, "write pmax(x, 50)"),
+    "np.minimum": (_RENAMED, "write pmin(x, 50)"),
     "weights": ("weights are not a term", 'give the model weights="column"'),
 }
 
 _NAMES = (
-    *("I", "C", "factor", "relevel", "cut", "scale", "log", "log2", "log10", "log1p", "sqrt", "exp", "abs", "bs", "ns"),
-    *("poly", "offset", "strata", "cluster"),
+    *(
+        "I",
+        "C",
+        "factor",
+        "relevel",
+        "cut",
+        "scale",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "sqrt",
+        "exp",
+        "abs",
+        "pmax",
+        "pmin",
+    ),
+    *("bs", "ns", "rcs", "poly", "offset", "strata", "cluster"),
 )
 _OFFERED = f"the functions are {', '.join(_NAMES)}"
 

@@ -16,8 +16,8 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import ArgumentError, MechanismError
-from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
 from hdpstats.formulas.coding import declared

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import final
 
 from hdpstats._base.errors import FormulaError
-from hdpstats.formulas.expressions import Factor, Role, Variable, columns_of
+from hdpstats.formulas.expressions import Factor, Role, Variable, called, columns_of
 from hdpstats.formulas.grammar import read_exponent, read_factor
 from hdpstats.formulas.lexer import END, Cursor, Token, quoted, spell, tokenize
 from hdpstats.formulas.operations import refusal
@@ -136,6 +136,11 @@ class Term:
         """The term as it is written, ``a:log(b)``."""
         return ":".join(factor.source for factor in self.factors)
 
+    @property
+    def call(self) -> str:
+        """The term with all knots of its splines."""
+        return ":".join(map(called, self.factors))
+
 
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +198,7 @@ class ParsedFormula:
     @property
     def canonical(self) -> str:
         """The formula with every term written out and canonical spacing: two spellings of one model agree."""
-        terms = ["1" if self.intercept else "0", *(term.source for term in self.terms)]
+        terms = ["1" if self.intercept else "0", *(term.call for term in self.terms)]
         outcome = "" if self.left is None else f"{self.left.source} "
         return f"{outcome}~ {' + '.join(terms)}"
 

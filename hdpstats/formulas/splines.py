@@ -1,4 +1,4 @@
-r"""Splines with given knots: B-splines and natural cubic splines, as piecewise polynomials in Bernstein form.
+r"""Splines with given knots, B-splines, natural and restricted cubic ones, as piecewise polynomials in Bernstein form.
 
 On a piece [a, b] with :math:`u = (x - a) / (b - a)` a polynomial of degree d is
 :math:`\sum_j c_j \binom{d}{j} u^j (1 - u)^{d - j}`. Its *blossom* is the symmetric function
@@ -136,6 +136,41 @@ def natural_splines(knots: Sequence[float], *, lower: float, upper: float) -> tu
     columns = _columns(breaks, free)
     slopes = zip(before.tolist(), after.tolist(), strict=True)
     return tuple(replace(column, slopes=pair) for column, pair in zip(columns, slopes, strict=True))
+
+
+def restricted_splines(knots: Sequence[float]) -> tuple[Pieces, ...]:
+    r"""Return Harrell's restricted cubic splines but their first column, x: 0 before the first knot, lines at the end.
+
+    With knots :math:`t_1 < \dots < t_k` the column j, 1 to k - 2, is
+
+    .. math:: \frac{(x - t_j)_+^3 - (x - t_{k-1})_+^3 \frac{t_k - t_j}{t_k - t_{k-1}}
+              + (x - t_k)_+^3 \frac{t_{k-1} - t_j}{t_k - t_{k-1}}}{(t_k - t_1)^2},
+
+    as that of R's ``rms::rcs`` (Harrell 2015, *Regression Modeling Strategies*, 2.4.5). With x and a constant they
+    span what natural splines with these knots span.
+
+    Parameters
+    ----------
+    knots : sequence of float
+        At least 3, increasing strictly.
+
+    Examples
+    --------
+    >>> (curve,) = restricted_splines([0.0, 1.0, 2.0])
+    >>> values(curve, np.array([-1.0, 1.0, 2.0, 4.0])).tolist()
+    [0.0, 0.25, 1.5, 4.5]
+    """
+    t = np.array(knots)
+    a, b, last, width = t[:-1], t[1:], t[-1] - t[-2], (t[-1] - t[0]) ** 2
+    blossoms = [[(a - u) ** (3 - j) * (b - u) ** j * (a >= u) for j in range(4)] for u in t[:-1]]
+    found = []
+    for place in range(len(t) - 2):
+        own, before = np.array(blossoms[place]), np.array(blossoms[-1])
+        of_pieces = (own - before * (t[-1] - t[place]) / last).T / width
+        slope = 3.0 * (of_pieces[-1, 3] - of_pieces[-1, 2]) / last
+        (column,) = _columns(t.tolist(), of_pieces[:, :, None])
+        found.append(replace(column, slopes=(0.0, float(slope))))
+    return tuple(found)
 
 
 def _polynomials(pieces: Pieces, x: FloatArray) -> FloatArray:

@@ -200,15 +200,15 @@ def combine_points(
         return _unbiased(sites, _at(sites, [point], common), point)
     if any(each.information.located for each in sites):
         places = (fit.theta, point)
-        found = _at(sites, places, common)
-        pooling = pool(found.private, found.covariance, fit)
-        return replace(found, pooled=pooling.point, pooling=pooling, places=places)
+        combined = _at(sites, places, common)
+        pooling = pool(combined.private, combined.covariance, fit)
+        return replace(combined, pooled=pooling.point, pooling=pooling, places=places)
     for _ in range(STEPS - 1):
-        found = _at(sites, [point], common)
-        point = pooled_point(found.private, found.covariance, fit)
-    found = _unbiased(sites, _at(sites, [point], common), point)
-    pooling = pool(found.private, found.covariance, fit)
-    return replace(found, pooled=pooling.point, pooling=pooling, places=(pooling.point,))
+        combined = _at(sites, [point], common)
+        point = pooled_point(combined.private, combined.covariance, fit)
+    combined = _unbiased(sites, _at(sites, [point], common), point)
+    pooling = pool(combined.private, combined.covariance, fit)
+    return replace(combined, pooled=pooling.point, pooling=pooling, places=(pooling.point,))
 
 
 def _start(sites: Sequence[InformedPoint]) -> FloatArray:

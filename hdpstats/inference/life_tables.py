@@ -91,7 +91,7 @@ from typing import Final, final
 import numpy as np
 import scipy
 
-from hdpstats._base.remembered import remembered
+from hdpstats._base.caching import remembered
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 
 WINDOW: Final = 7
@@ -154,10 +154,10 @@ class LifeTable:
     @cached_property
     def at_risk(self) -> FloatArray:
         """The same, at least 0, and decreasing where nobody begins late (J + 1,)."""
-        found = self.counted
+        numbers = self.counted
         if self.entered is None:
-            found = scipy.optimize.isotonic_regression(found, weights=1.0 / self._cells_behind, increasing=False).x
-        return np.asarray(np.maximum(found, 0.0))
+            numbers = scipy.optimize.isotonic_regression(numbers, weights=1.0 / self._cells_behind, increasing=False).x
+        return np.asarray(np.maximum(numbers, 0.0))
 
     @property
     def _cells_behind(self) -> FloatArray:
@@ -244,9 +244,9 @@ class LifeTable:
     @cached_property
     def rates(self) -> FloatArray:
         """Smoothed hazards of each cause (J, K), positive: less so where the counts differ by more than chance."""
-        found = smoothed_rates(self.events, self.exposed, self.sd)
-        total = found.sum(axis=1, keepdims=True)
-        return np.asarray(found * np.minimum(1.0, SMOOTHED_RATE / total))
+        smoothed = smoothed_rates(self.events, self.exposed, self.sd)
+        total = smoothed.sum(axis=1, keepdims=True)
+        return np.asarray(smoothed * np.minimum(1.0, SMOOTHED_RATE / total))
 
     @cached_property
     def cumulated(self) -> FloatArray:
@@ -327,9 +327,9 @@ class LifeTable:
         L = self.derivative(by_events, by_exposed)
         covariance = sampling + self.sd**2 * L @ L.T
         precision = 1.0 / np.maximum(np.diag(covariance)[1:], np.finfo(float).tiny)
-        found = np.clip(scipy.optimize.isotonic_regression(steps, weights=precision).x, 0.0, 1.0)
+        monotone = np.clip(scipy.optimize.isotonic_regression(steps, weights=precision).x, 0.0, 1.0)
         return Incidence(
-            value=np.append(0.0, found), covariance=covariance, unknown=np.abs(by_exposed) @ self.unknown_exposure
+            value=np.append(0.0, monotone), covariance=covariance, unknown=np.abs(by_exposed) @ self.unknown_exposure
         )
 
 
@@ -348,9 +348,9 @@ def at_risk_by_cells(intervals: int, causes: int, *, late: bool) -> FloatArray:
     """Return derivatives of people at risk by the cells (J, cells): events, censorings, who stayed, beginnings."""
     upto = np.tri(intervals).T
     parts = [np.repeat(upto, causes, axis=1), upto, np.ones((intervals, 1))]
-    found = np.hstack([*parts, -upto] if late else parts)
-    found.flags.writeable = False
-    return found
+    matrix = np.hstack([*parts, -upto] if late else parts)
+    matrix.flags.writeable = False
+    return matrix
 
 
 ROUNDS: Final = 3
@@ -415,8 +415,8 @@ def multiple_of_error(z: float, off: FloatArray) -> FloatArray:
     """
     level = 1.0 - 2.0 * scipy.special.ndtr(-z)
     near = np.minimum(off, FAR)
-    found = np.sqrt(scipy.special.chndtrix(level, 1.0, near**2))
-    return np.asarray(np.where(off > FAR, off + scipy.special.ndtri(level), found))
+    multiple = np.sqrt(scipy.special.chndtrix(level, 1.0, near**2))
+    return np.asarray(np.where(off > FAR, off + scipy.special.ndtri(level), multiple))
 
 
 FAR: Final = 4.0
@@ -488,10 +488,10 @@ def limits_of(value: FloatArray, s: FloatArray, z: float, unknown: FloatArray) -
 
 def incidence(table: LifeTable, cause: int, z: float) -> Band:
     """Return the incidence of a cause with limits at a normal quantile."""
-    found = table.incidence(cause)
-    s = np.sqrt(np.maximum(np.diag(found.covariance), 0.0))
-    low, high = limits_of(found.value, s, z, found.unknown)
-    return Band(found.value, s, low, np.minimum(high, 1.0))
+    estimated = table.incidence(cause)
+    s = np.sqrt(np.maximum(np.diag(estimated.covariance), 0.0))
+    low, high = limits_of(estimated.value, s, z, estimated.unknown)
+    return Band(estimated.value, s, low, np.minimum(high, 1.0))
 
 
 def survival_at(table: LifeTable, times: FloatArray, z: float) -> Band:
@@ -508,13 +508,13 @@ def survival_at(table: LifeTable, times: FloatArray, z: float) -> Band:
 
 def incidence_at(table: LifeTable, cause: int, times: FloatArray, z: float) -> Band:
     """Return the incidence of a cause at any times, hazards constant within intervals; see `survival_at`."""
-    found = table.incidence(cause)
+    estimated = table.incidence(cause)
     band, u = incidence(table, cause, z), _passed(table.cuts, times)
     rise = np.diff(table.cumulated)[_interval(table.cuts, times)]
     flat = rise < 1e-8
     share = np.where(flat, u, np.expm1(-rise * u) / np.where(flat, -1.0, np.expm1(-rise)))
     limits = np.maximum.accumulate(band.low), np.maximum.accumulate(band.high)
-    return Band(*_between(found.value, *limits, found.covariance, table, times, share))
+    return Band(*_between(estimated.value, *limits, estimated.covariance, table, times, share))
 
 
 def _interval(cuts: FloatArray, times: FloatArray) -> IntArray:
@@ -559,8 +559,8 @@ def _between(
     )
     at_end = np.isin(times, cuts)
     limits = np.where(at_end, joined(low), parts[2]), np.where(at_end, joined(high), parts[3])
-    found = (np.where(times <= cuts[table.last], part, np.nan) for part in (*parts[:2], *limits))
-    value, error, least, most = found
+    within_table = (np.where(times <= cuts[table.last], part, np.nan) for part in (*parts[:2], *limits))
+    value, error, least, most = within_table
     return value, error, least, most
 
 

@@ -109,15 +109,15 @@ def log_hazard_ratios(score: Callable[[FloatArray], Score], groups: int) -> tupl
     """
     beta, unknown = np.zeros(groups), (np.full(groups - 1, np.nan), np.full((groups - 1, groups - 1), np.nan))
     for _ in range(STEPS):
-        found = score(beta)
-        information = found.information[1:, 1:]
+        at_estimate = score(beta)
+        information = at_estimate.information[1:, 1:]
         if not np.linalg.eigvalsh(information)[0] > CLOSE:
             return unknown
-        step = np.linalg.solve(information, found.total[1:])
+        step = np.linalg.solve(information, at_estimate.total[1:])
         step *= min(1.0, 1.0 / max(float(np.abs(step).max()), CLOSE))
         if float(np.abs(step).max()) < CLOSE:
             inverse = np.linalg.inv(information)
-            return beta[1:], inverse @ found.variance[1:, 1:] @ inverse
+            return beta[1:], inverse @ at_estimate.variance[1:, 1:] @ inverse
         beta[1:] += step
         if not np.abs(beta).max() < LARGEST:
             return unknown

@@ -307,11 +307,11 @@ def heterogeneity(
         From whitened coefficients to those that are tabulated.
     """
     precisions = np.linalg.inv(np.array(variances))
-    found, by_chance = _statistic(estimates[:, None, :], precisions), _statistic(errors, precisions)
-    overall = _tested(found, by_chance, df=(len(estimates) - 1) * estimates.shape[1])
+    statistic, by_chance = _statistic(estimates[:, None, :], precisions), _statistic(errors, precisions)
+    overall = _tested(statistic, by_chance, df=(len(estimates) - 1) * estimates.shape[1])
     own = np.array([np.diag(T @ each @ T.T) for each in variances])[:, None]
-    found, by_chance = scatter((estimates @ T.T)[:, None], own), scatter(errors @ T.T, own)
-    by_term = tuple(_tested(found[:, t], by_chance[:, t], df=len(estimates) - 1) for t in range(len(T)))
+    statistic, by_chance = scatter((estimates @ T.T)[:, None], own), scatter(errors @ T.T, own)
+    by_term = tuple(_tested(statistic[:, t], by_chance[:, t], df=len(estimates) - 1) for t in range(len(T)))
     return Heterogeneity(overall=overall, by_term=by_term)
 
 

@@ -37,7 +37,7 @@ None of what follows weakens the guarantee of people in the data. An analyst lea
   answered if and only if it was charged for somebody before, as that costs the total nothing more. So he learns exactly
   which requests others have made, of those that he tries. Before that, it shows in the time of an answer, and a service
   that hands answers out at fixed times hides it only as long as no charge and no record takes longer than is set
-  aside for it, and the other computation did not begin just before, or in another process (`hdpstats.custodian.slots`
+  aside for it, and the other computation did not begin just before, or in another process (`hdpstats.custodian.timing`
   has the list).
 - *The same, from a limit of bytes.* What was charged for somebody else before is counted with a short entry, not with
   the text of the request; and a release with him for whose charge it was computed. So the request from which on he is
@@ -49,7 +49,7 @@ None of what follows weakens the guarantee of people in the data. An analyst lea
 - *What others had spent before an early Gaussian release.* A first cap that is granted to him after he received
   Gaussian releases has the part of the whole account. Where the custodian did not declare it, that part is what the
   first Gaussian release was asked to keep and half of what was then left of the total. His spent and remaining amounts
-  contain it (`hdpstats.sites.forms.AnalystAccount`), and from them he can solve for what others had spent at that
+  contain it (`hdpstats.sites.messages.AnalystAccount`), and from them he can solve for what others had spent at that
   time. With a cap that was granted before his first release, or a part that the custodian declares (``gaussian=``), he
   cannot.
 

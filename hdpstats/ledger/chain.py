@@ -25,8 +25,8 @@ from dataclasses import fields, replace
 from operator import attrgetter
 from typing import Any, Final, Self, final, overload
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import ArgumentError, CapTooSmall, LedgerError
-from hdpstats._base.remembered import remembered
 from hdpstats._base.validation import rational
 from hdpstats.ledger.analysts import OwnCharge, OwnPart, Quota, capped, disagreeing
 from hdpstats.ledger.records import Account, AccountTerms, Charge, Entry, Opening, Verification

@@ -340,5 +340,5 @@ def corrected(family: Family, tau: FloatArray, counts: FloatArray) -> FloatArray
     Where there is no estimate, or no value, the numbers are NaN or infinite, without a warning.
     """
     with np.errstate(all="ignore"):
-        found = family.solve(tau)
-        return np.asarray(found - family.bias(found) / counts[:, None])
+        natural = family.solve(tau)
+        return np.asarray(natural - family.bias(natural) / counts[:, None])

@@ -19,7 +19,7 @@ from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.description.one_pass import add_stored
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units
 from hdpstats.mechanisms.score_sums import clipped
-from hdpstats.schema.stored import addresses_of, clip_numbers, mark_missing
+from hdpstats.schema.stored_columns import addresses_of, clip_numbers, mark_missing
 from hdpstats.solvers.kernels import (
     add_caps,
     add_curvatures,

@@ -8,12 +8,13 @@ from typing import Any, final
 
 import numpy as np
 
-from hdpstats._base.silence import silence
+from hdpstats._base.no_warnings import silence
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.families.regression.likelihood import maximum_likelihood
 from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
+from hdpstats.formulas.knots import with_public_knots
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights
 from hdpstats.mechanisms.hybrid_weights import (
@@ -77,7 +78,7 @@ class PublicFits:
     @classmethod
     def of(cls, table: PublicTable, model: str, *, columns: tuple[str, ...]) -> "PublicFits":
         """Read the formula of a model of rows that are complete in the weighted columns."""
-        design = without_roles(compile_design(model, table.schema))
+        design = without_roles(compile_design(with_public_knots(model, table), table.schema))
         both = table.complete((*columns, *design.needs))
         rows = table.admitted((*columns, *design.needs))
         return cls(

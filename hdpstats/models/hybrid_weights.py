@@ -25,6 +25,7 @@ from hdpstats._base.validation import choice, exact, text
 from hdpstats.describe.description import Description
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
+from hdpstats.formulas.knots import with_public_knots
 from hdpstats.mechanisms.histogram.estimate import PROJECTIONS
 from hdpstats.mechanisms.hybrid_weights import UNITS, CurveRelease, DistanceQuery
 from hdpstats.mechanisms.hybrid_weights.steps import part_of, public_points, spread_of
@@ -166,7 +167,7 @@ def _kind(select: object, model: object, table: PublicTable, names: tuple[str, .
         message = "model, a formula, belongs to select='loss' and select='curve': give both or neither"
         raise ArgumentError(message, argument="model")
     if model is not None:
-        design = without_roles(compile_design(text(model, name="model"), table.schema))
+        design = without_roles(compile_design(with_public_knots(text(model, name="model"), table), table.schema))
         if not isinstance(table.schema[design.response], Binary):
             raise ArgumentError(f"model must have a binary outcome; {design.response!r} is none", argument="model")
         if not np.any(table.complete(design.needs)):

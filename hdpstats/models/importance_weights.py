@@ -15,6 +15,7 @@ from hdpstats._base.errors import ArgumentError, MechanismError, forgets_rows
 from hdpstats._base.validation import choice, real
 from hdpstats.describe.description import Description
 from hdpstats.formulas import Design, compile_one_sided
+from hdpstats.formulas.knots import with_public_knots
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.importance_weights import ColumnBox
 from hdpstats.mechanisms.importance_weights.coding import PublicSample, coded_rows, public_sample
@@ -136,7 +137,7 @@ def importance_weights(
             available=("hybrid_weights",),
         )
     asked = requested(epsilon, delta, replicate, allow_large_epsilon=allow_large_epsilon)
-    design = compile_one_sided(formula, study.schema)
+    design = compile_one_sided(with_public_knots(formula, study.public), study.schema)
     known = described(study, design.needs, description)
     sample = _public(table, design)
     whole = ImportanceTerms(

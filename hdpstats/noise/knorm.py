@@ -59,8 +59,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.remembered import remembered
 from hdpstats._base.validation import integer
 from hdpstats._base.work import Operations
 from hdpstats.noise.discrete import (

@@ -81,8 +81,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, Self, final
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.remembered import remembered
 from hdpstats._base.validation import exact
 from hdpstats.privacy.budget import DELTA_GRAIN, EPSILON_GRAIN, NOTHING, Budget, Spend, decimal, rounded_down
 from hdpstats.privacy.gaussian import delta_of_square, mu_of

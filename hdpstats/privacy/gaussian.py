@@ -29,9 +29,9 @@ from fractions import Fraction
 
 from mpmath import MPContext, mpf
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.precision import numbers_of
-from hdpstats._base.remembered import remembered
 
 LARGEST_RANK = 500
 _LEAST = Fraction(1, 1 << 2000)

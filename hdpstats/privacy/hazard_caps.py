@@ -60,8 +60,8 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import FloatArray
 from hdpstats.privacy.sensitivity import DOWN, Relation
 

@@ -278,14 +278,14 @@ class PublicCheck(Record):
 
     def integrated(self) -> pd.DataFrame:
         """Return integrated Brier scores by cause: columns brier, reference, until (the last time in the integral)."""
-        found = {}
+        scores = {}
         for cause in self.causes:
             part = self.scores[self.scores["cause"] == cause]
             times = part["time"].to_numpy(dtype=float)
             brier, until = integrated_brier(times, part["brier"].to_numpy(dtype=float))
             reference, _ = integrated_brier(times, part["reference"].to_numpy(dtype=float))
-            found[cause] = (brier, reference, until)
-        return pd.DataFrame.from_dict(found, orient="index", columns=["brier", "reference", "until"])
+            scores[cause] = (brier, reference, until)
+        return pd.DataFrame.from_dict(scores, orient="index", columns=["brier", "reference", "until"])
 
 
 def check(
@@ -339,7 +339,7 @@ def calibration(rows: FollowUp, incidence: FloatArray, *, time: float, cause: in
     inner = np.quantile(incidence, np.arange(1, GROUPS) / GROUPS) if len(incidence) else np.zeros(GROUPS - 1)
     group = np.searchsorted(inner, incidence, side="right")
     at, z = np.array([time]), -float(ndtri(0.025))
-    found = []
+    groups = []
     for number in np.unique(group):
         part = rows.take(group == number)
         curves = kaplan_meier(part)
@@ -350,9 +350,9 @@ def calibration(rows: FollowUp, incidence: FloatArray, *, time: float, cause: in
             observed = error = np.nan
         low, high = _limits(observed, error, z)
         predicted = float(np.average(incidence[group == number], weights=part.case_weights))
-        found.append((time, int(number) + 1, len(part.time), predicted, observed, low, high))
+        groups.append((time, int(number) + 1, len(part.time), predicted, observed, low, high))
     columns = [name for name in _CALIBRATION if name != "cause"]
-    return pd.DataFrame(found, columns=columns)
+    return pd.DataFrame(groups, columns=columns)
 
 
 def _limits(incidence: float, error: float, z: float) -> tuple[float, float]:

@@ -87,6 +87,11 @@ class PublicSide(ABC):
         """The coordinates that belong to a whitened row, of each predictor, and at which of its numbers they begin."""
 
     @property
+    def far_people(self) -> Elsewhere | None:
+        """People whom public rows do not show, as the choice of a clip counts them."""
+        return self.elsewhere
+
+    @property
     @abstractmethod
     def people(self) -> int:
         """The number of public people."""
@@ -274,8 +279,8 @@ class WhitenedRows(PublicSide, ABC):
 
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
         """Return the moments (k, D, D) at the centre in geometries of other radii."""
-        found = [self.at_radius(each.radius).moments(self.centre, records=records) for each in geometries]
-        return Moments(H=np.array([each.H for each in found]), J=np.array([each.J for each in found]))
+        moments = [self.at_radius(each.radius).moments(self.centre, records=records) for each in geometries]
+        return Moments(H=np.array([each.H for each in moments]), J=np.array([each.J for each in moments]))
 
     def with_weights(self, weights: FloatArray) -> FloatArray:
         """Return Hessians (k, D, D) of one person at the centre under other Mallows weights (k, n)."""
@@ -315,8 +320,8 @@ class WhitenedRows(PublicSide, ABC):
         N = self.borne(0.5 * np.abs(weights - means[:, None]))
         if elsewhere and self.elsewhere is not None:
             square = np.sum(self.elsewhere.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
-            found = self.elsewhere.moved(mallows(square, geometries) * self.left_elsewhere(self.elsewhere.X), means)
-            N = N + float(np.mean(np.diag(full)[slopes])) * np.kron(np.eye(self.dimension // width), found)
+            not_shown = self.elsewhere.moved(mallows(square, geometries) * self.left_elsewhere(self.elsewhere.X), means)
+            N = N + float(np.mean(np.diag(full)[slopes])) * np.kron(np.eye(self.dimension // width), not_shown)
         return moved(H, N, shares=1.0 - means)
 
     @property
@@ -454,9 +459,9 @@ def shrunk(stack: FloatArray, *, rows: int, levelled: tuple[slice, ...]) -> Floa
         if diagonal[:, part].size:
             diagonal[:, part] = diagonal[:, part].mean(axis=1, keepdims=True)
     share = rows / (rows + D)
-    found: FloatArray = share * stack
-    found[:, np.arange(D), np.arange(D)] += (1.0 - share) * diagonal
-    return found
+    matrices: FloatArray = share * stack
+    matrices[:, np.arange(D), np.arange(D)] += (1.0 - share) * diagonal
+    return matrices
 
 
 def spread_where_unknown(fit: PublicFit, X: FloatArray, *, repeated: int = 1) -> PublicFit:

@@ -62,7 +62,7 @@ def raked_sums(people: WhitenedPeople, factors: FloatArray) -> list[FloatArray]:
     :math:`G = \sum_i w_i x_i x_i'` times the ratio of the slopes' traces, with the intercept's own entry: as if
     curvature did not depend on covariates.
     """
-    slopes, found = people.slopes, []
+    slopes, sums = people.slopes, []
     for whole in weighted_squares(people.X, people.weights * factors):
         level = np.ones(len(whole))
         if whole[:, slopes, slopes].size:
@@ -71,5 +71,5 @@ def raked_sums(people: WhitenedPeople, factors: FloatArray) -> list[FloatArray]:
             )
         target = level[:, None, None] * people.rounded
         target[:, : slopes.start, : slopes.start] = whole[:, : slopes.start, : slopes.start]
-        found.append(people.share * whole + (1.0 - people.share) * target)
-    return found
+        sums.append(people.share * whole + (1.0 - people.share) * target)
+    return sums

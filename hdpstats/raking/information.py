@@ -99,16 +99,16 @@ class RakedInformation(OverPublicPeople):
 
 def _moments(side: RakeableSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float) -> Moments:
     """Return the moments of all draws (B, D, D)."""
-    found = [side.raked_moments(theta, records=records, people=each) for each in people]
-    return Moments(H=np.concatenate([each.H for each in found]), J=np.concatenate([each.J for each in found]))
+    moments = [side.raked_moments(theta, records=records, people=each) for each in people]
+    return Moments(H=np.concatenate([each.H for each in moments]), J=np.concatenate([each.J for each in moments]))
 
 
 def _mean_moments(
     side: RakeableSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float
 ) -> Moments:
     """Return the moments averaged over all draws (D, D)."""
-    found = _moments(side, theta, people, records=records)
-    return Moments(H=found.H.mean(axis=0), J=found.J.mean(axis=0))
+    moments = _moments(side, theta, people, records=records)
+    return Moments(H=moments.H.mean(axis=0), J=moments.J.mean(axis=0))
 
 
 def _whitened_in_parts(
@@ -135,7 +135,7 @@ def raked_information(
     base = np.full((count, side.people), 1.0 / side.people)
     averaged = tuple(_whitened_in_parts(side, raking, posterior.draw(rng, count), base=base))
     people = known.people if known.weighted else float(records)
-    found = RakedInformation(
+    information = RakedInformation(
         public=side,
         records=people,
         records_sd=known.people_sd if known.weighted else records_sd,
@@ -144,7 +144,7 @@ def raked_information(
         averaged=averaged,
         at_centre=_mean_moments(side, side.centre, averaged, records=people),
     )
-    return found if is_usable(found) else None
+    return information if is_usable(information) else None
 
 
 def is_usable(raked: RakedInformation) -> bool:

@@ -45,8 +45,8 @@ class WhitenedPeople:
     def predictor(self, theta: FloatArray) -> FloatArray:
         """Return ``x'theta`` of each row (B, n), or (k, B, n) for several coefficients (k, D)."""
         columns = np.moveaxis(self.X, 2, 0)
-        found = theta @ columns.reshape(len(columns), -1)
-        return np.asarray(found.reshape(*theta.shape[:-1], *columns.shape[1:]), dtype=np.float64)
+        predictor = theta @ columns.reshape(len(columns), -1)
+        return np.asarray(predictor.reshape(*theta.shape[:-1], *columns.shape[1:]), dtype=np.float64)
 
     @cached_property
     def share(self) -> FloatArray:
@@ -62,10 +62,10 @@ class WhitenedPeople:
     @cached_property
     def rounded(self) -> FloatArray:
         """The same, with that of slopes `rounded`."""
-        found, own, total = self.squares.copy(), self.slopes, np.sum(self.weights, axis=1)
+        squares, own, total = self.squares.copy(), self.slopes, np.sum(self.weights, axis=1)
         mean = weighted_sums(self.z, self.weights) / total[:, None]
-        found[:, own, own] = rounded(self.squares[:, own, own], mean=mean, total=total)
-        return found
+        squares[:, own, own] = rounded(self.squares[:, own, own], mean=mean, total=total)
+        return squares
 
     def products(self, curvature: FloatArray, along: FloatArray, steps: FloatArray) -> FloatArray:
         """Return ``sum_k M_k s_k`` (B, D) of steps (k, D), ``M_k`` the Hessian of `raked` for a curvature (k, B, n).

@@ -183,14 +183,14 @@ class RakedVariables:
 
         Those below 0 are reflected, as the density of what a share might be given noise ends there.
         """
-        found = np.empty_like(shares)
+        averages = np.empty_like(shares)
         names = [each.variable for each in self.shares]
         for name in dict.fromkeys(names):
             own = [place for place, each in enumerate(names) if each == name]
             whole = np.column_stack([shares[:, own], 1.0 - shares[:, own].sum(axis=1)])
             whole = np.maximum(np.abs(whole), LEAST_SHARE)
-            found[:, own] = whole[:, :-1] / whole.sum(axis=1, keepdims=True)
-        return found
+            averages[:, own] = whole[:, :-1] / whole.sum(axis=1, keepdims=True)
+        return averages
 
     def weights(self, base: FloatArray, tilt: FloatArray) -> FloatArray:
         """Return weights (B, n), 1 in sum, of rows of base weights (B, n) under tilts (B, kb)."""

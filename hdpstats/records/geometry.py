@@ -134,9 +134,9 @@ def weights_within(
 ) -> FloatArray:
     """Return the same for a radius and a leverage, or (k, n) for k of each, of shape (k, 1)."""
     positive = np.maximum(square, 1e-200)
-    found: FloatArray = np.asarray(leverage / (float(intercept) + positive))
-    np.minimum(radius / np.sqrt(positive, out=positive), found, out=found)
-    return np.minimum(1.0, found, out=found)
+    weights: FloatArray = np.asarray(leverage / (float(intercept) + positive))
+    np.minimum(radius / np.sqrt(positive, out=positive), weights, out=weights)
+    return np.minimum(1.0, weights, out=weights)
 
 
 def from_box(

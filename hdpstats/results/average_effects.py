@@ -44,6 +44,7 @@ from hdpstats.results.standardised_means import (
     standardise,
 )
 from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
+from hdpstats.results.tables import cost_columns
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 
 if TYPE_CHECKING:
@@ -251,6 +252,21 @@ class AverageEffects(Reported):
         level = self.alpha if alpha is None else real(alpha, name="alpha", lower=0.001, upper=0.999)
         return tabulated(self.effects, self.estimate, alpha=level)
 
+    def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return a row per effect: the columns of `frame` with limits of a level in [0.001, 0.999]."""
+        return self.summary_frame(1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999))
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: variable, population, epsilon, delta, effects (their number)."""
+        return pd.DataFrame(
+            {
+                "variable": [self.variable],
+                "population": [self.population],
+                **cost_columns(self.guarantee),
+                "effects": [len(self.effects.values)],
+            }
+        )
+
     def _report(self, alpha: float = 0.05) -> Report:
         table = self.summary_frame(alpha)
         floor = self.estimate.p_floor
@@ -311,12 +327,12 @@ def average_effects(
     alpha: float,
 ) -> AverageEffects:
     """Return what `Result.average_effects` does."""
-    found = chosen(fit, estimate)
+    averaged = chosen(fit, estimate)
     level = real(alpha, name="alpha", lower=0.001, upper=0.999)
-    check_identified(found)
+    check_identified(averaged)
     rows = population(fit, fit.public_rows, over, weights)
-    guarantee = guarantee_over(fit, found, rows)
-    fit = with_estimate(fit, found)
+    guarantee = guarantee_over(fit, averaged, rows)
+    fit = with_estimate(fit, averaged)
     by, which = _times(fit, times), _cause(fit, cause)
     given = _values(fit, variable, values)
 
@@ -332,7 +348,7 @@ def average_effects(
         variable=variable,
         effects=effects,
         means=means,
-        estimate=found,
+        estimate=averaged,
         population=rows.words,
         alpha=level,
         guarantee=guarantee,
@@ -349,10 +365,10 @@ def _times(fit: "Result", times: float | Iterable[float] | None) -> FloatArray:
         if times is not None:
             raise ArgumentError("times must be left out: this is no hazard model", argument="times")
         return np.zeros(0)
-    found = read_times(fit.facts.hazard.grid.horizon if times is None else times, fit.facts.hazard)
-    if not len(found) or not (found > 0.0).all():
+    instants = read_times(fit.facts.hazard.grid.horizon if times is None else times, fit.facts.hazard)
+    if not len(instants) or not (instants > 0.0).all():
         raise ArgumentError("times must be one or more times above 0", argument="times")
-    return found
+    return instants
 
 
 def _cause(fit: "Result", cause: str | None) -> str | None:
@@ -454,11 +470,11 @@ def _derivative(
         standardised(frame)  # the rows themselves may be at fault
     for sign in (1.0, -1.0):
         try:
-            found, half = by(FORWARD, sign * step), by(FORWARD, sign * step / 2.0)
+            slopes, half = by(FORWARD, sign * step), by(FORWARD, sign * step / 2.0)
         except SchemaError:
             continue
-        if np.allclose(found.values, half.values, rtol=1e-4, atol=1e-12):
-            return found
+        if np.allclose(slopes.values, half.values, rtol=1e-4, atol=1e-12):
+            return slopes
         break
     raise ArgumentError(
         f"values must be given, such as two quantiles of {variable}: the model has no slope in it at the ends of its "

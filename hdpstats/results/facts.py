@@ -423,14 +423,14 @@ def term_blocks(fit: "Result") -> tuple[TermBlock, ...]:
     """Return the terms of a model in the order of its coefficients."""
     names, hazard = fit.estimate.terms, fit.facts.hazard
     own = own_terms(fit)
-    found: dict[tuple[str | None, str], list[int]] = {}
+    columns_of: dict[tuple[str | None, str], list[int]] = {}
     for place in range(len(names)):
         part, within = divmod(place, len(own))
         cause = hazard.causes[part] if hazard is not None and len(hazard.causes) > 1 else None
-        found.setdefault((cause, own[within]), []).append(place)
+        columns_of.setdefault((cause, own[within]), []).append(place)
     return tuple(
         TermBlock(label=term if cause is None else f"{cause}: {term}", term=term, cause=cause, places=tuple(places))
-        for (cause, term), places in found.items()
+        for (cause, term), places in columns_of.items()
     )
 
 
@@ -452,9 +452,9 @@ def chosen(result: "Result", which: str | None) -> Estimate:
     """Return one of the estimates of a result by its name; the one that `params` speaks of by default."""
     if which is None:
         return result.estimate
-    found: Estimate | None = getattr(result, choice(which, name="estimate", options=ESTIMATES))
-    if found is None:
+    estimate: Estimate | None = getattr(result, choice(which, name="estimate", options=ESTIMATES))
+    if estimate is None:
         there = [name for name in ESTIMATES if getattr(result, name) is not None]
         remedy = f"there is {', '.join(there)}" if there else "it has one estimate: leave estimate= out"
         raise ArgumentError(f"this result has no estimate {which!r}; {remedy}", argument="estimate")
-    return found
+    return estimate

@@ -152,8 +152,8 @@ class PrivateCurve(GroupCurve):
 
     def at_risk(self, times: FloatArray) -> FloatArray:
         """Return people at risk, linear between the ends of intervals."""
-        found = np.interp(times, self.table.cuts, self.table.at_risk, right=np.nan) * self.weight
-        return np.where(self.known, found, np.nan)
+        numbers = np.interp(times, self.table.cuts, self.table.at_risk, right=np.nan) * self.weight
+        return np.where(self.known, numbers, np.nan)
 
     def events(self, times: FloatArray) -> FloatArray:
         """Return events; times must be ends of intervals that increase."""
@@ -248,8 +248,8 @@ class PublicCurve(GroupCurve):
         """Return people at risk."""
         if len(self.sets.times) == 0:
             return np.zeros(len(times))
-        found = self.sets.at_risk_at(times)
-        return np.where(times <= 0.0, self.sets.at_risk[0], found)
+        numbers = self.sets.at_risk_at(times)
+        return np.where(times <= 0.0, self.sets.at_risk[0], numbers)
 
     def events(self, times: FloatArray) -> FloatArray:
         """Return events."""
@@ -333,10 +333,10 @@ def public_curves(
     if table.persons is not None and asked.start is None:
         first = np.unique(table.persons, return_index=True)[1]
         keep &= np.isin(np.arange(table.rows), first)
-    found = [rows.take(keep & (group == number)) for number in range(int(np.prod(sizes, initial=1)))]
+    rows_of_groups = [rows.take(keep & (group == number)) for number in range(int(np.prod(sizes, initial=1)))]
     return PublicCurves(
-        groups=tuple(risk_sets(each, beginnings=True) for each in found),
-        people=tuple(float(each.case_weights.sum()) for each in found),
+        groups=tuple(risk_sets(each, beginnings=True) for each in rows_of_groups),
+        people=tuple(float(each.case_weights.sum()) for each in rows_of_groups),
     )
 
 

@@ -121,17 +121,17 @@ class HazardCurves:
         self, stratum: IntArray, curve_of: Callable[..., CurveWithLimits], alpha: float | None
     ) -> CurveWithLimits:
         """Evaluate a curve with the baseline of each row's own stratum; with no row at all that of the first."""
-        rows, found = self.rows, None
+        rows, curves = self.rows, None
         for place in np.unique(stratum).tolist() or [0]:
             here, own = stratum == place, rows.complete.copy()
             own[rows.complete] = here
             some = replace(rows, X=rows.X[here], offset=rows.offset[here], complete=own, stratum=None)
             curve = replace(self, facts=self.facts.of_stratum(place), rows=some)._in_blocks(curve_of, alpha)
-            if found is None:
-                found = curve
-            for whole, part in zip(found, curve, strict=True):
+            if curves is None:
+                curves = curve
+            for whole, part in zip(curves, curve, strict=True):
                 whole[own] = part[own]
-        return CurveWithLimits(*found) if found is not None else self._in_blocks(curve_of, alpha)
+        return CurveWithLimits(*curves) if curves is not None else self._in_blocks(curve_of, alpha)
 
 
 def _hazard(model: HazardCurves, X: FloatArray, offset: FloatArray, *, z: float | None) -> CurveWithLimits:
@@ -215,20 +215,20 @@ def _incidence(
             lost = np.cumsum(np.log1p(-hazard, out=hazard), axis=1, out=hazard)
         return _without_limits(-np.expm1(interpolated(np.pad(lost, ((0, 0), (1, 0))), at)))
     parts = CurveParts.of(model, X, offset)
-    found = parts.incidence(cause, at)
+    incidence = parts.incidence(cause, at)
     if z is None:
-        return _without_limits(found)
+        return _without_limits(incidence)
     gradient = parts.incidence_gradient(cause, at, model.facts.features, X)
     with np.errstate(divide="ignore", invalid="ignore"):
-        rest = np.log1p(-np.minimum(found, 1.0))
-        error = np.sqrt(_variance(gradient, model.covariance)) / (1.0 - found)
+        rest = np.log1p(-np.minimum(incidence, 1.0))
+        error = np.sqrt(_variance(gradient, model.covariance)) / (1.0 - incidence)
     below, above = _double_log_limits(rest, error, z=z)
     low, high = 1.0 - above, 1.0 - below
     if (at % 1.0).any():
         ends = _incidence(model, X, offset, at=_ends_around(at), cause=cause, z=z)
         known = parts.incidence(cause, np.arange(model.facts.grid.intervals + 1.0))
         low, high = _bent(model, known, at, low, high, ends.low, ends.high)
-    return CurveWithLimits(value=found, low=low, high=high)
+    return CurveWithLimits(value=incidence, low=low, high=high)
 
 
 def interpolated(known: FloatArray, at: FloatArray) -> FloatArray:
@@ -261,8 +261,8 @@ def crossing(survival: FloatArray, cuts: FloatArray, *, level: float) -> FloatAr
     with np.errstate(divide="ignore", invalid="ignore"):
         start, end = (-np.log(S[rows, place]) for place in (after - 1, after))
         part = np.where(np.isinf(end), 0.0, (-np.log(level) - start) / (end - start))
-    found = np.where(below.any(axis=1), knots[after - 1] + part * np.diff(knots)[after - 1], np.inf)
-    return np.where(np.isnan(survival).any(axis=1), np.nan, found)
+    times = np.where(below.any(axis=1), knots[after - 1] + part * np.diff(knots)[after - 1], np.inf)
+    return np.where(np.isnan(survival).any(axis=1), np.nan, times)
 
 
 def _without_limits(value: FloatArray) -> CurveWithLimits:
@@ -318,8 +318,8 @@ class CurveParts:
         rates[:, :, cause] += direct
         rho, bend, done = self.share(at)
         gradient = accumulate(rates, features, X, done.astype(np.float64))
-        found = self.incidence(cause, at)[:, :, None, None]
-        gradient -= found * accumulate(self.weights, features, X, done.astype(np.float64))
+        incidence = self.incidence(cause, at)[:, :, None, None]
+        gradient -= incidence * accumulate(self.weights, features, X, done.astype(np.float64))
         going = np.where((bend > 0.0)[:, :, None], (bend * own[:, done])[:, :, None] * self.weights[:, done], 0.0)
         going[:, :, cause] += rho * direct[:, done]
         baseline = going[:, :, :, None] * features[None, done, None, :]

@@ -27,6 +27,7 @@ from hdpstats.results.facts import check_identified, chosen, design_of, read_row
 from hdpstats.results.population import Population, guarantee_over, population
 from hdpstats.results.standardised_means import slope
 from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
+from hdpstats.results.tables import cost_columns, tidy
 
 if TYPE_CHECKING:
     from hdpstats.results.result import Result
@@ -84,8 +85,22 @@ class MarginalEffects(Reported):
         """Return a row per slope, under statsmodels' headers."""
         low, high = self.conf_int(alpha).T
         headers = (self.header, "Std. Err.", "z", "Pr(>|z|)", "Conf. Int. Low", "Cont. Int. Hi.")
-        found = (self.margeff, self.margeff_se, self.tvalues, self.pvalues, low, high)
-        return pd.DataFrame(dict(zip(headers, found, strict=True)), index=pd.Index(self.estimate.terms))
+        columns = (self.margeff, self.margeff_se, self.tvalues, self.pvalues, low, high)
+        return pd.DataFrame(dict(zip(headers, columns, strict=True)), index=pd.Index(self.estimate.terms))
+
+    def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return a row per slope, in broom's words; the columns of `hdpstats.results.Result.tidy`."""
+        return tidy(self.estimate, conf_level=conf_level)
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: population, epsilon, delta, terms (their number)."""
+        return pd.DataFrame(
+            {
+                "population": [self.population],
+                **cost_columns(self.guarantee),
+                "terms": [len(self.estimate.terms)],
+            }
+        )
 
     def _report(self, alpha: float = 0.05) -> Report:
         rows = [
@@ -112,11 +127,11 @@ def average_slopes(
     fit: "Result", at: str, method: str, *, dummy: bool, over: object, estimate: str | None
 ) -> MarginalEffects:
     """Return what `Result.get_margeff` does."""
-    found = chosen(fit, estimate)
-    check_identified(found)
+    averaged = chosen(fit, estimate)
+    check_identified(averaged)
     rows = population(fit, fit.public_rows, over)
-    guarantee = guarantee_over(fit, found, rows)
-    fit = with_estimate(fit, found)
+    guarantee = guarantee_over(fit, averaged, rows)
+    fit = with_estimate(fit, averaged)
     effects = replace(marginal_effects(fit, rows, at=at, method=method, dummy=dummy), guarantee=guarantee)
     if not rows.draws:
         return effects
@@ -140,11 +155,11 @@ def marginal_effects(fit: "Result", rows: Population, *, at: str, method: str, d
     if facts.loss is None or facts.loss == multinomial.NAME:
         raise ArgumentError("this model has no single mean to take slopes of; ask average_effects", argument="self")
     design = design_of(fit)
-    found = read_rows(fit, rows.frame, design)
-    w = rows.weights[found.complete]
+    rows_read = read_rows(fit, rows.frame, design)
+    w = rows.weights[rows_read.complete]
     if not w.sum() > 0.0:
         raise ArgumentError("over must have a complete row with a weight above 0", argument="over")
-    X, offset = _placed(found.X, found.offset, w, at=at)
+    X, offset = _placed(rows_read.X, rows_read.offset, w, at=at)
     beta = np.asarray(fit.estimate.params)
     placed = _Rows(
         X=X,
@@ -156,7 +171,7 @@ def marginal_effects(fit: "Result", rows: Population, *, at: str, method: str, d
     own = [k for k, column in enumerate(design.columns) if column.term != "Intercept"]
     values, gradient = np.zeros(len(own)), np.zeros((len(own), len(beta)))
     for place, j in enumerate(own):
-        if discrete and np.isin(found.X[:, j], (0.0, 1.0)).all():
+        if discrete and np.isin(rows_read.X[:, j], (0.0, 1.0)).all():
             values[place], gradient[place] = _jump(placed, j, log=method.startswith("ey"))
         else:
             values[place], gradient[place] = _slope(placed, j, method=method)

@@ -65,8 +65,8 @@ def coefficients(formula: str, schema: Schema, terms: Sequence[str]) -> list[Coe
 
     ``terms`` are their names in Python, or in R.
     """
-    found, outcome = columns_in_r(formula, schema), schema[parsed(formula, schema).response]
-    columns = {column.name: column for column in found.values()} | found
+    named, outcome = columns_in_r(formula, schema), schema[parsed(formula, schema).response]
+    columns = {column.name: column for column in named.values()} | named
     prefixes = tuple(f"{level}:" for level in outcome.levels) if isinstance(outcome, Categorical) else ()
     made = [_coefficient(term, columns, prefixes) for term in terms]
     if len({each.name for each in made}) < len(made):  # two columns of one name, which Python tells apart
@@ -100,8 +100,8 @@ def of_result(result: Result) -> list[Coefficient]:
 
 def order(result: Result) -> list[int]:
     """Return the places of a result's coefficients in the order of R's columns."""
-    found = of_result(result)
-    return sorted(range(len(found)), key=lambda place: found[place].key)
+    coefficients = of_result(result)
+    return sorted(range(len(coefficients)), key=lambda place: coefficients[place].key)
 
 
 def renamed(result: Result) -> Result:
@@ -127,9 +127,9 @@ def with_coefficients(result: Result, values: FloatArray) -> Result:
     places = order(result)
     if values.shape != (len(places),):
         raise ArgumentError(f"coefficients must be {len(places)} numbers", argument="coefficients")
-    found = np.empty(len(places))
-    found[places] = values
-    return replace(result, estimate=replace(result.estimate, values=found))
+    in_our_order = np.empty(len(places))
+    in_our_order[places] = values
+    return replace(result, estimate=replace(result.estimate, values=in_our_order))
 
 
 @final
@@ -173,8 +173,8 @@ def terms(result: Result) -> Terms:
     ArgumentError
         If it is a distribution, which has no terms.
     """
-    facts, found = result.facts, of_result(result)
-    ordered = [found[place].term for place in order(result)]
+    facts, coefficients = result.facts, of_result(result)
+    ordered = [coefficients[place].term for place in order(result)]
     columns, outcome = _columns(_design(result, result.schema)), result.schema.get(facts.response)
     others = len(_levels(outcome)) - 1 if facts.loss == "multinomial" and outcome is not None else 1
     whole = _parsed(result, result.schema)
@@ -247,7 +247,7 @@ def factor_levels(result: Result) -> dict[str, list[str]]:
     """Return the levels of each factor of the formula by its name in R: what R calls ``xlevels``."""
     if result.facts.family is not None:
         return {}
-    return {name: found.levels for name, found in variables(result).items() if found.kind == "factor"}
+    return {name: variable.levels for name, variable in variables(result).items() if variable.kind == "factor"}
 
 
 def _variable(factor: Factor, schema: Schema, plain: pd.DataFrame | None) -> ModelVariable:

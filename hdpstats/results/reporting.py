@@ -117,16 +117,16 @@ def methods_text(result: "Result") -> str:
 def references_of(result: "Result") -> tuple[str, ...]:
     """Return what the paragraph rests on, each once."""
     loss = result.facts.loss
-    found = [_HAZARDS] if result.facts.hazard is not None else []
-    found += [REGRESSIONS[loss][1]] if loss is not None and REGRESSIONS[loss][1] else []
+    references = [_HAZARDS] if result.facts.hazard is not None else []
+    references += [REGRESSIONS[loss][1]] if loss is not None and REGRESSIONS[loss][1] else []
     if result.guarantee is not None:
         own, before = charged_releases(result.released), charged_before(result.released.description)
         releases = [each for whole in (*own, *before) for each in answers_in(whole)]
-        found.append(_PRIVACY)
-        found += [source for each in releases for event in each.events for source in SOURCES.get(event.ran, ())]
-        found += [_POOLING] if result.pooled is not None else []
-        found += [] if result.released.description is None else [_GEOMETRY, _RAKING]
-    return tuple(dict.fromkeys(found))
+        references.append(_PRIVACY)
+        references += [source for each in releases for event in each.events for source in SOURCES.get(event.ran, ())]
+        references += [_POOLING] if result.pooled is not None else []
+        references += [] if result.released.description is None else [_GEOMETRY, _RAKING]
+    return tuple(dict.fromkeys(references))
 
 
 def _model(facts: ModelFacts) -> str:
@@ -384,9 +384,9 @@ def accounting_of(kind: str | list[str], releases: Sequence[Release], *, several
 
 
 def _not_protected(guarantee: Guarantee | None, *, used_public_rows: bool) -> list[str]:
-    found = ["the public rows: they are used without noise"] if used_public_rows else []
+    facts = ["the public rows: they are used without noise"] if used_public_rows else []
     if guarantee is None:
-        return found
+        return facts
     if guarantee.relation is Relation.REPLACE_ONE:
-        found.append("the number of private records: it is public under replace_one")
-    return [*found, *_ALWAYS_PUBLIC]
+        facts.append("the number of private records: it is public under replace_one")
+    return [*facts, *_ALWAYS_PUBLIC]

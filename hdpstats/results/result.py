@@ -169,10 +169,10 @@ class Result(HasCoefficients, Reported, Saved):
     @property
     def disagreement(self) -> Disagreement | None:
         """Whether private and public coefficients disagree: Cochran's Q of all and of each; None where not pooled."""
-        found, public, private = self.released.disagreement, self.penalised, self.private_only
-        if found is None or public is None or private is None:
+        statistics, public, private = self.released.disagreement, self.penalised, self.private_only
+        if statistics is None or public is None or private is None:
             return None
-        return Disagreement(found=found, public=public, private=private)
+        return Disagreement(found=statistics, public=public, private=private)
 
     @property
     def public_check(self) -> PublicCheck | None:
@@ -312,8 +312,8 @@ class Result(HasCoefficients, Reported, Saved):
         ArgumentError
             If constraints cannot be read, or the result has no such estimate.
         """
-        found = chosen(self, estimate)
-        return contrasts.t_test(found, contrasts.constraints(found, r_matrix, names))
+        tested = chosen(self, estimate)
+        return contrasts.t_test(tested, contrasts.constraints(tested, r_matrix, names))
 
     def wald_test(
         self,
@@ -327,8 +327,8 @@ class Result(HasCoefficients, Reported, Saved):
         ``statistic``, ``pvalue`` and ``df_constraint`` are numbers. A constraint that follows from the others is
         refused.
         """
-        found = chosen(self, estimate)
-        return contrasts.wald_test(found, contrasts.constraints(found, r_matrix, names))
+        tested = chosen(self, estimate)
+        return contrasts.wald_test(tested, contrasts.constraints(tested, r_matrix, names))
 
     def wald_test_terms(self, *, skip_single: bool = False, estimate: str | None = None) -> WaldTestTerms:
         """Test for each term of the formula that all its coefficients are 0: factors and splines as a whole.
@@ -382,8 +382,8 @@ class Result(HasCoefficients, Reported, Saved):
         PairwiseTests
             ``result_frame`` has a row per pair, "20-50 - <=20" and so on.
         """
-        found = chosen(self, estimate)
-        return contrasts.pairwise(found, contrasts.pairs(self, term_name, cause), method=method, alpha=alpha)
+        tested = chosen(self, estimate)
+        return contrasts.pairwise(tested, contrasts.pairs(self, term_name, cause), method=method, alpha=alpha)
 
     def average_effects(
         self,
@@ -605,8 +605,8 @@ class Result(HasCoefficients, Reported, Saved):
         """
         opened = hazard_curves.open_curves(self, frame)
         at, causes = hazard_curves.read_times(times, opened.facts), opened.facts.causes
-        found = [opened.incidence(at, k, alpha=alpha if ci else None) for k in range(len(causes))]
-        curve = hazard_curves.CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*found, strict=True)))
+        curves = [opened.incidence(at, k, alpha=alpha if ci else None) for k in range(len(causes))]
+        curve = hazard_curves.CurveWithLimits(*(np.stack(part, axis=1) for part in zip(*curves, strict=True)))
         n, K, T = curve.value.shape
         labels = {"row": opened.rows.index.repeat(K * T), **hazard_curves.cause_column(causes, before=n, after=T)}
         return hazard_curves.curve_table({**labels, "time": np.tile(at, n * K)}, "incidence", curve, ci=ci)

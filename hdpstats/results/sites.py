@@ -250,17 +250,28 @@ def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContrib
     """
     entries = [entry for each in releases for entry in entries_of(each)]
     entries += [entry for site in sites for entry in site.entries]
-    found: dict[DataSet, DataSet] = {}
+    data_sets: dict[DataSet, DataSet] = {}
     for entry in entries:
         each = DataSet(dataset=entry.dataset, version=entry.version, account=entry.account, stored=entry.stored)
-        if each.stored or each not in found:
-            found[each] = each
-    return tuple(found.values())
+        if each.stored or each not in data_sets:
+            data_sets[each] = each
+    return tuple(data_sets.values())
 
 
 def accounts_of(data_sets: Sequence[DataSet]) -> frozenset[str]:
     """Return the identities of the accounts of data sets, where they are known."""
     return frozenset(each.account for each in data_sets if each.account)
+
+
+def known_accounts(releases: Sequence[Release | None], sites: Sequence[SiteContribution]) -> frozenset[str]:
+    """Return the accounts that all of these were charged to; none where one of them is not known.
+
+    Who has none may be anybody: a result of which an account is not known may be of the same people as any other.
+    The arguments are those of `data_sets_of`.
+    """
+    data_sets = data_sets_of(releases, sites)
+    placed = all(each.entry is not None for whole in releases if whole is not None for each in answers_in(whole))
+    return accounts_of(data_sets) if placed and all(each.account for each in data_sets) else frozenset()
 
 
 def sites_table(sites: Sequence[SiteContribution]) -> pd.DataFrame:
@@ -301,11 +312,12 @@ def sites_block(sites: Sequence[SiteContribution]) -> Block:
             f"{float(site.epsilon):g}",
             f"{float(site.delta):g}",
             f"{site.weight:.1%}" if site.rounds else "none",
+            "; ".join(f"{each.dataset} {each.version}, no. {each.number}" for each in site.entries[-1:]),
         ]
         for site in sites
     ]
-    headers = ("status", "people", "epsilon", "delta", "weight")
-    return columns(headers, [site.site for site in sites], rows, title="Sites", aligns="llrrrr", only="page")
+    headers = ("status", "people", "epsilon", "delta", "weight", "ledger entry")
+    return columns(headers, [site.site for site in sites], rows, title="Sites", aligns="llrrrrl", only="page")
 
 
 def people(count: Counts) -> tuple[int, float]:

@@ -163,8 +163,8 @@ def _of_hazards(
     rows, gradient = [], np.zeros((2 * len(times), opened.theta.size))
     for first in range(0, len(X), size):
         block = slice(first, first + size)
-        found, slopes = _risks_and_areas(opened, X[block], offset[block], w[block], times=times, cause=place)
-        rows.append(found)
+        risks, slopes = _risks_and_areas(opened, X[block], offset[block], w[block], times=times, cause=place)
+        rows.append(risks)
         gradient += slopes
     of = facts.causes[place] if len(facts.causes) > 1 else None
     outcomes = [AveragedOutcome(kind=RISK, of=of, time=float(time)) for time in times]

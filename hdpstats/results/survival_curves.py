@@ -27,7 +27,7 @@ from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
 from hdpstats.results import curve_tables, reporting, survival_plots
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
-from hdpstats.results.tables import frame_of
+from hdpstats.results.tables import cost_columns, frame_of
 from hdpstats.schema.schema import Schema, group_labels, labels_of
 
 if TYPE_CHECKING:
@@ -114,6 +114,10 @@ class LogRankTest(Reported):
         return pd.DataFrame(
             {"method": [self.method], "statistic": [self.statistic], "df": [self.df], "p_value": [self.p_value]}
         )
+
+    def glance(self) -> pd.DataFrame:
+        """Return the row of `tidy`."""
+        return self.tidy()
 
     def _report(self, alpha: float = 0.05) -> Report:
         name = "Log-rank test" if self.method == "logrank" else "Peto-Peto test"
@@ -323,6 +327,22 @@ class SurvivalCurves(Reported, Saved):
         alpha = 1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999)
         return self._rows(self.times, alpha, source, site, counts=True)
 
+    def glance(self) -> pd.DataFrame:
+        """Return one row: groups, intervals, people and events (noisy where private), epsilon, delta.
+
+        Groups that are too small for their noise are not in the numbers.
+        """
+        known = [curve for curve in self.curves() if curve.known]
+        return pd.DataFrame(
+            {
+                "groups": [len(self.groups)],
+                "intervals": [len(self.times)],
+                "people": [float(sum(curve.people for curve in known))],
+                "events": [float(sum(curve.events(self.times).sum() for curve in known))],
+                **cost_columns(self.guarantee),
+            }
+        )
+
     def at(
         self, times: float | Iterable[float], conf_level: float = 0.95, *, source: str | None = None
     ) -> pd.DataFrame:
@@ -406,10 +426,10 @@ class SurvivalCurves(Reported, Saved):
 
     def median(self, alpha: float = 0.05, *, source: str | None = None) -> pd.DataFrame:
         """Return the median time of each group: group, people, estimate, conf_low, conf_high; see `quantile`."""
-        found = self.quantile(0.5, alpha, source=source).drop(columns="prob")
+        medians = self.quantile(0.5, alpha, source=source).drop(columns="prob")
         people = [curve.people if curve.known else np.nan for curve in self.curves(source)]
-        found.insert(1, "people", people)
-        return found
+        medians.insert(1, "people", people)
+        return medians
 
     def restricted_mean(
         self, upto: float | None = None, alpha: float = 0.05, *, differences: bool = False, source: str | None = None
@@ -440,17 +460,17 @@ class SurvivalCurves(Reported, Saved):
         last = min([end, *(curve.last for curve in self.curves(source) if curve.known)])
         upto = last if upto is None else real(upto, name="upto", lower=0.0, upper=end, open_lower=True)
         z = normal_quantile(alpha)
-        found = [curve.restricted_mean(upto) for curve in self.curves(source)]
+        means = [curve.restricted_mean(upto) for curve in self.curves(source)]
         names = ("time", "estimate", "std_error", "conf_low", "conf_high")
         if not differences:
             rows = [
                 (label, upto, mean, error, max(mean - z * error, 0.0), min(mean + z * error, upto))
                 if np.isfinite(mean) else (label, upto, *[np.nan] * 4)
-                for label, (mean, error) in zip(self.groups, found, strict=True)
+                for label, (mean, error) in zip(self.groups, means, strict=True)
             ]  # fmt: skip
             return frame_of(rows, texts=("group",), numbers=names)
         check_groups(self.groups)
-        first, *others = zip(self.groups, found, strict=True)
+        first, *others = zip(self.groups, means, strict=True)
         contrasts = []
         for label, (mean, error) in others:
             apart, whole = mean - first[1][0], float(np.hypot(error, first[1][1]))

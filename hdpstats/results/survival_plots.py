@@ -194,11 +194,11 @@ def _draw(
 
 
 def _medians(curves: "SurvivalCurves", axes: "Axes", colours: Sequence[str]) -> None:
-    found = curves.median()["estimate"].to_numpy()
-    reached = np.isfinite(found)
+    medians = curves.median()["estimate"].to_numpy()
+    reached = np.isfinite(medians)
     if reached.any():
-        axes.plot([0.0, found[reached].max()], [0.5, 0.5], color=GREY, linewidth=0.8, linestyle=":", zorder=0)
-    for time, colour in zip(found, colours, strict=False):
+        axes.plot([0.0, medians[reached].max()], [0.5, 0.5], color=GREY, linewidth=0.8, linestyle=":", zorder=0)
+    for time, colour in zip(medians, colours, strict=False):
         if np.isfinite(time):
             axes.plot([time, time], [0.0, 0.5], color=colour, linewidth=0.8, linestyle=":", zorder=0)
 

@@ -29,7 +29,8 @@ from hdpstats.results import plots, reporting
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.population import FittedRows, Population, rows_of
 from hdpstats.results.sites import DescribedCohort, charged_before, cohort_row
-from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number, privacy_blocks
+from hdpstats.results.tables import cost_columns
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
@@ -166,6 +167,22 @@ class WeightedSample(Reported, Saved):
         """Where the custodian's ledger keeps the releases."""
         return tuple(release.entry for release in self.releases if release.entry is not None)
 
+    def tidy(self) -> pd.DataFrame:
+        """Return what the weights change, a row per feature: `balance`."""
+        return self.balance()
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: rows, effective_size, overlap, max_weight, epsilon, delta."""
+        return pd.DataFrame(
+            {
+                "rows": [len(self.rows)],
+                "effective_size": [self.effective_size],
+                "overlap": [self.overlap],
+                "max_weight": [self.max_weight],
+                **cost_columns(self.guarantee),
+            }
+        )
+
     def mean(self, of: str | Callable[[pd.DataFrame], Any]) -> Estimated:
         """Return the mean of a function of the rows among the private records, estimated, with its standard error.
 
@@ -195,11 +212,11 @@ class WeightedSample(Reported, Saved):
         One row per probability ``q``: columns q, estimate, std_error, conf_low, conf_high. The limits invert those of
         the distribution function (Woodruff 1952) and are values of public rows, as the estimate is.
         """
-        values, level, found = numbers_of(self.frame, of), real(alpha, name="alpha", lower=0.001, upper=0.999), []
+        values, level, rows = numbers_of(self.frame, of), real(alpha, name="alpha", lower=0.001, upper=0.999), []
         for each in q if isinstance(q, Iterable) else [q]:
             p = real(each, name="q", lower=0.0, upper=1.0, open_lower=True, open_upper=True)
-            found.append((p, *weighted_moments.weighted_quantile(self.distribution, values, p, alpha=level)))
-        return pd.DataFrame(found, columns=["q", "estimate", "std_error", "conf_low", "conf_high"])
+            rows.append((p, *weighted_moments.weighted_quantile(self.distribution, values, p, alpha=level)))
+        return pd.DataFrame(rows, columns=["q", "estimate", "std_error", "conf_low", "conf_high"])
 
     def table(self, *columns: str, alpha: float = 0.05) -> pd.DataFrame:
         """Return how often levels of columns occur, alone or crossed, among the private records, estimated.
@@ -338,13 +355,13 @@ def numbers_of(frame: pd.DataFrame, of: str | Callable[[pd.DataFrame], Any]) -> 
             raise ArgumentError(
                 f"there is no column {of!r}; the columns are {', '.join(map(str, frame.columns))}", argument="of"
             )
-        found: Any = frame[of]
+        cells: Any = frame[of]
     elif callable(of):
-        found = of(frame)
+        cells = of(frame)
     else:
         raise ArgumentError("of must be a column's name or a function of the frame", argument="of")
     try:
-        numbers = np.asarray(found, dtype=np.float64)
+        numbers = np.asarray(cells, dtype=np.float64)
     except (TypeError, ValueError):
         raise ArgumentError(
             "of must give numbers; for levels use table(), or compare: lambda d: d.size == '>50'", argument="of"
@@ -358,14 +375,14 @@ def numbers_of(frame: pd.DataFrame, of: str | Callable[[pd.DataFrame], Any]) -> 
 
 def _features(sample: WeightedSample) -> dict[str, FloatArray]:
     """Return the features (n,) of the weighted columns that vary, an indicator for each level."""
-    found: dict[str, FloatArray] = {}
+    features: dict[str, FloatArray] = {}
     for name in sample.facts.columns:
         column, cells = sample.schema[name], sample.rows[name]
         if isinstance(column, Categorical):
-            found |= {f"{name} = {level}": np.asarray(cells == level, dtype=np.float64) for level in column.levels}
+            features |= {f"{name} = {level}": np.asarray(cells == level, dtype=np.float64) for level in column.levels}
         else:
-            found[name] = cells.to_numpy(dtype=np.float64)
-    return {name: feature for name, feature in found.items() if np.std(feature) > 0}
+            features[name] = cells.to_numpy(dtype=np.float64)
+    return {name: feature for name, feature in features.items() if np.std(feature) > 0}
 
 
 def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
@@ -393,7 +410,8 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
         alike = meter("Overlap", f"{overlap} of 1", [("filled", sample.overlap)])
         return section("How precise the weighted rows are", known + alike)
 
-    privacy = guarantee_rows(sample.guarantee, sample.releases, charged_before(sample.description))
+    before = charged_before(sample.description)
+    privacy = guarantee_rows(sample.guarantee, sample.releases, before)
     privacy += [] if sample.description is None else [cohort_row(sample.description)]
     alike = ("Overlap:", f"{overlap} (1: weighted and unweighted public rows agree)")
     blocks = [
@@ -402,7 +420,7 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
         Block(html=bars),
         named_values(extremes, only="page"),
         *([] if shifts.empty else [_shifts(shifts)]),
-        named_values(privacy, title="Privacy"),
+        *privacy_blocks(privacy, sample.guarantee, sample.releases, before),
     ]
     return Report(
         title="Weighted public sample, differentially private",

@@ -15,6 +15,6 @@
 * ``schema``: The schema: which columns there are and what each may hold, never learned from private rows.
 * ``site_facts``: What is public about a site's records.
 * ``spells``: Spells at risk on the intervals of a discrete-time model: one total map for every form of survival data.
-* ``stored``: Numbers as files hold them, which are mapped to declared bounds where they are read.
+* ``stored_columns``: Numbers as files hold them, which are mapped to declared bounds where they are read.
 * ``table``: The private rows: held, mapped through the schema, and shown to nobody.
 """

@@ -42,7 +42,7 @@ from hdpstats.schema import coerce
 from hdpstats.schema.columns import Column
 from hdpstats.schema.partitions import Engine, ReadInParts, in_this_process, run_on_workers
 from hdpstats.schema.schema import Schema, check_names
-from hdpstats.schema.stored import Declared, columns_of
+from hdpstats.schema.stored_columns import Declared, columns_of
 from hdpstats.schema.table import AdmittedTable, PrivateRows
 
 BATCH = 2**17

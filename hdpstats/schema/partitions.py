@@ -31,7 +31,7 @@ import numpy as np
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, SiteError
-from hdpstats._base.silence import silence
+from hdpstats._base.no_warnings import silence
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from hdpstats.schema.persons import marks_of, persons_of
 from hdpstats.schema.schema import Schema, check_frame, check_names, select, select_unit
 
 if TYPE_CHECKING:
-    from hdpstats.schema.stored import StoredColumns
+    from hdpstats.schema.stored_columns import StoredColumns
 
 _T = TypeVar("_T")
 _U = TypeVar("_U")
@@ -53,7 +53,7 @@ class AdmittedTable(Parts["AdmittedTable"]):
     marks : int64 array, optional
         A keyed hash of the text that names the row's person, and -1 where it names nobody; None where no key was given.
     stored : StoredColumns, optional
-        Numeric columns of a file before their map, for loops that map cells on their way (`hdpstats.schema.stored`).
+        Numeric columns of a file before their map (`hdpstats.schema.stored_columns`), for loops that map cells.
     """
 
     numeric: Mapping[str, FloatArray]

@@ -1,7 +1,8 @@
 """Sites: private rows are held inside a `Site`, and only `Site.answer` reads them.
 
 * ``asking``: Asking the sites of a study, in rounds.
-* ``forms``: What a site shows and is shown: its public facts, the cost of a query, an account, public rows, refusals.
+* ``messages``: What crosses to and from a site beside queries and releases: facts, costs, accounts, public rows,
+  refusals.
 * ``local``: A site in this process: for a custodian's own analyses, for teaching, and behind every remote site.
 * ``opening``: From what a user calls private to sites: frames with their ledgers, files, sites of one's own and
   remote ones.

@@ -11,8 +11,8 @@ import pandas as pd
 
 from hdpstats._base.compiled import SMALLEST_COMPILED
 from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forgets_rows
+from hdpstats._base.no_warnings import silence
 from hdpstats._base.rehearsal import rehearsing
-from hdpstats._base.silence import silence
 from hdpstats._base.work import Operations
 from hdpstats.ledger import Ledger, Request, StoredRelease
 from hdpstats.mechanisms.base import Prepared, costly_table
@@ -24,7 +24,7 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateRows, PrivateTable
-from hdpstats.sites.forms import Quote
+from hdpstats.sites.messages import Quote
 from hdpstats.sites.single_draw import drawn_once, warn_if_charged_again
 from hdpstats.sites.site import HeldData, Site, SiteTerms
 

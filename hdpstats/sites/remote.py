@@ -18,8 +18,8 @@ from hdpstats.records import codec
 from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
-from hdpstats.sites.forms import CODES, NUMBERS, AnalystAccount, Facts, Quote, check_format, public_to_bytes
 from hdpstats.sites.local import MOST_PUBLIC
+from hdpstats.sites.messages import CODES, NUMBERS, AnalystAccount, Facts, Quote, check_format, public_to_bytes
 from hdpstats.sites.single_draw import warn_if_charged_again
 from hdpstats.sites.site import HeldData, Site, SiteTerms
 
@@ -343,7 +343,7 @@ class RemoteSite(Site):
     def put_public(self, table: PublicTable) -> None:
         """Hand over public rows for later queries; see `Site.put_public`.
 
-        They travel as plain arrays (`hdpstats.sites.forms.public_to_bytes`), whatever file they were read from.
+        They travel as plain arrays (`hdpstats.sites.messages.public_to_bytes`), whatever file they were read from.
         """
         self._check_public(table)
         if table.sha256 in self._public:
@@ -378,9 +378,9 @@ class RemoteSite(Site):
     def _written(self, query: Query) -> str:
         """Return the text of a query, or refuse one that the site would not read."""
         text = _canonical(query)
-        found = codec.excess(text)
-        if found is not None:
-            parts, number, most = found
+        excess = codec.excess(text)
+        if excess is not None:
+            parts, number, most = excess
             raise _too_large(f"{_described(text)} has {number} {parts}, and sites read {most} at most", limit=most)
         self._check_length("query", len(text.encode()), lambda: _described(text))
         return text
@@ -420,9 +420,9 @@ def _canonical(query: Query) -> str:
 
 def _described(text: str) -> str:
     """Return what a query is called where it is too large, with the field that takes most of its text."""
-    found, names = codec.loads(text), []
-    while isinstance(found, dict):
-        name, found = max(found.items(), key=lambda each: len(codec.dumps(each[1])))
+    part, names = codec.loads(text), []
+    while isinstance(part, dict):
+        name, part = max(part.items(), key=lambda each: len(codec.dumps(each[1])))
         names.append(str(name))
     return f"the query, whose longest part is {'.'.join(names)},"
 

@@ -35,7 +35,7 @@ from functools import partial
 from typing import TypeVar, final
 
 from hdpstats._base.errors import ArgumentError, BudgetError, ChargedAgain, NothingCharged, SiteError, Superseded
-from hdpstats._base.silence import silence
+from hdpstats._base.no_warnings import silence
 from hdpstats.ledger import Charge, Ledger, Request, StoredRelease
 from hdpstats.ledger.leases import Holder, beating, given_up
 from hdpstats.mechanisms.base import Prepared

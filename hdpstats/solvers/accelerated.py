@@ -275,18 +275,18 @@ def accelerate(objective: Penalised, *, start: FloatArray, work: Work) -> FloatA
     """
     q = math.sqrt(work.ridge / work.smoothness)
     short, long, back = q * q / work.ridge, q / work.ridge, (1.0 - q) / (1.0 + q)
-    found: FloatArray | None = None
+    near_minimum: FloatArray | None = None
     z = start
     d = back * (short * objective.gradient(start))
     y, rest = two_sum(start, -d)
     for _ in range(work.steps):
         gradient = objective.gradient(y, rest)
-        if found is None and float(np.linalg.norm(gradient)) <= work.near:
-            found = y
+        if near_minimum is None and float(np.linalg.norm(gradient)) <= work.near:
+            near_minimum = y
             if not full_length():
                 break
         w = (1.0 - q) * d - long * gradient
         z = y + (rest + w)
         d = back * (w + short * gradient)
         y, rest = two_sum(y, (w - d) + rest)
-    return z if found is None else found
+    return z if near_minimum is None else near_minimum

@@ -146,16 +146,16 @@ def lattice_minimum(objective: Penalised, box: Box, *, smoothness: float, lackin
     steps
         `projected_steps`.
     """
-    found = _by_newton(objective, box, smoothness=smoothness, lacking=lacking)
-    if found is not None and not full_length():
-        return found
+    by_newton = _by_newton(objective, box, smoothness=smoothness, lacking=lacking)
+    if by_newton is not None and not full_length():
+        return by_newton
     theta = _by_projection(objective, box, smoothness=smoothness, steps=steps)
     while True:  # once: the proof says so
         k = box.nearest(theta)
         slopes, lack = _lack(objective, box, k)
         if lack <= lacking:
             sure = LatticeMinimum(k=tuple(int(value) for value in k), slopes=tuple(slopes.tolist()))
-            return sure if found is None else found
+            return sure if by_newton is None else by_newton
         theta = _projected(objective, box, theta, smoothness)
 
 
@@ -171,12 +171,12 @@ def _by_newton(objective: Penalised, box: Box, *, smoothness: float, lacking: fl
     lower, upper = box.at(-box.corner), box.at(box.corner)
     theta = np.clip(minimise(objective, start=0.5 * (lower + upper), budget=SMALL).theta, lower, upper)
     theta = np.where(np.isfinite(theta), theta, 0.5 * (lower + upper))
-    best, found = np.inf, None
+    best, minimum = np.inf, None
     for _ in range(ROUNDS):
         k = box.nearest(theta)
         slopes, lack = _lack(objective, box, k)
-        if lack <= lacking and found is None:
-            found = LatticeMinimum(k=tuple(int(value) for value in k), slopes=tuple(slopes.tolist()))
+        if lack <= lacking and minimum is None:
+            minimum = LatticeMinimum(k=tuple(int(value) for value in k), slopes=tuple(slopes.tolist()))
             if not full_length():
                 break
         gradient = objective.gradient(theta)
@@ -187,7 +187,7 @@ def _by_newton(objective: Penalised, box: Box, *, smoothness: float, lacking: fl
             theta = tried
         else:
             theta = np.clip(theta - gradient / smoothness, lower, upper)
-    return found
+    return minimum
 
 
 def _by_projection(objective: Penalised, box: Box, *, smoothness: float, steps: int) -> FloatArray:

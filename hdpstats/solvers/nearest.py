@@ -89,8 +89,8 @@ def squared_distances(rows: FloatArray, points: FloatArray) -> FloatArray:
 
 def nearest(rows: FloatArray, points: FloatArray) -> IntArray:
     """Return the place (n,) of the nearest of ``points`` (m, p) for each of ``rows`` (n, p), all in the unit cube."""
-    found = [block.place[0] for block in nested_nearest(rows, points, [len(points)])]
-    return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+    places = [block.place[0] for block in nested_nearest(rows, points, [len(points)])]
+    return np.concatenate(places) if places else np.zeros(0, dtype=np.int64)
 
 
 def nested_nearest(rows: FloatArray, points: FloatArray, sizes: Sequence[int]) -> Iterator[Nearest]:
@@ -139,16 +139,16 @@ def search_work(points: int, sizes: Sequence[int], *, rows: int, declared: int, 
     """
     p, pairs, K = dimension, float(rows) * points, len(sizes)
     nodes = Operations(sorts=2.0 * sorting(points), passes=40.0 * (p + 1.0) * points, steps=400.0)
-    found = Operations(steps=60.0 * (K + 1.0), passes=(20.0 * K + 40.0 + 6.0 * p) * rows, sorts=2.0 * sorting(rows))
+    ordered = Operations(steps=60.0 * (K + 1.0), passes=(20.0 * K + 40.0 + 6.0 * p) * rows, sorts=2.0 * sorting(rows))
     kind = _kind(points, rows=declared, dimension=p)
     if kind is _Tree:
-        return nodes + found + Operations(products=pairs * (3.0 * p + 6.0 * K + 80.0))
+        return nodes + ordered + Operations(products=pairs * (3.0 * p + 6.0 * K + 80.0))
     if kind is _Tiles:
-        return nodes + found + Operations(products=pairs * (5.0 * p + 12.0))
+        return nodes + ordered + Operations(products=pairs * (5.0 * p + 12.0))
     parts = (rows / ROWS_OF_PRODUCT + 1.0) * (points / POINTS_OF_PRODUCT + K + 1.0)
     listed = Operations(sorts=sorting(pairs / MANY, PAIRS))
     compared = Operations(steps=parts * (60.0 + 6.0 * p), passes=pairs * (4.0 * p + 8.0), squares=pairs * (p + 1.0))
-    return nodes + found + listed + compared
+    return nodes + ordered + listed + compared
 
 
 def load_search(points: int, *, rows: int, dimension: int) -> None:
@@ -179,9 +179,9 @@ class _Tree:
         p = rows.shape[1]
         side = int(BLOCK ** (1.0 / max(p, 1)))
         order = np.argsort((rows * side).astype(np.int64) @ side ** np.arange(p))
-        found = self._search(rows[order])
-        answer = Nearest(place=np.empty_like(found.place), squared=np.empty_like(found.squared))
-        answer.place[:, order], answer.squared[:, order] = found.place, found.squared
+        in_order = self._search(rows[order])
+        answer = Nearest(place=np.empty_like(in_order.place), squared=np.empty_like(in_order.squared))
+        answer.place[:, order], answer.squared[:, order] = in_order.place, in_order.squared
         return answer
 
     def _search(self, rows: FloatArray) -> Nearest:
@@ -304,8 +304,8 @@ class _Tiles:
         answer = Nearest(place=np.empty(shape, dtype=np.int64), squared=np.empty(shape))
         for number, part in enumerate(self._parts):
             boxes = (part.factors, part.low, part.high, part.place)
-            found = (least, best, where)
-            self._improve(single, half, slack[order] + wide, rows, *boxes, self._points, full_length(), *found)
+            answers = (least, best, where)
+            self._improve(single, half, slack[order] + wide, rows, *boxes, self._points, full_length(), *answers)
             answer.place[number, order], answer.squared[number, order] = where, best
         return answer
 

@@ -347,11 +347,11 @@ def search(
     With ``full`` nothing is left out. The other arguments are the fields of a `Tree`.
     """
     m, K, last = len(points), len(where), (1 << depth) - 1
-    best, found = np.empty(K), np.empty(K, dtype=np.int64)
+    best, nearest = np.empty(K), np.empty(K, dtype=np.int64)
     node, far = np.zeros(depth + 2, dtype=np.int64), np.zeros(depth + 2)
     for i in range(len(rows)):
         for k in range(K):
-            best[k], found[k] = np.inf, 0
+            best[k], nearest[k] = np.inf, 0
         node[0], far[0], waiting = 0, 0.0, 1
         while waiting:
             waiting -= 1
@@ -369,10 +369,10 @@ def search(
             for t in range((here - last) * m >> depth, (here - last + 1) * m >> depth):
                 apart, k = _squared_at(rows, i, points, t), sets[t]
                 while k < K:
-                    if apart < best[k] or (apart == best[k] and place[t] < found[k]):
-                        best[k], found[k] = apart, place[t]
+                    if apart < best[k] or (apart == best[k] and place[t] < nearest[k]):
+                        best[k], nearest[k] = apart, place[t]
                     elif not full:
                         break
                     k += 1
         for k in range(K):
-            where[k, i], squared[k, i] = found[k], best[k]
+            where[k, i], squared[k, i] = nearest[k], best[k]

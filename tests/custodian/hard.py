@@ -11,7 +11,7 @@ from hdpstats.mechanisms.importance_weights import ColumnBox, DensityRatioModel,
 from hdpstats.records.geometry import PointColumn, PointSpace
 from hdpstats.records.limits import MOST_PUBLIC_NUMBERS
 from hdpstats.schema.public import PublicTable
-from hdpstats.sites.forms import public_to_bytes
+from hdpstats.sites.messages import public_to_bytes
 from tests.custodian.people import SCHEMA, people
 from tests.custodian.test_refusals import histogram
 

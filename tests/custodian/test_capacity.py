@@ -6,7 +6,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.custodian.capacity import Bytes, Capacity
 from hdpstats.custodian.settings import Limits
-from hdpstats.sites.forms import RequestRefused
+from hdpstats.sites.messages import RequestRefused
 from tests.custodian.people import PRIVATE, PUBLIC, SCHEMA
 
 

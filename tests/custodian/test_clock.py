@@ -13,16 +13,16 @@ import numba
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats._base import remembered
+from hdpstats._base import caching
 from hdpstats._base.errors import ChargedAgain
 from hdpstats._base.work import Operations
 from hdpstats.cli import main
-from hdpstats.custodian import Overruns, SiteSettings, application, journal
+from hdpstats.custodian import Overruns, SiteSettings, application, log
 from hdpstats.custodian.capacity import Bytes, Clock
 from hdpstats.custodian.prices import MARGIN, OVERHEAD
 from hdpstats.custodian.serving import Serving
 from hdpstats.custodian.settings import Timing
-from hdpstats.custodian.slots import Slots, UnderWay
+from hdpstats.custodian.timing import Slots, UnderWay
 from hdpstats.ledger.leases import Holder
 from hdpstats.mechanisms.description.site import number_square
 from hdpstats.mechanisms.histogram.site import PreparedHistogram
@@ -68,7 +68,7 @@ def time():
 def lines(monkeypatch):
     """What the custodian's log says."""
     found = []
-    monkeypatch.setattr(journal, "write", lambda **facts: found.append(facts))
+    monkeypatch.setattr(log, "write", lambda **facts: found.append(facts))
     return found
 
 
@@ -555,7 +555,7 @@ def test_what_one_analyst_asked_makes_no_answer_of_another_faster(institution, s
     gaussian.objective_multiplier(Fraction(1), Fraction(1, 10**6), Fraction(1, 10), rank=2)
     number_square(0.3)
     found = caches()
-    assert all(each.cache_clear in remembered._FORGETTING for each in found.values())
+    assert all(each.cache_clear in caching._FORGETTING for each in found.values())
     filled = {name.rpartition(".")[2] for name, each in found.items() if each.cache_info().currsize}
     assert filled >= {"objective_multiplier", "number_square", "_context"}
 

@@ -18,7 +18,7 @@ from hdpstats.custodian.app import MOST_DUMMY_CELLS, read_query
 from hdpstats.custodian.settings import Limits
 from hdpstats.records import codec
 from hdpstats.schema.schema import Schema
-from hdpstats.sites.forms import RequestRefused
+from hdpstats.sites.messages import RequestRefused
 from tests.custodian.hard import requests, worst
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import SCHEMA, people

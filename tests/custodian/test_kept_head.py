@@ -14,7 +14,7 @@ import yaml
 import hdpstats.api as hdp
 from hdpstats._base.errors import NothingCharged
 from hdpstats.cli import main
-from hdpstats.custodian import SiteSettings, journal, note, open_site, serving
+from hdpstats.custodian import SiteSettings, log, note, open_site, serving
 from hdpstats.custodian.kept_head import (
     Head,
     HeadInDatabase,
@@ -441,7 +441,7 @@ def test_a_damaged_head_is_refused(path):
 
 def test_what_a_site_starts_from_is_logged(path, monkeypatch):
     lines = []
-    monkeypatch.setattr(journal, "write", lambda **facts: lines.append(facts))
+    monkeypatch.setattr(log, "write", lambda **facts: lines.append(facts))
     settings = SiteSettings.from_yaml(path)
     found = open_account(settings).head
     ledger = account_for_serving(settings)
@@ -469,7 +469,7 @@ def test_a_cap_below_what_was_spent_stops_that_analyst_and_not_the_site(path, mo
     said = []
     site = open_site(with_caps(path, ann=2, bob=2))
     release = site.answer(histogram(epsilon="3/2"), analyst="ann")
-    monkeypatch.setattr(journal, "write", lambda **facts: said.append(facts))
+    monkeypatch.setattr(log, "write", lambda **facts: said.append(facts))
     lower = with_caps(path, ann=1, bob=1)
     assert "ann is stopped: " in serving.described(lower)
     site = open_site(lower)
@@ -499,7 +499,7 @@ def test_an_analyst_who_was_stopped_by_hand_stays_so_and_the_log_says_it(path, m
     open_site(settings)
     words = ["--analyst", "ann", "--epsilon", "2", "--most-charges", "0"]
     assert main(["ledger", "grant", str(path.with_name("ledger.db")), *words]) == 0
-    monkeypatch.setattr(journal, "write", lambda **facts: said.append(facts))
+    monkeypatch.setattr(log, "write", lambda **facts: said.append(facts))
     with pytest.raises(hdp.QuotaExceeded):
         open_site(settings).answer(histogram(epsilon="1/10"), analyst="ann")
     assert [each["quota_of"] for each in said if "quota_of" in each] == ["ann"]

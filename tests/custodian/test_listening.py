@@ -10,9 +10,9 @@ import ssl
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, application, journal, serving
+from hdpstats.custodian import SiteSettings, application, log, serving
 from hdpstats.custodian.credentials import Certificates
-from hdpstats.custodian.exchange import IDLE, Deadlines
+from hdpstats.custodian.http_connection import IDLE, Deadlines
 from hdpstats.custodian.settings import Tls
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.serving import Server, everything, response
@@ -222,7 +222,7 @@ def test_a_body_that_does_not_come_is_refused(site, stack):
 def test_unfinished_bodies_of_one_analyst_are_bounded_together(site, stack, monkeypatch):
     """Sixteen bodies of 0.9 MB, none of which ends: all but one are refused, and bob is answered."""
     (server, head), refused = site, []
-    monkeypatch.setattr(journal, "write", lambda **facts: refused.append(facts.get("refused")))
+    monkeypatch.setattr(log, "write", lambda **facts: refused.append(facts.get("refused")))
     streams = [stack.enter_context(server.secure()) for _ in range(16)]
     for stream in streams:
         with contextlib.suppress(OSError):

@@ -9,12 +9,12 @@ import pytest
 
 import hdpstats
 import hdpstats.api as hdp
-from hdpstats.custodian import SiteSettings, application, journal
+from hdpstats.custodian import SiteSettings, application, log
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.settings import Limits, Timing
-from hdpstats.custodian.slots import Rates
+from hdpstats.custodian.timing import Rates
 from hdpstats.sites import remote
-from hdpstats.sites.forms import FORMAT
+from hdpstats.sites.messages import FORMAT
 from hdpstats.sites.remote import HttpClient, RemoteSite
 from tests.custodian.institution import EVERYTHING
 from tests.custodian.people import PRIVATE, SCHEMA
@@ -28,7 +28,7 @@ LINE = {"request", "kind", "analyst", "status", "took", "version", "data_version
 @pytest.fixture
 def lines(monkeypatch):
     found = []
-    monkeypatch.setattr(journal, "write", lambda **facts: found.append(facts))
+    monkeypatch.setattr(log, "write", lambda **facts: found.append(facts))
     return found
 
 

@@ -10,9 +10,9 @@ from hdpstats.custodian import Overruns, prices
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.prices import MARGIN, OVERHEAD, measured, predicted
 from hdpstats.custodian.settings import Timing
-from hdpstats.custodian.slots import Slots
+from hdpstats.custodian.timing import Slots
 from hdpstats.mechanisms.hybrid_weights.curve_site import PreparedCurve
-from hdpstats.sites.forms import RequestRefused
+from hdpstats.sites.messages import RequestRefused
 from tests.questions import curve, site_of
 
 

@@ -18,7 +18,7 @@ from hdpstats.custodian import write_keys
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.privacy.budget import Spend
 from hdpstats.records import codec
-from hdpstats.sites.forms import CODES, public_to_bytes
+from hdpstats.sites.messages import CODES, public_to_bytes
 from hdpstats.sites.remote import RemoteSite, _object, _refusal
 from tests.custodian.institution import Authority
 from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL

@@ -10,7 +10,7 @@ import yaml
 
 import hdpstats.api as hdp
 from hdpstats.cli import main
-from hdpstats.custodian import Overruns, SiteSettings, journal, open_site, serving
+from hdpstats.custodian import Overruns, SiteSettings, log, open_site, serving
 from tests.custodian.people import PRIVATE, RECORDS, SCHEMA
 
 HASHES, COUNTS = "site.cells.json", "site.overruns.db"
@@ -60,7 +60,7 @@ def test_what_was_kept_beside_the_settings_is_moved_and_goes_on(path, monkeypatc
         Overruns(settings.overruns).add("ann")
     state = folder_of(path)
     moved = changed(path, state="state")
-    monkeypatch.setattr(journal, "write", lambda **facts: said.append(facts))
+    monkeypatch.setattr(log, "write", lambda **facts: said.append(facts))
     open_site(moved)
     assert not {HASHES, COUNTS} & names(path.parent)
     assert names(state) == {HASHES, COUNTS}

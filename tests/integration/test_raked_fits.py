@@ -131,9 +131,9 @@ def noiseless(monkeypatch):
 @pytest.mark.parametrize(
     ("formula", "others", "mechanism"),
     [
-        ("y ~ bs(nodes, df=6) + age", ["Intercept", "age"], hdp.mechanisms.ClippedNewton(rounds=1)),
-        ("y ~ bs(nodes, df=6) + age", ["age"], "objective"),
-        ("y ~ bs(nodes, df=5) + arm", ["arm"], "objective"),
+        ("y ~ bs(nodes, knots=[12.5, 25, 37.5]) + age", ["Intercept", "age"], hdp.mechanisms.ClippedNewton(rounds=1)),
+        ("y ~ bs(nodes, knots=[12.5, 25, 37.5]) + age", ["age"], "objective"),
+        ("y ~ bs(nodes, df=5, knots=[16.67, 33.33]) + arm", ["arm"], "objective"),
         ("y ~ arm + C(arm) + age", ["Intercept", "age"], "objective"),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats._base.silence import silence
+from hdpstats._base.no_warnings import silence
 from hdpstats.audit import observe
 from hdpstats.mechanisms import minimiser
 from hdpstats.schema.table import PrivateTable
@@ -328,7 +328,7 @@ def test_who_saves_and_restores_the_filters_beside_a_computation_changes_nothing
 
 FIRST = """
 import threading, warnings
-from hdpstats._base.silence import silence
+from hdpstats._base.no_warnings import silence
 
 def in_a_thread(call):
     thread = threading.Thread(target=call)

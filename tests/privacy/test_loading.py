@@ -16,7 +16,7 @@ from hdpstats.losses import logistic
 from hdpstats.mechanisms import loading, score_sums
 from hdpstats.mechanisms.description import one_pass as in_one_pass
 from hdpstats.mechanisms.description import people
-from hdpstats.schema import stored
+from hdpstats.schema import stored_columns
 from hdpstats.solvers import kernels
 
 SCHEMA = hdp.Schema(y=hdp.Binary(), x=hdp.Continuous(0, 1))
@@ -24,7 +24,7 @@ LOOPS = {
     people: ("_places", "_squares"),
     in_one_pass: ("add_stored",),
     one_pass: ("add_scores",),
-    stored: ("address", "clip_numbers", "mark_missing"),
+    stored_columns: ("address", "clip_numbers", "mark_missing"),
     design: ("whiten_columns",),
     logistic: ("residuals",),
     score_sums: ("_shorten",),
@@ -100,7 +100,7 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
                 return loop(*given)
 
             monkeypatch.setattr(module, name, spy)
-    for module in (design, in_one_pass, stored):
+    for module in (design, in_one_pass, stored_columns):
         for name in LOOPS[module]:
             if hasattr(loading, name):
                 monkeypatch.setattr(loading, name, getattr(module, name))

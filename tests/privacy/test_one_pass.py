@@ -18,7 +18,7 @@ from hdpstats.mechanisms.description.people import number_in_units, square_in_un
 from hdpstats.records.geometry import LARGEST
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema import coerce
-from hdpstats.schema.stored import Declared, columns_of
+from hdpstats.schema.stored_columns import Declared, columns_of
 from hdpstats.schema.table import PrivateTable
 from hdpstats.solvers.kernels import coefficient_parts, compensated_pairs
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from hdpstats.custodian import exchange
+from hdpstats.custodian import http_connection
 from hdpstats.sites import LocalSite
 from tests.waiting import LONG, until
 
 
 def keep_idle_connections():
     """Let the site of this process answer what comes over a connection that was idle as long as it was stopped."""
-    exchange.IDLE = LONG
+    http_connection.IDLE = LONG
 
 
 def files(folder):

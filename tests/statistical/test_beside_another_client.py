@@ -14,7 +14,7 @@ import hdpstats.api as hdp
 from hdpstats.custodian.app import read_query
 from hdpstats.custodian.settings import Limits
 from hdpstats.mechanisms.histogram import HistogramQuery
-from hdpstats.sites.forms import RequestRefused
+from hdpstats.sites.messages import RequestRefused
 from tests.custodian.hard import requests, valid, worst
 from tests.custodian.institution import EVERYTHING, PATIENT, Institution
 from tests.custodian.people import SCHEMA, people

@@ -123,6 +123,11 @@ class HazardSide(RakeableSide):
         return [self.covariates], 1
 
     @property
+    def far_people(self) -> Elsewhere | None:
+        """As many as in regressions: there is no cap that would allow for more."""
+        return None if self.elsewhere is None else self.elsewhere.unlike(intercept=True)
+
+    @property
     def _slopes(self) -> IntArray:
         """The coordinates of the slopes of each cause (causes, p)."""
         spells = self.spells

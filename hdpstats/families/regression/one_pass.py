@@ -1,9 +1,9 @@
 r"""Logistic scores of rows that are read once: one pass from stored cells to integers, with no copy of the design.
 
 Rows in files are read again at each pass, so that a whitened copy would be written to memory to be read once. Here a
-tile of `TILE` rows is mapped to declared bounds (`hdpstats.schema.stored`), centred, whitened, weighted, and its scores
-are added, while it is in the nearest cache. The operations are those of `Design.by_columns`, `whitened_rows` and
-`logistic_sum`, in their order, on each row by itself: the sums are the same integers, and so is everything that is
+tile of `TILE` rows is mapped to declared bounds (`hdpstats.schema.stored_columns`), centred, whitened, weighted, and
+its scores are added, while it is in the nearest cache. The operations are those of `Design.by_columns`, `whitened_rows`
+and `logistic_sum`, in their order, on each row by itself: the sums are the same integers, and so is everything that is
 proved about them.
 """
 
@@ -22,7 +22,7 @@ from hdpstats.formulas.design import Design, plain_column
 from hdpstats.losses.logistic import residuals
 from hdpstats.records.geometry import LARGEST, Geometry, Source
 from hdpstats.schema.column import NumericColumn
-from hdpstats.schema.stored import addresses_of, clipped, is_none, plain, within
+from hdpstats.schema.stored_columns import addresses_of, clipped, is_none, plain, within
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers.kernels import SUMMED, add_product, coefficient_parts, exact_total
 

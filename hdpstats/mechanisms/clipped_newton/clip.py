@@ -10,7 +10,8 @@ residual. With the information :math:`H_{xy} = -P(y | x)\, g\, (\nabla \log p)'`
 
 ``c`` the share of the information on slopes that is left. What the estimate is off by is a normal error with covariance
 :math:`(\tau u)^2 M M'`, :math:`M = (A + N)^{-1} N`. People whom public rows do not show count as there; their scores
-are taken to be as long as the row, times the root mean square of public scores over the length of their rows.
+are taken to be as long as the row, times the root mean square of public scores over the length of their rows, and
+where the model does not bound residuals times :math:`(1 + d^2 |x|^2)^{1/2}`, ``d`` being :data:`GROWS`.
 
 **Where sums are asked for.** A sum is asked for beside the truth, and how scores change between the two, public people
 tell. Where their covariates are not those of private people, a share :data:`MISSED` of the distance stays in the
@@ -49,6 +50,14 @@ LEVEL = 0.95
 MISSED = 0.2
 """The share of a distance that is not seen where private people are described by averages, about."""
 
+GROWS = 1.0
+"""By how many public ones residuals of people elsewhere may be larger, for each public standard deviation of distance.
+
+Free light chains of flchain, whose far people the clip cut by this rule without it: a slope was 3.8 and 3.0 (epsilon 1
+and 3) standard errors from the ordinary one with 300,000 people, with half of it 2.1 and 1.1, with it .2 and .0, for
+3 and 9 % of a standard error.
+"""
+
 MOST_TIMES = 2.0**40
 """The longest clip over the shortest, at most: 81 are tried."""
 
@@ -84,6 +93,8 @@ class Clipping:
         At which number of a row of ``elsewhere`` they begin.
     shares : sequence of float
         Those of the rounds, 1 in sum.
+    bounded : bool
+        Whether the model bounds residuals, as for a binary outcome.
     """
 
     outcomes: Outcomes
@@ -95,6 +106,7 @@ class Clipping:
     blocks: Sequence[IntArray]
     first: int
     shares: Sequence[float]
+    bounded: bool
 
     def chosen(self, sites: Sequence[tuple[int, float]]) -> Fraction:
         """Return the clip for ``sites`` of so many people, with noise of so many standard deviations per unit of it."""
@@ -172,7 +184,8 @@ class Clipping:
         g, _, chances = self._cells
         X = self.elsewhere.X
         root = np.sqrt(float(chances @ np.sum(g**2, axis=1)) / X.shape[1])  # whitened rows have that mean square length
-        return np.asarray(root * np.linalg.norm(X, axis=1))
+        length = np.linalg.norm(X, axis=1)
+        return np.asarray(root * length * (1.0 if self.bounded else np.hypot(1.0, GROWS * length)))
 
     def _tried(self, clips: FloatArray) -> "_Tried":
         """Return what clips (k,) leave and move."""

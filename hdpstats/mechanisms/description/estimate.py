@@ -75,8 +75,9 @@ def quantiles(
     records: float | None,
     missing: bool,
     alpha: float,
+    shares: Mapping[str, float] = PROBABILITIES,
 ) -> dict[str, Quartile]:
-    """Return quartiles from noisy counts of cells.
+    """Return quantiles from noisy counts of cells.
 
     Parameters
     ----------
@@ -94,6 +95,8 @@ def quantiles(
         Whether the last cell is that of missing cells.
     alpha
         One minus the level of the intervals.
+    shares
+        Of which shares of people they are quantiles, each by a name.
     """
     if records is not None:
         counts = counts + (records - counts.sum()) / len(counts)
@@ -105,7 +108,7 @@ def quantiles(
     lowest, highest = ends_of(column)
     z = normal_quantile(alpha)
     found = {}
-    for name, p in PROBABILITIES.items():
+    for name, p in shares.items():
         error = np.sqrt(p * (1.0 - p) / (n * size) + noise**2)
         error[-1] = 0.0
         below, above = F + z * error, F - z * error
@@ -342,18 +345,36 @@ def moments(column: DescribedColumn, parts: FloatArray) -> tuple[FloatArray, Flo
     return mean, square, np.asarray(np.sqrt(np.maximum(variance, NARROWEST**2)))
 
 
+def quantiles_of(
+    numbers: DescribedNumbers,
+    block: GroupSums,
+    group: int,
+    place: int,
+    *,
+    alpha: float,
+    shares: Mapping[str, float] = PROBABILITIES,
+) -> Mapping[str, Quartile]:
+    """Return `quantiles` of a column in a group; none where there are too few people for the noise."""
+    column, sd = numbers.query.columns[place], float(numbers.sds[1])
+    counts, m = numbers.cells_of(group, column), len(column.cuts) + 1
+    if counts[:m].sum() < max(FEWEST * sd * np.sqrt(m), 1.0):
+        return {}
+    return quantiles(
+        column,
+        counts,
+        sd=sd,
+        size=float(block.size[0]),
+        records=numbers.records,
+        missing=len(counts) > m,
+        alpha=alpha,
+        shares=shares,
+    )
+
+
 def _quartiles(
     numbers: DescribedNumbers, block: GroupSums, group: int, place: int, alpha: float
 ) -> Iterator[Statistic]:
-    column, sd = numbers.query.columns[place], float(numbers.sds[1])
-    counts, m = numbers.cells_of(group, column), len(column.cuts) + 1
-    known = counts[:m].sum() >= max(FEWEST * sd * np.sqrt(m), 1.0)
-    found: Mapping[str, Quartile] = {}
-    if known:
-        size = float(block.size[0])
-        found = quantiles(
-            column, counts, sd=sd, size=size, records=numbers.records, missing=len(counts) > m, alpha=alpha
-        )
+    found = quantiles_of(numbers, block, group, place, alpha=alpha)
     for name in PROBABILITIES:
         each = found.get(name, Quartile(estimate=np.nan, std_error=np.nan, low=np.nan, high=np.nan))
         yield Statistic(

@@ -1,6 +1,6 @@
 """Sums of the features of columns as files hold them: one pass from stored cells to integers.
 
-The operations are those of the map of a column (`hdpstats.schema.stored`) and of its features
+The operations are those of the map of a column (`hdpstats.schema.stored_columns`) and of its features
 (`hdpstats.mechanisms.description.people`), on each cell by itself: the same integers are added, and nothing is kept of
 them.
 """
@@ -15,7 +15,7 @@ from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_at
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description import UNITS, DescribedColumn
 from hdpstats.schema.column import NumericColumn
-from hdpstats.schema.stored import StoredColumns, is_none, within
+from hdpstats.schema.stored_columns import StoredColumns, is_none, within
 
 
 def sums_of_stored(

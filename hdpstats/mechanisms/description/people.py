@@ -24,7 +24,7 @@ from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery
 from hdpstats.mechanisms.description.one_pass import sums_of_stored, whole
-from hdpstats.schema.stored import StoredColumns
+from hdpstats.schema.stored_columns import StoredColumns
 from hdpstats.schema.table import AdmittedTable
 
 

@@ -74,8 +74,8 @@ from typing import Final, final
 
 import numpy as np
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
-from hdpstats._base.remembered import remembered
 from hdpstats._base.typing import IntArray
 from hdpstats._base.work import Operations, sorting
 from hdpstats.mechanisms.base import Prepared

@@ -8,7 +8,7 @@ from hdpstats._base.errors import BudgetError, InsufficientBudget, LedgerError, 
 from hdpstats.ledger import Ledger, verify_file
 from hdpstats.ledger.leases import Holder, Lease
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
-from hdpstats.sites.forms import AnalystAccount
+from hdpstats.sites.messages import AnalystAccount
 
 HALF = Spend(Fraction(1, 2))
 

@@ -16,7 +16,7 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.persons import marks_of
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
-from hdpstats.sites.forms import Facts
+from hdpstats.sites.messages import Facts
 
 EPSILON = Fraction(7, 10)
 BLOCKS = 200

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from hdpstats.schema.columns import Binary, Continuous, Duration, Offset, Weight
-from hdpstats.schema.stored import Stored, plain
+from hdpstats.schema.stored_columns import Stored, plain
 
 CORNERS = np.array(
     [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 0.5, 2.0, 3.0, np.nextafter(3.0, 4.0), 1e300]

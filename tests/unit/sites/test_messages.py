@@ -13,7 +13,7 @@ import pytest
 import hdpstats.api as hdp
 from hdpstats.privacy.budget import Spend
 from hdpstats.schema.public import PublicTable
-from hdpstats.sites.forms import CODES, Facts, Quote, code_of, public_from_bytes, public_to_bytes
+from hdpstats.sites.messages import CODES, Facts, Quote, code_of, public_from_bytes, public_to_bytes
 from hdpstats.sites.site import SiteTerms
 from tests.support import PUBLIC_ROWS, SCHEMA, people
 

@@ -56,13 +56,13 @@ from typing import final
 from hdpstats._base.compiled import one_thread
 from hdpstats._base.errors import ArgumentError, SiteError
 from hdpstats._base.work import Prices
-from hdpstats.custodian import journal
+from hdpstats.custodian import log
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.prices import predicted
 from hdpstats.custodian.settings import Timing
 from hdpstats.records.query import Query, Release
 from hdpstats.sites import LocalSite
-from hdpstats.sites.forms import RequestRefused
+from hdpstats.sites.messages import RequestRefused
 
 
 def on_grid(seconds: float, *, grid: float) -> float:
@@ -372,8 +372,8 @@ class Slots:
                     self._overruns.add(analyst)
                 except sqlite3.Error as error:
                     counted = False
-                    journal.write(failed=f"an overrun was not counted: {error}", analyst=analyst)
-            journal.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=counted)
+                    log.write(failed=f"an overrun was not counted: {error}", analyst=analyst)
+            log.write(analyst=analyst, overrun=query.kind, predicted=seconds, slots=slots, counted=counted)
 
         with self._under_way.answer(analyst, query.to_json()) as meanwhile:
             departure = Departure(

@@ -13,9 +13,9 @@ from urllib.parse import unquote
 import h11
 
 from hdpstats import __version__ as VERSION  # noqa: N812
-from hdpstats.custodian import journal
+from hdpstats.custodian import log
 from hdpstats.records import codec
-from hdpstats.sites.forms import CODES, RequestRefused
+from hdpstats.sites.messages import CODES, RequestRefused
 
 IDLE: Final = 60.0
 """Seconds that a connection may be idle between requests."""
@@ -209,7 +209,7 @@ class Exchange:
 
     async def _refuse(self, code: str, why: str = "") -> None:
         """Answer with a code and end, where the application has not answered and will not, and write to the log why."""
-        journal.write(request=None, status=CODES[code].status, refused=code, why=why, version=VERSION)
+        log.write(request=None, status=CODES[code].status, refused=code, why=why, version=VERSION)
         content = codec.dumps({"error": code}).encode()
         fields = {"content-type": "application/json", "content-length": str(len(content)), "connection": "close"}
         response = h11.Response(status_code=CODES[code].status, headers=list(fields.items()))

@@ -46,8 +46,8 @@ class Section(BaseModel, ABC):
         try:
             return cls.model_validate(entries, context=file)
         except ValidationError as error:
-            found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise ArgumentError("; ".join(_in_words(name, each["loc"], each["msg"]) for each in found), argument=name)
+            faults = error.errors(include_url=False, include_context=False, include_input=False)
+        raise ArgumentError("; ".join(_in_words(name, each["loc"], each["msg"]) for each in faults), argument=name)
 
     @model_validator(mode="before")
     @classmethod

@@ -27,21 +27,7 @@ from hdpstats.families.hazard.public_fit import (
 )
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.families.regression.public import FEWEST_ROWS
-from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
-from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
-from hdpstats.formulas.design import Design, reference_rows
-from hdpstats.losses import LINKS
-from hdpstats.mechanisms.clipped_newton.estimate import ALIKE_IN_FOLLOW_UP, FOLLOWED_TO_HORIZON
-from hdpstats.mechanisms.perturbation.hazard_request import (
-    allowance,
-    choose_flat,
-    choose_loss,
-    choose_ridge,
-    flat_cap,
-    told,
-)
-from hdpstats.mechanisms.perturbation.request import Asked, Recommended
-from hdpstats.models.model_spec import (
+from hdpstats.families.spec import (
     RADIUS,
     LossSpec,
     Risk,
@@ -55,6 +41,21 @@ from hdpstats.models.model_spec import (
     sample_rows,
     spread_scores,
 )
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
+from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
+from hdpstats.formulas.design import Design, reference_rows
+from hdpstats.losses import LINKS
+from hdpstats.mechanisms.clipped_newton.estimate import ALIKE_IN_FOLLOW_UP, FOLLOWED_TO_HORIZON
+from hdpstats.mechanisms.perturbation.hazard_request import (
+    OVER_TIME,
+    allowance,
+    choose_flat,
+    choose_loss,
+    choose_ridge,
+    flat_cap,
+    told,
+)
+from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.moments import Moments
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
 from hdpstats.raking.variables import PublicVariables
@@ -385,7 +386,7 @@ class HazardSpec(LossSpec):
     @cached_property
     def apart(self) -> float:
         """How far apart coefficients of people who count more and less may be, as public people tell it."""
-        return APART if self.public is None else told(self.public, time_varying=self.study.unit is not None)
+        return OVER_TIME * APART if self.public is None else told(self.public, time_varying=self.study.unit is not None)
 
     @property
     def _flat_baseline(self) -> Baseline:

@@ -173,6 +173,11 @@ class ModelSpec(ABC):
         return False
 
     @property
+    def fits_cells(self) -> bool:
+        """Whether rows may be centres of cells of a histogram, which change the outcome by up to half a cell."""
+        return self.fits_weighted
+
+    @property
     def stretch(self) -> float:
         """How much a unit of the loss is in units of the outcome."""
         return 1.0
@@ -305,6 +310,11 @@ class LossSpec(ModelSpec):
     def restricts_outcomes(self) -> bool:
         """Whether the model restricts outcomes so much that the public people's own ones may speak against it."""
         return True
+
+    @property
+    def bounds_residuals(self) -> bool:
+        """Whether a person's score is no longer than the person's row, whatever the outcome is."""
+        return False
 
     def raked_starts(self, *, censoring: str) -> FloatArray:  # noqa: ARG002
         """Return where intervals begin at which raked people are at risk as described; none where they follow."""

@@ -31,9 +31,9 @@ def remembered(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def wrapped(function: Callable[P, R]) -> Callable[P, R]:
-        found = lru_cache(maxsize=most)(function)
-        _FORGETTING.append(found.cache_clear)
-        return cast("Callable[P, R]", found)
+        cached = lru_cache(maxsize=most)(function)
+        _FORGETTING.append(cached.cache_clear)
+        return cast("Callable[P, R]", cached)
 
     return wrapped
 

@@ -1,0 +1,146 @@
+"""Knots that a formula leaves out: quantiles of public rows, written into the formula before anything else reads it.
+
+``ns(age, df=3)`` becomes ``ns(age, df=3, knots=[46.0, 58.0], lower=21.0, upper=80.0)``. So the model that the ledger
+records has its knots in it, a site needs no public rows to build the columns, and a result that is read from a file has
+the columns that it was fitted with. The name of the factor, and of its coefficients, stays as it was written.
+
+* ``ns`` and ``bs`` with ``df``: as many interior knots as R takes, at equal shares of people.
+* ``ns`` has its boundary knots at the smallest and the largest value, and is linear beyond: where the schema admits
+  values that nobody has, a curve between the bounds would rest on no one. Boundary knots of ``bs``, whose polynomials
+  cannot go on as lines, are the bounds.
+* ``rcs(x, k)``: at Harrell's quantiles.
+
+Numbers are rounded to about a thousandth of the range. Values that many people share can make several quantiles one:
+then the quantiles are those of the distinct values. Knots that are given stay as they are. Without public rows a
+formula stays as it is too: knots are equally spaced between the bounds then.
+"""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from hdpstats._base.errors import FormulaError
+from hdpstats._base.typing import FloatArray
+from hdpstats.formulas.bases import knot_shares
+from hdpstats.formulas.expressions import Splines, bounds_of, columns_of, values_of
+from hdpstats.formulas.grammar import read_factor
+from hdpstats.formulas.lexer import Cursor, Token, spell, tokenize
+from hdpstats.formulas.operations import Interval, refusal
+from hdpstats.schema.columns import NumericColumn
+from hdpstats.schema.public import PublicTable
+
+FUNCTIONS: Final = ("bs", "ns", "rcs")
+
+PARTS: Final = 1000
+"""Knots are rounded to a power of ten that is at most this part of the range."""
+
+
+def with_public_knots(formula: str, public: PublicTable | None) -> str:
+    """Return a formula in which every spline has its knots.
+
+    Parameters
+    ----------
+    formula : str
+        The formula. One that cannot be read is returned as it is: whoever compiles it says why.
+    public : PublicTable or None
+        The public rows; without them, or without a complete one, the formula is returned as it is.
+
+    Raises
+    ------
+    FormulaError
+        If public rows have fewer different values than a spline needs.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(event3=hdp.Binary(), age=hdp.Continuous(20, 90))
+    >>> rows = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema).public
+    >>> with_public_knots("event3 ~ ns(age, df=3)", rows)
+    'event3 ~ ns(age, df=3, knots=[48.0, 59.0], lower=21.0, upper=80.0)'
+    """
+    if public is None or type(formula) is not str or not any(f"{function}(" in formula for function in FUNCTIONS):
+        return formula
+    try:
+        tokens = tokenize(formula)
+        splines = [(_closing(tokens, place), _spline(tokens, place)) for place in _calls(tokens)]
+    except FormulaError:
+        return formula
+    added = {end: _settings(spline, public) for end, spline in splines if spline is not None}
+    if not any(added.values()):
+        return formula
+    pieces: list[Token] = []
+    for place, token in enumerate(tokens):
+        pieces += [*(tokenize(added[place]) if place in added else ()), token]
+    return spell(pieces)
+
+
+def _calls(tokens: Sequence[Token]) -> list[int]:
+    """Return where calls of splines begin."""
+    names = [token.kind == "name" and token.text in FUNCTIONS for token in tokens]
+    return [place for place, token in enumerate(tokens[1:]) if names[place] and token.operator == "("]
+
+
+def _closing(tokens: Sequence[Token], start: int) -> int:
+    """Return the place of the parenthesis that closes a call."""
+    depth = np.cumsum([{"(": 1, ")": -1}.get(token.operator, 0) for token in tokens[start + 1 :]])
+    return start + 1 + int(np.argmax(depth == 0))
+
+
+def _spline(tokens: Sequence[Token], start: int) -> Splines | None:
+    """Return the spline of a call."""
+    factor = read_factor(Cursor(tokens[start : _closing(tokens, start) + 1]))
+    return factor if isinstance(factor, Splines) else None
+
+
+def _settings(spline: Splines, public: PublicTable) -> str:
+    """Return the settings that a spline lacks, as they are added to its call; empty where nothing can be added."""
+    names, schema = tuple(dict.fromkeys(columns_of(spline.operand))), public.schema
+    columns = {name: schema[name] for name in names if name in public.numbers}
+    boxes = {name: Interval(of.lower, of.upper) for name, of in columns.items() if isinstance(of, NumericColumn)}
+    if len(boxes) < len(names) or not public.complete(names).any():
+        return ""
+    image = bounds_of(spline.operand, boxes)
+    values = np.clip(values_of(spline.operand, public.admitted(names).numeric), image.lower, image.upper)
+    knots, (lower, upper) = missing_knots(spline, np.asarray(values), image)
+    settings = [f"{name}={value!r}" for name, value in (("lower", lower), ("upper", upper)) if value is not None]
+    return "".join(f", {setting}" for setting in [*([f"knots={list(knots)!r}"] if knots else []), *settings])
+
+
+Ends = tuple[float | None, float | None]
+
+
+def missing_knots(spline: Splines, values: FloatArray, image: Interval) -> tuple[tuple[float, ...], Ends]:
+    """Return the knots, and the boundary knots, that a spline lacks, from values (n,) of its operand."""
+    ends: Ends = (None, None)
+    if not image.lower < image.upper:
+        return (), ends
+    unit = 10.0 ** math.floor(math.log10((values.max() - values.min() or image.upper - image.lower) / PARTS))
+    if spline.function == "ns":
+        least = _rounded(float(values.min()), unit) if spline.lower is None else None
+        most = _rounded(float(values.max()), unit) if spline.upper is None else None
+        ends = (least if least is None else max(least, image.lower), most if most is None else min(most, image.upper))
+    if not isinstance(spline.knots, int) or spline.knots == 0:
+        return (), ends
+    lowest = [end for end in (image.lower, spline.lower, ends[0]) if end is not None]
+    highest = [end for end in (image.upper, spline.upper, ends[1]) if end is not None]
+    least, most = max(lowest), min(highest)
+    inside = values[(values >= least) & (values <= most)]
+    for people in (inside, np.unique(inside)):
+        if len(people):
+            found = np.quantile(people, knot_shares(spline.function, spline.knots), method="inverted_cdf")
+            knots = tuple(_rounded(float(place), unit) for place in found)
+            if all(a < b for a, b in pairwise((least, *knots, most))):
+                return knots, ends
+    raise refusal(
+        spline.source,
+        f"public rows have {len(np.unique(inside))} different values of {spline.operand.source}, too few for its knots",
+        "ask for fewer, or write knots=",
+    )
+
+
+def _rounded(value: float, unit: float) -> float:
+    """Return a multiple of a power of ten, with the digits that it is written with."""
+    return round(value, -round(math.log10(unit)))
