@@ -49,7 +49,7 @@ from hdpstats.models.model_spec import (
     spread_scores,
 )
 from hdpstats.models.row_spec import RowSpec
-from hdpstats.public.row_weights import Elsewhere
+from hdpstats.public.row_weights import UnseenPeople
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
@@ -507,5 +507,5 @@ def _public(
     outcome = [name for name in (chosen.response.stop, chosen.response.column) if name is not None]
     whole = rows.completed(design, study.schema, outcome=outcome)
     side = whitened_public(whole, design, chosen.loss, bread=chosen.bread)
-    elsewhere = Elsewhere.of(design, design.needs, study.schema, side.geometry)
-    return replace(side, elsewhere=elsewhere.unlike(intercept=side.geometry.intercept))
+    unseen = UnseenPeople.of(design, design.needs, study.schema, side.geometry)
+    return replace(side, unseen=unseen.unlike(intercept=side.geometry.intercept))

@@ -66,7 +66,7 @@ from hdpstats.noise.distributions import ball_variance
 from hdpstats.privacy.hazard_caps import hazard_loss
 from hdpstats.privacy.sensitivity import DOWN, Relation
 from hdpstats.public.moments import averaged
-from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, mallows, moved, told_apart
+from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, contrast_tau, kept, mallows, moved
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
@@ -108,7 +108,7 @@ CONTRASTED = 0.7, 2.0
 SEARCHED = 300
 """Public people that the search looks at."""
 
-TOLD = 1000
+THINNED = 1000
 """And those of which the allowance is computed."""
 
 MOST_TOTAL, MOST_RADIUS = 1e4, 1e6
@@ -247,8 +247,8 @@ def _of_weighed(candidates: list[_Candidate], side: HazardSide, whole: HazardCap
     means = kept(first.H, at_full, side.covariates)
     apart = 0.5 * np.abs(weights - means[:, None]) / side.people
     N = averaged((H, H), records=1.0, row_weights=apart, levelled=side.levelled).H
-    if side.elsewhere is not None and len(side.covariates):
-        N = N + _moved_elsewhere(candidates, full.spells, side, means, level=at_full)
+    if side.unseen is not None and len(side.covariates):
+        N = N + _moved_unseen(candidates, full.spells, side, means, level=at_full)
     floor = 1e-9 * np.trace(at_full) * np.eye(len(at_full))
     return _Tried(
         candidates=candidates,
@@ -271,13 +271,13 @@ def _weights(
     return found
 
 
-def _moved_elsewhere(
+def _moved_unseen(
     candidates: list[_Candidate], spells: CappedSpells, side: HazardSide, means: FloatArray, *, level: FloatArray
 ) -> FloatArray:
     """Return the information (k, D, D) on slopes that is moved among people whom public ones do not show."""
-    if side.elsewhere is None:
+    if side.unseen is None:
         return np.zeros((len(candidates), *level.shape))
-    X, own = side.elsewhere.X, side.covariates
+    X, own = side.unseen.X, side.covariates
     none = np.zeros(len(X), dtype=np.int64)
     there = replace(
         spells,
@@ -290,7 +290,7 @@ def _moved_elsewhere(
         whole=None,
     )
     weights = _weights(candidates, there, np.arange(len(X)), people=len(X), intervals=len(side.starts))
-    found = side.elsewhere.moved(weights, means)[:, 1:, 1:]
+    found = side.unseen.moved(weights, means)[:, 1:, 1:]
     out = np.zeros((len(candidates), *level.shape))
     for part in side.levelled:
         out[:, part, part] = float(np.mean(np.diag(level)[own])) * found
@@ -358,20 +358,20 @@ def _geometries(side: HazardSide) -> list[Geometry]:
     lengths = np.linalg.norm(side.spells.Z, axis=1)
     if not side.spells.Z.shape[1]:
         return [at_radius(side.geometry, 1.0)]
-    farthest = float(np.max(lengths)) if side.elsewhere is None else side.elsewhere.farthest
+    farthest = float(np.max(lengths)) if side.unseen is None else side.unseen.farthest
     middle = max(float(np.median(lengths)), 1e-3)
     return at_radii(side.geometry, middle=middle, farthest=farthest)[-1::-4][::-1]
 
 
 def allowance(model: HazardModel, side: HazardSide, *, apart: float) -> Allowance:
     """Return what weights and caps of people may do to an estimate; ``apart`` is ``tau``."""
-    asked, few = _Candidate(geometry=model.geometry, cap=model.cap), side.thinned(TOLD)
+    asked, few = _Candidate(geometry=model.geometry, cap=model.cap), side.thinned(THINNED)
     whole = replace(model.cap, total=MOST_TOTAL)
     found = _of_weighed([asked], few, whole) if model.cap.weighs else _of_ended([asked], few)
     return Allowance(share=float(found.moved.shares[0]), covariance=found.allowances(apart)[0])
 
 
-def told(side: HazardSide, *, time_varying: bool) -> float:
+def public_tau(side: HazardSide, *, time_varying: bool) -> float:
     """Return ``tau`` as public people tell it, where each of them has one spell (`hdpstats.public.row_weights`)."""
     if time_varying or not side.weighable or not side.covariates.size:
         return OVER_TIME * APART
@@ -381,8 +381,8 @@ def told(side: HazardSide, *, time_varying: bool) -> float:
     weighed = _Candidate(geometry=at_radius(side.geometry, middle), cap=replace(whole, total=total))
     full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
     influences = full.influences() - side.at(weighed.geometry, weighed.cap).influences()
-    M, own = _of_weighed([weighed], side.thinned(TOLD), whole).moved.matrices[0], side.covariates
-    return OVER_TIME * told_apart(influences[:, own], M[own], unit=1.0)
+    M, own = _of_weighed([weighed], side.thinned(THINNED), whole).moved.matrices[0], side.covariates
+    return OVER_TIME * contrast_tau(influences[:, own], M[own], unit=1.0)
 
 
 def choose_ridge(
