@@ -227,10 +227,9 @@ def summary_parts(result: hdp.Result) -> dict[str, Any]:
         "head": pd.DataFrame(head, columns=["name", "value"]),
         "privacy": pd.DataFrame(privacy, columns=["name", "value"]),
     }
-    side_by_side = [note for note in notes if not note.startswith("Estimates side by side")]
     errors = result.estimate.distribution
     least = 0.0 if errors is None else float(1.0 - errors.levels[-1])
-    return {**pairs, "least": least, "notes": pd.Series(side_by_side, dtype=str)}
+    return {**pairs, "least": least, "notes": pd.Series(notes, dtype=str)}
 
 
 def with_coefficients(json: str, coefficients: Any) -> hdp.Result:

@@ -93,7 +93,7 @@ LARGEST = 10.0
 """The largest scale of a prediction, in units of `SCALE`.
 
 The variance of a square of a scale is infinite beforehand: where private people say next to nothing, one draw in
-thousands would be a good part of the average.
+thousands would be a good part of the average. So a fifth of the square's average is left out there.
 """
 
 AT_ONCE = 250

@@ -7,11 +7,11 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from hdpstats.families.distribution.spec import DistributionSpec
 from hdpstats.inference.sandwich import PredictedErrors
-from hdpstats.mechanisms.base import DistributionMethod
+from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
 from hdpstats.mechanisms.registry import MECHANISMS
 from hdpstats.mechanisms.statistics.estimate import inside
-from hdpstats.models.distribution_spec import DistributionSpec
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.private_result import answers_to, private_result
 from hdpstats.models.request import FitRequest
@@ -89,7 +89,21 @@ class DistributionFits(FitMechanism):
 
     def _ask(self, spec: DistributionSpec, options: MechanismOptions, site: SiteRecords, *, people: int) -> Query:
         """Return the query to a site, when so many ``people`` are at all sites together."""
-        return self.method.ask(options, spec.task(site, people=people))
+        public = spec.public if spec.public_estimate is not None else None
+        task = DistributionTask(
+            family=spec.family,
+            column=spec.column,
+            ranges=spec.ranges,
+            guess=spec.guess,
+            public=0 if public is None else len(public),
+            unit=spec.study.unit,
+            records=site.records,
+            people=people,
+            epsilon=site.request.epsilon,
+            schema_sha256=spec.study.schema.sha256,
+            replicate=site.request.replicate,
+        )
+        return self.method.ask(options, task)
 
     def _read(self, spec: DistributionSpec, answers: list[tuple[Any, Any, SiteRecords]]) -> Estimates:
         """Return the estimates from the query and the release of each site: post-processing."""

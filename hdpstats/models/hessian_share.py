@@ -10,12 +10,12 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.regression.public import FEWEST_ROWS
+from hdpstats.families.spec import LossSpec
 from hdpstats.inference.information import chance_of_clear
 from hdpstats.inference.sandwich import PredictedCovariance, averaged
 from hdpstats.mechanisms.exponential import ExponentialMechanism
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, OutputPerturbation
 from hdpstats.models.estimates import is_flat
-from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.own_description import averaged_variables
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records

@@ -13,13 +13,13 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import IntArray
+from hdpstats.families.spec import LossSpec, ModelSpec
 from hdpstats.inference.draws import Generator, nodes
 from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights, axes_of, centres, places
 from hdpstats.mechanisms.histogram.site import cells_of, prepare
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
-from hdpstats.models.model_spec import LossSpec, ModelSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.models.weighted import fit_weighted

@@ -13,12 +13,12 @@ from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.describe.description import Description
 from hdpstats.display import Report, named_values
+from hdpstats.families.distribution.spec import DistributionSpec
+from hdpstats.families.spec import ModelSpec
 from hdpstats.mechanisms.registry import BY_NAME
 from hdpstats.models.distribution import OF_DISTRIBUTIONS
-from hdpstats.models.distribution_spec import DistributionSpec
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.histogram import NoisyHistogram
-from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.plan import CANDIDATES, Plan, Wanted, checked_wanted, expected_of, smallest_epsilons
 from hdpstats.models.points import Exponential, Objective, Output
 from hdpstats.models.public_hessian import PublicHessianNewton

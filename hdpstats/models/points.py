@@ -11,6 +11,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError
 from hdpstats.families.base import PersonLoss
 from hdpstats.families.regression.public import FEWEST_ROWS, WhitenedPublic
+from hdpstats.families.spec import LossSpec
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered
 from hdpstats.inference.pooling import SCALE
@@ -41,7 +42,6 @@ from hdpstats.models.estimates import (
 )
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.hessian_share import PointOptions, outlook
-from hdpstats.models.model_spec import LossSpec
 from hdpstats.models.private_result import Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts

@@ -14,6 +14,8 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.regression.public import public_rows
+from hdpstats.families.regression.spec import RegressionSpec
+from hdpstats.families.spec import LossSpec, refusal
 from hdpstats.inference.sandwich import PredictedErrors, penalised
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.public_hessian import PublicHessian, PublicHessianQuery, PublicHessianRelease
@@ -24,9 +26,7 @@ from hdpstats.mechanisms.public_hessian.request import Newton, Queries, Releases
 from hdpstats.mechanisms.public_hessian.site import calibrate
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
-from hdpstats.models.model_spec import LossSpec, refusal
 from hdpstats.models.private_result import ask_rounds, private_result
-from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.rounds import rounds_of_sites
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts

@@ -10,6 +10,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.outcomes import Outcomes
+from hdpstats.families.spec import LossSpec, fitted, refusal
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.mechanisms.clipped_newton import (
     ClippedNewton,
@@ -36,7 +37,6 @@ from hdpstats.mechanisms.clipped_newton.request import (
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
-from hdpstats.models.model_spec import LossSpec, fitted, refusal
 from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts

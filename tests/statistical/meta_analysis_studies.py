@@ -10,6 +10,7 @@ import pandas as pd
 import hdpstats.api as hdp
 from benchmarks.designs import ar_design
 from hdpstats.families.regression.rows import RegressionRows
+from hdpstats.families.regression.spec import RegressionSpec, open_regression
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.losses.options import Logistic
@@ -17,7 +18,6 @@ from hdpstats.mechanisms.perturbation import ObjectiveRelease
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.models.estimates import estimates
 from hdpstats.models.points import Objective
-from hdpstats.models.regression_spec import RegressionSpec, open_regression
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate

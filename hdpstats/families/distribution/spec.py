@@ -1,4 +1,4 @@
-"""A family of distributions on a study: arguments checked, public facts, what a site is asked for."""
+"""A family of distributions on a study: arguments checked against the schema, and public facts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,15 +10,13 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, FormulaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
+from hdpstats.families.spec import ModelSpec
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
 from hdpstats.losses.families import FAMILIES, Family, Interval
-from hdpstats.mechanisms.base import DistributionTask
 from hdpstats.mechanisms.statistics import SufficientStatistics
 from hdpstats.mechanisms.statistics.estimate import likelihood, projected
 from hdpstats.mechanisms.statistics.site import family_of
-from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.site_records import SiteRecords
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import QueryModel
 from hdpstats.records.query import MechanismOptions
@@ -108,22 +106,6 @@ class DistributionSpec(ModelSpec):
         found = self.public_estimate
         middle = np.array(self.ranges, dtype=np.float64).mean(axis=1)
         return middle if found is None else projected(found.values, self.ranges)
-
-    def task(self, site: SiteRecords, *, people: int) -> DistributionTask:
-        """Return what a site is asked for, when ``people`` are at all sites together."""
-        return DistributionTask(
-            family=self.family,
-            column=self.column,
-            ranges=self.ranges,
-            guess=self.guess,
-            public=0 if self.public is None or self.public_estimate is None else len(self.public),
-            unit=self.study.unit,
-            records=site.records,
-            people=people,
-            epsilon=site.request.epsilon,
-            schema_sha256=self.study.schema.sha256,
-            replicate=site.request.replicate,
-        )
 
     def facts(
         self,
