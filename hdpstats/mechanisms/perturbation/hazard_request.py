@@ -30,7 +30,7 @@ slope that a cap moves most, margins .7 to 2.)
 Where follow-up ends, all information that is taken away counts: :math:`M = 1 - H_{all}^{-1} H`.
 
 The ridge is each site's own, the larger of two: one that leaves 97 to 70 % of the rate of noise that a free determinant
-would (`hdpstats.privacy.hazard_caps`), the largest that errs nearly least, and 0.3 times the ridge of least mean
+would (`hdpstats.privacy.hazard_sensitivity`), the largest that errs nearly least, and 0.3 times the ridge of least mean
 squared error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not
 that of public people: it rests on hazards, which private people have their own of. So the whole pull is taken to stay,
 for slopes `UNKNOWN` from the public ones.
@@ -63,7 +63,7 @@ from hdpstats.mechanisms.perturbation.request import (
     largest_good,
 )
 from hdpstats.noise.distributions import ball_variance
-from hdpstats.privacy.hazard_caps import hazard_loss
+from hdpstats.privacy.hazard_sensitivity import hazard_loss
 from hdpstats.privacy.sensitivity import DOWN, Relation
 from hdpstats.public.moments import averaged
 from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, contrast_tau, kept, mallows, moved
