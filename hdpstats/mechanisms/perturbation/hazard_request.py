@@ -3,17 +3,21 @@ r"""The query of objective perturbation for a hazard model: geometry, cap, centr
 **With public people.** Whitened by them, centred at the public fit, capped relative to it: the loss of an interval
 saturates at ``e^d`` times the odds (the cumulative hazard, for cloglog) that the public fit predicts, and a person
 whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` over their sum. (Where covariates vary
-within a person follow-up ends there: `hdpstats.families.hazard.bounds`.) Radius ``R``, total ``H`` and margin
-``d`` minimise the determinant of the slopes' predicted covariance against the ordinary fit: of sampling, of the
-noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
-public fit; of those that are nearly as good (`SPARE` for each slope) the ones of the smallest allowance are taken.
-(With the baseline counted too, more people would make predicted errors of slopes larger: caps that are good for the one
-are not best for the other.) All sites of a study have one geometry and one set of caps, from pinned
-grids that go on to where nobody is weighed down: noise grows with ``H`` and ``R``, and falls with the number of people
-and epsilon.
+within a person follow-up ends there: `hdpstats.families.hazard.bounds`.) Radius ``R``, total ``H`` and margin ``d``
+minimise the determinant of the slopes' predicted covariance against the ordinary fit, pooled with the public fit. It is
+the sum of
+
+* the covariance of sampling;
+* that of the noise of all sites, averaged by inverse variance;
+* the allowance for what weights and caps may do.
+
+Of values that are nearly as good (`SPARE` for each slope) those of the smallest allowance are taken. With the baseline
+counted too, more people would make predicted errors of slopes larger: caps that are good for the one are not best for
+the other. All sites of a study have one geometry and one set of caps, from pinned grids that go on to where nobody is
+weighed down. Noise grows with ``H`` and ``R``, and falls with the number of people and epsilon.
 
 *Allowance.* That of `hdpstats.public.row_weights` for weights of people: Mallows weights times what the cap leaves.
-Its ``tau`` is told by the contrast of public people who are weighted at their median length and by `CONTRASTED` caps,
+Its ``tau`` comes from the contrast of public people who are weighted at their median length and by `CONTRASTED` caps,
 and is `OVER_TIME` times that of a regression. A
 relative cap takes the same share of information from everybody where hazards are those of the public fit, and so does
 nothing. Where log hazards are above these by ``y``, it takes more: with :math:`u = e^{y - d}` the curvature is
