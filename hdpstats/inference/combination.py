@@ -18,7 +18,7 @@ one site's estimate is (`hdpstats.inference.pooling`).
 **Locations.** The curvature of a location's loss, such as a quantile's, is the density of outcomes near the predictor.
 Where private coefficients are not the public ones, public outcomes tell it under one of two suppositions:
 
-* private outcomes lie about their own predictor as public ones about theirs: then it is the curvature at the public fit;
+* private outcomes lie about their own predictor as public ones about theirs: then it is that at the public fit;
 * private outcomes are distributed as the public ones: then it is the curvature at the released points, between the
   public fit and ``u``. Farther on public outcomes end, and the inverse of a tiny curvature would lead farther yet.
 
