@@ -22,8 +22,8 @@ Where private coefficients are not the public ones, public outcomes tell it unde
 * private outcomes are distributed as the public ones: then it is the curvature at the released points, between the
   public fit and ``u``. Farther on public outcomes end, and the inverse of a tiny curvature would lead farther yet.
 
-Which one holds is not known. So their mean is taken, and errors are drawn half of the time from either: what unshrinking
-would miss by is counted.
+Which one holds is not known. So their mean is taken, and errors are drawn half of the time from either: what
+unshrinking would miss by is counted.
 
 **Bias.** Scores are not linear. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j +
 \tfrac12 E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias
