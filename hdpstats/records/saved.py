@@ -198,8 +198,8 @@ class Saved:
         if record is None:
             raise ArgumentError(
                 f"this is not {cls._what} that this version of hdpstats reads: it reads format {cls._format}, not "
-                f"{shown(written)}; make it anew: a query that this version writes as before costs nothing, any "
-                "other is charged",
+                f"{shown(written)}; the version of hdpstats that wrote it reads it; or make it anew: a query that this "
+                "version writes as before costs nothing, any other is charged",
                 argument="path_or_text",
             )
         return record
