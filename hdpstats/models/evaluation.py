@@ -92,8 +92,9 @@ def evaluate(
 def _together(own: Guarantee, release: EvaluationRelease, result: Result) -> Guarantee:
     """Return what an evaluation guarantees together with the fit that it is of, where they may be of the same people.
 
-    That is where they were charged to one account, or an account is not known. The fit of other people has a guarantee
-    of its own, which says nothing of those who are in the evaluation.
+    That is where they were charged to one account, or an account is not known; it is then for those who are at one of
+    the sites of both only. The fit of other people has a guarantee of its own, which says nothing of those who are in
+    the evaluation.
     """
     fitted = result.guarantee
     if fitted is None or (fitted.relation, fitted.unit) != (own.relation, own.unit):  # an account has one of each
@@ -104,7 +105,8 @@ def _together(own: Guarantee, release: EvaluationRelease, result: Result) -> Gua
     if mine and theirs and not mine & theirs:
         return own
     both = own.resting_on(*fitted.as_parts(OWN), own="the evaluation")
-    return replace(both, most_rows=max(own.most_rows, fitted.most_rows))
+    sites = max(own.sites, fitted.sites, len(mine | theirs))
+    return replace(both, most_rows=max(own.most_rows, fitted.most_rows), sites=sites)
 
 
 def _belonging(spec: ModelSpec, result: object) -> Result:

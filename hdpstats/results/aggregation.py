@@ -37,7 +37,7 @@ from hdpstats.records.several import SitesRelease, answers_in
 from hdpstats.results.aggregated import Aggregate, Node, leaf
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.result import Result
-from hdpstats.results.sites import DataSet, accounts_of, data_sets_of
+from hdpstats.results.sites import DataSet, accounts_of, charged_before, charged_releases, data_sets_of
 
 
 @final
@@ -78,14 +78,20 @@ def tree_of(given: object, *, name: str) -> Group:
 
 def _sites_of(result: Result, name: str) -> Group:
     """Return the sites of a result; the first one stands for those too that were charged and gave no estimate."""
-    given, counts = _by_site(result.release), _by_site(result.count)
+    given, counts, known = _by_site(result.release), _by_site(result.count), result.released.description
+    described = {} if known is None else dict(known.releases)
     used = [(site, site.estimate) for site in result.site_facts if site.estimate is not None]
     others = [site for site in result.site_facts if site.estimate is None]
     sites = []
     for place, (site, estimate) in enumerate(used):
         release = given.get(site.site)
-        known = data_sets_of((release, counts.get(site.site)), [site] if place else [site, *others])
-        member = _alone(result, estimate, release=release, data_sets=known, name=site.site)
+        own = [site] if place else [site, *others]
+        data_sets = data_sets_of(
+            [each.get(one.site) for one in own for each in (given, counts)],
+            own,
+            [described.get(one.site) for one in own],
+        )
+        member = _alone(result, estimate, release=release, data_sets=data_sets, name=site.site)
         sites.append(Group(path=(name, site.site), member=member))
     if not sites:
         raise ArgumentError(
@@ -103,7 +109,8 @@ def _by_site(release: Release | None) -> dict[str, Release]:
 def _group(given: object, *, path: tuple[str, ...]) -> Group:
     if isinstance(given, Result):
         own = given.estimate if given.private_only is None else given.private_only
-        known = data_sets_of((given.release, given.count), given.site_facts)
+        released = given.released
+        known = data_sets_of(charged_releases(released), given.site_facts, charged_before(released.description))
         return Group(path=path, member=_alone(given, own, release=given.release, data_sets=known, name=path[-1]))
     if isinstance(given, Aggregate) and len(path) > 1:
         return Group(path=path, member=given)

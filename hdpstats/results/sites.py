@@ -235,11 +235,22 @@ class DataSet:
         return f"data set {self.dataset!r}, version {self.version}"
 
 
-def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContribution]) -> tuple[DataSet, ...]:
+def _data_set(entry: LedgerEntry) -> DataSet:
+    return DataSet(dataset=entry.dataset, version=entry.version, account=entry.account, stored=entry.stored)
+
+
+_NOT_KNOWN: Final = DataSet(dataset="", version=0, account="")
+"""The data set of a release that says nothing of where it is kept."""
+
+
+def data_sets_of(
+    releases: Sequence[Release | None], sites: Sequence[SiteContribution], before: Sequence[Release | None] = ()
+) -> tuple[DataSet, ...]:
     """Return the data sets of releases, and of all that sites were charged, each once.
 
     Accounts of ledgers show whether two results are of the same people. The data sets are all that were charged: also
-    of a site that released its number of people and then gave nothing else.
+    of a site that released its number of people and then gave nothing else. A release that has no place in a ledger is
+    of a data set without a name and an account.
 
     Parameters
     ----------
@@ -247,15 +258,19 @@ def data_sets_of(releases: Sequence[Release | None], sites: Sequence[SiteContrib
         The release of a fit, and the number of people that was released before it.
     sites
         The sites that were asked, also those that are in no release.
+    before
+        What was charged before and the fit rests on: its data sets are added where they are others.
     """
     entries = [entry for each in releases for entry in entries_of(each)]
     entries += [entry for site in sites for entry in site.entries]
     data_sets: dict[DataSet, DataSet] = {}
-    for entry in entries:
-        each = DataSet(dataset=entry.dataset, version=entry.version, account=entry.account, stored=entry.stored)
+    for each in map(_data_set, entries):
         if each.stored or each not in data_sets:
             data_sets[each] = each
-    return tuple(data_sets.values())
+    for each in [_data_set(entry) for whole in before for entry in entries_of(whole)]:
+        data_sets.setdefault(each, each)
+    given = [each for whole in (*releases, *before) if whole is not None for each in answers_in(whole)]
+    return (*data_sets.values(), *([_NOT_KNOWN] if any(each.entry is None for each in given) else []))
 
 
 def accounts_of(data_sets: Sequence[DataSet]) -> frozenset[str]:
@@ -270,8 +285,7 @@ def known_accounts(releases: Sequence[Release | None], sites: Sequence[SiteContr
     The arguments are those of `data_sets_of`.
     """
     data_sets = data_sets_of(releases, sites)
-    placed = all(each.entry is not None for whole in releases if whole is not None for each in answers_in(whole))
-    return accounts_of(data_sets) if placed and all(each.account for each in data_sets) else frozenset()
+    return accounts_of(data_sets) if all(each.account for each in data_sets) else frozenset()
 
 
 def sites_table(sites: Sequence[SiteContribution]) -> pd.DataFrame:

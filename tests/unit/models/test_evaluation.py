@@ -244,6 +244,17 @@ def test_the_fit_of_an_account_that_is_not_known_may_be_of_these_people(lacking)
     assert found.in_sample
 
 
+def test_with_a_fit_of_several_sites_it_is_for_those_who_are_at_one_of_them_only():
+    """Who is at both sites was charged 8 for the fit: 4 at each."""
+    study, other = study_of(), study_of(people(800, seed=2))
+    both = hdp.Study(private={"a": study.site, "b": other.site}, public=PUBLIC, schema=study.schema)
+    result = hdpf.logit("y ~ x + g", data=both).fit(epsilon=4, describe=False)
+    found = hdpf.logit("y ~ x + g", data=study).evaluate(result, epsilon=0.7)
+    assert study.ledger.spent.epsilon == found.guarantee.epsilon == Fraction("4.7")
+    assert result.guarantee.sites == found.guarantee.sites == 2
+    assert "Records are at 2 sites, and each person is at one only." in found.guarantee.statement()
+
+
 @pytest.mark.parametrize("terms", [{}, {"relation": "add_or_remove_one", "n_max": 900}], ids=["replace", "add"])
 def test_the_fit_of_other_people_has_a_guarantee_of_its_own(terms):
     other, own = hdpf.logit("y ~ x + g", data=study_of(people(800, seed=2), **terms)), study_of()

@@ -146,6 +146,55 @@ def test_an_aggregate_states_what_descriptions_cost_at_each_site_and_keeps_it_in
         assert words in " ".join(str(one).split())
 
 
+def test_a_description_of_an_account_that_is_not_known_may_be_of_any_of_the_people():
+    """Here it is of the people of the second fit, who were charged 4: 2 for it, and 2 for their fit."""
+    schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
+    people = pd.DataFrame({"died": np.arange(2000) % 5 < 2, "age": (np.arange(2000) % 97) / 97})
+
+    def study():
+        rows = {"private": people, "public": people.head(300), "schema": schema}
+        return hdp.Study(**rows, budget=hdp.Budget(epsilon=9))
+
+    one, other = study(), study()
+    cohort = hdp.describe(other, ["died", "age"], complete=True, epsilon=2)
+    ((name, release),) = cohort.releases
+    nameless = replace(cohort, releases=((name, release.at(replace(release.entry, account=""))),))
+    first = hdpf.logit("died ~ age", data=one).fit(epsilon=1, description=nameless)
+    second = hdpf.logit("died ~ age", data=other).fit(epsilon=2)
+    assert other.ledger.spent.epsilon == 4
+    found = hdp.aggregate([first, second])
+    for each in (found, Aggregate.from_json(found.to_json())):
+        assert "5-differential privacy (pure) at most for one person" in str(each)
+    its_own = hdpf.logit("died ~ age", data=one).fit(
+        epsilon=1, description=hdp.describe(one, ["died", "age"], complete=True, epsilon=2)
+    )
+    state = hdp.aggregate([its_own, second])
+    assert "3-differential privacy (pure) at most for one person" in str(state)
+    assert [len(each) for each in state.data_sets] == [1, 1]
+
+    elsewhere = replace(first.released.description, releases=((name, release),))  # charged to the second account
+    moved = replace(first, released=replace(first.released, description=elsewhere))
+    with pytest.raises(hdp.ArgumentError, match="charged to one account"):
+        hdp.aggregate([moved, second])
+
+
+def test_a_site_of_which_no_entry_is_known_may_be_of_any_of_the_people(path):
+    """Of one of two sites nothing says to whom its release was charged, here to the people of the second result."""
+    ledgers = {each: hdp.Ledger(path, dataset=each, epsilon=20) for each in "ab"}
+    both = hdp.Study(private={each: study_of(ledger).site for each, ledger in ledgers.items()}, schema=SCHEMA)
+    first, second = fitted(both, 1), fitted(study_of(ledgers["b"]), 2)
+    with pytest.raises(hdp.ArgumentError, match="charged to one account"):
+        hdp.aggregate([first, second])
+    (a, given), (b, lost) = first.release.sites
+    release = replace(first.release, sites=((a, given), (b, replace(lost, entry=None))))
+    facts = (first.site_facts[0], replace(first.site_facts[1], entries=()))
+    lacking = replace(first, released=replace(first.released, release=release, sites=facts))
+    assert ledgers["b"].spent.epsilon == 3
+    found = hdp.aggregate([lacking, second])
+    for each in (found, Aggregate.from_json(found.to_json())):
+        assert "3-differential privacy (pure) at most for one person" in str(each)
+
+
 def test_an_aggregate_of_two_relations_states_each():
     """1 under one relation is no number under the other."""
     schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
