@@ -180,7 +180,8 @@ def report(repeats: int, largest: int) -> str:
         "numbers of a description or a curve; the last panel of the figure. From `plan`, which spends and fits",
         "nothing; *fitted* is what the fits above report. Beside the noise, errors of fits count what weights and caps",
         "of people may do to an estimate (`hdpstats.public.row_weights`), which falls only where radii and caps grow",
-        "with the number of people: with many of them it may be most of what is shown of a hazard.",
+        "with the number of people. Of hazards it is most of what is shown: caps grow slowly, so that errors fall",
+        "more slowly than those of sampling, and their column does not fall.",
         "",
         *error_table(planned, found[0]),
     ]

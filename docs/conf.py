@@ -52,6 +52,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "hdpstats"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
+html_js_files = [("pages.js", {"priority": 200})]
 html_search_scorer = str(Path(__file__).parent / "_static" / "scorer.js")
 html_extra_path = ["_extra"]
 html_theme_options = {

@@ -2,6 +2,7 @@
 
 import argparse
 import base64
+import hashlib
 import html
 import inspect
 import re
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jupytext
+import measured
 import nbformat
 from content import (
     AS_USUAL,
@@ -37,6 +39,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.logging import getLogger
 from sphinx.writers.html5 import HTML5Translator
+from sphinx_design.shared import PassthroughTextElement
 
 import hdpstats.api as hdp
 from hdpstats.cli import parser
@@ -136,6 +139,12 @@ def without_links_to_code(_app: Sphinx, _page: str, source: list[str]) -> None:
     source[0] = re.sub(code, r"\1", source[0])
 
 
+def with_what_was_measured(_app: Sphinx, page: str, source: list[str]) -> None:
+    """Put figures above long tables of pages that studies write, and below their titles how to repeat them."""
+    if page.startswith((measured.STUDIES, measured.BENCHMARKS)):
+        source[0] = measured.shown(page, source[0])
+
+
 def _spelling(word: str) -> str:
     """Return a pattern of a word: singular or plural, with a capital or without."""
     first, others = word[0], re.escape(word[1:]).replace("\\ ", r"\s+")
@@ -149,10 +158,15 @@ def link_words(app: Sphinx, doctree: nodes.document) -> None:
         return
     waiting = {word: re.compile(_spelling(word)) for word in sorted(set(glossary()) - AS_USUAL, key=len, reverse=True)}
     inside = nodes.title | nodes.reference | nodes.literal | nodes.FixedTextElement | nodes.math | addnodes.pending_xref
-    inside |= nodes.strong | nodes.raw
+    inside |= nodes.raw | PassthroughTextElement  # titles of cards
+    linked_in = nodes.paragraph | nodes.emphasis | nodes.strong
     for text in list(doctree.findall(nodes.Text)):
         above = text.parent
-        if not isinstance(above, nodes.paragraph | nodes.emphasis) or _within(above, inside):
+        if _within(above, inside):
+            continue
+        if not isinstance(above, linked_in):
+            for word in [word for word, pattern in waiting.items() if pattern.search(text.astext())]:
+                getLogger(__name__).warning("the word %r of the glossary is used and not linked", word, location=text)
             continue
         pieces: list[nodes.Node] = [text]
         for word in list(waiting):
@@ -263,7 +277,7 @@ def _methods() -> str:
                     "" if isinstance(attribute, property) or not callable(getattr(getattr(hdp, owner), name)) else "()"
                 )
                 rows.append([f"`{owner}.{name}{call}`", _attribute_line(getattr(hdp, owner), name)])
-        parts.append(f"## {purpose}\n\n{_table(['', 'what it is'], rows)}")
+        parts.append(f"## {purpose}\n\n{_table(['name', 'what it is'], rows)}")
     return "\n".join(parts)
 
 
@@ -311,7 +325,8 @@ def _command_line() -> str:
             for action in command._actions
             if not isinstance(action, argparse._HelpAction)
         ]
-        parts.append(f"## `{words}`\n\n{(said.get(words.split()[-1]) or '').capitalize()}.\n\n{_table(['', ''], rows)}")
+        meaning = (said.get(words.split()[-1]) or "").capitalize()
+        parts.append(f"## `{words}`\n\n{meaning}.\n\n{_table(['argument', 'what it is'], rows)}")
     return "\n".join(parts)
 
 
@@ -395,6 +410,9 @@ def write_reference(_app: Sphinx) -> None:
         write_if_changed(DOCS / "reference" / "from_code" / f"{name}.md", f"{above[name].lstrip()}\n{tables()}")
 
 
+_BOX = '<div class="pst-scrollable-table-container">'
+
+
 def _in_markdown(page: str, name: str, known: dict[str, str]) -> str:
     """Return R's HTML of a help page with headings and code in Markdown, and links to other help pages."""
 
@@ -402,7 +420,8 @@ def _in_markdown(page: str, name: str, known: dict[str, str]) -> str:
         other = known.get(found[1], name)
         return found[0] if other == name else f'<a href="{other}.html">{found[0]}</a>'
 
-    page = re.sub(r"<code>(dp_\w+)(?:\(\))?</code>", linked, page).replace("<table>", '<table class="table">')
+    page = re.sub(r"<code>(dp_\w+)(?:\(\))?</code>", linked, page).replace("<table>", f'{_BOX}<table class="table">')
+    page = page.replace("</table>", "</table></div>")
     parts = []
     for piece in re.split(r"(<h3>.*?</h3>|<pre><code[^>]*>.*?</code></pre>)", page, flags=re.S):
         if piece.startswith("<h3>"):
@@ -486,13 +505,23 @@ def write_gallery(_app: Sphinx) -> None:
     write_if_changed(DOCS / "gallery.md", "\n".join(parts))
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def without_empty_heads(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
+    """Make head cells of tables that say nothing ordinary cells: nobody should hear of a column without a name."""
+    if "body" in context:
+        context["body"] = re.sub(r"<th([^>]*)>\s*(?:<p>\s*</p>)?\s*</th>", r"<td\1></td>", context["body"])
+
+
+def setup(app: Sphinx) -> dict[str, bool | int]:
     """Connect what is written before pages are read."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
     for made in (remove_old_pages, write_reference, write_r_pages, write_gallery):
         app.connect("builder-inited", made, priority=100)  # before autosummary looks for pages
+    app.connect("source-read", with_what_was_measured)
     app.connect("source-read", without_links_to_code)
     app.connect("env-get-outdated", with_new_outputs)
     app.connect("doctree-read", link_words)
     app.connect("doctree-read", show_printed)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    app.connect("html-page-context", without_empty_heads)
+    read = [*sorted(DOCS.glob("*.py")), DOCS / "measured.toml", ROOT / f"{GLOSSARY}.md"]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in read)).hexdigest()[:12]  # pages are read anew
+    return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": int(version, 16)}

@@ -39,10 +39,12 @@ from hdpstats.results import (
     Aggregate,
     Evaluation,
     LogRankTest,
+    RegressionTable,
     Result,
     SurvivalCurves,
     WeightedSample,
     aggregate,
+    regression_table,
 )
 from hdpstats.schema import datasets
 from hdpstats.schema.check import check
@@ -83,6 +85,7 @@ __all__ = [
     "Plan",
     "Quantile",
     "QuotaExceeded",
+    "RegressionTable",
     "RemoteSite",
     "Result",
     "Schema",
@@ -105,5 +108,6 @@ __all__ = [
     "losses",
     "mechanisms",
     "person_period",
+    "regression_table",
     "simulate",
 ]

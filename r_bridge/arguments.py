@@ -38,6 +38,8 @@ _VECTORS: Final = frozenset(
         "coefficients",
         "strata",
         "terms",
+        "badges",
+        "notes",
     }
 )
 """Arguments that may have several values, all of them declared or public, or names of files."""

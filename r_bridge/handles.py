@@ -206,7 +206,11 @@ def _curves(curves: hdp.SurvivalCurves) -> tuple[list[str], _Contents]:
 
 
 def _curves_plan(plan: hdp.CurvesPlan) -> tuple[list[str], _Contents]:
-    return ["dp_curves_plan"], {"frame": plan.frame, "tests": plan.tests, "records": plan.records, "text": str(plan)}
+    return ["dp_curves_plan"], {
+        **{name: getattr(plan, name) for name in ("frame", "tests", "records")},
+        "text": str(plan),
+        "html": plan._repr_html_(),
+    }
 
 
 def _description_plan(plan: hdp.DescriptionPlan) -> tuple[list[str], _Contents]:
@@ -215,6 +219,7 @@ def _description_plan(plan: hdp.DescriptionPlan) -> tuple[list[str], _Contents]:
         "records": plan.records,
         "assumption": plan.assumption,
         "text": str(plan),
+        "html": plan._repr_html_(),
         "verdicts": pd.Series({f"{epsilon:g}": words for epsilon, words in plan.verdicts.items()}),
     }
 

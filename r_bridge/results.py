@@ -14,6 +14,8 @@ import numpy as np
 import pandas as pd
 
 import hdpstats.api as hdp
+from hdpstats import display
+from hdpstats.display import Reported
 from hdpstats.results import model_matrix
 from r_bridge.arguments import by_name, choice, column_names, elements, instance, method
 from r_bridge.handles import Matrix, fingerprint
@@ -52,11 +54,6 @@ def confint(result: hdp.Result | hdp.Aggregate, level: float = 0.95) -> Matrix:
 def summary_text(result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves, **given: float) -> str:
     """Return the summary as text."""
     return str(result.summary(**given).as_text())
-
-
-def summary_html(result: hdp.Result | hdp.Description | hdp.SurvivalCurves, **given: float) -> str:
-    """Return the summary as a notebook shows it."""
-    return str(result.summary(**given).as_html())
 
 
 def result_to_json(json: str, path: str) -> None:
@@ -230,10 +227,9 @@ def summary_parts(result: hdp.Result) -> dict[str, Any]:
         "head": pd.DataFrame(head, columns=["name", "value"]),
         "privacy": pd.DataFrame(privacy, columns=["name", "value"]),
     }
-    side_by_side = [note for note in notes if not note.startswith("Estimates side by side")]
     errors = result.estimate.distribution
     least = 0.0 if errors is None else float(1.0 - errors.levels[-1])
-    return {**pairs, "least": least, "notes": pd.Series(side_by_side, dtype=str)}
+    return {**pairs, "least": least, "notes": pd.Series(notes, dtype=str)}
 
 
 def with_coefficients(json: str, coefficients: Any) -> hdp.Result:
@@ -247,10 +243,48 @@ def public_rows(study: hdp.Study) -> pd.DataFrame | None:
     return None if table is None else table.frame()
 
 
-def repr_html(x: object) -> str | None:
-    """Return what a notebook shows of an object."""
+def page(x: object, alpha: float | None = None) -> str | None:
+    """Return what a notebook shows of an object; with ``alpha`` intervals of its report have the level 1 - alpha."""
+    if alpha is not None and isinstance(x, Reported):
+        return x._report(alpha).page()
     show = getattr(x, "_repr_html_", None)
-    return None if show is None else str(show())
+    if show is None:
+        return display.page("A request: nothing is spent", display.notes([repr(x)]))
+    return str(show())
+
+
+def table_page(
+    frame: pd.DataFrame, title: str, badges: Any = None, notes: Any = None, p_floor: float = 0.0, named: bool = False
+) -> str:
+    """Return a page of a table as it is in R, in the look of other pages.
+
+    ``named`` says that the first column names the rows; ``p_floor`` is the least p-value that draws can tell.
+    """
+    columns = [frame[name] for name in frame]
+    numeric = [pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column) for column in columns]
+    shown = [_cells(column, p_floor if "p.value" in str(column.name) else None) for column in columns]
+    names = ["" if place == 0 and named else str(name) for place, name in enumerate(frame)]
+    sides = "".join("r" if right else "l" for right in numeric)
+    table = display.grid(names, zip(*shown, strict=True), aligns=sides or "l", named=named)
+    return display.page(title, table, display.notes(_texts(notes)), badges=_texts(badges))
+
+
+def _texts(given: Any) -> list[str]:
+    """Return the texts of a vector; none for NULL."""
+    return [] if given is None else [str(text) for text in elements(given)]
+
+
+def _cells(column: "pd.Series[Any]", p_floor: float | None) -> list[str]:
+    """Return the texts of a column: p-values where there is a floor, whole numbers, other numbers, anything else."""
+    known = column[column.notna()]
+    if p_floor is not None:
+        write: Callable[[Any], str] = partial(display.p_value, floor=p_floor)
+    elif pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        whole_ones = bool((known % 1 == 0).all()) and bool((known.abs() < 1e15).all())
+        write = (lambda value: f"{value:.0f}") if whole_ones else display.number
+    else:
+        write = str
+    return ["" if pd.isna(cell) else write(cell) for cell in column]
 
 
 def estimates(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:

@@ -89,7 +89,8 @@ def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = 
     if same:
         warnings.warn(f"left out of the schema, as all rows are the same in them: {', '.join(same)}", stacklevel=2)
     ordered = {name: hdp.Categorical(levels) for name, levels in factors.items() if len(levels) > 1}
-    return hdp.Schema.from_public(frame.drop(columns=same), **{**ordered, **declared})
+    with redirect_stderr(sys.stdout):  # what is taken for granted is printed in R
+        return hdp.Schema.from_public(frame.drop(columns=same), **{**ordered, **declared})
 
 
 def _levels(cells: "pd.Series[Any]") -> list[str]:
@@ -99,7 +100,12 @@ def _levels(cells: "pd.Series[Any]") -> list[str]:
 def rows_check(frame: pd.DataFrame, schema: hdp.Schema, unit: str | None = None) -> dict[str, Any]:
     """Compare private rows with their schema, for the custodian who holds them."""
     rows_check = hdp.check(frame, instance(schema, hdp.Schema), unit=unit)
-    return {"table": rows_check.tidy(), "advice": list(rows_check.advice), "text": str(rows_check)}
+    return {
+        "table": rows_check.tidy(),
+        "advice": list(rows_check.advice),
+        "text": str(rows_check),
+        "html": rows_check._repr_html_(),
+    }
 
 
 def ledger(path: str | None = None, **terms: Any) -> Any:
@@ -133,6 +139,7 @@ def ledger_show(ledger: hdp.Ledger | hdp.Study | hdp.RemoteSite) -> dict[str, An
     total = {} if isinstance(site, hdp.RemoteSite) else {"total": amount(account.budget)}
     return {
         "text": str(account),
+        "html": account._repr_html_() if hasattr(account, "_repr_html_") else None,
         "dataset": facts.dataset,
         "version": facts.version,
         **total,

@@ -36,7 +36,8 @@ from hdpstats.results.facts import design_of
 from hdpstats.results.plots import plot_differences
 from hdpstats.results.population import FittedRows, Population, no_rows, rows_of
 from hdpstats.results.reporting import accounting_of, ledger_entry, privacy_record, query_sha256
-from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, privacy_blocks
+from hdpstats.results.tables import cost_columns
 from hdpstats.schema.schema import Schema, labels_of
 from hdpstats.sites import Study
 
@@ -133,6 +134,19 @@ class Description(Reported, Saved):
         """
         level = real(conf_level, name="conf_level", lower=0.001, upper=0.999)
         return self._frame(1.0 - level, site)[list(TIDY)].copy()
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: people (noisy where protected, NaN where not asked), columns, groups, epsilon, delta."""
+        found = self.tidy()
+        people = found.loc[found["statistic"] == "n", "estimate"]
+        return pd.DataFrame(
+            {
+                "people": [float(people.sum()) if len(people) else np.nan],
+                "columns": [len(self.query.columns)],
+                "groups": [len(self.groups)],
+                **cost_columns(self.guarantee),
+            }
+        )
 
     def sums(self, site: str | None = None) -> pd.DataFrame:
         """Return the noisy sums as released, in people: what everything else is read from.
@@ -319,9 +333,8 @@ class Description(Reported, Saved):
             blocks += [self._of_site(site, alpha) for site in self.sites]
         if self.query.follow_up is not None:
             blocks.append(self._follow_up_block())
-        blocks.append(
-            named_values(guarantee_rows(self.guarantee, [each for _, each in self.releases]), title="Privacy")
-        )
+        given = [each for _, each in self.releases]
+        blocks += privacy_blocks(guarantee_rows(self.guarantee, given), self.guarantee, given)
         return Report(
             title="Description of the private cohort, differentially private",
             heading="Description of the private cohort",

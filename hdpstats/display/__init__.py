@@ -12,13 +12,14 @@ does not trust, a page can still be read.
 """
 
 import html
+import re
 import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
-from typing import TYPE_CHECKING, Final, Literal, final
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 if TYPE_CHECKING:
     from statsmodels.iolib.table import SimpleTable
@@ -31,6 +32,10 @@ _SMALLEST_SHOWN = 1e-3
 """P-values below it are shown as less than it; those of draws with more decimals, down to the least they can tell."""
 _HTML = {"stub": '<th style="text-align: left">%s</th>', "header": '<th style="text-align: right">%s</th>'}
 _SIDES = {"l": "left", "c": "center", "r": "right"}
+_FURTHER = "  "
+"""What stands before the further lines of a name."""
+_LEAST_NAME = 20
+"""Names that are shorter, in characters, are never written in several lines."""
 
 
 def number(value: float, decimals: int = 4) -> str:
@@ -104,19 +109,72 @@ def table(
     age 0.5000
     ==========
     """
-    from hdpstats.display.statsmodels_tables import EscapedCell, TextTable, layout
+    from hdpstats.display.statsmodels_tables import TextTable
+
+    return TextTable([list(row) for row in rows], headers, stubs, title=title, **_form(aligns))
+
+
+def _form(aligns: str) -> dict[str, Any]:
+    """Return how a table of texts is written in each form, its columns aligned by one letter each."""
+    from hdpstats.display.statsmodels_tables import EscapedCell, layout
 
     cells = [f'<td style="text-align: {_SIDES[align]}">%s</td>' for align in aligns]
-    return TextTable(
-        [list(row) for row in rows],
-        headers,
-        stubs,
-        title=title,
-        txt_fmt=layout(aligns),
-        html_fmt={**_HTML, "data_fmts": cells},
-        ltx_fmt={"data_aligns": aligns},
-        celltype=EscapedCell,
-    )
+    return {
+        "txt_fmt": layout(aligns),
+        "html_fmt": {**_HTML, "data_fmts": cells},
+        "ltx_fmt": {"data_aligns": aligns, "header_align": aligns[-1]},
+        "celltype": EscapedCell,
+    }
+
+
+def named_rows(
+    rows: Sequence[Sequence[str]], *, headers: Sequence[str], names: Sequence[str], width: int = WIDTH
+) -> "SimpleTable":
+    """Return a table of rows with names; as text, names that leave no room in the width go on in further lines.
+
+    >>> names = ["age", "tumour size at the first operation[T.between 20 and 50 mm]"]
+    >>> made = named_rows([["0.5000"], ["1.0000"]], headers=["coef"], names=names, width=40)
+    >>> print(summary("A title", [made], width=40))
+                    A title
+    ========================================
+                                        coef
+    ----------------------------------------
+    age                               0.5000
+    tumour size at the first          1.0000
+      operation[T.between 20 and 50
+      mm]
+    ========================================
+    """
+    from hdpstats.display.statsmodels_tables import Wrapped
+
+    whole = table(rows, headers=headers, stubs=names)
+    cells = zip(headers, *rows, strict=True)
+    room = max(width - sum(1 + max(map(len, column)) for column in cells), _LEAST_NAME)
+    if all(len(name) <= room for name in names):
+        return whole
+    lines: list[list[str]] = []
+    stubs: list[str] = []
+    for name, row in zip(names, rows, strict=True):
+        parts = _lines_of(name, room)
+        stubs += parts
+        lines += [list(row), *[[""] * len(row)] * (len(parts) - 1)]
+    return Wrapped(lines, headers, stubs, whole=whole, **_form("r"))
+
+
+def _lines_of(name: str, room: int) -> list[str]:
+    """Return a name in lines, broken at blanks, after underscores, colons and dots, and before brackets."""
+    lines = [""]
+    for whole in re.split(r"(?<=[\s_:.])|(?=[\[(])", name):
+        piece = whole
+        while piece:
+            space = room - len(_FURTHER) * (len(lines) > 1) - len(lines[-1])
+            if len(piece.rstrip()) <= space:
+                lines[-1] += piece
+                break
+            if not lines[-1]:
+                lines[-1], piece = piece[:space], piece[space:]
+            lines.append("")
+    return [lines[0].rstrip(), *(_FURTHER + line.rstrip() for line in lines[1:] if line)]
 
 
 def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> "SimpleTable":
@@ -131,7 +189,7 @@ def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> "SimpleTabl
              size
     ==================
     """
-    from hdpstats.display.statsmodels_tables import EscapedCell, Pairs, layout
+    from hdpstats.display.statsmodels_tables import Pairs, Wrapped
 
     listed = list(rows)
     available = max(width - max(len(name) for name, _ in listed) - 1, 8)
@@ -141,7 +199,9 @@ def pairs(rows: Iterable[tuple[str, str]], *, width: int = WIDTH) -> "SimpleTabl
         lines = textwrap.wrap(value, available, break_on_hyphens=False) or [""]
         names.extend([name, *[""] * (len(lines) - 1)])
         values.extend([line] for line in lines)
-    return Pairs(values, None, names, txt_fmt=layout("l"), ltx_fmt={"data_aligns": "l"}, celltype=EscapedCell)
+    form = _form("l")
+    whole = Pairs(_joined(listed), None, [name for k, (name, _) in enumerate(listed) if name or not k], **form)
+    return Wrapped(values, None, names, whole=whole, **form)
 
 
 def summary(
@@ -171,6 +231,17 @@ def summary(
     if listed := list(notes):
         made.add_extra_txt(listed)
     return made
+
+
+def _joined(rows: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """Return the values of names, each with those of rows without a name below it."""
+    whole: list[list[str]] = []
+    for name, value in rows:
+        if name or not whole:
+            whole.append([value])
+        else:
+            whole[-1] = [f"{whole[-1][0]} {value}"]
+    return whole
 
 
 def _stretch(part: "SimpleTable", width: int) -> None:
@@ -333,7 +404,7 @@ def columns(
         whole = grid(["", *headers], lines, aligns=aligns)
         return whole if not title else details(title, whole) if folded else section(title, whole)
 
-    text = None if only == "page" else partial(table, rows, headers=headers, stubs=names)
+    text = None if only == "page" else partial(named_rows, rows, headers=headers, names=names)
     return Block(text=text, html=str if only == "text" else html)
 
 
@@ -350,6 +421,10 @@ class Report:
         The parts, in their order.
     notes : sequence of str
         What a reader must know.
+    asides : sequence of str
+        What a reader may want to know: below the notes of a text, on a click on a page.
+    legend : sequence of str
+        How the tables of the text are read; the page has headers that say it.
     heading : str
         Above the page; the title by default.
     badges : sequence of str
@@ -361,19 +436,24 @@ class Report:
     title: str
     blocks: Sequence[Block]
     notes: Sequence[str] = ()
+    asides: Sequence[str] = ()
+    legend: Sequence[str] = ()
     heading: str = ""
     badges: Sequence[str] = ()
     ending: tuple[str, str] | None = None
 
     def summary(self) -> "EscapedSummary":
         """Return statsmodels' `Summary`."""
-        return summary(self.title, [block.text() for block in self.blocks if block.text is not None], self.notes)
+        tables = [block.text() for block in self.blocks if block.text is not None]
+        return summary(self.title, tables, [*self.notes, *self.legend, *self.asides])
 
     def page(self) -> str:
         """Return the page of a notebook."""
         ending = "" if self.ending is None else details(self.ending[0], element("p", self.ending[1]))
-        parts = (block.html() for block in self.blocks)
-        return page(self.heading or self.title, *parts, notes(self.notes), ending, badges=self.badges)
+        parts = [*(block.html() for block in self.blocks), notes(self.notes)]
+        if self.asides:
+            parts.append(details(f"Notes ({len(self.asides)})", notes(self.asides)))
+        return page(self.heading or self.title, *parts, ending, badges=self.badges)
 
 
 class Reported(ABC):

@@ -67,17 +67,36 @@ class TextTable(SimpleTable):  # type: ignore[misc]  # statsmodels is not typed
 
 @final
 class Pairs(TextTable):
-    """Names and values; a row without a name goes on with the value above."""
+    """Names and values."""
 
     def as_html(self, **_: Any) -> str:
-        """Return the table as HTML, where a value needs no breaking into rows."""
-        whole: list[tuple[str, str]] = []
-        for name, value in ((str(row[0].data), str(row[1].data)) for row in self):
-            if name or not whole:
-                whole.append((name, value))
-            else:
-                whole[-1] = (whole[-1][0], f"{whole[-1][1]} {value}")
-        return key_values(whole, caption=self.title)
+        """Return the table as HTML."""
+        return key_values([(str(row[0].data), str(row[1].data)) for row in self], caption=self.title)
+
+
+@final
+class Wrapped(TextTable):
+    """A table whose names or values are broken into rows as text, and are ``whole`` in every other form."""
+
+    def __init__(self, *lines: Any, whole: TextTable, **form: Any) -> None:
+        """Take the rows of the text as `TextTable` does, and the whole table."""
+        super().__init__(*lines, **form)
+        self.whole = whole
+
+    def as_html(self, **fmt: Any) -> str:
+        """Return the whole table as HTML."""
+        self.whole.title = self.title
+        return str(self.whole.as_html(**fmt))
+
+    def as_latex_tabular(self, center: bool = True, **fmt: Any) -> str:
+        """Return the whole table as LaTeX."""
+        self.whole.title = self.title
+        return str(self.whole.as_latex_tabular(center=center, **fmt))
+
+    def as_csv(self, **fmt: Any) -> str:
+        """Return the whole table as CSV."""
+        self.whole.title = self.title
+        return str(self.whole.as_csv(**fmt))
 
 
 @final
@@ -103,7 +122,8 @@ class EscapedSummary(Summary):  # type: ignore[misc]  # statsmodels is not typed
             If python-docx is not installed.
         """
         title = str(self.tables[0].title) if self.tables and self.tables[0].title else ""
-        grids = [[[str(cell.data) for cell in row] for row in part] for part in self.tables]
+        whole = [part.whole if isinstance(part, Wrapped) else part for part in self.tables]
+        grids = [[[str(cell.data) for cell in row] for row in part] for part in whole]
         write_docx(path, title=title, grids=grids, notes=(self.extra_txt or "").splitlines())
 
     def as_text(self) -> str:

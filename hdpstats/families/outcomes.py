@@ -9,7 +9,7 @@ The outcomes of regressions are here, of follow-up in `hdpstats.families.hazard.
 `hdpstats.mechanisms.clipped_newton.expectations`.
 
 *Outcomes of a likelihood*: 0 and 1, or counts up to the largest; the loss says how likely they are
-(`PredictorLoss.listed`).
+(`ListedLoss.listed`).
 
 *Residuals*: under coefficients ``theta`` person ``i`` might have each of :math:`x_i'\theta + r_k`, all alike likely:
 residuals are taken to be distributed as the public ones whatever the covariates. (Outcomes of private people lie within
@@ -32,7 +32,7 @@ from typing import Self, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses import PredictorLoss
+from hdpstats.losses import ListedLoss, PredictorLoss
 from hdpstats.losses.multinomial import probabilities
 from hdpstats.raking.people import WhitenedPeople
 
@@ -248,6 +248,8 @@ class PredictorOutcomes(RowOutcomes, ABC):
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class ListedOutcomes(PredictorOutcomes):
     """The outcomes that the loss lists: 0 and 1, or counts 0..Y."""
+
+    loss: ListedLoss
 
     @property
     def size(self) -> int:

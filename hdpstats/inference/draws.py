@@ -13,7 +13,18 @@ from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm, CylinderNorm
 from hdpstats.records import codec
 
-__all__ = ["Generator", "dirichlet", "generator", "nodes", "normal", "normals", "perturbation", "symmetric", "through"]
+__all__ = [
+    "Generator",
+    "dirichlet",
+    "generator",
+    "latin_hypercube",
+    "nodes",
+    "normal",
+    "normals",
+    "perturbation",
+    "symmetric",
+    "through",
+]
 
 
 def generator(*sha256: str) -> Generator:
@@ -25,6 +36,11 @@ def generator(*sha256: str) -> Generator:
 def nodes() -> Generator:
     """Return the generator whose numbers are nodes of an integral: the same ones whatever was released."""
     return generator(codec.sha256("nodes"))
+
+
+def latin_hypercube(rng: Generator, rows: int, count: int) -> FloatArray:
+    """Return ``count`` points of the unit cube as columns (rows, count): each row has ``(k + 1/2) / count`` once."""
+    return np.asarray(rng.permuted(np.tile((np.arange(count) + 0.5) / count, (rows, 1)), axis=1))
 
 
 def normal(rng: Generator, covariance: FloatArray, count: int) -> FloatArray:

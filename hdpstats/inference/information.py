@@ -38,6 +38,10 @@ WEIGHTED = 400_000
 """Terms of public people's losses that all draws of curvature of one site may have, as far as `REPEATED` allows."""
 
 
+MOST_PLANNED, FEWEST_PLANNED = 100, 12
+"""Draws of curvature over which a plan averages; fewer where that is more than `WEIGHTED` terms in all."""
+
+
 class Information(ABC):
     """Hessian and score covariance of one site's records in whitened coordinates, with their uncertainty."""
 
@@ -64,6 +68,11 @@ class Information(ABC):
     def repeated(self, errors: int) -> int:  # noqa: ARG002
         """Return how many of a number of drawn errors may share one draw of the source; a divisor of it."""
         return 1
+
+    @property
+    def planned_draws(self) -> int:
+        """Over how many draws a plan averages; 0 where it takes the best guess for the truth."""
+        return 0
 
     @abstractmethod
     def at(self, theta: FloatArray) -> Moments:
@@ -145,6 +154,13 @@ class OverPublicPeople(Information):
         """Return the least number with which no more than `WEIGHTED` terms are computed, or the largest there is."""
         terms = errors * self.public.people * self.public.cells
         return next((each for each in REPEATED if terms <= each * WEIGHTED), REPEATED[-1])
+
+    @property
+    def planned_draws(self) -> int:
+        """As many as there is time for; none with people invented for a level that public rows lack."""
+        if self.public.invented is not None:
+            return 0
+        return min(MOST_PLANNED, max(FEWEST_PLANNED, WEIGHTED // (self.public.people * self.public.cells)))
 
     def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
         """Return random weightings (count, people) of the public rows."""

@@ -46,8 +46,16 @@ import numpy as np
 from hdpstats._base.progress import progress
 from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.combination import Combined, InformedPoint, combine_points, scalar_weight, shares, weighted
-from hdpstats.inference.information import Information, OverPublicPeople, ScoreNoise, draw_jointly
+from hdpstats.inference.combination import (
+    Combined,
+    InformedPoint,
+    ReleasedPoint,
+    combine_points,
+    scalar_weight,
+    shares,
+    weighted,
+)
+from hdpstats.inference.information import Information, ScoreNoise, draw_jointly
 from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.inference.pooling import Pooling, disagreement, expected_covariance, expected_pull
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
@@ -291,9 +299,15 @@ def of_point(
     ``known`` is what was released of them; without it they are taken for people like the public ones.
     """
     centre = public.centre
-    at = public.moments(centre, records=max(records, 1)) if known is None else known.at(centre)
-    inverse = np.linalg.inv(at.H)
-    return PredictedCovariance(sampling=inverse @ at.J @ inverse, privacy=inverse @ noise.covariance(at.H) @ inverse)
+    return _at(public.moments(centre, records=max(records, 1)) if known is None else known.at(centre), noise)
+
+
+def _at(moments: Moments, noise: ScoreNoise) -> PredictedCovariance:
+    """Return what an unshrunk point errs by, were its moments known."""
+    inverse = np.linalg.inv(moments.H)
+    return PredictedCovariance(
+        sampling=inverse @ moments.J @ inverse, privacy=inverse @ noise.covariance(moments.H) @ inverse
+    )
 
 
 def averaged(sites: Sequence[PredictedCovariance]) -> PredictedCovariance:
@@ -347,46 +361,21 @@ def _standard_errors(T: FloatArray, covariance: FloatArray) -> FloatArray:
     return np.sqrt(np.diag(T @ covariance @ T.T))
 
 
-MOST_DRAWN, FEWEST_DRAWN, TERMS = 100, 12, 400_000
-"""Draws of curvature; fewer where people of a site have more terms than that in all."""
+def planned_covariance(
+    sites: Sequence[InformedPoint], *, centre: FloatArray, fit: PublicFit | None
+) -> PredictedCovariance:
+    """Return what the average by inverse variance of points that sites are expected to release errs by.
 
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class PlannedPoint:
-    """A point that a site would release: the noise, the ridge, and what would be known of curvature."""
-
-    noise: ScoreNoise
-    ridge: float
-    information: OverPublicPeople
-
-    def predicted(self) -> PredictedCovariance:
-        """Return what the unshrunk point errs by, were curvature known to be the best guess."""
-        known = self.information
-        return of_point(known.public, noise=self.noise, records=round(known.records), known=known)
-
-    def unshrunk(self, at: Moments, drawn: Moments) -> tuple[PredictedCovariance, FloatArray]:
-        """Return what it errs by where curvature is as ``drawn`` (B of each), and ``M`` (B, D, D)."""
-        identity = np.eye(len(at.H))
-        taken = self.ridge * np.linalg.inv(at.H)
-        A = (identity + taken) @ np.linalg.inv(drawn.H + self.ridge * identity)
-        back = np.swapaxes(A, 1, 2)
-        predicted = PredictedCovariance(
-            sampling=np.mean(A @ drawn.J @ back, axis=0),
-            privacy=np.mean(A @ self.noise.covariance(drawn.H) @ back, axis=0),
-        )
-        return predicted, np.asarray(taken - self.ridge * A)
-
-
-def planned_covariance(sites: Sequence[PlannedPoint], fit: PublicFit | None) -> PredictedCovariance:
-    """Return what the average of the sites' estimates by inverse variance errs by."""
-    centre = sites[0].information.public.centre
+    ``centre`` are the public coefficients, ``fit`` is the public fit.
+    """
     at = [each.information.at(centre) for each in sites]
-    known = [each.predicted() for each in sites]
+    known = [_at(moments, each.part.noise) for each, moments in zip(sites, at, strict=True)]
+    count = min(each.information.planned_draws for each in sites)
+    if not count:
+        return averaged(known)
     weights = shares([each.covariance for each in known])
-    count = min(_count(each.information) for each in sites)
     drawn = draw_jointly(draws.nodes(), [each.information for each in sites], theta=centre, count=count)
-    parts = [each.unshrunk(best, moments) for each, best, moments in zip(sites, at, drawn, strict=True)]
+    parts = [_unshrunk(each.part, best, moments) for each, best, moments in zip(sites, at, drawn, strict=True)]
     sampling = np.asarray(sum(W @ each.sampling @ W.T for W, (each, _) in zip(weights, parts, strict=True)))
     privacy = np.asarray(sum(W @ each.privacy @ W.T for W, (each, _) in zip(weights, parts, strict=True)))
     if fit is not None:
@@ -396,6 +385,14 @@ def planned_covariance(sites: Sequence[PlannedPoint], fit: PublicFit | None) -> 
     return PredictedCovariance(sampling=sampling, privacy=privacy)
 
 
-def _count(information: OverPublicPeople) -> int:
-    """Return for how many draws of curvature there is time."""
-    return min(MOST_DRAWN, max(FEWEST_DRAWN, TERMS // (information.public.people * information.public.cells)))
+def _unshrunk(part: ReleasedPoint, at: Moments, drawn: Moments) -> tuple[PredictedCovariance, FloatArray]:
+    """Return what the point errs by where curvature is as ``drawn`` (B of each), and ``M`` (B, D, D)."""
+    identity = np.eye(len(at.H))
+    taken = part.ridge * np.linalg.inv(at.H)
+    A = (identity + taken) @ np.linalg.inv(drawn.H + part.ridge * identity)
+    back = np.swapaxes(A, 1, 2)
+    predicted = PredictedCovariance(
+        sampling=np.mean(A @ drawn.J @ back, axis=0),
+        privacy=np.mean(A @ part.noise.covariance(drawn.H) @ back, axis=0),
+    )
+    return predicted, np.asarray(taken - part.ridge * A)

@@ -23,7 +23,7 @@ from collections.abc import Callable
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.losses import multinomial
-from hdpstats.losses.base import HazardLink, PredictorLoss, Table
+from hdpstats.losses.base import HazardLink, ListedLoss, PredictorLoss, Table, ValuedLink
 from hdpstats.losses.counts import ExponentialTimes, PoissonLoss
 from hdpstats.losses.hazard_links import CloglogLink, LogitLink, ProbitLink
 from hdpstats.losses.located import BoundedSquares, HuberLoss, Located, SmoothedQuantile
@@ -70,6 +70,7 @@ __all__ = [
     "ExponentialTimes",
     "HazardLink",
     "HuberLoss",
+    "ListedLoss",
     "Located",
     "LogisticLoss",
     "PoissonLoss",
@@ -77,4 +78,5 @@ __all__ = [
     "SmoothedQuantile",
     "Table",
     "Tabulated",
+    "ValuedLink",
 ]

@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, NamedTuple, Self, final
+from typing import ClassVar, NamedTuple, Self, final
 
 import numpy as np
 from mpmath import MPContext, mpf
@@ -54,10 +54,10 @@ class PredictorLoss(ABC):
     counts : str
         Which distribution of the whole numbers from 0 the loss is minus the log-likelihood of, in words; empty where it
         is none of counts. Then ``|l'''| <= l''``, the loss of a count of 0 rises with ``eta``, that of another count is
-        least at a finite one, and `listed` and `chances` are those of counts.
-    expected : "listed", "residuals" or None
-        How the outcomes that a public person might have are told: `listed` with their `chances`, by the public people's
-        residuals, or not at all.
+        least at a finite one, and the outcomes of a `ListedLoss` are counts.
+    by_residuals : bool
+        Whether the outcomes that a public person might have are told by the public people's residuals. Of a
+        `ListedLoss` they are listed, of any other loss not told at all.
     in_one_loop : bool
         Whether scores of rows are summed by a loop of their own, the logistic one.
     raked : bool
@@ -94,7 +94,7 @@ class PredictorLoss(ABC):
     modelled: bool = False
     link: str = "identity"
     counts: str = ""
-    expected: Literal["listed", "residuals"] | None = None
+    by_residuals: bool = False
     in_one_loop: bool = False
     raked: bool = False
     meat: float | None = None
@@ -121,15 +121,6 @@ class PredictorLoss(ABC):
     def broadened(self, residuals: FloatArray) -> "PredictorLoss | None":  # noqa: ARG002
         """Return the loss whose curvature public rows with such residuals determine; None where it is this one."""
         return None
-
-    @property
-    def listed(self) -> FloatArray:
-        """All outcomes (K,) that a person might have; for likelihoods of few outcomes."""
-        raise NotImplementedError(f"the outcomes of the {self.name} loss are not listed")
-
-    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the probabilities (b, K) of the `listed` outcomes at predictors (b, 1), and slopes of logarithms."""
-        raise NotImplementedError(f"the outcomes of the {self.name} loss are not listed")
 
     def kept(self, eta: FloatArray) -> FloatArray:
         """Return the share of the likelihood's information at predictors that saturation leaves: 1 where none does."""
@@ -170,6 +161,19 @@ class PredictorLoss(ABC):
 
         Where no model says them they are those of outcomes spread evenly over their range: good for planning only.
         """
+
+
+class ListedLoss(PredictorLoss, ABC):
+    """The loss of a likelihood of few outcomes, which can be listed."""
+
+    @property
+    @abstractmethod
+    def listed(self) -> FloatArray:
+        """All outcomes (K,) that a person might have."""
+
+    @abstractmethod
+    def chances(self, eta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the probabilities (b, K) of the `listed` outcomes at predictors (b, 1), and slopes of logarithms."""
 
 
 @final
@@ -305,7 +309,7 @@ class HazardLink(ABC):
     coupled : bool
         Whether ``c' = c (1 - (c/h)^2)`` and ``-e' = e (1 - e^2)``.
     valued : bool
-        Whether the capped losses have values in closed form, `capped_values`.
+        Whether the capped losses have values in closed form: those of a `ValuedLink`.
     functions : float
         For how many exponentials a score, a curvature and a cap take the time at most, together.
     ulps, event_ulps : float
@@ -401,10 +405,6 @@ class HazardLink(ABC):
             event_curvature=np.asarray(e * (1.0 - e * e) * slope),
         )
 
-    def capped_values(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the capped losses of surviving and of the event, where they are `valued`."""
-        raise NotImplementedError(f"the capped losses of the {self.name} link have no values in closed form")
-
     @abstractmethod
     def exact_scores(self, numbers: MPContext, eta: mpf, log_cap: mpf) -> tuple[mpf, mpf]:
         """Return ``c`` and ``e`` in the numbers of a context."""
@@ -418,3 +418,13 @@ class HazardLink(ABC):
 def bounded_exp(log_ratio: FloatArray) -> FloatArray:
     """Return ``e^x``, ``x`` cut to a quarter of `FARTHEST` in size: squares do not overflow."""
     return np.asarray(np.exp(np.clip(log_ratio, -FARTHEST / 4.0, FARTHEST / 4.0)))
+
+
+class ValuedLink(HazardLink, ABC):
+    """A link whose capped losses have values in closed form."""
+
+    valued = True
+
+    @abstractmethod
+    def capped_values(self, eta: FloatArray, log_cap: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the capped losses of surviving and of the event."""

@@ -22,7 +22,7 @@ from scipy.special import gammainc, gammaln
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import real
-from hdpstats.losses.base import LossNumbers, LossOption, OutcomeFacts, PredictorLoss, Table, exponential
+from hdpstats.losses.base import ListedLoss, LossNumbers, LossOption, OutcomeFacts, PredictorLoss, Table, exponential
 from hdpstats.losses.hazard_links import STEEPEST
 
 FARTHEST = 300.0
@@ -41,7 +41,7 @@ LISTED_MEAN = 1e6
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class PoissonLoss(PredictorLoss):
+class PoissonLoss(ListedLoss):
     r"""Minus the Poisson log-likelihood of a count, the mean cut at ``M``.
 
     .. math:: \ell'(\eta; y) = \min(e^\eta, M) - y, \qquad \ell'' = e^\eta\, 1\{e^\eta \le M\}.
@@ -65,7 +65,6 @@ class PoissonLoss(PredictorLoss):
     lipschitz: Fraction = field(init=False)
     smoothness: Fraction = field(init=False)
     modelled = True
-    expected = "listed"
     raked = True
     meat = 1.0
 

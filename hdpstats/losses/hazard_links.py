@@ -54,6 +54,7 @@ from hdpstats.losses.base import (
     CappedTerms,
     HazardLink,
     LikelihoodTerms,
+    ValuedLink,
     bounded_exp,
 )
 
@@ -65,7 +66,7 @@ LARGEST_EXPONENT = 600.0
 
 
 @final
-class LogitLink(HazardLink):
+class LogitLink(ValuedLink):
     """Logit link: ``p = 1 / (1 + e^-eta)``, scale ``e^eta``, the odds; coefficients are log odds ratios.
 
     With ``u = e^eta / h`` the capped losses are ``h asinh(u)`` and ``asinh(1 / u)``, and ``e = 1 / sqrt(1 + u^2)``.
@@ -84,7 +85,6 @@ class LogitLink(HazardLink):
     survived_smoothness = STEEPEST
     event_smoothness = STEEPEST
     coupled = True
-    valued = True
     multiplicative = True
     analytic = math.pi
     functions = 6.0

@@ -107,7 +107,7 @@ class BoundedSquares(Located):
     lipschitz: Fraction = field(init=False)
     smoothness = Fraction(1)
     modelled = True
-    expected = "residuals"
+    by_residuals = True
 
     def __post_init__(self) -> None:
         """Take the constants from the range."""

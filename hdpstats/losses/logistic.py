@@ -30,7 +30,7 @@ from scipy.special import expit
 from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_of
 from hdpstats._base.typing import FloatArray
-from hdpstats.losses.base import LossOption, PredictorLoss
+from hdpstats.losses.base import ListedLoss, LossOption
 
 LOG2_E = 1.4426950408889634
 LOG2_HIGH, LOG2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
@@ -93,7 +93,7 @@ def residuals(eta: FloatArray, y: FloatArray, out: FloatArray) -> None:
 
 
 @final
-class LogisticLoss(PredictorLoss):
+class LogisticLoss(ListedLoss):
     r"""``l(eta; y) = log(1 + e^eta) - y eta`` for ``y`` in {0, 1}.
 
     With ``p = 1 / (1 + e^-eta)`` the score is ``p - y`` and the curvature ``p (1 - p)``.
@@ -125,7 +125,6 @@ class LogisticLoss(PredictorLoss):
     coupled = True
     robust = False
     modelled = True
-    expected = "listed"
     in_one_loop = True
     raked = True
     meat = 1.0

@@ -145,18 +145,16 @@ class DistributionMethod:
     check : callable
         Takes the declared order of a site's rows and the column that names people; raises MechanismError where the
         mechanism has no proof for them.
-    predicted : callable or None
-        The covariances by sampling and by noise that the fit would have, where they are known beforehand.
-    expected : callable or None
-        Else, from a query, parameters and the public facts about a site to what it would release but for the noise.
+    expected : callable
+        From a query, parameters and the public facts about a site to what it would release but for the noise, were
+        those the parameters of its people: what a plan reads.
     """
 
     words: Callable[[Sequence[Any]], str]
     ask: Callable[[Any, DistributionTask], Query]
     read: Callable[..., Estimates]
+    expected: Callable[[Any, FloatArray, SiteFacts], Release]
     check: Callable[[str, str | None], None] = lambda _order, _unit: None
-    predicted: Callable[..., tuple[FloatArray, FloatArray]] | None = None
-    expected: Callable[..., Release] | None = None
 
 
 def costly_table(query: Query, site_facts: SiteFacts, *, rows: int) -> PrivateTable:

@@ -278,6 +278,19 @@ class PointCalibration:
     records: int
     events: tuple[PrivacyEvent, ...]
 
+    def released(self, theta: tuple[float, ...], hessian: tuple[float, ...] | None) -> PointRelease:
+        """Return the release of coefficients (D,), and of a Hessian where one is asked for: all else is constant."""
+        return self.release(
+            theta=theta,
+            hessian=hessian,
+            noise_rate=float(self.noise_rate),
+            noise_sd=float(self.noise_sd),
+            hessian_noise_sd=0.0 if self.hessian is None else self.hessian.noise_sd,
+            grid=float(self.grid),
+            records=self.records,
+            events=self.events,
+        )
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -332,15 +345,8 @@ def run(query: MinimiserQuery, calibration: PointCalibration, people: Rows) -> P
     released = [k + n for k, n in zip(on_lattice(theta, calibration.grid), noise, strict=True)]
     numbers = lift(released, calibration.grid)
     hessian = calibration.hessian
-    return calibration.release(
-        theta=tuple(numbers.tolist()),
-        hessian=None if hessian is None else noisy_hessian(hessian, people, theta=numbers),
-        noise_rate=float(calibration.noise_rate),
-        noise_sd=float(calibration.noise_sd),
-        hessian_noise_sd=0.0 if hessian is None else hessian.noise_sd,
-        grid=float(calibration.grid),
-        records=calibration.records,
-        events=calibration.events,
+    return calibration.released(
+        tuple(numbers.tolist()), None if hessian is None else noisy_hessian(hessian, people, theta=numbers)
     )
 
 

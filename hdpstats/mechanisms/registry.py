@@ -47,7 +47,6 @@ from hdpstats.mechanisms.perturbation import site as perturbation_site
 from hdpstats.mechanisms.public_hessian import PublicHessian
 from hdpstats.mechanisms.public_hessian import site as public_hessian_site
 from hdpstats.mechanisms.statistics import SufficientStatistics
-from hdpstats.mechanisms.statistics import estimate as statistics_estimate
 from hdpstats.mechanisms.statistics import site as statistics_site
 from hdpstats.mechanisms.subsample import SubsampleAggregate
 from hdpstats.mechanisms.subsample import site as subsample_site
@@ -199,7 +198,7 @@ MECHANISMS: Final = (
         DISTRIBUTION,
         statistics_site.prepare,
         options=SufficientStatistics,
-        distribution=statistics_estimate.METHOD,
+        distribution=statistics_site.METHOD,
     ),
     Mechanism(
         subsample.SubsampleQuery,
@@ -301,11 +300,6 @@ def named(mechanism: object) -> MechanismOptions | None:
         "whose proofs the package holds",
         available=tuple(BY_NAME),
     )
-
-
-def entry_of(options: MechanismOptions) -> Mechanism:
-    """Return the entry of the mechanism that options are of."""
-    return next(each for each in MECHANISMS if each.options is type(options))
 
 
 def prepare(query: Query, site_facts: SiteFacts) -> Prepared:

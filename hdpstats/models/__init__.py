@@ -1,18 +1,22 @@
 """Models that users plan and fit: regressions, hazards, distributions, and weights of public rows.
 
-A class for users is thin. Its base class `model.Model` plans and fits, by a table from each mechanism to the functions
-that fit and that predict errors. A ``..._spec`` checks the arguments, prepares the public side and makes queries.
+A class for users is thin. Its base class `model.Model` plans and fits, by one object for each mechanism
+(`fit_mechanism.FitMechanism`): a fit reads what sites answer, a plan what they are expected to answer. A ``spec``
+(`hdpstats.families`) checks the arguments, prepares the public side and makes queries.
 ``fit``, ``evaluate`` and the functions for weights are all that spends here.
 
 * ``arrays``: From arrays, as statsmodels takes them, to a formula and a study.
-* ``distribution_spec``: A family of distributions on a study: arguments checked, queries asked, answers read.
+* ``distribution``: Fits of a distribution's parameters: every site is asked once, and answers, or expected ones, are
+  read together.
 * ``estimates``: From released coefficients to estimates, as far as the curvature of the private likelihoods is known.
 * ``estimators``: M-estimation with a loss of the package or of the user, and parameters of a distribution.
 * ``evaluation``: How a fitted model does on private people: risk groups from public ones, one noisy table, statistics
   of it.
+* ``fit_mechanism``: A mechanism as fits and plans use it: one object that asks sites, and reads what they answer or
+  are expected to.
 * ``hazard``: Discrete-time survival analysis on private and public records.
-* ``hazard_spec``: A hazard model on a study: intervals, baseline and caps from public facts, the query that a fit
-  asks.
+* ``hessian_share``: Which share of epsilon a fit spends on a noisy Hessian, and whether it would report standard
+  errors: public facts.
 * ``histogram``: Models fitted to a noisy histogram of their columns (Lei 2011): fits and predictions.
 * ``hybrid_steps``: What is asked for weights of public rows, in which order, and what the answers give.
 * ``hybrid_weights``: Weights of public rows that make them stand for private people: counts of nearest public points,
@@ -20,26 +24,17 @@ that fit and that predict errors. A ``..._spec`` checks the arguments, prepares 
 * ``importance_weights``: Weights of public rows from a density ratio: released once, analysed as often as one likes.
 * ``model``: What every model does: plan, fit, and fit public rows alone; by which mechanisms, and which where none is
   named.
-* ``model_spec``: What a model must say about itself so that fitting, planning and reading are the same for all of
-  them.
-* ``multinomial_spec``: A multinomial logistic regression on a study.
 * ``own_description``: What a fit would ask of its own people, beside their number, and what it knows of a site once
   it was answered.
 * ``plan``: A plan: what standard errors a fit would have at each epsilon, as a table, in words and as a plot.
-* ``point_mechanisms``: What mechanisms that release one noisy point do, each in one object: the query, the noise, what
-  it rests on.
-* ``points``: Fits whose coefficients are released by one query: what is asked, the noise, predicted errors, the
-  result.
+* ``points``: Mechanisms that release the coefficients by one query to each site: what is asked, expected, and read.
 * ``private_result``: What the sites of a fit gave, and the result: its estimates with queries, releases, guarantee
   and sites.
 * ``public_hessian``: Logistic regressions by Newton steps with a public Hessian: rounds, predictions, results.
 * ``regression``: Logistic, linear and quantile regression on private and public records.
-* ``regression_spec``: A regression on a study: the loss with all its numbers, the public side, the query that a fit
-  asks.
 * ``request``: What a fit asks for, checked before anything is charged: epsilon, delta, mechanism, draw and
   description.
 * ``rounds``: Fits by noisy Newton steps with clipped scores: rounds, predictions, results.
-* ``row_spec``: A model of people with one row each: what regressions of one predictor and of several have in common.
 * ``site_records``: What is known of the people of each site before its part in a fit, and what is left of epsilon
   then.
 * ``weighted``: Models fitted to a weighted public sample: post-processing, with errors that count sampling and

@@ -32,7 +32,15 @@ from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
-from hdpstats.inference.sandwich import DRAWS, averaged, combine, of_point, undetermined
+from hdpstats.inference.sandwich import (
+    DRAWS,
+    PredictedCovariance,
+    averaged,
+    combine,
+    of_point,
+    planned_covariance,
+    undetermined,
+)
 from hdpstats.losses import SmoothedQuantile
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
@@ -124,6 +132,34 @@ def estimates(
         except np.linalg.LinAlgError:  # flat between the public fit and what was released
             continue
     return _as_released(parts, T=T, terms=terms, meat=meat)
+
+
+def planned(
+    parts: Sequence[ReleasedPoint],
+    *,
+    stand_ins: Sequence[PublicSide],
+    meat: float | None,
+    allowance: FloatArray | None,
+) -> PredictedCovariance:
+    """Return what the private estimate that is read from expected releases errs by; see `estimates`.
+
+    What is known of curvature is read as for a fit; where nothing is, people are taken to be as ``stand_ins`` of each
+    site are. Errors are not drawn: their covariance is in closed form (`hdpstats.inference.sandwich`).
+    """
+    read = _read(parts, meat=meat, raked=True)
+    if read is None:
+        found = averaged(
+            [
+                of_point(side, noise=part.noise, records=part.records)
+                for side, part in zip(stand_ins, parts, strict=True)
+            ]
+        )
+    else:
+        points = [
+            InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)
+        ]
+        found = planned_covariance(points, centre=stand_ins[0].centre, fit=stand_ins[0].fit)
+    return found.allowing(allowance)
 
 
 def _combined(

@@ -7,13 +7,13 @@ import numpy.typing as npt
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.validation import truth
+from hdpstats.families.distribution.spec import DistributionSpec, open_distribution
+from hdpstats.families.multinomial.spec import open_multinomial
+from hdpstats.families.regression.spec import open_regression
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options
 from hdpstats.models.arrays import OUTCOME, ArrayOptions, Bounds, Covariates, frame_of, from_arrays, outcome_of
-from hdpstats.models.distribution_spec import DistributionSpec, open_distribution
 from hdpstats.models.model import Model
-from hdpstats.models.multinomial_spec import open_multinomial
-from hdpstats.models.regression_spec import open_regression
 from hdpstats.privacy.budget import Budget
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study

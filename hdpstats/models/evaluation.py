@@ -1,6 +1,6 @@
 """How a fitted model does on private people: risk groups from public ones, one noisy table, statistics of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -9,16 +9,16 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer
+from hdpstats.families.spec import ModelSpec, Risk
 from hdpstats.losses import MEANS
 from hdpstats.mechanisms.evaluation import MOST_BINS, MOST_GROUPS, EvaluationQuery, EvaluationRelease
-from hdpstats.models.model_spec import ModelSpec, Risk
 from hdpstats.privacy.budget import OWN, Guarantee, requested
 from hdpstats.records.query import of_kind
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation, spread_out, times_of
 from hdpstats.results.facts import DesignRows, check_identified
 from hdpstats.results.hazard_curves import curves_at, hazard_facts
-from hdpstats.results.sites import accounts_of, data_sets_of
+from hdpstats.results.sites import charged_before, charged_releases, known_accounts
 from hdpstats.sites.study import guarantee_of
 
 PER_GROUP, PER_BIN = 15.0, 30.0
@@ -96,13 +96,15 @@ def _together(own: Guarantee, release: EvaluationRelease, result: Result) -> Gua
     of its own, which says nothing of those who are in the evaluation.
     """
     fitted = result.guarantee
-    if fitted is None or fitted.relation is not own.relation:
+    if fitted is None or (fitted.relation, fitted.unit) != (own.relation, own.unit):  # an account has one of each
         return own
-    mine = accounts_of(data_sets_of([release], ()))
-    theirs = accounts_of(data_sets_of([result.release, result.count], result.site_facts))
+    mine = known_accounts([release], ())
+    fits = [*charged_before(result.released.description), *charged_releases(result.released)]
+    theirs = known_accounts(fits, result.site_facts)
     if mine and theirs and not mine & theirs:
         return own
-    return own.resting_on(*fitted.as_parts(OWN), own="the evaluation")
+    both = own.resting_on(*fitted.as_parts(OWN), own="the evaluation")
+    return replace(both, most_rows=max(own.most_rows, fitted.most_rows))
 
 
 def _belonging(spec: ModelSpec, result: object) -> Result:

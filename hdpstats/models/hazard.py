@@ -8,14 +8,14 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, forgets_rows
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
+from hdpstats.families.hazard.spec import HazardSpec
+from hdpstats.families.spec import check_cluster, checked_row_norm, offset_column
 from hdpstats.formulas import outcome as features
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.knots import with_public_knots
 from hdpstats.losses import LINKS
 from hdpstats.models.evaluation import evaluate
-from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.models.model import Model
-from hdpstats.models.model_spec import check_cluster, checked_row_norm, offset_column
 from hdpstats.records.model import TimeGrid
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation

@@ -7,18 +7,19 @@ those that the fit to it reports, averaged over `DRAWN` of them.
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError, MechanismError
 from hdpstats._base.typing import IntArray
+from hdpstats.families.spec import LossSpec, ModelSpec
 from hdpstats.inference.draws import Generator, nodes
 from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.mechanisms.histogram import HistogramQuery, HistogramRelease, PerturbedHistogram
 from hdpstats.mechanisms.histogram.estimate import HistogramWeights, axes_of, centres, places
 from hdpstats.mechanisms.histogram.site import cells_of, prepare
-from hdpstats.models.model_spec import LossSpec, ModelSpec
-from hdpstats.models.points import Prediction
+from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.models.weighted import fit_weighted
@@ -37,60 +38,65 @@ DRAWN = 4
 """Histograms over which predicted variances are averaged."""
 
 
-def fit_histogram(spec: ModelSpec, options: PerturbedHistogram, request: FitRequest) -> Result:
-    """Release a histogram of a model's columns and fit the model to the weighted centres of cells."""
-    checked = _checked(spec)
-    sample = perturbed_histogram(
-        checked.study,
-        tuple(sorted(set(checked.needs))),
-        epsilon=request.epsilon,
-        bins=options.bins,
-        replicate=request.replicate,
-    )
-    return _fitted(checked, sample)
+@final
+class NoisyHistogram(FitMechanism):
+    """A model is fitted to the centres of cells, weighted by noisy numbers of people."""
 
+    options = PerturbedHistogram
 
-def predict_histogram(
-    spec: LossSpec, options: PerturbedHistogram, request: FitRequest, people: Mapping[str, int]
-) -> Prediction:
-    """Return what a fit to a noisy histogram would report for private people like the public ones.
-
-    Raises
-    ------
-    MechanismError
-        If a fit would be refused, or there are no public rows with all columns.
-    """
-    checked, table = _checked(spec), spec.study.public
-    columns = tuple(sorted(set(checked.needs)))
-    if table is None or any(name not in table.names for name in columns):
-        raise MechanismError(
-            "the errors of a fit to a histogram are predicted from public rows with all of its columns; give the study "
-            "public=, or plan mechanism 'objective'",
-            available=("objective",),
+    def fit(self, spec: ModelSpec, options: PerturbedHistogram, request: FitRequest) -> Result:
+        """Release a histogram of a model's columns and fit the model to the weighted centres of cells."""
+        checked = _checked(spec)
+        sample = perturbed_histogram(
+            checked.study,
+            tuple(sorted(set(checked.needs))),
+            epsilon=request.epsilon,
+            bins=options.bins,
+            replicate=request.replicate,
         )
-    records = sum(people.values())
-    query = _query(spec.study, columns, records=records, epsilon=request.epsilon, bins=options.bins, replicate=1)
-    rows, facts = table.admitted(columns), spec.site_facts(records)
-    expected = np.bincount(cells_of(query, rows), minlength=query.cells) * (records / max(rows.rows, 1))
-    rng, found = nodes(), []
-    for _ in range(DRAWN):
-        release = _drawn(query, facts, np.rint(expected).astype(np.int64), rng)
-        found.append(_fitted(checked, _sample(spec.study, query, release, records=records)).estimate)
-    sampling, privacy = (
-        np.sqrt(np.maximum(np.mean([np.diag(each) for each in parts], axis=0), 0.0))
-        for parts in ([each.sampling for each in found], [each.privacy for each in found])
-    )
-    return Prediction(
-        mechanism=options,
-        errors=PredictedErrors(
-            reported=np.hypot(sampling, privacy),
-            sampling=sampling,
-            privacy=privacy,
-            public=None if spec.public_only is None else np.asarray(spec.public_only.bse.to_numpy()),
-        ),
-        reported=True,
-        sites={name: SiteRecords(records=n, records_sd=0.0, most=n, request=request) for name, n in people.items()},
-    )
+        return _fitted(checked, sample)
+
+    def plan(
+        self, spec: LossSpec, options: PerturbedHistogram, request: FitRequest, people: Mapping[str, int]
+    ) -> Prediction:
+        """Read histograms that are expected of private people like the public ones.
+
+        Raises
+        ------
+        MechanismError
+            If a fit would be refused, or there are no public rows with all columns.
+        """
+        checked, table = _checked(spec), spec.study.public
+        columns = tuple(sorted(set(checked.needs)))
+        if table is None or any(name not in table.names for name in columns):
+            raise MechanismError(
+                "the errors of a fit to a histogram are predicted from public rows with all of its columns; give the "
+                "study public=, or plan mechanism 'objective'",
+                available=("objective",),
+            )
+        records = sum(people.values())
+        query = _query(spec.study, columns, records=records, epsilon=request.epsilon, bins=options.bins, replicate=1)
+        rows, facts = table.admitted(columns), spec.site_facts(records)
+        expected = np.bincount(cells_of(query, rows), minlength=query.cells) * (records / max(rows.rows, 1))
+        rng, found = nodes(), []
+        for _ in range(DRAWN):
+            release = _drawn(query, facts, np.rint(expected).astype(np.int64), rng)
+            found.append(_fitted(checked, _sample(spec.study, query, release, records=records)).estimate)
+        sampling, privacy = (
+            np.sqrt(np.maximum(np.mean([np.diag(each) for each in parts], axis=0), 0.0))
+            for parts in ([each.sampling for each in found], [each.privacy for each in found])
+        )
+        return Prediction(
+            mechanism=options,
+            errors=PredictedErrors(
+                reported=np.hypot(sampling, privacy),
+                sampling=sampling,
+                privacy=privacy,
+                public=None if spec.public_only is None else np.asarray(spec.public_only.bse.to_numpy()),
+            ),
+            reported=True,
+            sites={name: SiteRecords(records=n, records_sd=0.0, most=n, request=request) for name, n in people.items()},
+        )
 
 
 def perturbed_histogram(
@@ -163,6 +169,12 @@ def _sample(study: Study, query: HistogramQuery, release: HistogramRelease, *, r
 
 
 def _checked(spec: ModelSpec) -> ModelSpec:
+    if spec.fits_weighted and not spec.fits_cells:
+        raise MechanismError(
+            "mechanism 'histogram' is not for quantiles: outcomes are put at centres of cells, where a quantile is one "
+            "of few numbers and its error is not known; use mechanism 'objective', or describe for quartiles",
+            available=("objective", "output"),
+        )
     if not spec.fits_weighted:
         raise MechanismError("mechanism 'histogram' is not for this model", available=("objective", "output"))
     return spec

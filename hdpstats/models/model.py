@@ -2,11 +2,9 @@
 
 import warnings
 from abc import ABC
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from functools import partial
-from typing import Any, Final, Self, final
+from typing import Final, Self
 
 import numpy as np
 
@@ -15,20 +13,17 @@ from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
 from hdpstats.describe.description import Description
 from hdpstats.display import Report, named_values
-from hdpstats.mechanisms.clipped_newton import ClippedNewton
-from hdpstats.mechanisms.exponential import ExponentialMechanism
-from hdpstats.mechanisms.histogram import PerturbedHistogram
-from hdpstats.mechanisms.perturbation import ObjectivePerturbation, OutputPerturbation
-from hdpstats.mechanisms.public_hessian import PublicHessian
-from hdpstats.mechanisms.registry import BY_NAME, MECHANISMS
-from hdpstats.models.distribution_spec import DistributionSpec, fit_distribution, predict_distribution
-from hdpstats.models.histogram import fit_histogram, predict_histogram
-from hdpstats.models.model_spec import ModelSpec
+from hdpstats.families.distribution.spec import DistributionSpec
+from hdpstats.families.spec import ModelSpec
+from hdpstats.mechanisms.registry import BY_NAME
+from hdpstats.models.distribution import OF_DISTRIBUTIONS
+from hdpstats.models.fit_mechanism import FitMechanism, Prediction
+from hdpstats.models.histogram import NoisyHistogram
 from hdpstats.models.plan import CANDIDATES, Plan, Wanted, checked_wanted, expected_of, smallest_epsilons
-from hdpstats.models.points import Prediction, fit_points, predict_points
-from hdpstats.models.public_hessian import fit_public_hessian, predict_public_hessian
+from hdpstats.models.points import Exponential, Objective, Output
+from hdpstats.models.public_hessian import PublicHessianNewton
 from hdpstats.models.request import ONLY, FitRequest, fit_request
-from hdpstats.models.rounds import fit_clipped_newton, predict_clipped_newton
+from hdpstats.models.rounds import NoisyNewton
 from hdpstats.models.weighted import fit_weighted
 from hdpstats.privacy.budget import epsilons_of
 from hdpstats.privacy.sensitivity import Relation
@@ -47,77 +42,36 @@ be mostly noise at any number of people.
 """
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FitMethod:
-    """What fits a model by a mechanism, and what predicts its standard errors; None where that is not possible.
-
-    Both take the model, the mechanism and the request; the second also the numbers of private people by site.
-    """
-
-    fit: Callable[[Any, Any, FitRequest], Result]
-    predict: Callable[[Any, Any, FitRequest, Mapping[str, int]], Prediction] | None = None
-
-
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FitMethods:
-    """The fit methods of a type of models.
-
-    Attributes
-    ----------
-    methods : mapping of mechanism type to FitMethod
-        What there is.
-    refusal : str
-        What is said of a mechanism that is not among them.
-    """
-
-    methods: Mapping[type[MechanismOptions], FitMethod]
-    refusal: str
-
-    @property
-    def available(self) -> tuple[str, ...]:
-        """The names of their mechanisms."""
-        return tuple(name for name, kind in BY_NAME.items() if kind in self.methods)
-
-    def of(self, mechanism: MechanismOptions) -> FitMethod:
-        """Return the method of a mechanism, or raise MechanismError."""
-        if type(mechanism) not in self.methods:
-            raise MechanismError(self.refusal, available=self.available)
-        return self.methods[type(mechanism)]
-
-
-LOSS_METHODS: Final = FitMethods(
-    methods={
-        ObjectivePerturbation: FitMethod(fit=fit_points, predict=predict_points),
-        OutputPerturbation: FitMethod(fit=fit_points, predict=predict_points),
-        ExponentialMechanism: FitMethod(fit=fit_points, predict=predict_points),
-        ClippedNewton: FitMethod(fit=fit_clipped_newton, predict=predict_clipped_newton),
-        PublicHessian: FitMethod(fit=fit_public_hessian, predict=predict_public_hessian),
-        PerturbedHistogram: FitMethod(fit=fit_histogram, predict=predict_histogram),
-    },
-    refusal="this mechanism is for distributions, hdpf.distribution('x ~ 1', ...), not for regressions",
+_OF_LOSSES: Final[tuple[FitMechanism, ...]] = (
+    Objective(),
+    Output(),
+    Exponential(),
+    NoisyNewton(),
+    PublicHessianNewton(),
+    NoisyHistogram(),
 )
-"""Regressions and hazard models."""
 
-_OF_DISTRIBUTIONS: Final = {each.name: each for each in MECHANISMS if each.distribution is not None}
-
-_NAMES: Final = " or ".join(map(repr, _OF_DISTRIBUTIONS))
-
-DISTRIBUTION_METHODS: Final = FitMethods(
-    methods={
-        entry.options: FitMethod(fit=fit_distribution, predict=predict_distribution)
-        for entry in _OF_DISTRIBUTIONS.values()
-        if entry.options is not None and entry.distribution is not None
-    },
-    refusal=f"a family of distributions takes mechanism {_NAMES}, not one for regressions",
-)
-"""Parameters of a distribution."""
+OF_LOSSES: Final = {each.options: each for each in _OF_LOSSES}
+"""What fits regressions and hazard models, by the options that users give."""
 
 
-def methods_of(spec: ModelSpec) -> FitMethods:
-    """Return the fit methods of a model."""
-    return DISTRIBUTION_METHODS if spec.kind == DistributionSpec.kind else LOSS_METHODS
+def mechanisms_of(spec: ModelSpec) -> Mapping[type[MechanismOptions], FitMechanism]:
+    """Return what fits a model, by the options that users give."""
+    return OF_DISTRIBUTIONS if spec.kind == DistributionSpec.kind else OF_LOSSES
+
+
+def mechanism_of(spec: ModelSpec, options: MechanismOptions) -> FitMechanism:
+    """Return the mechanism of options, or raise MechanismError where it does not fit such models."""
+    known = mechanisms_of(spec)
+    if type(options) not in known:
+        names = tuple(name for name, kind in BY_NAME.items() if kind in known)
+        raise MechanismError(
+            "this mechanism is for distributions, hdpf.distribution('x ~ 1', ...), not for regressions"
+            if known is OF_LOSSES
+            else f"a family of distributions takes mechanism {' or '.join(map(repr, names))}, not one for regressions",
+            available=names,
+        )
+    return known[type(options)]
 
 
 def predict(spec: ModelSpec, request: FitRequest, people: Mapping[str, int]) -> Prediction:
@@ -159,16 +113,9 @@ def _exceeds(unlike: FloatArray | None, plain: Prediction) -> bool:
 
 
 def _predicted(
-    spec: ModelSpec, mechanism: MechanismOptions, request: FitRequest, people: Mapping[str, int]
+    spec: ModelSpec, options: MechanismOptions, request: FitRequest, people: Mapping[str, int]
 ) -> Prediction:
-    methods = methods_of(spec)
-    found = methods.of(mechanism).predict
-    if found is None:
-        known = tuple(name for name in methods.available if methods.methods[BY_NAME[name]].predict is not None)
-        raise MechanismError(
-            f"standard errors are predicted for these mechanisms only: {', '.join(map(repr, known))}", available=known
-        )
-    return found(spec, mechanism, request, people)
+    return mechanism_of(spec, options).plan(spec, options, request, people)
 
 
 def recommended(spec: ModelSpec, request: FitRequest) -> MechanismOptions:
@@ -181,12 +128,6 @@ def recommended(spec: ModelSpec, request: FitRequest) -> MechanismOptions:
         return first
     people = {name: site.records for name, site in spec.study.sites.items()}
     return predict(spec, request, people).mechanism
-
-
-def fit_of(spec: ModelSpec, request: FitRequest) -> Callable[[], Result]:
-    """Return what fits a model as asked, by the mechanism that is named or recommended."""
-    chosen = request.mechanism or recommended(spec, request)
-    return partial(methods_of(spec).of(chosen).fit, spec, chosen, request)
 
 
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
@@ -379,7 +320,8 @@ class Model(ABC):
             raise ArgumentError("fit needs private records; this study has none: use fit_public", argument="private")
         request.check(sites)
         warn_of_nan(spec.public_only)
-        return fit_of(spec, request)()
+        options = request.mechanism or recommended(spec, request)
+        return mechanism_of(spec, options).fit(spec, options, request)
 
     def fit_public(self) -> Result:
         """Return the ordinary fit to the public rows alone: no noise, no penalty, no cost.

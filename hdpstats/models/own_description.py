@@ -16,12 +16,12 @@ import numpy as np
 
 from hdpstats.describe.description import check_described_study, checked_description, refused
 from hdpstats.describe.tables import NO_SEED
+from hdpstats.families.spec import ModelSpec
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.blocks import expected_numbers, numbers_of, public_people
 from hdpstats.mechanisms.description.moments import moments_of, people_of
 from hdpstats.mechanisms.description.request import averaged_columns
 from hdpstats.mechanisms.description.site import prepare
-from hdpstats.models.model_spec import ModelSpec
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.averages import CohortMoments
 

@@ -6,8 +6,13 @@ Nothing is spent. Where even the largest does not do, what is missing is records
 
 **Switches.** Parts of an epsilon buy more than coefficients: the number of people, averages of their covariates, a
 noisy Hessian. Which of them a fit buys follows from public facts, epsilon among them. While it buys the same, errors
-fall as epsilon or the number of people grows, but for a few percent: the share for smoothing is one of a grid, as that
-for a Hessian is. Where it comes to buy something else they may step, in either direction; `Plan.switches` names where.
+fall as epsilon or the number of people grows, but for at most 3 %: the share for smoothing is one of a grid, as that
+for a Hessian is. Where it comes to buy something else they may step, in either direction.
+
+Caps of hazards, and the ridge of losses that are charged for the determinant (medians), are of coarse grids and are
+chosen for what errs least altogether: slopes of hazards, or noise and what unshrinking may miss. One coefficient's
+predicted error may rise where the choice changes: the baseline's of hazards by up to 40 % of its private part, medians'
+by up to a half. `Plan.switches` names both: where something else is bought, and where an error rises by more than 3 %.
 """
 
 import itertools
@@ -24,9 +29,9 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.display import element, grid, notes, number, page
+from hdpstats.families.spec import FROM_SCHEMA, ModelSpec
 from hdpstats.mechanisms.registry import BY_NAME
-from hdpstats.models.model_spec import FROM_SCHEMA, ModelSpec
-from hdpstats.models.points import Prediction
+from hdpstats.models.fit_mechanism import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
 from hdpstats.results.plots import COLOURS, pyplot
@@ -152,6 +157,9 @@ NAMES = {kind: name for name, kind in BY_NAME.items()}
 LITTLE = 0.1
 """Gains in standard error below this share are called next to nothing."""
 
+
+STEADY: Final = 1.03
+"""An error that is predicted to be more than this many times as large for more epsilon is named."""
 
 DIFFER = "they allow for coefficients of private people that are not those of public people"
 
@@ -293,17 +301,31 @@ class Plan:
 
     @property
     def switches(self) -> tuple[str, ...]:
-        """Between which of the plan's epsilons a fit comes to buy something else, in words: errors may step there."""
-        ordered = sorted(self.bought)
-        return tuple(
-            f"between epsilon = {low:.3g} and {high:.3g} a fit comes to buy something else, and errors may step: "
-            + "; ".join(
-                f"{', '.join(what for what in self.bought[one] if what not in self.bought[other])} {words}"
-                for one, other, words in ((high, low, "from there on"), (low, high, "up to there"))
-                if set(self.bought[one]) - set(self.bought[other])
-            )
-            for low, high in itertools.pairwise(ordered)
-            if set(self.bought[low]) != set(self.bought[high])
+        """Between which of the plan's epsilons errors step, in words: a fit buys something else, or they rise."""
+        pairs = list(itertools.pairwise(sorted(self.bought)))
+        return tuple(said for low, high in pairs if (said := self._other_purchases(low, high) or self._rise(low, high)))
+
+    def _other_purchases(self, low: float, high: float) -> str:
+        """Say that a fit comes to buy something else between two epsilons; nothing where it does not."""
+        changes = "; ".join(
+            f"{', '.join(what for what in self.bought[one] if what not in self.bought[other])} {words}"
+            for one, other, words in ((high, low, "from there on"), (low, high, "up to there"))
+            if set(self.bought[one]) - set(self.bought[other])
+        )
+        between = f"between epsilon = {low:.3g} and {high:.3g}"
+        return f"{between} a fit comes to buy something else, and errors may step: {changes}" if changes else ""
+
+    def _rise(self, low: float, high: float) -> str:
+        """Say whose errors are larger at the larger of two epsilons; nothing where nobody's are."""
+        errors = ["std_error", "private_only"]
+        few, many = (self.frame[self.frame["epsilon"] == each].set_index("term")[errors] for each in (low, high))
+        rises = (many / few).max(axis=1)
+        rises = rises[rises > STEADY]
+        if rises.empty:
+            return ""
+        return (
+            f"between epsilon = {low:.3g} and {high:.3g} errors of {', '.join(map(str, rises.index))} rise by up to "
+            f"{rises.max() - 1.0:.0%}: the caps, weights or ridge that err least altogether are others there"
         )
 
     def _raised(self, epsilon: float) -> str:

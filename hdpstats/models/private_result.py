@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, final
 
+from hdpstats.families.spec import ModelSpec
 from hdpstats.models.estimates import assumed
-from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import RecordCounts, SiteRecords
 from hdpstats.privacy.budget import over_sites

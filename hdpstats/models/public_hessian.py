@@ -8,11 +8,14 @@ fit, so that `hdpstats.mechanisms.public_hessian.estimate` gives from such round
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.regression.public import public_rows
+from hdpstats.families.regression.spec import RegressionSpec
+from hdpstats.families.spec import LossSpec, refusal
 from hdpstats.inference.sandwich import PredictedErrors, penalised
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.public_hessian import PublicHessian, PublicHessianQuery, PublicHessianRelease
@@ -22,69 +25,75 @@ from hdpstats.mechanisms.public_hessian.estimate import estimates as hessian_est
 from hdpstats.mechanisms.public_hessian.request import Newton, Queries, Releases, advance, place_of
 from hdpstats.mechanisms.public_hessian.site import calibrate
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.models.model_spec import LossSpec, refusal
-from hdpstats.models.points import Prediction
+from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.private_result import ask_rounds, private_result
-from hdpstats.models.regression_spec import RegressionSpec
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.rounds import rounds_of_sites
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.records.estimate import Estimate
+from hdpstats.records.estimate import Estimate, Estimates
 from hdpstats.records.model import RegressionModel
 from hdpstats.results import Result
 
 
-def fit_public_hessian(spec: LossSpec, options: PublicHessian, request: FitRequest) -> Result:
-    """Ask the sites round by round and read their answers.
+@final
+class PublicHessianNewton(FitMechanism):
+    """Newton's method with a Hessian of public people: in every round sites release noisy sums of scores."""
 
-    Raises
-    ------
-    MechanismError, InsufficientBudget
-        Before anything is charged: what all rounds cost must be left before the first is asked.
-    """
-    state = open_public_hessian(spec, options, replicate=request.replicate)
-    costs = partial(public_hessian.costs_of, rounds=options.rounds)
+    options = PublicHessian
 
-    def first(site: SiteRecords) -> PublicHessianQuery:
-        known = replace(state, sites=rounds_of_sites({ONLY: site}, costs))
-        return public_hessian.queries_at(known, known.start, (ONLY,), round=0)[ONLY]
+    def fit(self, spec: LossSpec, options: PublicHessian, request: FitRequest) -> Result:
+        """Ask the sites round by round and read their answers.
 
-    counts = record_counts(spec, request, first)
-    state = _with_sites(state, options, rounds_of_sites(counts.sites, costs), spec)
-    end, rounds = ask_rounds(spec.study, partial(public_hessian.advance, state), PublicHessianRelease)
-    parts = rounds.contributions(counts)
-    path = Path(asked=rounds.asked, answered=rounds.answered, end=end)
-    found = hessian_estimates(state, path, penalised=_penalised(spec), T=spec.to_terms(state.model), terms=spec.terms)
-    steps = "1 step" if state.rounds == 1 else f"{state.rounds} steps"
-    where = "" if len(spec.study.sites) == 1 else f" at {len(parts.given)} sites"
-    facts = spec.facts(
-        f"Newton's method in {steps}{where} with a public Hessian (Ji et al. 2014, corrected)",
-        records=sum(state.sites[name].records for name in parts.given),
-        public=state.public.number,
-        model=state.model,
-    )
-    return private_result(spec, request, parts, facts=facts, found=found)
+        Raises
+        ------
+        MechanismError, InsufficientBudget
+            Before anything is charged: what all rounds cost must be left before the first is asked.
+        """
+        state = open_public_hessian(spec, options, replicate=request.replicate)
+        costs = partial(public_hessian.costs_of, rounds=options.rounds)
+
+        def first(site: SiteRecords) -> PublicHessianQuery:
+            known = replace(state, sites=rounds_of_sites({ONLY: site}, costs))
+            return public_hessian.queries_at(known, known.start, (ONLY,), round=0)[ONLY]
+
+        counts = record_counts(spec, request, first)
+        state = _with_sites(state, options, rounds_of_sites(counts.sites, costs), spec)
+        end, rounds = ask_rounds(spec.study, partial(advance, state), PublicHessianRelease)
+        parts = rounds.contributions(counts)
+        found = _read(spec, state, Path(asked=rounds.asked, answered=rounds.answered, end=end))
+        steps = "1 step" if state.rounds == 1 else f"{state.rounds} steps"
+        where = "" if len(spec.study.sites) == 1 else f" at {len(parts.given)} sites"
+        facts = spec.facts(
+            f"Newton's method in {steps}{where} with a public Hessian (Ji et al. 2014, corrected)",
+            records=sum(state.sites[name].records for name in parts.given),
+            public=state.public.number,
+            model=state.model,
+        )
+        return private_result(spec, request, parts, facts=facts, found=found)
+
+    def plan(
+        self, spec: LossSpec, options: PublicHessian, request: FitRequest, people: Mapping[str, int]
+    ) -> Prediction:
+        """Read the rounds that are expected of private people like the public ones."""
+        sites = planned_records(spec, request, people)
+        costs = partial(public_hessian.costs_of, rounds=options.rounds)
+        state = open_public_hessian(spec, options, replicate=1)
+        state = _with_sites(state, options, rounds_of_sites(sites, costs), spec)
+        found = _read(spec, state, expected_path(state, relation=spec.study.relation))
+        private, pooled, public = found.private_only, found.pooled or found.private_only, found.penalised
+        errors = PredictedErrors(
+            reported=np.asarray(pooled.bse.to_numpy()),
+            sampling=np.sqrt(np.diag(private.sampling)),
+            privacy=np.sqrt(np.diag(private.privacy)),
+            public=None if public is None else np.asarray(public.bse.to_numpy()),
+        )
+        return Prediction(mechanism=options, errors=errors, reported=True, sites=sites)
 
 
-def predict_public_hessian(
-    spec: LossSpec, options: PublicHessian, request: FitRequest, people: Mapping[str, int]
-) -> Prediction:
-    """Return what Newton steps with a public Hessian would report for private people like the public ones."""
-    sites = planned_records(spec, request, people)
-    costs = partial(public_hessian.costs_of, rounds=options.rounds)
-    state = _with_sites(open_public_hessian(spec, options, replicate=1), options, rounds_of_sites(sites, costs), spec)
-    path = expected_path(state, relation=spec.study.relation)
-    public = _penalised(spec)
-    found = hessian_estimates(state, path, penalised=public, T=spec.to_terms(state.model), terms=spec.terms)
-    private, pooled = found.private_only, found.pooled or found.private_only
-    errors = PredictedErrors(
-        reported=np.asarray(pooled.bse.to_numpy()),
-        sampling=np.sqrt(np.diag(private.sampling)),
-        privacy=np.sqrt(np.diag(private.privacy)),
-        public=None if public is None else np.asarray(public.bse.to_numpy()),
-    )
-    return Prediction(mechanism=options, errors=errors, reported=True, sites=sites)
+def _read(spec: LossSpec, state: Newton, path: Path) -> Estimates:
+    """Return the estimates from the rounds of a fit, answered or expected."""
+    return hessian_estimates(state, path, penalised=_penalised(spec), T=spec.to_terms(state.model), terms=spec.terms)
 
 
 def _with_sites(

@@ -5,11 +5,11 @@ from typing import Self, Unpack, final
 import numpy.typing as npt
 
 from hdpstats._base.errors import ArgumentError, forgets_rows
+from hdpstats.families.regression.spec import open_regression
 from hdpstats.losses import options
 from hdpstats.models.arrays import ArrayOptions, Bounds, Covariates, from_arrays
 from hdpstats.models.evaluation import evaluate
 from hdpstats.models.model import Model
-from hdpstats.models.regression_spec import open_regression
 from hdpstats.results import Result
 from hdpstats.results.evaluation import Evaluation
 from hdpstats.sites import Study

@@ -4,11 +4,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
+from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.families.outcomes import Outcomes
+from hdpstats.families.spec import LossSpec, fitted, refusal
 from hdpstats.inference.sandwich import predicted_errors
 from hdpstats.mechanisms.clipped_newton import (
     ClippedNewton,
@@ -23,20 +25,18 @@ from hdpstats.mechanisms.clipped_newton.estimate import (
 from hdpstats.mechanisms.clipped_newton.expectations import RakedSite, raked_site
 from hdpstats.mechanisms.clipped_newton.request import (
     Rounds,
-    SiteSums,
     advance,
     check_enough,
     clip_at,
     costs_of,
+    expected_estimate,
     first_queries,
     noise_of_clip,
     of_sums,
-    predicted_estimate,
     shares_of,
 )
 from hdpstats.mechanisms.score_sums import SiteRounds
-from hdpstats.models.model_spec import LossSpec, fitted, refusal
-from hdpstats.models.points import Prediction
+from hdpstats.models.fit_mechanism import FitMechanism, Prediction
 from hdpstats.models.private_result import ask_rounds, private_result
 from hdpstats.models.request import ONLY, FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
@@ -64,70 +64,62 @@ def rounds_of_sites(
     }
 
 
-def fit_clipped_newton(spec: LossSpec, options: ClippedNewton, request: FitRequest) -> Result:
-    """Ask the sites round by round and read their answers.
+@final
+class NoisyNewton(FitMechanism):
+    """Noisy Newton steps: in every round sites release noisy sums of clipped scores."""
 
-    Raises
-    ------
-    MechanismError, InsufficientBudget
-        Before anything is charged: what all rounds cost must be left before the first is asked.
-    """
-    state = open_rounds(spec, options, request, {name: site.records for name, site in spec.study.sites.items()})
-    costs = partial(costs_of, rounds=options.rounds)
+    options = ClippedNewton
 
-    def first(site: SiteRecords) -> ClippedNewtonQuery:
-        return first_queries(replace(state, sites=rounds_of_sites({ONLY: site}, costs)))[ONLY]
+    def fit(self, spec: LossSpec, options: ClippedNewton, request: FitRequest) -> Result:
+        """Ask the sites round by round and read their answers.
 
-    counts = record_counts(spec, request, first, averages=True)
-    state = replace(state, sites=rounds_of_sites(counts.sites, costs), raked=_raked(spec, state, options, counts.sites))
-    matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
-    parts = rounds.contributions(counts)
-    found = estimates(
-        matched,
-        state.fit,
-        [part.release.rounds[-1] for part in parts.given.values()],
-        T=spec.to_terms(state.model),
-        terms=spec.terms,
-        note=_note(spec, options, [state.raked.get(name) for name in parts.given], counts.sites.values()),
-    ).moved(spec.origin)
-    facts = _facts(spec, options, state, tuple(parts.given))
-    return private_result(spec, request, parts, facts=facts, found=found)
+        Raises
+        ------
+        MechanismError, InsufficientBudget
+            Before anything is charged: what all rounds cost must be left before the first is asked.
+        """
+        state = open_rounds(spec, options, request, {name: site.records for name, site in spec.study.sites.items()})
+        costs = partial(costs_of, rounds=options.rounds)
 
+        def first(site: SiteRecords) -> ClippedNewtonQuery:
+            return first_queries(replace(state, sites=rounds_of_sites({ONLY: site}, costs)))[ONLY]
 
-def predict_clipped_newton(
-    spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int]
-) -> Prediction:
-    """Return what noisy Newton steps would report: all rounds count as asked at the public fit."""
-    state = open_rounds(spec, options, request, people)
-    sites = planned_records(spec, request, people, averages=True)
-    queries = first_queries(replace(state, sites=rounds_of_sites(sites, partial(costs_of, rounds=options.rounds))))
-    sums = [
-        SiteSums(
-            records=site.records,
-            records_sd=site.records_sd,
-            noise_sd=_averaged_sd(queries[name], spec.study.relation),
+        counts = record_counts(spec, request, first, averages=True)
+        state = replace(
+            state, sites=rounds_of_sites(counts.sites, costs), raked=_raked(spec, state, options, counts.sites)
         )
-        for name, site in sites.items()
-    ]
-    cohorts = _raked(spec, state, options, sites)
-    private = predicted_estimate(
-        state.outcomes,
-        state.fit,
-        sums,
-        shares=shares_of(options.rounds),
-        clip=float(state.clip),
-        raked=[cohorts.get(name) for name in sites],
-        people=_public_people(spec, state),
-        allowance=state.allowance.covariance,
-    )
-    found, T, moved = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
-    return Prediction(
-        mechanism=options,
-        errors=predicted_errors(found, state.fit, T=T, apart=moved),
-        reported=True,
-        sites=sites,
-        unlike=np.sqrt(np.diag(T @ _unlike(fitted(spec.public), state.fit) @ T.T)),
-    )
+        matched, rounds = ask_rounds(spec.study, partial(advance, state), ClippedNewtonRelease)
+        parts = rounds.contributions(counts)
+        found = estimates(
+            matched,
+            state.fit,
+            [part.release.rounds[-1] for part in parts.given.values()],
+            T=spec.to_terms(state.model),
+            terms=spec.terms,
+            note=_note(spec, options, [state.raked.get(name) for name in parts.given], counts.sites.values()),
+        ).moved(spec.origin)
+        facts = _facts(spec, options, state, tuple(parts.given))
+        return private_result(spec, request, parts, facts=facts, found=found)
+
+    def plan(
+        self, spec: LossSpec, options: ClippedNewton, request: FitRequest, people: Mapping[str, int]
+    ) -> Prediction:
+        """Read the sums that are expected of private people like the public ones, or as they were described."""
+        state = open_rounds(spec, options, request, people)
+        sites = planned_records(spec, request, people, averages=True)
+        costs = partial(costs_of, rounds=options.rounds)
+        state = replace(state, sites=rounds_of_sites(sites, costs), raked=_raked(spec, state, options, sites))
+        queries = first_queries(state)
+        noise = {name: _averaged_sd(query, spec.study.relation) for name, query in queries.items()}
+        private = expected_estimate(state, noise, shares=shares_of(options.rounds), people=_public_people(spec, state))
+        found, T, moved = of_sums(private), spec.to_terms(state.model), private.theta - state.fit.theta
+        return Prediction(
+            mechanism=options,
+            errors=predicted_errors(found, state.fit, T=T, apart=moved),
+            reported=True,
+            sites=sites,
+            unlike=np.sqrt(np.diag(T @ _unlike(fitted(spec.public), state.fit) @ T.T)),
+        )
 
 
 def _unlike(side: PublicSide, fit: PublicFit) -> FloatArray:

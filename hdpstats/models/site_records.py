@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import final
 
+from hdpstats.families.spec import ModelSpec
 from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.perturbation.request import Asked
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.model_spec import ModelSpec
 from hdpstats.models.own_description import OwnDescription, SiteDescription, described_sites, own_description
 from hdpstats.models.request import FitRequest
 from hdpstats.noise.discrete import TwoSidedGeometric

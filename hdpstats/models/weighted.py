@@ -17,10 +17,10 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.typing import FloatArray
 from hdpstats.describe.description import check_described_study, checked_description, refused
+from hdpstats.families.spec import ModelSpec, WeightedFit, WeightedScores
 from hdpstats.inference.weighted_moments import sum_covariance
 from hdpstats.mechanisms.description.blocks import numbers_of
 from hdpstats.mechanisms.description.moments import moments_of
-from hdpstats.models.model_spec import ModelSpec, WeightedFit, WeightedScores
 from hdpstats.models.own_description import MOST_NOISE
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.raking.calibration import CalibratedWeights

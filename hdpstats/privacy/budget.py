@@ -476,17 +476,19 @@ def over_data_sets(guarantees: Sequence[tuple[frozenset[str], Guarantee]]) -> Gu
 
     Guarantees of results with a data set in common add up (sequential composition), each release counted once although
     several of the results rest on it; those of different data sets, by the argument of `over_sites`, do not. So it is
-    the largest sum over data sets. A result whose data set is not known counts as one of a data set of its own. Each of
-    the parts is the largest one over data sets as well.
+    the largest sum over data sets. A result whose data set is not known may be of anybody: it is counted in each of the
+    sums. Each of the parts is the largest one over data sets as well.
 
     Parameters
     ----------
     guarantees
-        The data sets of each result, by the identities of their accounts, and the guarantee for each of them.
+        The data sets of each result, by the identities of their accounts, and the guarantee for each of them; none
+        where one of them is not known.
     """
     together: dict[str, dict[object, Part]] = {}
-    for place, (accounts, guarantee) in enumerate(guarantees):
-        for account in accounts or {f"result {place}"}:
+    everybody = frozenset({""}).union(*(accounts for accounts, _ in guarantees))
+    for accounts, guarantee in guarantees:
+        for account in accounts or everybody:
             for part in guarantee.as_parts(OWN):
                 together.setdefault(account, {})[part.releases or object()] = part
     sums = [

@@ -385,6 +385,12 @@ class PointRelease(ChargedRelease, ABC):
     records: int
 
 
+def stack(matrix: FloatArray) -> FloatArray:
+    """Return a symmetric matrix (D, D) as a Hessian is stacked: lengths of vectors are those of matrices."""
+    i, j = np.triu_indices(len(matrix))
+    return np.asarray(matrix[i, j] * np.where(i == j, 1.0, math.sqrt(2.0)))
+
+
 def unstack(stacked: FloatArray, dimension: int) -> FloatArray:
     """Return the symmetric matrix (D, D) of a stacked Hessian."""
     i, j = np.triu_indices(dimension)

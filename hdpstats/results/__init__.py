@@ -27,6 +27,8 @@
 * ``population``: The rows that effects are averaged over: a frame, the public rows of a fit, or what has rows of its
   own.
 * ``prediction``: What a fitted model says about public rows: predictions, hazards and survival, as tables and plots.
+* ``regression_table``: A paper's table of regressions: estimates of several models side by side, with reference levels
+  and counts.
 * ``reporting``: What readers of a paper and output checkers are told of a result.
 * ``sites``: What the sites of a fit released, and what each contributed: public facts, as records, a table, rows of a
   summary.
@@ -51,6 +53,7 @@ from hdpstats.results.aggregation import aggregate
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck, Evaluation, check_public
 from hdpstats.results.facts import HazardFacts, ModelFacts, RowWeights, SampleFacts
 from hdpstats.results.population import FittedRows
+from hdpstats.results.regression_table import RegressionTable, regression_table
 from hdpstats.results.result import Result
 from hdpstats.results.sites import Released, SiteContribution
 from hdpstats.results.survival_curves import LogRankTest, SurvivalCurves
@@ -67,6 +70,7 @@ __all__ = [
     "LogRankTest",
     "ModelFacts",
     "PublicCheck",
+    "RegressionTable",
     "Released",
     "Result",
     "RowWeights",
@@ -76,4 +80,5 @@ __all__ = [
     "WeightedSample",
     "aggregate",
     "check_public",
+    "regression_table",
 ]

@@ -172,11 +172,32 @@ class Aggregate(HasCoefficients, Reported, Saved):
         scatter and scatter_p_value (Cochran's Q of the members, and the probability of a larger one where they have the
         same parameters and normal errors).
         """
+        return self._rows(0.95)
+
+    def _rows(self, conf_level: float) -> pd.DataFrame:
         shares = {self.nodes[0].path: np.full(len(self.estimate.values), np.nan)}
         for node in self.nodes:
             below = [each.path for each in self.nodes if each.path[:-1] == node.path]
             shares |= dict(zip(below, node.weights, strict=True))
-        return pd.concat([_rows(node, weight=shares[node.path]) for node in self.nodes], ignore_index=True)
+        return pd.concat(
+            [_rows(node, weight=shares[node.path], conf_level=conf_level) for node in self.nodes], ignore_index=True
+        )
+
+    def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return the rows of `frame` with limits of a level in [0.001, 0.999]."""
+        return self._rows(conf_level)
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: model, results, groups, levels (their numbers), terms."""
+        return pd.DataFrame(
+            {
+                "model": [self.facts.model],
+                "results": [self._results],
+                "groups": [len(self.nodes) - self._results],
+                "levels": [max(node.level for node in self.nodes)],
+                "terms": [len(self.estimate.terms)],
+            }
+        )
 
     def plot(self, term: str | None = None, *, exponentiate: bool = False, ax: "Axes | None" = None) -> "Axes":
         """Draw a forest plot of one term: a row per group (a diamond) and per result (a square), with 95 % intervals.
@@ -262,9 +283,10 @@ class Aggregate(HasCoefficients, Reported, Saved):
     def _guarantees(self) -> list[str]:
         """Say what all results keep together for one person, who is in one data set only, relation by relation.
 
-        An epsilon under one relation says nothing about neighbours under another.
+        An epsilon under one relation says nothing about neighbours under another. A result of which an account is not
+        known may be of the same people as any other.
         """
-        accounts = [accounts_of(sets) for sets in self.data_sets]
+        accounts = [accounts_of(sets) if all(each.account for each in sets) else frozenset() for sets in self.data_sets]
         by_relation: dict[Relation, list[tuple[frozenset[str], Guarantee]]] = {}
         for known, each in zip(accounts, self.guarantees, strict=True):
             by_relation.setdefault(each.relation, []).append((known, each))
@@ -282,8 +304,8 @@ class Aggregate(HasCoefficients, Reported, Saved):
         return f"<aggregate of {self._results} results in {groups}: {self.facts.model}>"
 
 
-def _rows(node: Node, *, weight: FloatArray) -> pd.DataFrame:
-    tidy = tables.tidy(node.estimate)
+def _rows(node: Node, *, weight: FloatArray, conf_level: float) -> pd.DataFrame:
+    tidy = tables.tidy(node.estimate, conf_level=conf_level)
     known = node.degrees > 0
     tidy.insert(0, "level", node.level)
     tidy.insert(1, "path", " / ".join(node.path))

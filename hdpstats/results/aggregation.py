@@ -37,7 +37,7 @@ from hdpstats.records.several import SitesRelease, answers_in
 from hdpstats.results.aggregated import Aggregate, Node, leaf
 from hdpstats.results.facts import ModelFacts
 from hdpstats.results.result import Result
-from hdpstats.results.sites import DataSet, data_sets_of
+from hdpstats.results.sites import DataSet, accounts_of, data_sets_of
 
 
 @final
@@ -139,9 +139,7 @@ def _alone(
 def _check_alike(members: Sequence[tuple[Group, Aggregate]]) -> None:
     """Refuse results of different models, twice the same one, and those without standard errors."""
     first, like = members[0]
-    given = [release for _, each in members for release in each.releases]
-    if len(set(given)) < len(given):
-        raise ArgumentError("results hold the same release twice; it would count twice", argument="results")
+    _check_once([each for _, each in members])
     _check_apart(members)
     for place, each in members:
         own = each.estimate
@@ -156,6 +154,24 @@ def _check_alike(members: Sequence[tuple[Group, Aggregate]]) -> None:
                 f"results must have standard errors of every term, for weights; {place.where} lacks some",
                 argument="results",
             )
+
+
+def _check_once(members: Sequence[Aggregate]) -> None:
+    """Refuse a release that is there twice; sites of other people may have released the same numbers."""
+    given: dict[str, list[Aggregate]] = {}
+    for member in members:
+        for release in set(member.releases):
+            same = given.setdefault(release, [])
+            if not all(_is_apart(member, other) for other in same):
+                raise ArgumentError("results hold the same release twice; it would count twice", argument="results")
+            same.append(member)
+
+
+def _is_apart(one: Aggregate, other: Aggregate) -> bool:
+    """Whether two results are known to be of other accounts."""
+    places = [[place for sets in each.data_sets for place in sets] for each in (one, other)]
+    known = all(listed and all(place.account for place in listed) for listed in places)
+    return known and accounts_of(places[0]).isdisjoint(accounts_of(places[1]))
 
 
 def _check_apart(members: Sequence[tuple[Group, Aggregate]]) -> None:

@@ -44,6 +44,7 @@ from hdpstats.results.standardised_means import (
     standardise,
 )
 from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
+from hdpstats.results.tables import cost_columns
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 
 if TYPE_CHECKING:
@@ -250,6 +251,21 @@ class AverageEffects(Reported):
         """Return `frame` with intervals of another level."""
         level = self.alpha if alpha is None else real(alpha, name="alpha", lower=0.001, upper=0.999)
         return tabulated(self.effects, self.estimate, alpha=level)
+
+    def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return a row per effect: the columns of `frame` with limits of a level in [0.001, 0.999]."""
+        return self.summary_frame(1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999))
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: variable, population, epsilon, delta, effects (their number)."""
+        return pd.DataFrame(
+            {
+                "variable": [self.variable],
+                "population": [self.population],
+                **cost_columns(self.guarantee),
+                "effects": [len(self.effects.values)],
+            }
+        )
 
     def _report(self, alpha: float = 0.05) -> Report:
         table = self.summary_frame(alpha)

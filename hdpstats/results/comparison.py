@@ -112,6 +112,16 @@ class Comparison(Reported):
     _estimates: tuple[Estimate, Estimate] = field(repr=False)
     _places: tuple[int, ...] = field(repr=False)
 
+    def tidy(self) -> pd.DataFrame:
+        """Return `frame`, a new one: a row per term that both have."""
+        return self.frame.copy()
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: reference, terms, relative_error."""
+        return pd.DataFrame(
+            {"reference": [self.label], "terms": [len(self.frame)], "relative_error": [self.relative_error]}
+        )
+
     @property
     def relative_error(self) -> float:
         r"""The relative error of the vector, :math:`\|a - b\| / \|b\|`, over the terms with two finite numbers."""
@@ -123,15 +133,20 @@ class Comparison(Reported):
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
         headers, (terms, rows) = list(_SHOWN.values()), self._cells()
         side_by_side = [
-            [f"{own}\N{NO-BREAK SPACE}({se})", f"{other}\N{NO-BREAK SPACE}({other_se})", *differences]
-            for own, se, other, other_se, *differences in rows
+            [f"{own}\N{NO-BREAK SPACE}({se})", f"{other}\N{NO-BREAK SPACE}({other_se})", difference, *in_errors]
+            for own, se, other, other_se, difference, _, *in_errors in rows
         ]
         return Report(
             title=_TITLE,
             blocks=[
                 named_values(self._head()),
                 columns(headers, terms, rows, only="text"),
-                columns(["result (std err)", "reference (std err)", *headers[4:]], terms, side_by_side, only="page"),
+                columns(
+                    ["result (std err)", "reference (std err)", headers[4], *headers[6:]],
+                    terms,
+                    side_by_side,
+                    only="page",
+                ),
             ],
             notes=[
                 "diff/ref se: the difference in standard errors of the reference; diff/both: in those of the two "

@@ -25,7 +25,7 @@ from scipy.special import chdtrc
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
-from hdpstats.display import Report, Reported, columns, number, p_value
+from hdpstats.display import Report, Reported, columns, named_values, number, p_value
 from hdpstats.formulas.coefficients import read_constraints
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import design_of, term_blocks
@@ -137,6 +137,27 @@ class ContrastResults(Reported):
         headers = ("coef", "std err", "z", "P>|z|", "Conf. Int. Low", "Conf. Int. Upp.")
         return pd.DataFrame(dict(zip(headers, columns, strict=True)), index=pd.Index(names))
 
+    def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return a row per contrast, in broom's words.
+
+        Columns contrast, null_value, estimate, std_error, statistic, p_value, conf_low, conf_high; ``conf_level`` in
+        [0.001, 0.999].
+        """
+        level = real(conf_level, name="conf_level", lower=0.001, upper=0.999)
+        low, high = self.conf_int(1.0 - level).T
+        return pd.DataFrame(
+            {
+                "contrast": list(self.names),
+                "null_value": self.null,
+                "estimate": self.effect,
+                "std_error": self.sd,
+                "statistic": self.statistic,
+                "p_value": self.pvalue,
+                "conf_low": low,
+                "conf_high": high,
+            }
+        )
+
     def _report(self, alpha: float = 0.05) -> Report:
         level = real(alpha, name="alpha", lower=0.001, upper=0.999)
         frame, floor = self.summary_frame(alpha=level), self.estimate.p_floor
@@ -154,7 +175,7 @@ class ContrastResults(Reported):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
-class WaldTest:
+class WaldTest(Reported):
     """A joint test of linear hypotheses: ``statistic``, ``pvalue``, ``df_constraint``, and the least p-value there is.
 
     ``p_floor`` is 0 where the distribution is known and not drawn.
@@ -169,6 +190,21 @@ class WaldTest:
     def df_denom(self) -> int:
         """The degrees of freedom, as statsmodels calls them in a chi-squared test."""
         return self.df_constraint
+
+    def tidy(self) -> pd.DataFrame:
+        """Return one row, in broom's words: statistic, df, p_value."""
+        return pd.DataFrame({"statistic": [self.statistic], "df": [self.df_constraint], "p_value": [self.pvalue]})
+
+    def glance(self) -> pd.DataFrame:
+        """Return the row of `tidy`."""
+        return self.tidy()
+
+    def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
+        rows = [
+            ("Statistic:", f"{number(self.statistic, 3)} on {self.df_constraint} degrees of freedom"),
+            ("p-value:", self.pvalue_text),
+        ]
+        return Report(title="Joint Wald test", blocks=[named_values(rows)], notes=[DRAWN] if self.p_floor else [])
 
     def __str__(self) -> str:
         sign = "" if self.pvalue_text.startswith("<") else "="
@@ -243,6 +279,11 @@ class WaldTestTerms(Reported):
             index=pd.Index(list(self.tests), name="term"),
         )
 
+    def tidy(self) -> pd.DataFrame:
+        """Return a row per term, in broom's words: term, statistic, df, p_value."""
+        names = {"pvalue": "p_value", "df_constraint": "df"}
+        return self.table.reset_index().rename(columns=names)[["term", "statistic", "df", "p_value"]]
+
     def summary_frame(self) -> pd.DataFrame:
         """Return the table under statsmodels' headers."""
         return self.table.set_axis(["chi2", "P>chi2", "df constraint"], axis=1)
@@ -288,8 +329,29 @@ class PairwiseTests(Reported):
         frame = self.contrasts.summary_frame(alpha=self.alpha)
         return frame.assign(**{f"pvalue-{self.method}": self.adjusted, f"reject-{self.method}": self.reject})
 
+    def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return a row per pair, in broom's words: the columns of `ContrastResults.tidy`, and adj_p_value."""
+        return self.contrasts.tidy(conf_level).assign(adj_p_value=self.adjusted)
+
     def _report(self, alpha: float = 0.05) -> Report:
-        return self.contrasts._report(alpha)
+        level = real(alpha, name="alpha", lower=0.001, upper=0.999)
+        floor = self.contrasts.estimate.p_floor
+        rows = [
+            [
+                number(row["estimate"]),
+                *(number(row[name], 3) for name in ("std_error", "statistic")),
+                p_value(row["adj_p_value"], floor),
+                *(number(row[name], 3) for name in ("conf_low", "conf_high")),
+            ]
+            for row in self.tidy(1.0 - level).to_dict("records")
+        ]
+        headers = ["coef", "std err", "z", "adj. P>|z|", f"[{level / 2:.6g}", f"{1 - level / 2:.6g}]"]
+        drawn = [] if self.contrasts.estimate.distribution is None else [DRAWN]
+        return Report(
+            title="Differences between levels",
+            blocks=[columns(headers, list(self.contrasts.names), rows)],
+            notes=[f"p-values are adjusted for {len(rows)} pairs ({self.method}); intervals are not.", *drawn],
+        )
 
     def __repr__(self) -> str:
         return f"<differences between levels: {', '.join(self.contrasts.names)}>"
@@ -349,12 +411,12 @@ def pairs(fit: "Result", term: str, cause: str | None) -> Constraints:
     factors = {
         block.term: block
         for block in term_blocks(fit)
-        if block.cause == wanted and _levels(fit, block.term) is not None
+        if block.cause == wanted and levels_of_term(fit, block.term) is not None
     }
     own = [each for each in factors if term in _variables(fit, each)]
     named = own[0] if term not in factors and len(own) == 1 else term
     block = factors[choice(named, name="term_name", options=list(factors) or ["a factor, which this model has not"])]
-    levels, codes = _levels(fit, block.term) or ((), ())
+    levels, codes = levels_of_term(fit, block.term) or ((), ())
     if len(block.places) != len(codes):
         raise ArgumentError("a multinomial model has a factor in every level: use t_test", argument="term_name")
     rows = np.zeros((len(levels), len(fit.estimate.terms)))
@@ -370,7 +432,7 @@ def _variables(fit: "Result", term: str) -> set[str]:
     return {level.column for column in design_of(fit).columns if column.term == term for level in column.levels}
 
 
-def _levels(fit: "Result", term: str) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
+def levels_of_term(fit: "Result", term: str) -> tuple[tuple[str, ...], tuple[int, ...]] | None:
     """Return the levels of a term that is one factor, and those that its columns stand for; None for other terms."""
     if fit.facts.family is not None:
         return None

@@ -12,7 +12,7 @@ from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.hazard_curves import hazard_facts
 from hdpstats.results.population import population
 from hdpstats.results.result import Result
-from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, privacy_blocks
 from hdpstats.results.tables import frame_of
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -37,8 +37,8 @@ def report(curves: "SurvivalCurves", alpha: float) -> Report:
     if len(curves.groups) > 1:
         blocks.append(_comparison(curves, alpha))
     if curves.guarantee is not None:
-        rows = guarantee_rows(curves.guarantee, [each for _, each in curves.releases])
-        blocks.append(named_values(rows, title="Privacy"))
+        given = [each for _, each in curves.releases]
+        blocks += privacy_blocks(guarantee_rows(curves.guarantee, given), curves.guarantee, given)
     return Report(
         title="Survival curves, differentially private" if private else "Survival curves of public rows",
         heading="Survival curves",

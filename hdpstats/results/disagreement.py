@@ -72,6 +72,10 @@ class Disagreement(Reported):
             }
         )
 
+    def glance(self) -> pd.DataFrame:
+        """Return one row, the test of all coefficients: statistic, df, p_value."""
+        return pd.DataFrame({"statistic": [self.statistic], "df": [self.df], "p_value": [self.pvalue]})
+
     @property
     def words(self) -> str:
         """The test of all coefficients, in words."""

@@ -26,12 +26,14 @@ from hdpstats.mechanisms.evaluation.estimate import (
 )
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.follow_up import FollowUp, PublicCheck, check, integrated_brier
+from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.model import TimeGrid
 from hdpstats.records.query import LedgerEntry
 from hdpstats.results.facts import DesignRows, ModelFacts
 from hdpstats.results.hazard_curves import HazardCurves, curves_at, hazard_facts
 from hdpstats.results.plots import draw_calibration
-from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, limit_headers
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, limit_headers, privacy_blocks
+from hdpstats.results.tables import cost_columns
 from hdpstats.schema.public import PublicTable
 
 if TYPE_CHECKING:
@@ -46,6 +48,10 @@ KNOWN: Final = 0.5
 OPTIMISM = "The private records took part in the fit, which makes the model look a little better."
 REPRESENTATIVE = (
     "Predictions of a risk group are those of the public people in it; ties within a group draw concordance to 1/2."
+)
+NOT_CLEAR = (
+    "Risk groups without all their numbers (N/A): {groups}. Their counts of people at risk, some {sd:.1f} of noise in "
+    "each cell, are not twice their noise by the last time. Fewer groups= or a larger epsilon would show them."
 )
 NEGATIVE = "Noise may make counts of the table negative; they are left as they are, so that sums have no bias."
 
@@ -198,6 +204,37 @@ class Evaluation(Reported):
         low, high = limits(observed, error, alpha=level)
         return self.groups.assign(conf_low=low, conf_high=high)
 
+    def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return a row per measure: measure, time (for survival), estimate, std_error, conf_low, conf_high.
+
+        Measures are concordance, which has no time, and at each time brier, and observed_over_expected where it is
+        known; limits are those of the normal distribution, of a level in [0.001, 0.999].
+        """
+        z = normal_quantile(1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999))
+        scores, place = self.scores, ["time"] if "time" in self.scores else []
+        order = {"measure": ["concordance"], "estimate": [self.concordance], "std_error": [self.concordance_error]}
+        brier = scores[[*place, "brier", "std_error"]].rename(columns={"brier": "estimate"})
+        ratio = scores[[*place, "ratio", "ratio_error"]].rename(
+            columns={"ratio": "estimate", "ratio_error": "std_error"}
+        )
+        parts = [pd.DataFrame(order), brier.assign(measure="brier"), ratio.assign(measure="observed_over_expected")]
+        found = pd.concat(parts, ignore_index=True)[["measure", *place, "estimate", "std_error"]]
+        half = z * found["std_error"]
+        return found.assign(conf_low=found["estimate"] - half, conf_high=found["estimate"] + half)
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: model, outcome, concordance, concordance_error, groups (of risk), epsilon, delta."""
+        return pd.DataFrame(
+            {
+                "model": [self.facts.model],
+                "outcome": [self.cause],
+                "concordance": [self.concordance],
+                "concordance_error": [self.concordance_error],
+                "groups": [self.query.groups],
+                **cost_columns(self.guarantee),
+            }
+        )
+
     def plot_calibration(self, ax: "Axes | None" = None) -> "Axes":
         """Draw observed against predicted incidence in risk groups with 95 % limits, one line per time."""
         of = f" of {self.cause}" if self.query.causes > 1 else ""
@@ -206,7 +243,7 @@ class Evaluation(Reported):
     def _report(self, alpha: float = 0.05) -> Report:
         title = f"{self.facts.model} evaluated on private records"
         model = [("Model:", self.facts.model), ("Formula:", self.facts.formula), ("Outcome:", self.cause)]
-        findings, calibration = self._findings(), self._last_calibration(alpha)
+        findings, calibration, given = self._findings(), self._last_calibration(alpha), [self.release]
         return Report(
             title=f"{title}, differentially private",
             heading=title,
@@ -215,12 +252,20 @@ class Evaluation(Reported):
                 named_values(findings, only="text"),
                 named_values([*model, *findings], only="page"),
                 columns(*calibration, title="Calibration"),
-                named_values(guarantee_rows(self.guarantee, [self.release]), title="Privacy"),
+                *privacy_blocks(guarantee_rows(self.guarantee, given), self.guarantee, given),
             ],
-            notes=[*self._notes_on_fit(), REPRESENTATIVE, NEGATIVE],
+            notes=[*self._notes_on_fit(), REPRESENTATIVE, NEGATIVE, *self._not_clear()],
             badges=guarantee_badges(self.guarantee),
             ending=guarantee_details(self.guarantee),
         )
+
+    def _not_clear(self) -> list[str]:
+        """Say which groups have no numbers, and why; nothing where all have them."""
+        unknown = np.flatnonzero(~self._noisy.is_clear[:, -1])
+        if not len(unknown):
+            return []
+        groups = ", ".join(str(group + 1) for group in unknown)
+        return [NOT_CLEAR.format(groups=groups, sd=self._noisy.noise_variance**0.5)]
 
     def _notes_on_fit(self) -> list[str]:
         """Say what it means that the model was fitted to private records; nothing where it was not."""

@@ -27,6 +27,7 @@ from hdpstats.results.facts import check_identified, chosen, design_of, read_row
 from hdpstats.results.population import Population, guarantee_over, population
 from hdpstats.results.standardised_means import slope
 from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
+from hdpstats.results.tables import cost_columns, tidy
 
 if TYPE_CHECKING:
     from hdpstats.results.result import Result
@@ -86,6 +87,20 @@ class MarginalEffects(Reported):
         headers = (self.header, "Std. Err.", "z", "Pr(>|z|)", "Conf. Int. Low", "Cont. Int. Hi.")
         columns = (self.margeff, self.margeff_se, self.tvalues, self.pvalues, low, high)
         return pd.DataFrame(dict(zip(headers, columns, strict=True)), index=pd.Index(self.estimate.terms))
+
+    def tidy(self, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return a row per slope, in broom's words; the columns of `hdpstats.results.Result.tidy`."""
+        return tidy(self.estimate, conf_level=conf_level)
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: population, epsilon, delta, terms (their number)."""
+        return pd.DataFrame(
+            {
+                "population": [self.population],
+                **cost_columns(self.guarantee),
+                "terms": [len(self.estimate.terms)],
+            }
+        )
 
     def _report(self, alpha: float = 0.05) -> Report:
         rows = [

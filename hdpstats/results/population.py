@@ -3,10 +3,9 @@
 A weighted sample has rows of its own, and so has a description, to which public rows are raked (`rows_of`).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 import pandas as pd
@@ -18,7 +17,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
 from hdpstats.records.several import answers_in
 from hdpstats.results.facts import design_of, own_terms, read_rows
-from hdpstats.results.sites import SiteContribution, accounts_of, charged_before, charged_releases, data_sets_of
+from hdpstats.results.sites import charged_before, charged_releases, known_accounts
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import check_frame
 
@@ -135,7 +134,7 @@ def guarantee_over(fit: "Result", estimate: Estimate, rows: Population) -> Guara
     Raises
     ------
     ArgumentError
-        If the fit and the rows have guarantees under different relations, which do not add up.
+        If the fit and the rows have guarantees under different relations or for different units, which do not add up.
     """
     own = None if estimate is fit.public_only else fit.guarantee
     if rows.guarantee is None:
@@ -143,12 +142,9 @@ def guarantee_over(fit: "Result", estimate: Estimate, rows: Population) -> Guara
     if own is None:
         return rows.guarantee
     if own.relation is not rows.guarantee.relation:
-        raise ArgumentError(
-            f"over: what the averages are taken over was released under {rows.guarantee.relation.value}, and the fit "
-            f"under {own.relation.value}, so that no guarantee holds for both; average over rows released under "
-            f"{own.relation.value}",
-            argument="over",
-        )
+        raise _for_others(f"under {rows.guarantee.relation.value}", f"under {own.relation.value}")
+    if own.unit != rows.guarantee.unit:
+        raise _for_others(f"for one {rows.guarantee.unit}", f"for one {own.unit}")
     fitted = [*charged_before(fit.released.description), *charged_releases(fit.released)]
     counted = {_charge(each) for whole in fitted for each in answers_in(whole)}
     rests = [
@@ -160,30 +156,29 @@ def guarantee_over(fit: "Result", estimate: Estimate, rows: Population) -> Guara
         return own
     releases = [each for _, new in rests for each in new]
     parts = tuple(replace(part, releases=()) for part, _ in rests)  # none is of what the fit rests on
-    mine, theirs = _accounts(fitted, fit.site_facts), _accounts(releases, ())
+    mine, theirs = known_accounts(fitted, fit.site_facts), known_accounts(releases, ())
     together = over_data_sets(
-        [
-            (mine if mine and theirs else _UNKNOWN, replace(own, parts=own.as_parts(OWN))),
-            (theirs if mine and theirs else _UNKNOWN, replace(rows.guarantee, parts=parts)),
-        ]
+        [(mine, replace(own, parts=own.as_parts(OWN))), (theirs, replace(rows.guarantee, parts=parts))]
     )
     return replace(together, sites=max(own.sites, rows.guarantee.sites, len(mine | theirs)))
 
 
-_UNKNOWN: Final = frozenset({"unknown"})
+def _for_others(theirs: str, own: str) -> ArgumentError:
+    """Return the error that rows and a fit protect in ways that do not add up."""
+    return ArgumentError(
+        f"over: what the averages are taken over was released {theirs}, and the fit {own}, so that no guarantee holds "
+        f"for both; average over rows released {own}",
+        argument="over",
+    )
 
 
-def _charge(release: Release) -> tuple[str, str, int]:
-    """Return what only a release that was charged once has: two charges may have given the same numbers."""
+def _charge(release: Release) -> tuple[object, ...]:
+    """Return what only a release that was charged once has: two charges may have given the same numbers.
+
+    Analysts of one account have numbers of their own, and heads that nobody else has.
+    """
     entry = release.entry
-    return (release.sha256, "", 0) if entry is None else (release.sha256, entry.account or entry.dataset, entry.number)
-
-
-def _accounts(releases: Sequence[Release], sites: Sequence[SiteContribution]) -> frozenset[str]:
-    """Return the accounts that releases were charged to; none where one of them is not known."""
-    data_sets = data_sets_of(releases, sites)
-    known = all(each.entry is not None for whole in releases for each in answers_in(whole))
-    return accounts_of(data_sets) if known and all(each.account for each in data_sets) else frozenset()
+    return (release.sha256, *(() if entry is None else (entry.account or entry.dataset, entry.number, entry.head)))
 
 
 def standard_deviations(fit: "Result", rows: Population) -> FloatArray:

@@ -263,6 +263,17 @@ def accounts_of(data_sets: Sequence[DataSet]) -> frozenset[str]:
     return frozenset(each.account for each in data_sets if each.account)
 
 
+def known_accounts(releases: Sequence[Release | None], sites: Sequence[SiteContribution]) -> frozenset[str]:
+    """Return the accounts that all of these were charged to; none where one of them is not known.
+
+    Who has none may be anybody: a result of which an account is not known may be of the same people as any other.
+    The arguments are those of `data_sets_of`.
+    """
+    data_sets = data_sets_of(releases, sites)
+    placed = all(each.entry is not None for whole in releases if whole is not None for each in answers_in(whole))
+    return accounts_of(data_sets) if placed and all(each.account for each in data_sets) else frozenset()
+
+
 def sites_table(sites: Sequence[SiteContribution]) -> pd.DataFrame:
     """Return a row per site: site, status, records, epsilon, delta, rounds, weight, dataset, entry (the last one)."""
     last = [site.entries[-1] if site.entries else None for site in sites]
@@ -301,11 +312,12 @@ def sites_block(sites: Sequence[SiteContribution]) -> Block:
             f"{float(site.epsilon):g}",
             f"{float(site.delta):g}",
             f"{site.weight:.1%}" if site.rounds else "none",
+            "; ".join(f"{each.dataset} {each.version}, no. {each.number}" for each in site.entries[-1:]),
         ]
         for site in sites
     ]
-    headers = ("status", "people", "epsilon", "delta", "weight")
-    return columns(headers, [site.site for site in sites], rows, title="Sites", aligns="llrrrr", only="page")
+    headers = ("status", "people", "epsilon", "delta", "weight", "ledger entry")
+    return columns(headers, [site.site for site in sites], rows, title="Sites", aligns="llrrrrl", only="page")
 
 
 def people(count: Counts) -> tuple[int, float]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hdpstats.display import (
     Block,
+    Form,
     Report,
     columns,
     named_values,
@@ -19,10 +20,10 @@ from hdpstats.display import (
     table,
 )
 from hdpstats.losses import LINKS
-from hdpstats.privacy.budget import Guarantee, decimal, total
+from hdpstats.privacy.budget import Guarantee, PrivacyEvent, Spend, decimal, total
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.records.estimate import Estimate
-from hdpstats.records.query import Release
+from hdpstats.records.query import LedgerEntry, Release
 from hdpstats.records.several import answers_in
 from hdpstats.results.facts import HazardFacts, ModelFacts, covariates, readable_order
 from hdpstats.results.sites import (
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
 NO_PRIVATE_RECORD = "No private record was used"
 _HEAD_SHOWN = 12
 _BASELINE_SHOWN = 12
+_IN_TABLE = ("Mechanisms:", "Ledger entry:")
+"""What a page has in a table of its own."""
+_LEGEND = "Estimates side by side: coefficient (standard error)."
 _WELL_KNOWN = 5.0
 """A number that is smaller, in standard deviations of its noise, is hardly known."""
 
@@ -64,17 +68,23 @@ def report_of(result: "Result", alpha: float) -> Report:
     ]
     if len(parts) > 1:
         labels = [part.label for part in parts]
-        title = f"Estimates side by side: {', '.join(labels)}"
         terms = [estimate.terms[place] for place in places]
-        blocks.append(columns(labels, terms, side_by_side(parts, places), title=title, folded=True))
+        cells = [[number for pair in row for number in pair] for row in _pairs(parts, places)]
+        headers = [header for label in labels for header in (label, "std err")]
+        blocks.append(columns(labels, terms, side_by_side(parts, places), only="text"))
+        blocks.append(columns(headers, terms, cells, title="Estimates side by side", only="page"))
     sites = result.site_facts if len(result.site_facts) > 1 else ()
     disagreement = result.disagreement
     agreement = [] if disagreement is None else [("Private vs public:", disagreement.words)]
     if sites:
         words = [*_privacy_rows(estimate, result.released, site_rows(sites)), *weights_rows(result), *agreement]
         blocks += [sites_block(sites), named_values(words, only="text")]
+    elif result.guarantee is None:
+        blocks.append(named_values(_privacy_rows(estimate, result.released), title="Privacy"))
     privacy = [*_privacy_rows(estimate, result.released), *weights_rows(result), *agreement]
-    blocks.append(named_values(privacy, title="Privacy", only="page" if sites else None))
+    if result.guarantee is not None:
+        own, before = charged_releases(result.released), charged_before(result.released.description)
+        blocks += privacy_blocks(privacy, result.guarantee, own, before, only="page" if sites else None)
     if check is not None:
         blocks.append(named_values(_check_rows(facts, check), title="Checked on public rows"))
     kind = "fitted to public rows" if result.guarantee is None else "differentially private"
@@ -82,7 +92,9 @@ def report_of(result: "Result", alpha: float) -> Report:
         title=f"{facts.model} results, {kind}",
         heading=f"{facts.model} results",
         blocks=blocks,
-        notes=_notes_of(result, len(places)),
+        notes=_warnings_of(result),
+        asides=_explanations_of(result, len(places)),
+        legend=[_LEGEND] if len(parts) > 1 else [],
         badges=guarantee_badges(result.guarantee),
         ending=guarantee_details(result.guarantee),
     )
@@ -94,7 +106,8 @@ def rows_of(result: "Result") -> tuple[list[tuple[str, str]], list[tuple[str, st
     model = _model_rows(result.facts, result.estimate, result.count)
     privacy = _privacy_rows(result.estimate, result.released, site_rows(sites))
     check = [] if result.public_check is None else _check_rows(result.facts, result.public_check)
-    return model, [*privacy, *weights_rows(result), *check], _notes_of(result, len(result.estimate.terms))
+    words = [*_warnings_of(result), *_explanations_of(result, len(result.estimate.terms))]
+    return model, [*privacy, *weights_rows(result), *check], words
 
 
 def parts_of(result: "Result") -> list[Estimate]:
@@ -169,13 +182,68 @@ def guarantee_rows(
     texts = list(events.elements()) if guarantee.sites == 1 else [_times(text, k) for text, k in events.items()]
     rows += [("Mechanisms:" if k == 0 else "", text) for k, text in enumerate(texts)]
     places = [(each.entry, total(each.events)) for each in releases if each.entry is not None]
-    for k, (entry, cost) in enumerate(places):
-        where = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
-        if entry.charged is not None and entry.charged != cost:
-            where += f", charged {entry.charged}"
-        where += f", charged {entry.attempt} times" if entry.attempt > 1 else ""
-        rows.append(("Ledger entry:" if k == 0 else "", f"{where}, head {entry.head[:_HEAD_SHOWN]}"))
-    return rows
+    return rows + [("" if k else "Ledger entry:", _kept(entry, cost)) for k, (entry, cost) in enumerate(places)]
+
+
+def privacy_blocks(
+    rows: Sequence[tuple[str, str]],
+    guarantee: Guarantee,
+    given: Sequence[Release],
+    before: Sequence[Release] = (),
+    *,
+    only: Form | None = None,
+) -> list[Block]:
+    """Return the privacy block: as text names and values, on a page those and a table of what ran at which cost.
+
+    ``rows`` begin with those of `guarantee_rows` for the same releases.
+    """
+    kept = [name not in _IN_TABLE for name, _ in rows]
+    for place in range(1, len(rows)):
+        kept[place] = kept[place - 1] if not rows[place][0] else kept[place]
+    shown = [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
+    text = [] if only == "page" else [named_values(rows, only="text")]
+    return [*text, named_values(shown, title="Privacy", only="page"), _mechanisms(guarantee, given, before)]
+
+
+def _mechanisms(guarantee: Guarantee, given: Sequence[Release], before: Sequence[Release]) -> Block:
+    """Return what ran, at which cost, and where the ledger keeps it: a row each, those of several sites together."""
+    several = guarantee.sites > 1
+    ran = Counter(
+        (event.ran.words, _rounded(event), "" if several or each.entry is None else _place(each.entry))
+        for whole in (*before, *given)
+        for each in answers_in(whole)
+        for event in each.events
+    )
+    repeated = max(ran.values(), default=1) > 1
+    headers = [*(["times"] if repeated else []), *([] if several else ["ledger entry"]), "mechanism"]
+    rows = [
+        [*([str(times)] if repeated else []), *([] if several else [entry]), words]
+        for (words, _, entry), times in ran.items()
+    ]
+    return columns(headers, [amount for _, amount, _ in ran], rows, title="Mechanisms", aligns="l", only="page")
+
+
+def _rounded(event: PrivacyEvent) -> str:
+    """Return what an event costs, for a cell of a table: six digits, where the text and the ledger have all."""
+    if event.mu_squared:
+        return event.amount
+    return f"epsilon\N{NO-BREAK SPACE}{float(event.epsilon):.6g}" + (
+        f", delta\N{NO-BREAK SPACE}{float(event.delta):.3g}" if event.delta else ""
+    )
+
+
+def _place(entry: LedgerEntry) -> str:
+    """Return where a ledger keeps a release, for a cell of a table."""
+    again = f", charged {entry.attempt} times" if entry.attempt > 1 else ""
+    return f"{entry.dataset}\N{NO-BREAK SPACE}{entry.version}, no.\N{NO-BREAK SPACE}{entry.number}{again}"
+
+
+def _kept(entry: LedgerEntry, cost: Spend) -> str:
+    """Return where a ledger keeps a release, and what was charged for it where that is not what it cost."""
+    words = f"data set {entry.dataset!r}, version {entry.version}, entry {entry.number}"
+    words += f", charged {entry.charged}" if entry.charged is not None and entry.charged != cost else ""
+    words += f", charged {entry.attempt} times" if entry.attempt > 1 else ""
+    return f"{words}, head {entry.head[:_HEAD_SHOWN]}"
 
 
 def _times(text: str, times: int) -> str:
@@ -294,40 +362,49 @@ def limit_headers(alpha: float) -> list[str]:
 
 def side_by_side(parts: Sequence[Estimate], places: Sequence[int]) -> list[list[str]]:
     """Return a row per coefficient: it and its standard error, a cell per estimate."""
+    return [[f"{value} ({error})" for value, error in row] for row in _pairs(parts, places)]
+
+
+def _pairs(parts: Sequence[Estimate], places: Sequence[int]) -> list[list[tuple[str, str]]]:
+    """Return a row per coefficient: it and its standard error, of each estimate."""
     listed = [(part.values.tolist(), part.bse.tolist()) for part in parts]
-    return [[f"{number(values[place])} ({number(errors[place], 3)})" for values, errors in listed] for place in places]
+    return [[(number(values[place]), number(errors[place], 3)) for values, errors in listed] for place in places]
 
 
-def _notes_of(result: "Result", shown: int) -> list[str]:
-    """Return what a reader of the coefficients must know, ``shown`` of which are shown."""
-    notes: list[str] = []
-    estimate, sites = result.estimate, result.site_facts
+def _warnings_of(result: "Result") -> list[str]:
+    """Return what a reader of the coefficients must know."""
+    found: list[str] = []
+    sites = result.site_facts
     facts = result.facts
     records, noise_sd = (facts.records, facts.records_sd) if result.count is None else people(result.count)
     if records is not None and noise_sd is not None and records < _WELL_KNOWN * noise_sd:
-        notes.append(
+        found.append(
             "The number of private records is small against its noise; standard errors rest on it and are rough."
         )
     absent = [site.site for site in sites if site.missing is not None]
     if absent:
-        notes.append(f"Not all sites answered every round: {', '.join(absent)} did not. The estimate is valid without.")
-    if shown < len(estimate.terms):
-        notes.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
+        found.append(f"Not all sites answered every round: {', '.join(absent)} did not. The estimate is valid without.")
     missed = None if facts.hazard is None else facts.hazard.missed_courses(max(records or 0, facts.public_rows or 0))
     if missed is not None:
-        notes.append(missed)
-    if len(parts_of(result)) > 1:
-        notes.append("Estimates side by side: coefficient (standard error).")
-    if estimate.distribution is not None:
-        notes.append(
+        found.append(missed)
+    if result.disagreement is not None and result.disagreement.note is not None:
+        found.append(result.disagreement.note)
+    if result.estimate.note is not None:
+        found.append(" ".join(result.estimate.note.split()))
+    return found
+
+
+def _explanations_of(result: "Result", shown: int) -> list[str]:
+    """Return how the numbers came about, of coefficients ``shown`` of which are shown."""
+    found: list[str] = []
+    if shown < len(result.estimate.terms):
+        found.append("The coefficients of the baseline are in tidy(); baseline_hazard() gives the hazards themselves.")
+    if result.estimate.distribution is not None:
+        found.append(
             "Intervals and p-values allow for privacy noise, whose tails are heavier than the normal distribution's."
         )
-    if result.disagreement is not None and result.disagreement.note is not None:
-        notes.append(result.disagreement.note)
-    if estimate.note is not None:
-        notes.append(" ".join(estimate.note.split()))
     if result.public_only is not None and result.public_only.note is not None:
-        notes.append(f"Public only: {result.public_only.note}")
+        found.append(f"Public only: {result.public_only.note}")
     if result.penalised is not None and result.penalised.note is not None:
-        notes.append(f"Pooled with {result.penalised.note[0].lower()}{result.penalised.note[1:]}")
-    return notes
+        found.append(f"Pooled with {result.penalised.note[0].lower()}{result.penalised.note[1:]}")
+    return found

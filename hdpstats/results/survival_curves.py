@@ -27,7 +27,7 @@ from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
 from hdpstats.results import curve_tables, reporting, survival_plots
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
-from hdpstats.results.tables import frame_of
+from hdpstats.results.tables import cost_columns, frame_of
 from hdpstats.schema.schema import Schema, group_labels, labels_of
 
 if TYPE_CHECKING:
@@ -114,6 +114,10 @@ class LogRankTest(Reported):
         return pd.DataFrame(
             {"method": [self.method], "statistic": [self.statistic], "df": [self.df], "p_value": [self.p_value]}
         )
+
+    def glance(self) -> pd.DataFrame:
+        """Return the row of `tidy`."""
+        return self.tidy()
 
     def _report(self, alpha: float = 0.05) -> Report:
         name = "Log-rank test" if self.method == "logrank" else "Peto-Peto test"
@@ -322,6 +326,22 @@ class SurvivalCurves(Reported, Saved):
         """
         alpha = 1.0 - real(conf_level, name="conf_level", lower=0.001, upper=0.999)
         return self._rows(self.times, alpha, source, site, counts=True)
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: groups, intervals, people and events (noisy where private), epsilon, delta.
+
+        Groups that are too small for their noise are not in the numbers.
+        """
+        known = [curve for curve in self.curves() if curve.known]
+        return pd.DataFrame(
+            {
+                "groups": [len(self.groups)],
+                "intervals": [len(self.times)],
+                "people": [float(sum(curve.people for curve in known))],
+                "events": [float(sum(curve.events(self.times).sum() for curve in known))],
+                **cost_columns(self.guarantee),
+            }
+        )
 
     def at(
         self, times: float | Iterable[float], conf_level: float = 0.95, *, source: str | None = None

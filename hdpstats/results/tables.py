@@ -59,8 +59,7 @@ def glance(
         {
             "model": [facts.model],
             "method": [facts.method],
-            "epsilon": [np.nan if guarantee is None else float(guarantee.epsilon)],
-            "delta": [np.nan if guarantee is None else float(guarantee.delta)],
+            **cost_columns(guarantee),
             "relation": [None if guarantee is None else guarantee.relation.value],
             "unit": [None if guarantee is None else guarantee.unit],
             "nobs": pd.array([facts.records], dtype="Int64"),
@@ -71,6 +70,14 @@ def glance(
             **agree,
         }
     )
+
+
+def cost_columns(guarantee: Guarantee | None) -> dict[str, list[float]]:
+    """Return the columns epsilon and delta of a row about a result; NaN where no private record was used."""
+    return {
+        "epsilon": [np.nan if guarantee is None else float(guarantee.epsilon)],
+        "delta": [np.nan if guarantee is None else float(guarantee.delta)],
+    }
 
 
 def ratios(facts: ModelFacts, estimate: Estimate, *, kind: str, alpha: float) -> pd.DataFrame:

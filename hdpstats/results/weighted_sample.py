@@ -29,7 +29,8 @@ from hdpstats.results import plots, reporting
 from hdpstats.results.facts import SampleFacts
 from hdpstats.results.population import FittedRows, Population, rows_of
 from hdpstats.results.sites import DescribedCohort, charged_before, cohort_row
-from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number
+from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number, privacy_blocks
+from hdpstats.results.tables import cost_columns
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
 from hdpstats.sites import Study
@@ -165,6 +166,22 @@ class WeightedSample(Reported, Saved):
     def ledger_entries(self) -> tuple[LedgerEntry, ...]:
         """Where the custodian's ledger keeps the releases."""
         return tuple(release.entry for release in self.releases if release.entry is not None)
+
+    def tidy(self) -> pd.DataFrame:
+        """Return what the weights change, a row per feature: `balance`."""
+        return self.balance()
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row: rows, effective_size, overlap, max_weight, epsilon, delta."""
+        return pd.DataFrame(
+            {
+                "rows": [len(self.rows)],
+                "effective_size": [self.effective_size],
+                "overlap": [self.overlap],
+                "max_weight": [self.max_weight],
+                **cost_columns(self.guarantee),
+            }
+        )
 
     def mean(self, of: str | Callable[[pd.DataFrame], Any]) -> Estimated:
         """Return the mean of a function of the rows among the private records, estimated, with its standard error.
@@ -393,7 +410,8 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
         alike = meter("Overlap", f"{overlap} of 1", [("filled", sample.overlap)])
         return section("How precise the weighted rows are", known + alike)
 
-    privacy = guarantee_rows(sample.guarantee, sample.releases, charged_before(sample.description))
+    before = charged_before(sample.description)
+    privacy = guarantee_rows(sample.guarantee, sample.releases, before)
     privacy += [] if sample.description is None else [cohort_row(sample.description)]
     alike = ("Overlap:", f"{overlap} (1: weighted and unweighted public rows agree)")
     blocks = [
@@ -402,7 +420,7 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
         Block(html=bars),
         named_values(extremes, only="page"),
         *([] if shifts.empty else [_shifts(shifts)]),
-        named_values(privacy, title="Privacy"),
+        *privacy_blocks(privacy, sample.guarantee, sample.releases, before),
     ]
     return Report(
         title="Weighted public sample, differentially private",

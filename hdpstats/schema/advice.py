@@ -18,9 +18,9 @@ import numpy as np
 from hdpstats._base.typing import FloatArray
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
+from hdpstats.schema.dictionary import DATE
 
 _COMMA = re.compile(r"\s*[+-]?\d*,\d+\s*")
-_DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})([T ]\d{1,2}:\d{2}.*)?\s*")
 _MARKS: Final = frozenset(
     {"na", "n/a", "nan", "null", "none", "missing", "unknown", "unk", ".", "-", "?", "nd", "n.a."}
 )
@@ -42,6 +42,12 @@ _MANY = 0.2
 _NEARLY_ALL = 0.9
 _SEVERAL = 3
 """How often a number beyond a bound is repeated before it is taken for a code."""
+_STAND_FOR_MISSING: Final = frozenset(
+    (-1, -8, -9, -88, -99, -999, 9, 77, 88, 97, 98, 99, 777, 888, 997, 998, 999, 9999)
+)
+"""Numbers that code books use for missing cells."""
+_ALL = 0.99
+"""The share of numbers that must be explained before units are taken to be mixed."""
 _SHOWN = 3
 _LONGEST = 40
 _COMPARED = 50
@@ -104,6 +110,7 @@ def advice(column: Column, findings: Findings) -> tuple[str, ...]:
         words += _texts(findings)
     if isinstance(column, NumericColumn) and not isinstance(column, Binary):
         words += [*_codes(column, findings.numbers), *_unit(column, findings.numbers)]
+        words += [*_apart(column, findings.numbers), *_mixed(findings.numbers)]
     return (*words, *_complete(column, findings))
 
 
@@ -164,7 +171,7 @@ def _texts(findings: Findings) -> Iterable[str]:
 def _is_date(spelling: Spelling) -> bool:
     if spelling.is_type:
         return spelling.text.startswith(("date", "Timestamp", "timestamp"))
-    return bool(_DATE.fullmatch(spelling.text))
+    return bool(DATE.fullmatch(spelling.text))
 
 
 def _is_comma(spelling: Spelling) -> bool:
@@ -276,6 +283,40 @@ def _codes(column: NumericColumn, numbers: FloatArray) -> Iterable[str]:
                 f"the number {value:.12g} is in {_cells(int(times.max()))}, and is cut at the bound {bound:.12g}: if "
                 "it stands for missing, leave such cells empty"
             )
+
+
+def _apart(column: NumericColumn, numbers: FloatArray) -> Iterable[str]:
+    """Name a number within the bounds that usually stands for missing, is repeated, and lies apart from all others."""
+    inside = numbers[(column.lower <= numbers) & (numbers <= column.upper)]
+    values, times = np.unique(inside, return_counts=True)
+    if isinstance(column, Duration) or len(values) < _SEVERAL:
+        return
+    for place, next_to, rest in ((0, 1, values[1:]), (-1, -2, values[:-1])):
+        gap, width = abs(values[place] - values[next_to]), np.ptp(rest)
+        if values[place] in _STAND_FOR_MISSING and times[place] >= _SEVERAL and gap > max(0.05 * width, 1.0):
+            yield (
+                f"the number {values[place]:g} is in {_cells(int(times[place]))}, apart from all others (the next one "
+                f"is {values[next_to]:g}): if it stands for missing, leave such cells empty"
+            )
+
+
+def _mixed(numbers: FloatArray) -> Iterable[str]:
+    """Say so where a few numbers are those of the others in another unit, as heights in metres among centimetres."""
+    positive = numbers[np.isfinite(numbers) & (numbers > 0.0)]
+    if len(positive) < _SEVERAL * _SEVERAL:
+        return
+    middle = float(np.median(positive))
+    usual = (positive > middle / 3.0) & (positive < middle * 3.0)
+    for factor in (100.0, 1000.0, 365.25):
+        for scale, how in ((factor, "multiplied"), (1.0 / factor, "divided")):
+            other = (positive * scale > middle / 3.0) & (positive * scale < middle * 3.0)
+            few = int(other.sum())
+            if few >= _SEVERAL and (usual | other).mean() >= _ALL and usual.mean() > other.mean():
+                yield (
+                    f"{few} of {len(positive)} numbers, such as {positive[other][0]:g}, would be like the others if "
+                    f"{how} by {factor:g}: are they in another unit?"
+                )
+                return
 
 
 def _doubted(column: NumericColumn, side: str) -> float:

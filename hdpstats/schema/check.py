@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NoReturn, SupportsIndex, final
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -162,8 +163,11 @@ class RowsCheck(Reported):
     @property
     def advice(self) -> tuple[str, ...]:
         """What is likely to be wrong in the file, and what to do; nothing where all is as declared."""
+        near = {_plain(label): label for label in self.undeclared}
         lacking = [
             f"{name!r} is declared, and the file has no such column: add it, or take it out of the schema"
+            if _plain(name) not in near
+            else f"{name!r} is declared, and the file has {near[_plain(name)]!r}: spell its name as declared"
             for name in self.absent
         ]
         people = () if self.persons is None else self.persons.advice
@@ -227,6 +231,11 @@ class RowsCheck(Reported):
         self.__getstate__()
 
 
+def _plain(name: str) -> str:
+    """Return a name without blanks, in small letters."""
+    return "".join(name.split()).casefold()
+
+
 _SHOWN = 8
 """Spellings of one column that are shown; the others are counted."""
 
@@ -279,6 +288,7 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
         raise ArgumentError("schema must be an hdp.Schema", argument="schema")
     places = locate(plain, schema)
     check_unique(places)
+    _CHECKED[id(frame)] = frame
     named = None if unit is None else select_unit(plain, text(unit, name="unit", longest=100), whose="private")
     return RowsCheck(
         rows=len(plain),
@@ -289,6 +299,14 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
         undeclared=tuple(str(label) for label in plain.columns if label not in places and label != unit),
         persons=None if unit is None or named is None else _persons(unit, named),
     )
+
+
+_CHECKED: WeakValueDictionary[int, pd.DataFrame] = WeakValueDictionary()
+
+
+def was_checked(frame: object) -> bool:
+    """Return whether `check` was run on this very object in this process; no cell is looked at."""
+    return _CHECKED.get(id(frame)) is frame
 
 
 def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:

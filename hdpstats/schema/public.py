@@ -60,7 +60,7 @@ def _read_numbers(cells: "pd.Series[Any]", column: NumericColumn, name: str) -> 
 
 
 def _read_codes(cells: "pd.Series[Any]", column: Categorical, name: str) -> IntArray:
-    codes = coerce.codes(cells, levels=column.levels, blank=column.missing_level)
+    codes = coerce.codes(cells, levels=column.levels, other=column.other, blank=column.missing_level)
     present = ~cells.isna().to_numpy(dtype=bool)
     levels = ", ".join(map(repr, column.levels))
     strange = present & (codes < 0)
@@ -137,7 +137,8 @@ class PublicTable:
 
     What the private side leaves out in silence (an unknown level, text where a number belongs) is an error here,
     since these rows may be named in messages. Cells without a value leave their row out, as R's ``glm`` does, also
-    where the schema fills private ones in (``missing=``); a level for them (``missing_level=``) they take too. Made by
+    where the schema fills private ones in (``missing=``); the levels that it names for them (``missing_level=``) and
+    for labels that are not declared (``other=``) they take too. Made by
     `from_frame`.
 
     Attributes

@@ -161,10 +161,15 @@ class Schema(Mapping[str, Column]):
     def from_public(cls, public_frame: pd.DataFrame, /, **declared: Column) -> "Schema":
         """Declare the given columns, and derive every other column of a public frame from its rows.
 
-        Numbers become `Continuous` between their extremes, rounded outward to two significant digits; columns
-        of 0 and 1 and of truth values become `Binary`; texts become `Categorical` with their distinct values
-        in sorted order (the first is the reference). Bounds from public rows are a choice, not a fact about
-        the private rows: values beyond them will be clipped, so the custodian should review them.
+        Numbers become `Continuous` between their extremes, rounded outward to two significant digits of the
+        number or of the width, whichever is finer; columns of 0 and 1, of 1 and 2 and of truth values become
+        `Binary`; texts become `Categorical` with their distinct values in sorted order (the first is the
+        reference). Bounds from public rows are a choice, not a fact about the private rows: values beyond them
+        will be clipped, so the custodian should review them.
+
+        Columns that name people or rows (all cells differ: texts, consecutive whole numbers, or whole numbers of
+        a column called ``id`` or the like), and dates, are left out with a warning. What is taken for granted,
+        such as that 2 means yes, is written to the standard error.
 
         Parameters
         ----------

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from copy import copy
 from types import MappingProxyType
-from typing import final
+from typing import Final, final
 
 import pandas as pd
 
@@ -16,12 +16,18 @@ from hdpstats.privacy.budget import Budget, Guarantee, guarantee
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.query import Release
 from hdpstats.records.several import charged_events
+from hdpstats.schema.check import was_checked
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.sites.local import LocalSite
 from hdpstats.sites.opening import Private, named, open_sites, schema_of, terms_of
 from hdpstats.sites.site import Site
+
+NOT_CHECKED: Final = (
+    "a check compares rows with their schema (another coding, labels, units), which no answer can tell; it was not run "
+    "on these rows"
+)
 
 
 @final
@@ -134,6 +140,8 @@ class Study:
             sources, schema=self._schema, ledger=ledger, budget=budget, declared=declared, engine=engine
         )
         self._terms = next(iter(self._sites.values())).terms if sources else terms_of(declared)
+        frames = [source for source in sources.values() if isinstance(source, pd.DataFrame)]
+        self._not_checked = any(not was_checked(frame) for frame in frames)
         self._deadline = None if deadline is None else real(deadline, name="deadline", lower=0.0, open_lower=True)
         most = max(len(sources), 1)
         self._quorum = None if quorum is None else integer(quorum, name="quorum", lower=1, upper=most)
@@ -251,7 +259,8 @@ class Study:
         else:
             accounts = [section("Privacy spent", ledger.as_html()) for ledger in ledgers.values()]
         columns = details(f"Schema, {len(self._schema)} declared columns", self._schema.as_html())
-        records = key_values([("Private records", private), ("Public records", public)])
+        remind = [("Not checked", NOT_CHECKED)] if self._not_checked and self._sites else []
+        records = key_values([("Private records", private), ("Public records", public), *remind])
         return page("Study", records, *accounts, columns, badges=str(self._terms).split(", "))
 
 

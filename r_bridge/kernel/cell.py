@@ -9,10 +9,8 @@ from typing import Any, Final, final
 import rpy2.rinterface as ri
 
 from hdpstats.api import HdpError
-from r_bridge.from_r import from_r
 from r_bridge.guard import RError, guarded, sourced
-from r_bridge.handles import is_object
-from r_bridge.vectors import classes, fields, from_r_strings, integers, raw_bytes, text, to_r_strings
+from r_bridge.vectors import fields, from_r_strings, integers, raw_bytes, text, to_r_strings
 
 _R_CODE: Final = Path(__file__).parent / "R"
 _LARGEST_SVG: Final = 2_000_000
@@ -121,10 +119,9 @@ def _expressions(code: str, show: Show) -> Outcome:
 def _expression(expressions: Any, number: int, show: Show) -> Outcome:
     reply = _reply("run", expressions, integers([number]))
     if "visible" in reply and reply["visible"][0]:
-        value = reply["value"]
-        reply = _reply("describe", value)
+        reply = _reply("describe", reply["value"])
         if "value" in reply:
-            bundle = _bundle_of_value(value, reply["value"])
+            bundle = _bundle_of_value(reply["value"])
             if bundle is not None:
                 show(bundle, number == len(expressions))
     if "failure" in reply:
@@ -151,25 +148,11 @@ def _failure(condition: Any) -> Failure:
     return Failure(name=name, message=message, traceback=lines)
 
 
-def _bundle_of_value(value: Any, described: Any) -> Bundle | None:
+def _bundle_of_value(described: Any) -> Bundle | None:
     """Return the bundle of a value that R has described; None if there is nothing to show, as for a plot's value."""
     data = {name: text(part) for name, part in fields(described).items()}
     page = data.pop("page", None) is not None
-    html = _html(value)
-    if html is not None and data:
-        data["text/html"] = html
     return Bundle(data=data, page=page) if data else None
-
-
-def _html(value: Any) -> str | None:
-    """Return the HTML of an object of `hdpstats`, which is the same in R as in Python."""
-    if not is_object(classes(value)):
-        return None
-    try:
-        show = getattr(from_r(value), "_repr_html_", None)
-        return None if show is None else str(show())
-    except HdpError:  # a handle of a session that has ended
-        return None
 
 
 def _bundle_of_page(page: Any) -> Bundle:

@@ -11,7 +11,7 @@ import pytest
 
 import hdpstats.api as hdp
 from hdpstats.custodian import SiteSettings, application, log
-from tests import forked
+from tests import forked, waiting
 from tests.custodian.people import PRIVATE, SCHEMA
 from tests.custodian.test_refusals import histogram
 
@@ -112,6 +112,7 @@ def test_what_a_site_sends_writes_and_logs_holds_no_private_cell(institution, ru
             site.answer(histogram("secret", epsilon="100000"))
     assert len(sent) == 4
     assert not found_in(b"".join(sent), PLANTED)
+    waiting.until(lambda: b"insufficient-budget" in running.log.read_bytes(), running.log.read_text)
     log = running.log.read_bytes()
     assert not found_in(log, PLANTED)
     lines = [json.loads(line) for line in log.splitlines()]

@@ -9,8 +9,8 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.families.spec import CLEARLY
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery
-from hdpstats.models.model_spec import CLEARLY
 from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.privacy.gaussian import mu_of
 from hdpstats.records.several import RoundsQuery, RoundsRelease

@@ -6,9 +6,9 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.families.spec import CLEARLY
 from hdpstats.mechanisms.clipped_newton.clip import Clipping
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
-from hdpstats.models.model_spec import CLEARLY
 from hdpstats.papers.trials import eight_interval_trial
 from hdpstats.public.row_weights import Allowance
 from hdpstats.records.several import RoundsQuery, SitesQuery

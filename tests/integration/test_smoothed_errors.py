@@ -11,8 +11,7 @@ from hdpstats.inference.information import InObjective, OnMinimiser, Smoothed
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.mechanisms.perturbation.site import smoothing_distribution, widest_smoothing
 from hdpstats.models.model import predict
-from hdpstats.models.point_mechanisms import ask_objective, noise_of
-from hdpstats.models.points import read_points
+from hdpstats.models.points import Objective, ask_objective
 from hdpstats.models.private_result import Contribution, Contributions
 from hdpstats.models.request import fit_request
 from hdpstats.models.site_records import SiteRecords
@@ -43,7 +42,7 @@ def reread(spec, result, *, grid):
     people = SiteRecords(records=result.release.records, records_sd=0.0, most=result.release.records, request=asked())
     point = Contribution(query=result.query, release=replace(result.release, grid=grid), people=people)
     given = dict.fromkeys(spec.study.sites, point)
-    return read_points(spec, asked(), Contributions(given=given, missing=(), alone={}))
+    return Objective().read(spec, asked(), Contributions(given=given, missing=(), alone={}))
 
 
 @pytest.mark.parametrize("model", [logit, linear, hazard])
@@ -63,7 +62,7 @@ def test_a_reported_covariance_has_the_variance_of_the_smoothing(model):
 @pytest.mark.parametrize("model", [logit, linear, hazard])
 def test_at_an_ordinary_number_of_people_smoothing_is_not_to_be_seen(model):
     spec, result = fitted(model)
-    noise = noise_of(result.query, result.release, spec.person_loss(result.query.model))
+    noise = Objective().noise_of(result.query, result.release, spec.person_loss(result.query.model))
     assert isinstance(noise, Smoothed)
     side = spec.side(result.query.model)
     H = side.moments(side.centre, records=result.release.records).H
@@ -83,7 +82,7 @@ def test_with_a_million_people_and_no_public_rows_smoothing_is_far_below_samplin
     length = 2.0 * float(constants.effort.radius) / float(constants.events[1].epsilon)
     assert np.all(np.diag(exact) > (person_loss.dimension + 1) * (length * 0.2 * LARGE) ** 2)
     release = release_of(constants, dimension=person_loss.dimension)
-    told = noise_of(query, release, person_loss)
+    told = Objective().noise_of(query, release, person_loss)
     inside = InObjective(distribution=told.inside.distribution).covariance(H)
     assert np.all(np.diag(told.covariance(H)) >= np.diag(exact + inside))
     assert np.all(np.diag(exact) < 1e-3 * np.diag(H))  # whose inverse is the covariance that sampling gives

@@ -8,6 +8,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 import hdpstats.api as hdp
+from hdpstats.results.model_matrix import renamed as in_r
 
 STUDY = """
 study <- dp_study(
@@ -123,7 +124,8 @@ def test_a_result_is_a_table_and_the_same_as_in_python(study):
     (shown,) = study.run("fit").shown
     assert shown["text/plain"].startswith("Logit, 1-differential privacy (pure)\n\nCall:\n")
     written = study.run("cat(fit$json)").stream("stdout")
-    assert hdp.Result.from_json(written)._repr_html_() == shown["text/html"]
+    assert in_r(hdp.Result.from_json(written))._repr_html_() == shown["text/html"]
+    assert "(Intercept)" in shown["text/html"]
 
 
 def test_a_weighted_sample_is_the_page_of_python(study):
@@ -137,16 +139,16 @@ def test_several_sites_are_the_pages_of_python(study):
     (shown,) = study.run("together").shown
     assert "Sites: <Bergen>, Oslo" in shown["text/plain"]
     result = hdp.Result.from_json(study.run("cat(together$json)").stream("stdout"))
-    assert result._repr_html_() == shown["text/html"]
+    assert in_r(result)._repr_html_() == shown["text/html"]
     (shown,) = study.run("groups").shown
-    assert hdp.aggregate(result)._repr_html_() == shown["text/html"]
+    assert hdp.aggregate(in_r(result))._repr_html_() == shown["text/html"]
     assert "<Bergen>" not in shown["text/html"]
     (table,) = study.run("dp_sites(together)").shown
     assert [row[0] for row in cells(table["text/html"])[1:]] == ["<Bergen>", "Oslo"]
     (ledgers,) = study.run("dp_ledger(hospitals)").shown
-    assert ledgers["text/html"].count('<td style="text-align: right">5</td>') >= 2
+    assert ledgers["text/html"].count("hdp-meter") >= 2
     for name in ("&lt;Bergen&gt;", "Oslo"):
-        assert f"Ledger of dataset '{name}'" in ledgers["text/html"]
+        assert f"Ledger of dataset &#x27;{name}&#x27;" in ledgers["text/html"]
     (plot,) = study.run("plot(together, which = 'sites')").shown
     assert "image/png" in plot
 
@@ -160,19 +162,15 @@ def test_what_belongs_to_a_study_is_html_and_text(study, code):
 
 def test_a_ledger_says_what_is_left_and_a_plan_the_errors_of_each_epsilon(study):
     (ledger,) = study.run("dp_ledger(study)").shown
-    assert cells(ledger["text/html"]) == [
-        ["", "epsilon", "delta"],
-        ["total", "5", "0"],
-        ["spent", "1", "0"],
-        ["remaining", "4", "0"],
-    ]
+    assert "1 of 5 spent" in ledger["text/html"]
     assert "objective/1</td>" in ledger["text/html"]
     (plan,) = study.run("dp_plan(event3 ~ age, study, epsilon = c(0.5, 2))").shown
     head, *rows = cells(plan["text/html"])
-    assert (head, [row[0] for row in rows]) == (["", "public only", "epsilon=0.5", "epsilon=2"], ["(Intercept)", "age"])
+    assert (head, [row[0] for row in rows]) == (
+        ["", "public only", "epsilon = 0.5", "epsilon = 2"],
+        ["(Intercept)", "age"],
+    )
     assert all(float(row[3]) < float(row[2]) < float(row[1]) for row in rows)
-    assert {len(text.split(".")[1]) for row in rows for text in row[1:]} == {4}  # age has 0.0035
-    assert plan["text/html"].count("<li>epsilon = ") == 2
 
 
 def test_a_heading_stands_over_its_cells(notebook):

@@ -10,14 +10,14 @@ import pandas as pd
 import hdpstats.api as hdp
 from benchmarks.designs import ar_design
 from hdpstats.families.regression.rows import RegressionRows
+from hdpstats.families.regression.spec import RegressionSpec, open_regression
 from hdpstats.inference import draws
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.losses.options import Logistic
 from hdpstats.mechanisms.perturbation import ObjectiveRelease
 from hdpstats.mechanisms.perturbation import site as perturbation
 from hdpstats.models.estimates import estimates
-from hdpstats.models.point_mechanisms import noise_of
-from hdpstats.models.regression_spec import RegressionSpec, open_regression
+from hdpstats.models.points import Objective
 from hdpstats.noise.distributions import NoiseDistribution
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate
@@ -126,7 +126,7 @@ def _released(
     return ReleasedPoint(
         query=query,
         release=release,
-        noise=noise_of(query, release, person_loss),
+        noise=Objective().noise_of(query, release, person_loss),
         public=spec.side(query.model),
         records=n,
         curvature=float(person_loss.trace) / (2.0 * D),

@@ -11,7 +11,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.inference import draws
 from hdpstats.inference.pooling import pool
 from hdpstats.inference.sandwich import of_point
-from hdpstats.models.point_mechanisms import mechanism_asked, mechanism_of
+from hdpstats.models.points import Objective
 from hdpstats.models.request import fit_request
 from hdpstats.models.site_records import planned_records
 from hdpstats.public.moments import PublicFit
@@ -47,8 +47,8 @@ def rotterdam_from_gbsg(sites: int = 1) -> Design:
     for epsilon in EPSILONS:
         request = fit_request(epsilon, mechanism="objective", describe=False)
         (site,) = planned_records(spec, request, {"": len(private) // sites}, averages=False).values()
-        query = mechanism_of(request.mechanism).query_of(spec, request.mechanism, site)
-        noise, _ = mechanism_asked(query).planned_noise(spec, query, site)
+        query = Objective().ask(spec, request.mechanism, site)
+        _, noise = Objective().expected(spec, query, site)
         whitened = whiten(query.model.geometry, rows)
         ones = np.ones(len(rows))
         side = replace(

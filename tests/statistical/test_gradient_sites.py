@@ -78,15 +78,7 @@ def test_fits_cover_and_are_as_precise_as_stated(label: str, rows: list[str]) ->
         assert table["heterogeneous"].mean() <= 0.17  # 5 % in 60: more than 10 of them have a probability of 0.0003
 
 
-TOO_SMALL = pytest.mark.xfail(
-    reason="plans suppose the truth at the public fit, which its prior shrinks, and which here is farther from the "
-    "truth than its covariance says; scores at that one place are all there is: .133 for .157",
-)
-PLANNED = [
-    pytest.param(label, marks=[TOO_SMALL] if rounds.rounds == 1 and len(rounds.sizes) == 3 else [])
-    for label, (rounds, _) in SETTINGS.items()
-    if not rounds.stops and rounds is not UNEQUAL
-]
+PLANNED = [label for label, (rounds, _) in SETTINGS.items() if not rounds.stops and rounds is not UNEQUAL]
 
 
 @pytest.mark.parametrize("label", PLANNED)

@@ -9,8 +9,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.inference import draws
-from hdpstats.models.point_mechanisms import ask_objective, noise_of
-from hdpstats.models.points import read_points
+from hdpstats.models.points import Objective, ask_objective
 from hdpstats.models.private_result import Contribution, Contributions
 from hdpstats.models.request import fit_request
 from hdpstats.models.site_records import SiteRecords
@@ -51,10 +50,10 @@ def distances(n, releases, *, epsilon=1.0):
         release = study.site._compute(nullcontext, prepared)
         point = Contribution(query=query, release=release, people=known)
         given = Contributions(given=dict.fromkeys(study.sites, point), missing=(), alone={})
-        estimate = read_points(spec, request, given).private_only
+        estimate = Objective().read(spec, request, given).private_only
         apart = estimate.values - exact
         found.append(apart @ np.linalg.solve(estimate.privacy, apart))
-    noise = noise_of(query, release, person_loss)
+    noise = Objective().noise_of(query, release, person_loss)
     sample = draws.perturbation(np.random.default_rng(0), noise.inside.distribution, count=100_000)
     return np.array(found), np.sort(np.sum(sample**2 / noise.inside.distribution.variance, axis=1))
 

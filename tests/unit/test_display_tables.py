@@ -3,10 +3,11 @@
 from html.parser import HTMLParser
 
 import pytest
+from docx import Document
 from statsmodels.iolib.summary import Summary
 from statsmodels.iolib.table import SimpleTable
 
-from hdpstats.display import details, element, key_values, pairs, summary, table
+from hdpstats.display import columns, details, element, key_values, pairs, summary, table
 
 EVIL = '<script>alert(1)</script> & size[T.<=20] "quoted"'
 
@@ -102,3 +103,40 @@ def test_a_summary_is_statsmodels_summary_in_every_form():
         assert "age" in text
     assert made.as_text() == made.as_text()
     assert not any(line.endswith(" ") for line in made.as_text().splitlines())
+
+
+LONG = "tumour_size_at_the_first_operation_of_the_patient[T.between 20 and 50 mm]"
+
+
+def test_long_names_go_on_below_and_numbers_stay_in_line():
+    rows = [["0.5000", "0.100", "0.300", "0.700"], ["-1.2500", "0.200", "-1.650", "-0.850"]]
+    block = columns(["coef", "std err", "[0.025", "0.975]"], ["age", LONG], rows)
+    lines = summary("A title", [block.text()]).as_text().splitlines()
+    assert max(map(len, lines)) == 78
+    numbered = [line for line in lines if line.rstrip().endswith(("0.700", "-0.850", "0.975]"))]
+    assert len(numbered) == 3
+    assert {len(line) for line in numbered} == {78}
+    start = lines.index(numbered[2])
+    words = "".join([lines[start].split("-1.2500")[0].strip(), *(line.strip() for line in lines[start + 1 : -1])])
+    assert words.replace(" ", "") == LONG.replace(" ", "")
+
+
+def test_long_names_are_whole_in_every_other_form(tmp_path):
+    block = columns(["coef"], ["age", LONG * 2], [["1"], ["2"]])
+    made = summary("A title", [block.text()])
+    assert LONG * 2 in made.as_html()
+    assert LONG * 2 in made.tables[0].as_csv()
+    assert (LONG * 2).replace("_", r"\_") in made.as_latex()
+    made.to_docx(tmp_path / "long.docx")
+    cells = [cell.text for row in Document(str(tmp_path / "long.docx")).tables[0].rows for cell in row.cells]
+    assert cells == ["", "coef", "age", "1", LONG * 2, "2"]
+
+
+def test_a_name_without_any_place_to_break_is_cut():
+    lines = str(summary("t", [columns(["coef"], ["x" * 200], [["1"]]).text()])).splitlines()
+    assert max(map(len, lines)) == 78
+    assert sum(line.count("x") for line in lines) == 200
+
+
+def test_latex_has_one_table_with_its_headers():
+    assert summary("t", [columns(["a", "b"], ["x"], [["1", "2"]]).text()]).as_latex().count(r"\begin{tabular}") == 1

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -12,14 +13,15 @@ PAGES = sorted([ROOT / "README.md", DOCS / "index.md", *DOCS.glob("[!r]*/*.md")]
 """Every page but the reference's, and README."""
 
 
-def _content() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("content_of_pages", DOCS / "content.py")
-    module = importlib.util.module_from_spec(spec)
+def _module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"{name}_of_pages", DOCS / f"{name}.py")
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-content = _content()
+content = _module("content")
+measured = _module("measured")
 
 
 def blocks(page: Path, language: str) -> list[str]:

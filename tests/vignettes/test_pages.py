@@ -13,7 +13,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from tests.vignettes import pages
-from tests.vignettes.pages import DOCS, PAGES, ROOT, content
+from tests.vignettes.pages import DOCS, PAGES, ROOT, content, measured
 
 NAMESPACE = (ROOT / "r_bridge" / "R" / "hdpstats" / "NAMESPACE").read_text(encoding="utf-8")
 LINKS = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -44,7 +44,9 @@ def test_functions_of_the_page_of_formulas_are_read() -> None:
     schema = hdp.Schema(
         x=hdp.Continuous(20, 90), a=hdp.Continuous(0, 1), g=hdp.Categorical(["a", "b", "c"]), y=hdp.Binary()
     )
-    rows = pd.DataFrame({"x": [20.0, 50.0, 90.0] * 20, "a": 0.5, "g": ["a", "b", "c"] * 20, "y": [0, 1] * 30})
+    rows = pd.DataFrame(
+        {"x": [20 + 70 * place / 59 for place in range(60)], "a": 0.5, "g": ["a", "b", "c"] * 20, "y": [0, 1] * 30}
+    )
     study = hdp.Study(public=rows, schema=schema)
     for formula in read:
         hdpf.logit(f"y ~ {formula}", data=study)
@@ -92,6 +94,43 @@ def test_every_word_of_the_glossary_is_used() -> None:
     words = content.glossary()
     assert len(words) > 30
     assert [word for word in words if word not in text] == []
+
+
+def measured_pages() -> list[str]:
+    found = [*ROOT.glob("vignettes/validation/*.md"), *ROOT.glob("benchmarks/results/*.md")]
+    return sorted(pages.named(page) for page in found)
+
+
+@pytest.mark.parametrize("page", measured_pages())
+def test_a_measured_page_says_how_to_repeat_it_and_has_the_tables_of_its_figures(page: str) -> None:
+    text = (ROOT / f"{page}.md").read_text(encoding="utf-8")
+    assert measured.repeated_by(page)
+    for figure in measured.figures():
+        if figure.page == page:
+            table = measured.of(figure, text)
+            numbers = [measured.number(cell).value for name in figure.values for cell in table.column(name)]
+            assert sum(number == number for number in numbers) > len(numbers) / 2
+            assert f"{len(table.cells)} lines" in measured.described(figure, table)
+
+
+def test_every_figure_belongs_to_a_measured_page() -> None:
+    assert {figure.page for figure in measured.figures()} <= set(measured_pages())
+
+
+def test_a_figure_shows_the_numbers_of_its_table_and_keeps_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = "vignettes/validation/losses"
+    monkeypatch.setattr(measured, "ROOT", tmp_path)
+    monkeypatch.setattr(measured, "FIGURES", tmp_path / "figures")
+    text = (ROOT / f"{page}.md").read_text(encoding="utf-8")
+    shown = measured.with_figures(page, text)
+    assert "/figures/losses-1.svg\n:alt: coverage of 95 % intervals, 10 lines, by fit, epsilon:" in shown
+    assert [line for line in shown.splitlines() if line.startswith("|")] == [
+        line for line in text.splitlines() if line.startswith("|")
+    ]
+    drawn = (tmp_path / "figures" / "losses-1.svg").read_text(encoding="utf-8")
+    assert "huber, 1" in drawn
 
 
 @pytest.mark.parametrize("page", PAGES, ids=pages.named)

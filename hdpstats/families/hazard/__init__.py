@@ -12,5 +12,6 @@
 * ``public_fit``: A hazard model on public people alone: their spells, their baseline features and their fit.
 * ``raked``: Curvature of a hazard model over raked public people, who are followed as private ones are.
 * ``rows``: Spells of a hazard model: capped losses with a predictor for each interval at risk, exactly added.
+* ``spec``: A hazard model on a study: intervals, baseline and caps from public facts, the query that a fit asks.
 * ``spells``: Spells with capped losses under a discrete-time hazard model, never expanded to person-period rows.
 """

@@ -9,11 +9,12 @@ from typing import final
 import numpy as np
 from mpmath import MPContext, mpf
 
+from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import BoolArray, ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.families.base import NUMBERS
 from hdpstats.families.hazard.spells import CappedSpells, scores_work
-from hdpstats.losses import HazardLink
+from hdpstats.losses import HazardLink, ValuedLink
 from hdpstats.losses.base import CappedTerms
 from hdpstats.solvers.kernels import (
     PIECE,
@@ -281,11 +282,13 @@ class HazardRows(BoundedRows):
 
     def losses(self, theta: FloatArray) -> FloatArray:
         """Return each person's weighted loss (people,), for the logit link."""
-        whole = self.spells
+        whole, link = self.spells, self.spells.loss
+        if not isinstance(link, ValuedLink):
+            raise MechanismError(f"the capped losses of the {link.name} link have no values in closed form")
         of_spells = np.zeros(len(whole.Z))
         for cause in range(whole.causes):
             for _, here, eta, log_cap, ends in self._places(theta, cause):
-                survived, event = whole.loss.capped_values(eta, log_cap)
+                survived, event = link.capped_values(eta, log_cap)
                 of_spells[here] += np.where(ends, event, survived)
         out = np.zeros(self.number)
         np.add.at(out, self.person, whole.weights * of_spells)

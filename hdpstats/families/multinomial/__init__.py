@@ -5,4 +5,5 @@
   levels' slopes.
 * ``rows``: Rows of a multinomial regression: losses with a predictor for each level beside the reference, exactly
   added.
+* ``spec``: A multinomial logistic regression on a study.
 """

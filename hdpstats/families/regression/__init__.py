@@ -7,4 +7,5 @@
   the design.
 * ``public``: The public side: rows, whitened rows, and a public fit that is always there.
 * ``rows``: Rows of a regression: losses of one linear predictor, exactly added.
+* ``spec``: A regression on a study: the loss with all its numbers, the public side, the query that a fit asks.
 """

@@ -2,8 +2,8 @@ r"""Logistic scores of rows that are read once: one pass from stored cells to in
 
 Rows in files are read again at each pass, so that a whitened copy would be written to memory to be read once. Here a
 tile of `TILE` rows is mapped to declared bounds (`hdpstats.schema.stored_columns`), centred, whitened, weighted, and
-its scores are added, while it is in the nearest cache. The operations are those of `Design.by_columns`, `whitened_rows` and
-`logistic_sum`, in their order, on each row by itself: the sums are the same integers, and so is everything that is
+its scores are added, while it is in the nearest cache. The operations are those of `Design.by_columns`, `whitened_rows`
+and `logistic_sum`, in their order, on each row by itself: the sums are the same integers, and so is everything that is
 proved about them.
 """
 

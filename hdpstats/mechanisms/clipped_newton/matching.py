@@ -283,18 +283,13 @@ def settled(
     stands for the public ones. ``allowance``: see `PrivateEstimate`.
     """
     cohorts = list(raked) or [None] * len(sites)
-    at_fit = expected(outcomes, fit.theta, asked=[(fit.theta, 1.0)], clip=clip)
-    weights = site_weights(
-        people=[people_at(site, cohort) for site, cohort in zip(sites, cohorts, strict=True)],
-        noise=[site.noise for site in sites],
-        variance=float(np.trace(at_fit.covariance)) / len(fit.theta),
-    )
+    weights = weights_of(outcomes, fit, sites, clip=clip, raked=cohorts)
     theta, scales = max((site.answers for site in sites), key=len)[-1].theta, None
-    apart = _apart(cohorts, sites, theta, clip=clip)
+    apart = _apart(cohorts, [site.asked for site in sites], theta, clip=clip)
     kept: dict[Hashable, FloatArray] = {}
     for iteration in range(ITERATIONS):
         place = theta
-        parts = _parts(outcomes, place, sites, weights, clip=clip, cohorts=cohorts, apart=apart, kept=kept)
+        parts = parts_of(outcomes, place, sites, weights, clip=clip, raked=cohorts, apart=apart, kept=kept)
         private = linearised(place, parts, whole=outcomes.whole, allowance=allowance)
         pooling = pool(private.theta, private.covariance, fit, scales=scales)
         scales = None if iteration < SETTLED - 1 else pooling.scales
@@ -316,32 +311,39 @@ def match(
     allowance: FloatArray | None = None,
 ) -> Matched:
     """Return the estimates after the last round: see `settled`, whose arguments these are."""
-    cohorts = list(raked) or [None] * len(sites)
     found = settled(outcomes, fit, sites, clip=clip, raked=raked, allowance=allowance)
-    place, parts, pooling, private = found.place, found.parts, found.pooling, found.private
-    if any(each is not None for each in cohorts):
-        apart = _apart(cohorts, sites, place, clip=clip, root=root_of(pooling.covariance))
-        parts = tuple(replace(part, apart=each) for part, each in zip(parts, apart, strict=True))
-        private = linearised(place, parts, whole=outcomes.whole, allowance=allowance)
-    own = [linearised(place, [replace(part, weight=1.0)], whole=outcomes.whole, allowance=allowance) for part in parts]
-    public = [part for part in parts if part.raked is None]
-    unknown = np.zeros_like(pooling.covariance)
-    if public:
-        unknown = _of_distance(outcomes, place, public, covariance=pooling.covariance, clip=clip)
+    place, pooling = found.place, found.pooling
+    parts, unknown = at_a_distance(outcomes, place, found.parts, root=root_of(pooling.covariance), clip=clip)
+
+    def read(some: Sequence[SitePart]) -> PrivateEstimate:
+        return widened(linearised(place, some, whole=outcomes.whole, allowance=allowance), some, unknown)
+
     return Matched(
         pooled=pooling.point,
         pooling=pooling,
-        private=_widened(private, parts, unknown),
-        sites=tuple(
-            _widened(each, [replace(part, weight=1.0)], unknown) for each, part in zip(own, parts, strict=True)
-        ),
+        private=read(parts),
+        sites=tuple(read([replace(part, weight=1.0)]) for part in parts),
         weights=found.weights,
         shares=tuple(information_of([part]) / information_of(parts) for part in parts),
     )
 
 
+def at_a_distance(
+    outcomes: Outcomes, theta: FloatArray, parts: Sequence[SitePart], *, root: FloatArray, clip: float
+) -> tuple[tuple[SitePart, ...], FloatArray]:
+    """Return what expectations err by where the truth is not at ``theta``, but as far as a covariance says.
+
+    ``root`` (D, D) is its root. Of described people it is in the parts that are returned; of public ones it is a
+    covariance (D, D) by sampling, for one private person.
+    """
+    asked, alike = [part.site.asked for part in parts], [part for part in parts if part.raked is None]
+    apart = _apart([part.raked for part in parts], asked, theta, clip=clip, root=root)
+    unknown = _of_distance(outcomes, theta, alike, root=root, clip=clip) if alike else np.zeros_like(root)
+    return tuple(replace(part, apart=each) for part, each in zip(parts, apart, strict=True)), unknown
+
+
 def _of_distance(
-    outcomes: Outcomes, theta: FloatArray, parts: Sequence[SitePart], *, covariance: FloatArray, clip: float
+    outcomes: Outcomes, theta: FloatArray, parts: Sequence[SitePart], *, root: FloatArray, clip: float
 ) -> FloatArray:
     """Return the covariance by sampling of public people, for one private one, that errors of ``theta`` hide (D, D)."""
     places: dict[bytes, FloatArray] = {}
@@ -351,10 +353,10 @@ def _of_distance(
             key = at.tobytes()
             places[key], shares[key] = at, shares.get(key, 0.0) + share * information_of([part]) / information_of(parts)
     asked = [(places[key], share) for key, share in shares.items()]
-    return spread_of_slopes(outcomes, theta, asked=asked, root=root_of(covariance), clip=clip) / outcomes.whole
+    return spread_of_slopes(outcomes, theta, asked=asked, root=root, clip=clip) / outcomes.whole
 
 
-def _widened(private: PrivateEstimate, parts: Sequence[SitePart], unknown: FloatArray) -> PrivateEstimate:
+def widened(private: PrivateEstimate, parts: Sequence[SitePart], unknown: FloatArray) -> PrivateEstimate:
     """Return the estimate with what public people's sampling adds where the truth is not at the estimate."""
     information = information_of([part for part in parts if part.raked is None])
     return replace(private, public=private.public + information**2 * unknown)
@@ -362,7 +364,7 @@ def _widened(private: PrivateEstimate, parts: Sequence[SitePart], unknown: Float
 
 def _apart(
     cohorts: Sequence[RakedSite | None],
-    sites: Sequence[SiteAnswers],
+    asked: Sequence[Sequence[tuple[FloatArray, float]]],
     theta: FloatArray,
     *,
     clip: float,
@@ -370,26 +372,46 @@ def _apart(
 ) -> list[FloatArray | None]:
     """Return by how much expectations over each site's raked people differ between draws: see `RakedSite`."""
     return [
-        None if cohort is None else cohort.deviations(theta, asked=site.asked, clip=clip, root=root)
-        for cohort, site in zip(cohorts, sites, strict=True)
+        None if cohort is None else cohort.deviations(theta, asked=places, clip=clip, root=root)
+        for cohort, places in zip(cohorts, asked, strict=True)
     ]
 
 
-def _parts(
+def weights_of(
+    outcomes: Outcomes,
+    fit: PublicFit,
+    sites: Sequence[SiteAnswers],
+    *,
+    clip: float,
+    raked: Sequence[RakedSite | None],
+) -> tuple[float, ...]:
+    """Return the weights of sites' sums, the largest 1: functions of public facts."""
+    at_fit = expected(outcomes, fit.theta, asked=[(fit.theta, 1.0)], clip=clip)
+    return site_weights(
+        people=[people_at(site, cohort) for site, cohort in zip(sites, raked, strict=True)],
+        noise=[site.noise for site in sites],
+        variance=float(np.trace(at_fit.covariance)) / len(fit.theta),
+    )
+
+
+def parts_of(
     outcomes: Outcomes,
     theta: FloatArray,
     sites: Sequence[SiteAnswers],
     weights: Sequence[float],
     *,
     clip: float,
-    cohorts: Sequence[RakedSite | None],
-    apart: Sequence[FloatArray | None],
-    kept: dict[Hashable, FloatArray],
+    raked: Sequence[RakedSite | None],
+    apart: Sequence[FloatArray | None] = (),
+    kept: dict[Hashable, FloatArray] | None = None,
 ) -> list[SitePart]:
-    """Return each site with its expectations under ``theta``, computed once for each distinct average of rounds."""
+    """Return each site with its expectations under ``theta``, computed once for each distinct average of rounds.
+
+    ``apart`` is by how much those of described people differ between draws, where that is known already.
+    """
     found: dict[tuple[tuple[bytes, float], ...], Expected] = {}
-    parts = []
-    for j, (site, weight, cohort, deviations) in enumerate(zip(sites, weights, cohorts, apart, strict=True)):
+    moved, parts = list(apart) or [None] * len(sites), []
+    for j, (site, weight, cohort, deviations) in enumerate(zip(sites, weights, raked, moved, strict=True)):
         if cohort is not None:
             at = expected(cohort.outcomes, theta, asked=site.asked, clip=clip, kept=kept, key=j)
             parts.append(SitePart(site=site, weight=weight, at=at, raked=cohort, apart=deviations))

@@ -25,7 +25,7 @@ over sites nor divided among them. Two things are used: each person is at one si
 Nothing here sees a site: `advance` is a pure function. Coefficients are rounded to 2^-20 before they are asked at, so
 that the last bits of a linear algebra library do not turn the same fit into another one, which would be charged anew.
 
-What estimates will err by is predicted before a sum is asked for (`predicted_estimate`).
+What estimates will err by is predicted before a sum is asked for (`expected_estimate`).
 
 **Where the rounds end.** A fit reports what its estimate errs by under the model, at the coefficients where the sums
 lead it. With clipped scores these are not those of the ordinary fit to the same people, unless the model holds: counts
@@ -47,8 +47,9 @@ covariance; each later one at the pooled estimate of those before it, whose cova
 round by round. Distances of different rounds are taken to be perfectly correlated, the worst case.
 """
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import final
 
@@ -66,17 +67,28 @@ from hdpstats.mechanisms.clipped_newton.expectations import (
     response_of,
     root_of,
     score_quantile,
-    spread_of_slopes,
 )
 from hdpstats.mechanisms.clipped_newton.matching import (
     LONGEST,
     Matched,
     PrivateEstimate,
+    at_a_distance,
+    linearised,
     match,
-    public_covariance,
+    parts_of,
     settled,
+    weights_of,
+    widened,
 )
-from hdpstats.mechanisms.score_sums import STEP, Answer, FitInRounds, SiteAnswers, clipped, rounded_up, site_weights
+from hdpstats.mechanisms.score_sums import (
+    STEP,
+    Answer,
+    FitInRounds,
+    SiteAnswers,
+    SiteRounds,
+    clipped,
+    rounded_up,
+)
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import PublicFit
@@ -247,20 +259,6 @@ NEAR = 1e-2
 """A step of this length, in whitened coefficients, is the last one."""
 
 
-@final
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SiteSums:
-    """A site that will be asked for sums.
-
-    ``records`` people, with a standard deviation ``records_sd`` of noise in that number; ``noise_sd`` of the average of
-    all rounds.
-    """
-
-    records: int
-    records_sd: float
-    noise_sd: float
-
-
 Asked = list[tuple[FloatArray, float]]
 """Where sums are asked for (D,), with the shares of the rounds."""
 
@@ -300,70 +298,47 @@ def _solved(outcomes: Outcomes, mean: FloatArray, *, asked: Asked, start: FloatA
     return None
 
 
-def predicted_estimate(
-    outcomes: Outcomes,
-    fit: PublicFit,
-    sites: Sequence[SiteSums],
-    *,
-    shares: Sequence[float],
-    clip: float,
-    raked: Sequence[RakedSite | None] = (),
-    people: Rows | None = None,
-    allowance: FloatArray | None = None,
+def expected_estimate(
+    state: Rounds, noise: Mapping[str, float], *, shares: Sequence[float], people: Rows | None = None
 ) -> PrivateEstimate:
-    """Return what the private estimate after all rounds will err by; ``shares``, 1 in sum, are those of the rounds.
+    """Read the sums that sites are expected to release: what the private estimate after all rounds will err by.
 
-    ``raked`` are the people that sums of sites are compared with, where these were described; ``people`` the public
-    ones with their own outcomes, None where rounds are taken to end at the public fit. ``allowance``: see
-    `PrivateEstimate`.
+    Parameters
+    ----------
+    state
+        Everything public about the fit, its sites included.
+    noise
+        The standard deviation of the noise in the average of all rounds, by site.
+    shares
+        Those of the rounds, 1 in sum.
+    people
+        The public ones with their own outcomes; None where rounds are taken to end at the public fit.
     """
-    cohorts = list(raked) or [None] * len(sites)
+    outcomes, fit, clip = state.outcomes, state.fit, float(state.clip)
     theta, asked = fit.theta, [(fit.theta, 1.0)]
-    at_fit = expected(outcomes, theta, asked=asked, clip=clip)
     if people is not None:
         theta, asked = ends_near(outcomes, fit, people, shares=shares, clip=clip)
-    numbers = [
-        float(max(site.records, 1)) if cohort is None or cohort.total is None else cohort.total
-        for site, cohort in zip(sites, cohorts, strict=True)
-    ]
-    weights = site_weights(
-        people=numbers,
-        noise=[site.noise_sd**2 for site in sites],
-        variance=float(np.trace(at_fit.covariance)) / len(theta),
-    )
-    D = len(theta)
-    A, scores, counting, noise = np.zeros((D, D)), np.zeros((D, D)), np.zeros((D, D)), 0.0
-    given, moved = [], []
-    alike = at_fit if theta is fit.theta else expected(outcomes, theta, asked=asked, clip=clip)
-    for site, cohort, w, n in zip(sites, cohorts, weights, numbers, strict=True):
-        at = alike if cohort is None else expected(cohort.outcomes, theta, asked=asked, clip=clip)
-        A += w * n * at.information
-        scores += w * w * n * at.covariance
-        counting += (w * site.records_sd) ** 2 * np.outer(at.mean, at.mean)
-        noise += (w * site.noise_sd) ** 2
-        if cohort is None:
-            given.append(w * n * at.given)
-        else:
-            moved.append(w * n * cohort.deviations(theta, asked=asked, clip=clip))
-    response = response_of(A)
-    known = public_covariance(given, moved, whole=outcomes.whole, dimension=D)
-    compared = next((each.outcomes for each in cohorts if each is not None), outcomes)
-    whole = sum(w * n for w, n in zip(weights, numbers, strict=True))
+    sites = [_expected_answers(site, asked, noise_sd=noise[name]) for name, site in state.sites.items()]
+    cohorts = [state.raked.get(name) for name in state.sites]
+    weights = weights_of(outcomes, fit, sites, clip=clip, raked=cohorts)
+    parts = parts_of(outcomes, theta, sites, weights, clip=clip, raked=cohorts)
     root, done, covariance = np.zeros_like(fit.covariance), 0.0, fit.covariance
     for share in shares:
         root, done = root + share * root_of(covariance), done + share
-        spread = spread_of_slopes(compared, theta, asked=asked, root=root / done, clip=clip)
-        found = PrivateEstimate(
-            theta=theta,
-            response=response,
-            scores=scores,
-            public=known + whole**2 / outcomes.whole * spread,
-            noise=noise / done,
-            counting=counting,
-            allowance=allowance,
-        )
+        here, unknown = at_a_distance(outcomes, theta, parts, root=root / done, clip=clip)
+        found = linearised(theta, here, whole=outcomes.whole, allowance=state.allowance.covariance)
+        found = replace(widened(found, here, unknown), theta=theta, noise=found.noise / done)
         covariance = expected_covariance(found.covariance, fit, apart=theta - fit.theta)
     return found
+
+
+def _expected_answers(site: SiteRounds, asked: Asked, *, noise_sd: float) -> SiteAnswers:
+    """Return what a site is expected to answer where it is asked; ``noise_sd`` is that of the average.
+
+    The sums themselves are left out: they lead to the coefficients that expectations are taken at.
+    """
+    answers = [Answer(theta=at, total=np.zeros_like(at), noise_sd=noise_sd / math.sqrt(share)) for at, share in asked]
+    return SiteAnswers(records=site.records, records_sd=site.records_sd, answers=answers)
 
 
 def of_sums(private: PrivateEstimate) -> PredictedCovariance:

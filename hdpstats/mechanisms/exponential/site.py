@@ -131,6 +131,19 @@ class ExponentialCalibration:
     records: int
     events: tuple[PrivacyEvent, ...]
 
+    def released(self, theta: tuple[float, ...]) -> ExponentialRelease:
+        """Return the release of coefficients (D,): all else is constant."""
+        return ExponentialRelease(
+            theta=theta,
+            hessian=None,
+            noise_rate=0.0,
+            hessian_noise_sd=0.0,
+            grid=self.box.grid,
+            records=self.records,
+            events=self.events,
+            temperature=float(self.temperature),
+        )
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -326,16 +339,7 @@ def run(query: ExponentialQuery, calibration: ExponentialCalibration, people: Ro
         if accepts and not kept:
             chosen, kept = place, True
     numbers = lift([o + k for o, k in zip(box.origin, chosen, strict=True)], exact(box.grid))
-    return ExponentialRelease(
-        theta=tuple(numbers.tolist()),
-        hessian=None,
-        noise_rate=0.0,
-        hessian_noise_sd=0.0,
-        grid=box.grid,
-        records=calibration.records,
-        events=calibration.events,
-        temperature=float(calibration.temperature),
-    )
+    return calibration.released(tuple(numbers.tolist()))
 
 
 def potential(calibration: ExponentialCalibration, people: Rows, at_centre: FloatArray, k: tuple[int, ...]) -> int:

@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Final, final
+from typing import final
 
 import numpy as np
 
@@ -40,12 +40,10 @@ from hdpstats.inference import draws
 from hdpstats.inference.combination import scalar_weight, shares
 from hdpstats.inference.meta_analysis import heterogeneity
 from hdpstats.losses.families import Family, Interval
-from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
 from hdpstats.mechanisms.statistics import (
     UNITS,
     StatisticsQuery,
     StatisticsRelease,
-    SufficientStatistics,
     out_of_units,
 )
 from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
@@ -200,35 +198,6 @@ def loss_of_blocks(size: float) -> float:
     return size / (size - 2.0) if size > FEWEST_TOLD else FEWEST_TOLD
 
 
-def predicted(
-    family: Family,
-    place: FloatArray,
-    *,
-    records: Sequence[int],
-    epsilons: Sequence[float],
-    counts_sd: Sequence[float],
-) -> tuple[FloatArray, FloatArray]:
-    """Return the covariances (d, d) by sampling and by noise that noisy statistics of sites would have at ``place``.
-
-    Each site has so many records, known up to noise of a standard deviation, and spends one of the epsilons.
-    """
-    distributions = [
-        noise_distribution(family.box, rate=epsilon / UNITS, count=count)
-        for count, epsilon in zip(records, epsilons, strict=True)
-    ]
-    spread, through = spread_of_statistics(family, place), np.linalg.inv(family.slope(place))
-    sampling = np.array([spread / count for count in records])
-    counting = (
-        by_counting(family, family.mean(place), relative_sd=sd / count)
-        for count, sd in zip(records, counts_sd, strict=True)
-    )
-    noise = np.array(
-        [np.diag(each.variance) + np.outer(by, by) for each, by in zip(distributions, counting, strict=True)]
-    )
-    weights = through @ shares(sampling + noise)
-    return _summed(weights, sampling), _summed(weights, noise)
-
-
 def by_counting(family: Family, values: FloatArray, *, relative_sd: float) -> FloatArray:
     """Return how far means of statistics (d,) are off by one standard deviation of the number of people."""
     lower = np.array([low for low, _ in family.box])
@@ -355,22 +324,3 @@ def _estimate(reading: _Reading, answers: Sequence[_Answer], found: _Found, erro
         distribution=ErrorDistribution.of_draws(np.einsum("kij,kbj->bi", weights, errors)),
         note=f"{NOTE} {AT_THE_EDGE}" if at_the_edge else NOTE,
     )
-
-
-def _ask(_: SufficientStatistics, task: DistributionTask) -> StatisticsQuery:
-    return StatisticsQuery(
-        column=task.column,
-        family=task.family.name,
-        epsilon=task.epsilon,
-        schema_sha256=task.schema_sha256,
-        replicate=task.replicate,
-    )
-
-
-METHOD: Final = DistributionMethod(
-    words=lambda _: "noisy sufficient statistics (Chen and Sung, algorithm 3)",
-    ask=_ask,
-    read=from_statistics,
-    predicted=predicted,
-)
-"""How noisy sufficient statistics fit a distribution."""

@@ -30,7 +30,7 @@ On the geometry of differential privacy.
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import Final, final
 
 import numpy as np
 
@@ -38,8 +38,15 @@ from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.losses.families import FAMILIES, Family
-from hdpstats.mechanisms.base import Prepared
-from hdpstats.mechanisms.statistics import UNITS, StatisticsQuery, StatisticsRelease, in_units
+from hdpstats.mechanisms.base import DistributionMethod, DistributionTask, Prepared
+from hdpstats.mechanisms.statistics import (
+    UNITS,
+    StatisticsQuery,
+    StatisticsRelease,
+    SufficientStatistics,
+    in_units,
+)
+from hdpstats.mechanisms.statistics.estimate import from_statistics
 from hdpstats.noise.knorm import BoxNoise
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import Relation
@@ -133,3 +140,35 @@ def sums_of_statistics(family: Family, x: FloatArray, complete: BoolArray) -> li
     """Return the d sums of rounded statistics of complete rows' numbers, between the bounds: exact, in any order."""
     units = in_units(family.statistics(x), family.box) * complete[:, None]
     return [int(total) for total in units.sum(axis=0)]
+
+
+def _ask(_: SufficientStatistics, task: DistributionTask) -> StatisticsQuery:
+    return StatisticsQuery(
+        column=task.column,
+        family=task.family.name,
+        epsilon=task.epsilon,
+        schema_sha256=task.schema_sha256,
+        replicate=task.replicate,
+    )
+
+
+def _expected(query: StatisticsQuery, place: FloatArray, site_facts: SiteFacts) -> StatisticsRelease:
+    """Return what a site would release but for the noise, where parameters are a place (d,)."""
+    prepared = prepare(query, site_facts)
+    lower, upper = np.array(prepared.family.box).T
+    share = (prepared.family.mean(place) - lower) / (upper - lower)
+    return StatisticsRelease(
+        units=tuple(np.rint(prepared.records * share * UNITS).astype(np.int64).tolist()),
+        noise_rate=float(prepared.noise.rate),
+        records=prepared.records,
+        events=prepared.events,
+    )
+
+
+METHOD: Final = DistributionMethod(
+    words=lambda _: "noisy sufficient statistics (Chen and Sung, algorithm 3)",
+    ask=_ask,
+    read=from_statistics,
+    expected=_expected,
+)
+"""How noisy sufficient statistics fit a distribution."""

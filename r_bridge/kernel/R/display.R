@@ -38,29 +38,14 @@ with_limits <- function(action, value) {
   action
 }
 
+# An object of hdpstats has its page, as in IRkernel.
 as_html <- function(value) {
-  if (inherits(value, "dp_account")) return(account_html(value))
-  if (inherits(value, "dp_accounts")) return(paste0(vapply(value, account_html, ""), collapse = ""))
-  if (inherits(value, "dp_plan")) return(plan_html(value))
+  if (any(grepl("^(summary[.])?dp_", class(value)))) {
+    page <- tryCatch(asNamespace("hdpstats")$.repr_html(value), error = function(e) NULL)
+    if (!is.null(page)) return(page)
+  }
   if (is.data.frame(value) || is.matrix(value) && (is.atomic(value))) as_table(value)
 }
-
-account_html <- function(account) {
-  sums <- rbind(total = account$total, spent = account$spent, remaining = account$remaining)
-  shown <- c("at", "mechanism", "model", "epsilon", "delta", "released")
-  charges <- if (nrow(account$history) > 0L) as_table(account$history[shown])
-  paste0(titled(account$text, as_table(sums)), charges)
-}
-
-plan_html <- function(plan) {
-  verdicts <- paste0("<li>epsilon = ", names(plan$verdicts), ": ", escape(plan$verdicts), "</li>", collapse = "")
-  known <- abs(plan$table[is.finite(plan$table) & plan$table != 0])
-  decimals <- max(3, if (length(known)) 1 - floor(log10(min(known)))) # two digits of the smallest
-  table <- titled(plan$text, as_table(round(plan$table, decimals)))
-  paste0(table, "<ul>", verdicts, "</ul><p>", escape(plan$assumption), "</p>")
-}
-
-titled <- function(text, table) paste0("<p>", escape(strsplit(text, "\n", fixed = TRUE)[[1L]][1L]), "</p>", table)
 
 escape <- function(text) {
   for (pair in list(c("&", "&amp;"), c("<", "&lt;"), c(">", "&gt;"))) text <- gsub(pair[1L], pair[2L], text, fixed = TRUE)

@@ -121,6 +121,30 @@ def test_what_is_predicted_is_reported_where_people_are_alike():
     assert np.all(np.diag(expected_covariance(private, fit)) > np.diag(least))
 
 
+@pytest.mark.parametrize("shape", ["round", "long", "turning"])
+def test_less_is_predicted_the_more_private_people_say(shape):
+    """Fails where eigenvectors that change places or signs move nodes, or one large draw makes most of an integral.
+
+    The private estimate errs from 300 times as much as the public one to a tenth.
+    """
+    rng = np.random.default_rng(8)
+    root = rng.standard_normal((4, 4))
+    fit = fit_of(0.02 * np.diag([1.0, 1.1, 1.2, 2.0]))
+    wide = root @ root.T
+    form = {"round": np.eye(4), "long": wide, "turning": np.diag([1.0, 1.0, 1.0, 1.05]) + 0.01 * wide}[shape]
+    scales = 0.02 * np.geomspace(300.0, 0.1, 150) ** 2
+    found = np.array([np.sqrt(np.diag(expected_covariance(each * form, fit))) for each in scales])
+    assert np.max(found / np.minimum.accumulate(found, axis=0)) < 1.005
+    assert np.max(found[:-1] / found[1:]) < 1.1
+
+
+def test_where_private_people_say_nothing_the_scales_beforehand_are_predicted():
+    """The square of a scale is ``4 a^2`` on average, a fifth of it in large ones, which the nodes do not reach."""
+    found = np.diag(expected_covariance(1e6 * np.eye(3), fit_of(0.02 * np.eye(3))))
+    assert np.all(found > 0.8 * (0.02 + 4.0 * SCALE**2))
+    assert np.all(found < 0.02 + 4.0 * SCALE**2)
+
+
 def test_the_point_alone_is_that_of_pooling():
     rng = np.random.default_rng(6)
     root = rng.standard_normal((3, 3))

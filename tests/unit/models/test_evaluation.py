@@ -225,6 +225,25 @@ def test_what_it_states_is_everything_that_it_rests_on():
     assert model.evaluate(read, epsilon=0.7).guarantee == found.guarantee
 
 
+@pytest.mark.parametrize("lacking", ["account", "entry"])
+def test_the_fit_of_an_account_that_is_not_known_may_be_of_these_people(lacking):
+    """Also where another of its sites is known, which is not this one."""
+    study, other = study_of(), study_of(people(800, seed=2))
+    both = hdp.Study(private={"a": study.site, "b": other.site}, public=PUBLIC, schema=study.schema)
+    result = hdpf.logit("y ~ x + g", data=both).fit(epsilon=4, describe=False)
+
+    def unknown(entry):
+        return None if lacking == "entry" else replace(entry, account="")
+
+    (a, release), b = result.release.sites
+    sites = replace(result.release, sites=((a, replace(release, entry=unknown(release.entry))), b))
+    known = tuple(replace(each, entries=each.entries if each.site == "b" else ()) for each in result.site_facts)
+    read = replace(result, released=replace(result.released, release=sites, sites=known))
+    found = hdpf.logit("y ~ x + g", data=study).evaluate(read, epsilon=0.7)
+    assert str(found.guarantee) == "4.7-differential privacy (pure) in all: 0.7 for the evaluation, 4 for the fit"
+    assert found.in_sample
+
+
 @pytest.mark.parametrize("terms", [{}, {"relation": "add_or_remove_one", "n_max": 900}], ids=["replace", "add"])
 def test_the_fit_of_other_people_has_a_guarantee_of_its_own(terms):
     other, own = hdpf.logit("y ~ x + g", data=study_of(people(800, seed=2), **terms)), study_of()
@@ -436,6 +455,8 @@ def test_what_drowns_is_said_to(hazard, monkeypatch):
     assert found.scores["brier"].isna().all()
     assert found.groups["observed"].isna().all()
     assert "not clear of the noise" in str(found)
+    assert "Risk groups without all their numbers (N/A): 1, 2, 3." in " ".join(str(found).split())
+    assert "larger epsilon would show them" in " ".join(str(found).split())
 
 
 def test_calibration_is_drawn(hazard):

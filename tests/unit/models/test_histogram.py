@@ -9,6 +9,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.histogram import PerturbedHistogram
 from hdpstats.mechanisms.histogram.estimate import axes_of
 from hdpstats.models.histogram import perturbed_histogram
@@ -73,3 +74,15 @@ def test_a_grid_that_says_little_is_refused():
     with pytest.raises(hdp.MechanismError, match="says too little about 10 people"):
         axes_of(schema, ("b",), people=10, rate=Fraction(1, 2), bins=None)
     assert axes_of(schema, ("b",), people=1000, rate=Fraction(1, 2), bins=None)[0].classes == 2
+
+
+def test_quantiles_are_refused_before_anything_is_charged():
+    rng = np.random.default_rng(5)
+    schema = hdp.Schema(y=hdp.Continuous(0, 5, complete=True), g=hdp.Categorical(["a", "b"], complete=True))
+    people = pd.DataFrame({"y": rng.uniform(0, 5, 2000), "g": rng.choice(["a", "b"], 2000)})
+    study = hdp.Study(private=people, public=people.iloc[::10], schema=schema, budget=hdp.Budget(epsilon=1))
+    model = hdpf.quantile("y ~ g", study)
+    for asked in (model.fit, model.plan):
+        with pytest.raises(MechanismError, match=r"not for quantiles.*objective.*describe"):
+            asked(epsilon=1, mechanism="histogram")
+    assert study.ledger.history().empty

@@ -63,6 +63,36 @@ def test_the_same_release_twice_is_refused_as_before(path):
         hdp.aggregate([result, result])
 
 
+def with_account(result, account):
+    """Return a result whose release was charged to another account, with the same numbers."""
+    release = result.release.at(replace(result.release.entry, account=account))
+    sites = tuple(replace(each, entries=(release.entry,)) for each in result.site_facts)
+    return replace(result, released=replace(result.released, release=release, sites=sites))
+
+
+def test_the_same_numbers_of_two_accounts_are_two_releases(path):
+    """Two sites may well release one small table of counts, and the same one."""
+    one, other = (with_account(fitted(study_of(hdp.Ledger(path, dataset="trial", epsilon=20))), each) for each in "ab")
+    assert one.release.sha256 == other.release.sha256
+    state = hdp.aggregate([one, other])
+    assert "1-differential privacy (pure) at most for one person" in str(state)
+    third = with_account(one, "c")
+    assert "1-differential privacy (pure) at most" in str(hdp.aggregate({"state": state, "school": third}))
+    for again in (with_account(one, "a"), with_account(one, "")):
+        with pytest.raises(hdp.ArgumentError, match="same release twice"):
+            hdp.aggregate({"state": state, "school": again})
+
+
+def test_results_of_an_account_that_is_not_known_may_be_of_the_same_people(path):
+    study = study_of(hdp.Ledger(path, dataset="trial", epsilon=20))
+    first, second = fitted(study, 1), with_account(fitted(study, 2), "")
+    found = hdp.aggregate([first, second])
+    for each in (found, Aggregate.from_json(found.to_json())):
+        assert "3-differential privacy (pure) at most for one person (replace_one)" in str(each)
+    both = hdp.aggregate([with_account(first, ""), second])
+    assert "3-differential privacy (pure) at most for one person (replace_one)" in str(both)
+
+
 def test_accounts_of_one_name_in_two_ledgers_are_different_people(tmp_path):
     ledgers = [hdp.Ledger(tmp_path / name, dataset="trial", epsilon=2) for name in ("one.db", "two.db")]
     results = [fitted(study_of(ledger), epsilon) for ledger, epsilon in zip(ledgers, (1, 2), strict=True)]
@@ -82,7 +112,8 @@ def test_guarantees_of_one_data_set_add_up_and_those_of_several_do_not():
     assert together((a, of(1)), (b, of(2))) == (2, 0, "")
     assert together((a, of(1)), (b, of(2)), (a, of(3, "1/10"))) == (4, Fraction(1, 10), "")
     assert together((a | b, of(1)), (b, of(2))) == (3, 0, "")
-    assert together((nobody, of(1)), (nobody, of(2))) == (2, 0, "")
+    assert together((nobody, of(1)), (nobody, of(2))) == (3, 0, ""), "who is not known may be anybody"
+    assert together((nobody, of(1)), (a, of(2)), (b, of(4))) == (5, 0, "")
 
     described = Part(what="the description it rests on", epsilon=Fraction(2), delta=Fraction(0), releases=("d",))
     other = replace(described, epsilon=Fraction(5), releases=("e",))

@@ -305,8 +305,13 @@ def test_effects_state_all_that_they_rest_on():
     elsewhere = hdp.describe(study_of(), columns, epsilon=4)
     other = fit.average_effects("hormon", over=elsewhere).guarantee
     assert (other.epsilon, [part.epsilon for part in other.parts], other.sites) == (4, [1, 4], 2)
-    unknown = [(site, release.at(replace(release.entry, account=""))) for site, release in elsewhere.releases]
-    assert fit.average_effects("hormon", over=replace(elsewhere, releases=tuple(unknown))).guarantee.epsilon == 5
+
+    def unknown_of(one):
+        at = [(site, release.at(replace(release.entry, account=""))) for site, release in one.releases]
+        return replace(one, releases=tuple(at))
+
+    unknown = unknown_of(elsewhere).releases
+    assert fit.average_effects("hormon", over=unknown_of(elsewhere)).guarantee.epsilon == 5
     ((_, query),), known = elsewhere.queries, elsewhere.releases[0][1]
     for lacking in (unknown[0][1], replace(known, entry=None)):
         both = (("a", known), ("b", lacking))
@@ -326,6 +331,11 @@ def test_effects_state_all_that_they_rest_on():
     (site, release), number = described.releases[0], described.releases[0][1].entry.number
     again = replace(described, releases=((site, release.at(replace(release.entry, number=number + 100))),))
     assert resting.average_effects("hormon", over=again).guarantee.epsilon == 5  # of other noise, with the same numbers
+    another = replace(described, releases=((site, release.at(replace(release.entry, head="0" * 64))),))
+    assert resting.average_effects("hormon", over=another).guarantee.epsilon == 5  # the first one of another analyst
     removed = replace(described, guarantee=replace(described.guarantee, relation=Relation.ADD_OR_REMOVE_ONE))
     with pytest.raises(ArgumentError, match=r"over: .* under add_or_remove_one, and the fit under replace_one"):
         fit.average_effects("hormon", over=removed)
+    households = replace(unknown_of(described), guarantee=replace(described.guarantee, unit="household"))
+    with pytest.raises(ArgumentError, match=r"over: .* for one household, and the fit for one person"):
+        fit.average_effects("hormon", over=households)

@@ -11,7 +11,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError
-from hdpstats.models import hazard_spec
+from hdpstats.families.hazard import spec as hazard_spec
 from hdpstats.public.follow_up import FollowUp, brier_scores, concordance
 from hdpstats.results import DeferredCheck, Result, check_public
 from hdpstats.schema.public import PublicTable

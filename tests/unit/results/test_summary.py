@@ -82,3 +82,36 @@ def test_one_line(result, public_result):
 def test_weights_and_offset_are_shown_where_there_are_any(result, public_result):
     assert "Offset:" in str(public_result)
     assert "Offset:" not in str(result)
+
+
+def between(page, start, end):
+    return page[page.index(start) : page.index(end)]
+
+
+def test_a_page_has_the_estimates_side_by_side_in_columns(result):
+    part = between(result._repr_html_().replace(STYLE, ""), "Estimates side by side", ">Privacy<")
+    headers = ["public only", "std err", "private only", "std err", "pooled", "std err"]
+    assert [part.count(f">{name}</th>") for name in headers] == [1, 3, 1, 3, 1, 3]
+    assert ">-1.6500</td>" in part
+    assert "(standard error)" not in result._repr_html_()
+    assert "(standard error)" in str(result)
+
+
+def test_a_page_has_a_row_per_mechanism_with_its_cost_and_ledger_entry(result):
+    part = between(result._repr_html_().replace(STYLE, ""), ">Mechanisms<", "<details>").replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
+    assert part.count("<tr>") == 4
+    assert part.count("rotterdam 1, no. 2") == 3
+    for cost in ("epsilon 0.849999", "epsilon 1e-06", "epsilon 0.15"):
+        assert part.count(f">{cost}</th>") == 1
+    assert "Mechanisms:" in str(result)
+    assert "head ab12ab12ab12" in str(result)
+
+
+def test_explanations_are_folded_and_warnings_are_not(result, silent_result):
+    page = result._repr_html_()
+    assert page.index("<summary>Notes (1)</summary>") < page.index("heavier than the normal distribution")
+    open_page = silent_result._repr_html_()
+    assert "Notes (" not in open_page
+    assert '<p class="hdp-note">Standard errors were not asked for' in open_page

@@ -19,6 +19,7 @@ SCHEMA = hdp.Schema(
     event=hdp.Binary(),
     arm=hdp.Categorical(["Placebo", "Drug"]),
     bmi=hdp.Continuous(10, 60),
+    older=hdp.Continuous(18, 110),
     time=hdp.Duration(2000, unit="days"),
 )
 
@@ -32,6 +33,7 @@ def right(**other):
         "event": rng.integers(0, 2, ROWS),
         "arm": rng.choice(["Placebo", "Drug"], ROWS),
         "bmi": rng.uniform(15, 45, ROWS).round(1),
+        "older": np.arange(ROWS) + 30,
         "time": rng.uniform(0, 3000, ROWS).round(),
     }
     return pd.DataFrame(columns | other)
@@ -43,6 +45,19 @@ def days(text):
 
 RIGHT = right()
 WRONG = {
+    "heights in metres among centimetres": (
+        {"bmi": [*np.linspace(15, 45, ROWS - 4), 0.22, 0.25, 0.31, 0.4]},
+        {"bmi": ["4 of 60 numbers, such as 0.22, would be like the others if multiplied by 100"]},
+    ),
+    "99 for a missing age, which the bounds admit": (
+        {"older": [*np.linspace(20, 70, ROWS - 5), *[99] * 5]},
+        {
+            "older": [
+                "the number 99 is in 5 cells, apart from all others (the next one is 70)",
+                "leave such cells empty",
+            ]
+        },
+    ),
     "an outcome coded 1 and 2": (
         {"event": RIGHT["event"] + 1},
         {"event": ["it is coded 1 and 2, not 0 and 1", 'declare labels=("1", "2")']},
@@ -128,7 +143,7 @@ def test_a_right_file_leaves_nothing_to_say():
     assert found.advice == ()
     assert "Every cell that is not empty" in str(found)
     assert found.tidy()[["missing", "unreadable", "below"]].to_numpy().sum() == 0
-    assert found.tidy()["above"].gt(0).tolist() == [False] * 5 + [True]  # censored at the horizon
+    assert found.tidy()["above"].gt(0).tolist() == [False] * 6 + [True]  # censored at the horizon
 
 
 @pytest.mark.parametrize("text", ["01", "1.0"])
@@ -217,11 +232,28 @@ def test_ids_that_were_floats_before_are_named(convert):
     assert few.advice == ()
 
 
+def test_a_name_that_differs_in_blanks_or_case_is_shown_beside_the_declared_one():
+    found = hdp.check(right().rename(columns={"age": " Age", "arm": "treatment"}), SCHEMA)
+    assert "'age' is declared, and the file has ' Age': spell its name as declared" in found.advice
+    assert "'arm' is declared, and the file has no such column: add it, or take it out of the schema" in found.advice
+
+
+def test_a_study_reminds_of_the_check_until_it_was_run_on_its_rows():
+    rows = right()
+    with_rows = {"private": rows, "schema": SCHEMA, "budget": hdp.Budget(epsilon=1)}
+    assert "Not checked" in hdp.Study(**with_rows)._repr_html_()
+    hdp.check(right(), SCHEMA)
+    assert "Not checked" in hdp.Study(**with_rows)._repr_html_()
+    hdp.check(rows, SCHEMA)
+    assert "Not checked" not in hdp.Study(**with_rows)._repr_html_()
+    assert "Not checked" not in hdp.Study(public=rows, schema=SCHEMA)._repr_html_()
+
+
 def test_columns_that_are_not_there_or_not_declared_are_named():
-    found = hdp.check(RIGHT.rename(columns={"age": "Age"}), SCHEMA)
-    assert (found.absent, found.undeclared) == (("age",), ("Age",))
+    found = hdp.check(RIGHT.rename(columns={"age": "years"}), SCHEMA)
+    assert (found.absent, found.undeclared) == (("age",), ("years",))
     assert "'age' is declared, and the file has no such column" in found.advice[0]
-    assert "Age: nothing reads them" in str(found)
+    assert "years: nothing reads them" in str(found)
 
 
 class Evil:

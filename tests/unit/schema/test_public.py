@@ -229,6 +229,14 @@ def coded_frame(**changes):
     return pd.DataFrame({**columns, **changes})
 
 
+def test_labels_that_are_not_declared_take_the_level_that_other_names():
+    schema = Schema(grade=Categorical(["1", "2", "rest"], other="rest"))
+    public = PublicTable.from_frame(pd.DataFrame({"grade": ["1", "4", None, "2", "rest"]}), schema)
+    assert public.codes["grade"].tolist() == [0, 2, -1, 1, 2]
+    admitted = schema["grade"].admit(pd.Series(["1", "4", None, "2", "rest"]))
+    assert np.where(admitted.missing, -1, admitted.values).tolist() == public.codes["grade"].tolist()
+
+
 def test_public_cells_take_the_declared_level_but_no_declared_number():
     public = PublicTable.from_frame(coded_frame(), CODED)
     assert public.codes["sex"].tolist() == [1, 2, 2]

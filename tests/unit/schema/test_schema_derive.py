@@ -1,4 +1,5 @@
 import math
+from datetime import date
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdpstats._base.errors import ArgumentError, SchemaError
+from hdpstats._base.errors import ArgumentError, HdpWarning, SchemaError
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.schema.dictionary import round_outward
 from hdpstats.schema.schema import Schema
@@ -50,6 +51,11 @@ def derived(cells):
         ([23, 58, 81], Continuous(23, 81)),
         ([1.26, math.nan, 123.4], Continuous(1.2, 130)),
         ([-0.5, 0.0], Continuous(-0.5, 0)),
+        ([1960, 1994, 1971], Continuous(1960, 1994)),
+        ([1960.4, 1993.6], Continuous(1960, 1994)),
+        ([99_990.0, 100_010.0], Continuous(99_990, 100_010)),
+        ([1, 2, 2, None], Binary(labels=("1", "2"))),
+        ([*range(20, 40), 30], Continuous(20, 39)),
         ([0, 2], Continuous(0, 2)),
         ([0, 1, 1], Binary()),
         ([0.0, 1.0, math.nan], Binary()),
@@ -85,10 +91,8 @@ def test_declarations_derived_from_public_rows(cells, expected):
         ([0.0, 1e300], "upper"),
         (pd.Series([1, "a"], dtype=object), "mixes"),
         (pd.Series([(1,), (2,)], dtype=object), "something other"),
-        (pd.to_datetime(["2020-01-01", "2021-01-01"]), "something other"),
-        (pd.Categorical(pd.to_datetime(["2020-01-01", "2021-01-01"])), "something other"),
         ([1j, 2j], "something other"),
-        ([str(level) for level in range(1001)], "1000 levels"),
+        ([*(str(level) for level in range(1001)), "0"], "1000 levels"),
         (["", "a"], "level"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
@@ -97,6 +101,50 @@ def test_columns_that_declare_nothing_are_refused_by_name(cells, reason):
     with pytest.raises(SchemaError, match=rf"public column 'a'.*{reason}.*declare it.*drop it") as caught:
         derived(cells)
     assert caught.value.column == "a"
+
+
+DATES = ["2020-01-01", "2021-03-01"]
+
+
+@pytest.mark.parametrize(
+    ("name", "cells", "reason"),
+    [
+        ("row", list(range(7, 37)), "names people or rows"),
+        ("a", [f"P-{place}" for place in range(30)], "names people or rows"),
+        ("Patient_ID", [int(place**1.5 * 10) for place in range(30)], "names people or rows"),
+        ("id", [str(place**2) for place in range(30)], "names people or rows"),
+        ("a", pd.to_datetime(DATES), "dates"),
+        ("a", pd.Categorical(pd.to_datetime(DATES)), "dates"),
+        ("a", DATES, "dates"),
+        ("a", ["1.2.1960", None, "31.12.61"], "dates"),
+        ("a", pd.Series([date(2020, 1, 1), None], dtype=object), "dates"),
+    ],
+)
+def test_what_names_people_or_is_a_date_is_left_out_with_a_warning(name, cells, reason):
+    frame = pd.DataFrame({name: cells, "x": np.arange(len(cells)) % 2})
+    with pytest.warns(HdpWarning, match=rf"left out of the schema: {name}: it .*{reason}"):
+        schema = Schema.from_public(frame)
+    assert list(schema) == ["x"]
+
+
+def test_measurements_are_kept_although_all_differ():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"crp": rng.lognormal(size=50), "platelets": rng.permutation(np.arange(50) * 7 + 100)})
+    assert list(Schema.from_public(frame)) == ["crp", "platelets"]
+
+
+def test_what_is_taken_for_granted_is_said(capsys):
+    frame = pd.DataFrame({"status": [1, 2] * 20, "stage": [1, 2, 3, 4] * 10, "age": range(30, 110, 2)})
+    Schema.from_public(frame)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines() == [
+        "hdpstats: assumed of public rows:",
+        "  status: 1 is taken for 0 (no), 2 for 1 (yes); the other way round it is Binary(labels=('2', '1'))",
+        "  stage: 1, 2, 3, 4 are taken for measurements; if they are codes declare Categorical([...])",
+    ]
+    Schema.from_public(frame, status=Binary(labels=("1", "2")), stage=Categorical(["1", "2", "3", "4"]))
+    assert capsys.readouterr().err == ""
 
 
 def test_declared_columns_are_taken_as_they_are():

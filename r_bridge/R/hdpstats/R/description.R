@@ -17,10 +17,13 @@ dp_describe_plan <- function(request, epsilon = c(0.1, 0.3, 1), n = NULL) {
 }
 
 dp_balance <- function(x, between = NULL, level = 0.95) {
-  .broom_names(.py("description_balance", list(description = x, between = between, alpha = 1 - level)))
+  found <- .py("description_balance", list(description = x, between = between, alpha = 1 - level))
+  .table(.broom_names(found), "dp_balance", "Standardised differences", guarantee = x$guarantee)
 }
 
-dp_follow_up <- function(x) .broom_names(.py("description_follow_up", list(description = x)))
+dp_follow_up <- function(x) {
+  .table(.broom_names(.py("description_follow_up", list(description = x))), "dp_follow_up", "Follow-up", guarantee = x$guarantee)
+}
 
 dp_write_docx <- function(x, path) {
   name <- if (inherits(x, "dp_result")) "result" else "description"

@@ -3,7 +3,13 @@
 
 dp_wald_test <- function(object, hypothesis = NULL, rhs = 0, estimate = NULL) {
   asked <- c(list(result = object, estimate = estimate), .constraints(object, hypothesis, rhs, sys.call()))
-  .broom_names(.py("wald_test", asked))
+  title <- if (is.null(hypothesis)) "Wald tests of terms, each given all others" else "Wald test of constraints together"
+  .tested(.py("wald_test", asked), object, "dp_wald_test", title)
+}
+
+# A table of tests of a result.
+.tested <- function(found, object, class, title) {
+  .table(.broom_names(found), class, title, guarantee = object$guarantee, least = .py("p_floor", list(result = object)))
 }
 
 dp_contrast <- function(object, hypothesis = NULL, rhs = 0, term = NULL, adjust = "hs", conf.level = 0.95, cause = NULL,
@@ -17,11 +23,11 @@ dp_contrast <- function(object, hypothesis = NULL, rhs = 0, term = NULL, adjust 
       .refuse(paste("adjust must be \"none\" or one of", paste(names(.ADJUSTMENTS), collapse = ", ")), sys.call())
     }
     method <- if (adjust %in% names(.ADJUSTMENTS)) .ADJUSTMENTS[[adjust]] else if (adjust != "none") adjust
-    found <- .broom_names(.py("pairwise", c(asked, list(term = term, adjust = method, cause = cause))))
-    if (adjust == "none") found$adj.p.value <- found$p.value
-    return(found)
+    found <- .py("pairwise", c(asked, list(term = term, adjust = method, cause = cause)))
+    if (adjust == "none") found$adj_p_value <- found$p_value
+    return(.tested(found, object, "dp_contrast", paste("Levels of", term, "with each other")))
   }
-  .broom_names(.py("contrasts", c(asked, .constraints(object, hypothesis, rhs, sys.call()))))
+  .tested(.py("contrasts", c(asked, .constraints(object, hypothesis, rhs, sys.call()))), object, "dp_contrast", "Contrasts")
 }
 
 # Names of p.adjust(), and what Python calls them.
@@ -42,8 +48,11 @@ dp_average_effects <- function(object, variable, over = NULL, values = NULL, tim
     result = object, variable = variable, over = over, study = study, values = values, times = times, cause = cause,
     weights = weights, conf_level = conf.level, estimate = estimate
   ))
+  notes <- "frame.error is the standard error that the rows add where they are a sample; it is no part of the intervals."
+  table <- .table(.broom_names(found$table), "dp_average_effects", paste("Average effects of", variable), notes = notes,
+                  least = .py("p_floor", list(result = object)))
   said <- found[c("epsilon", "delta", "guarantee", "statement")]
-  do.call(structure, c(list(.broom_names(found$table)), said[!vapply(said, is.null, NA)]))
+  do.call(structure, c(list(table), said[!vapply(said, is.null, NA)]))
 }
 
 dp_methods_text <- function(object) .py("methods_text", list(result = object))

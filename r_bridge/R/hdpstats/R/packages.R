@@ -47,26 +47,6 @@ xtable.dp_result <- function(x, caption = NULL, label = NULL, align = NULL, digi
   xtable::xtable(table, caption = caption, label = label, align = align, digits = digits, display = display, auto = auto, ...)
 }
 
-# All that print() shows, as a document: what was fitted, the coefficients, what it cost and guarantees, the notes.
-knit_print.summary.dp_result <- function(x, ...) {
-  if (!knitr::is_html_output() && !knitr::is_latex_output()) return(knitr::normal_print(x))
-  table <- formatC(x$coefficients, digits = 4L, format = "g", flag = "#")
-  table[, 4L] <- .shown_p(x$coefficients[, 4L], x$least)
-  shown <- paste(knitr::kable(table, align = "r"), collapse = "\n")
-  parts <- c(.knit_pairs(x$head), shown, .knit_pairs(x$privacy), .knit_text(x$notes))
-  knitr::asis_output(paste0(paste(parts, collapse = "\n\n"), "\n\n"))
-}
-
-# Names and values, a line each; values without a name go on with the one before.
-.knit_pairs <- function(pairs) {
-  named <- nzchar(pairs$name)
-  values <- vapply(split(pairs$value, cumsum(named)), paste, "", collapse = "; ")
-  paste0("**", .knit_text(pairs$name[named]), "** ", .knit_text(values), collapse = "  \n")
-}
-
-# A text in Markdown: no sign in it is taken for markup.
-.knit_text <- function(text) gsub("([][\\\\`*_{}<>#|~^$])", "\\\\\\1", text)
-
 # marginaleffects: coefficients, their covariances, and predictions with others in their place. It adds rows of its own to
 # those it is given, with the levels of factors that these lack, and knows them by their rowid: each row keeps its own.
 get_coef.dp_result <- function(model, ...) model$coefficients
@@ -158,12 +138,3 @@ check_collinearity.dp_result <- function(x, ...) {
 }
 
 standardize_parameters.dp_result <- function(model, ...) .refits("standardize_parameters")
-
-# What a notebook shows.
-.repr_html <- function(obj, ...) .py("repr_html", list(x = obj))
-
-.summary_html <- function(obj, ...) .py("summary_html", list(result = obj$of, alpha = 1 - obj$level))
-
-repr_html.dp_comparison <- function(obj, ...) obj$html
-
-repr_html.dp_plan <- repr_html.dp_comparison

@@ -141,7 +141,7 @@ print.dp_weighted_sample <- function(x, digits = max(3L, getOption("digits") - 3
 summary.dp_weighted_sample <- function(object, ...) {
   facts <- c("effective_size", "overlap", "max_weight", "notes")
   structure(
-    c(unclass(object)[facts], list(text = .py("summary_text", list(result = object)))),
+    c(unclass(object)[facts], list(text = .py("summary_text", list(result = object)), of = object)),
     class = "summary.dp_weighted_sample"
   )
 }

@@ -36,7 +36,7 @@ dp_logrank_test <- function(x, method = c("logrank", "peto"), strata = NULL, sou
       if (length(found$strata)) paste(", stratified by", paste(found$strata, collapse = " and "))
     ),
     data.name = x$formula, events = .broom_names(found$events), hazard.ratios = .broom_names(found$hazard_ratios),
-    text = found$text
+    text = found$text, html = found$html
   ), class = c("dp_logrank_test", "htest"))
 }
 
@@ -53,13 +53,13 @@ glance.dp_logrank_test <- function(x, ...) {
 dp_compare_curves <- function(x, fit, over = NULL, level = 0.95) {
   if (!inherits(fit, "dp_result")) .refuse("fit must be a result, as of dp_hazard()", sys.call())
   rows <- .public_rows(fit, over, sys.call(), "over")
-  .broom_names(.py("curves_compare", list(curves = x, result = fit, newdata = rows, conf_level = level)))
+  .table(.broom_names(.py("curves_compare", list(curves = x, result = fit, newdata = rows, conf_level = level))),
+         "dp_compare_curves", "A model's mean survival beside curves")
 }
 
 dp_restricted_mean <- function(x, upto = NULL, differences = FALSE, level = 0.95, source = NULL) {
-  .broom_names(.py("curves_restricted_mean", list(
-    curves = x, upto = upto, differences = differences, alpha = 1 - level, source = source
-  )))
+  found <- .py("curves_restricted_mean", list(curves = x, upto = upto, differences = differences, alpha = 1 - level, source = source))
+  .table(.broom_names(found), "dp_restricted_mean", "Restricted mean times", guarantee = x$guarantee)
 }
 
 dp_write_curves <- function(x, path) {

@@ -10,8 +10,8 @@ import hdpstats.api as hdp
 from hdpstats.families.hazard import raked
 from hdpstats.families.hazard.public import relative_cap
 from hdpstats.families.hazard.raked import Reached
+from hdpstats.families.hazard.spec import HazardSpec
 from hdpstats.losses import LINKS
-from hdpstats.models.hazard_spec import HazardSpec
 from hdpstats.raking.information import raked_information
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
 from hdpstats.records.geometry import at_radius

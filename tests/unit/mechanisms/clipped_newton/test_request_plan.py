@@ -1,6 +1,7 @@
 """What sums will err by, before they are asked for: against simulated fits, and by hand."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from hdpstats.families.outcomes import ListedOutcomes
 from hdpstats.losses import LogisticLoss
 from hdpstats.mechanisms.clipped_newton.expectations import expected, spread_of_slopes
 from hdpstats.mechanisms.clipped_newton.matching import match
-from hdpstats.mechanisms.clipped_newton.request import SiteSums, predicted_estimate
-from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, clipped
+from hdpstats.mechanisms.clipped_newton.request import Rounds, expected_estimate
+from hdpstats.mechanisms.score_sums import Answer, SiteAnswers, SiteRounds, clipped
 from hdpstats.public.moments import PublicFit
+from hdpstats.public.row_weights import Allowance
 
 TRUTH = np.array([-0.5, 0.8, -0.4])
 CLIP = 1.2
@@ -28,6 +30,27 @@ def binary(X):
 def fit_at(theta, n=150):
     information = n * 0.2 * np.eye(3)
     return PublicFit(theta=theta, covariance=np.linalg.inv(information), information=information)
+
+
+def planned(made, fit, sizes, *, noise_sd, shares=(1.0,), records_sd=0.0, raked=None):
+    """Return what a fit to sites of so many people is planned to err by."""
+    sites = {
+        str(place): SiteRounds(records=n, records_sd=records_sd, epsilon=Fraction(1), delta=Fraction(0), costs=())
+        for place, n in enumerate(sizes)
+    }
+    state = Rounds(
+        model=None,
+        outcomes=made,
+        fit=fit,
+        clip=Fraction(CLIP),
+        allowance=Allowance(share=0.0, covariance=np.zeros((3, 3))),
+        raked=raked or {},
+        sites=sites,
+        schema_sha256="",
+        public_sha256=None,
+        replicate=1,
+    )
+    return expected_estimate(state, dict.fromkeys(sites, noise_sd), shares=shares)
 
 
 def test_scores_beside_the_truth_have_means_that_differ_between_people():
@@ -81,13 +104,7 @@ def simulated(rng, *, sizes, noise_sd, shares):
 def test_what_is_foreseen_is_what_comes(shares, noise_sd):
     rng, sizes = np.random.default_rng(2), (3000, 1000)
     errors = np.array([simulated(rng, sizes=sizes, noise_sd=noise_sd, shares=shares) for _ in range(60)])
-    told = predicted_estimate(
-        binary(people(rng, 150)),
-        fit_at(TRUTH),
-        [SiteSums(records=n, records_sd=0.0, noise_sd=noise_sd) for n in sizes],
-        shares=shares,
-        clip=CLIP,
-    )
+    told = planned(binary(people(rng, 150)), fit_at(TRUTH), sizes, noise_sd=noise_sd, shares=shares)
     ratio = np.mean(errors**2) / np.mean(np.diag(told.covariance))
     assert 0.6 < ratio < 1.35
     if noise_sd == 2.0 and len(shares) == 1:
@@ -101,8 +118,7 @@ def test_noise_of_every_site_and_of_their_numbers_is_foreseen():
     made, fit = binary(people(np.random.default_rng(3), 300)), fit_at(TRUTH)
 
     def told(k, n, **changes):
-        site = SiteSums(**({"records": n, "records_sd": 0.0, "noise_sd": 30.0} | changes))
-        return predicted_estimate(made, fit, [site] * k, shares=(1.0,), clip=CLIP)
+        return planned(made, fit, (n,) * k, noise_sd=30.0, **changes)
 
     four, one = told(4, 1000), told(1, 4000)
     assert four.noise == pytest.approx(4 * one.noise)
@@ -110,3 +126,22 @@ def test_noise_of_every_site_and_of_their_numbers_is_foreseen():
     assert four.response == pytest.approx(one.response)
     assert not one.counting.any()
     assert np.trace(told(4, 1000, records_sd=20.0).counting) > 0.0
+
+
+@dataclass
+class Described:
+    """People of whom the truth's distance alone moves an expectation: each direction of it, by as much."""
+
+    outcomes: ListedOutcomes
+    total: None = None
+
+    def deviations(self, theta, *, asked, clip, root=None):
+        return np.zeros((3, 3)) if root is None else root
+
+
+def test_described_people_are_compared_where_the_truth_may_be():
+    # Fails where draws of them are compared at the public fit only, where scores have hardly a mean.
+    made, fit = binary(people(np.random.default_rng(4), 100)), fit_at(TRUTH)
+    raked = {"0": Described(made)}
+    one = planned(made, fit, (500,), noise_sd=30.0, raked=raked)
+    assert one.public == pytest.approx(500**2 * fit.covariance / 3)

@@ -20,16 +20,8 @@ from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.families.regression.likelihood import classical_fit, maximum_likelihood
 from hdpstats.families.regression.public import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.families.regression.rows import RegressionRows
-from hdpstats.formulas import Design
-from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
-from hdpstats.formulas.design import reference_matrix
-from hdpstats.formulas.knots import with_public_knots
-from hdpstats.formulas.outcome import Response, design_of, made, response_of
-from hdpstats.losses import BY_NAME, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
-from hdpstats.losses.base import OutcomeFacts
-from hdpstats.losses.options import LossOption
-from hdpstats.mechanisms.perturbation.request import RegressionCost
-from hdpstats.models.model_spec import (
+from hdpstats.families.row_spec import RowSpec
+from hdpstats.families.spec import (
     FIXED,
     RADIUS,
     TIES,
@@ -45,10 +37,19 @@ from hdpstats.models.model_spec import (
     of_model,
     offset_column,
     offsets,
+    refusal,
     sample_rows,
     spread_scores,
 )
-from hdpstats.models.row_spec import RowSpec
+from hdpstats.formulas import Design
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
+from hdpstats.formulas.design import reference_matrix
+from hdpstats.formulas.knots import with_public_knots
+from hdpstats.formulas.outcome import Response, design_of, made, response_of
+from hdpstats.losses import BY_NAME, ListedLoss, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
+from hdpstats.losses.base import OutcomeFacts
+from hdpstats.losses.options import LossOption
+from hdpstats.mechanisms.perturbation.request import RegressionCost
 from hdpstats.public.row_weights import Elsewhere
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -283,6 +284,11 @@ class RegressionSpec(RowSpec):
         """Yes."""
         return True
 
+    @property
+    def fits_cells(self) -> bool:
+        """Yes, but for quantiles: at centres of cells they are one of few numbers, whose errors nothing tells."""
+        return self.loss.name != SmoothedQuantile.name
+
     def weighted(self, weights: FloatArray) -> WeightedFit:
         """Return the fit to the public rows, weighted (n,), in the scale of the loss."""
         rows, complete = sample_rows(self)
@@ -305,7 +311,7 @@ class RegressionSpec(RowSpec):
     def check_listed(self) -> None:
         """Refuse losses whose outcomes cannot be listed."""
         loss, response = self.loss, self.response
-        if loss.expected == "residuals" or (loss.expected == "listed" and not loss.counts):
+        if loss.by_residuals or (isinstance(loss, ListedLoss) and not loss.counts):
             return
         counts = loss.counts and response.lower == 0.0 and response.upper == int(response.upper)
         if not counts or response.upper > MOST_COUNTS:
@@ -321,14 +327,16 @@ class RegressionSpec(RowSpec):
         side = fitted(self.public).at_radius(RADIUS)
         loss, weights, offset = self.loss, side.weights * side.mallows, side.offset
         outcomes: Outcomes
-        if loss.expected == "residuals" and side.y is not None and side.fit is not None:
+        if isinstance(loss, ListedLoss):
+            outcomes = ListedOutcomes(loss=loss, X=side.X, weights=weights, offset=offset)
+        elif side.y is not None and side.fit is not None:
             theta = side.fit.theta
             residuals = centred_residuals(side.y - side.X @ theta - offset)
             outcomes = ResidualOutcomes(
                 loss=loss, X=side.X, weights=weights, offset=offset, residuals=residuals, theta=theta
             )
         else:
-            outcomes = ListedOutcomes(loss=loss, X=side.X, weights=weights, offset=offset)
+            raise refusal("clipped_newton needs public outcomes, whose residuals private ones are taken to have")
         return self.model_at(side.geometry), outcomes
 
     @property
@@ -339,7 +347,7 @@ class RegressionSpec(RowSpec):
     @property
     def outcome_notes(self) -> tuple[str, ...]:
         """What else is assumed of outcomes, in words."""
-        if self.loss.expected == "residuals":
+        if self.loss.by_residuals:
             return ("Residuals are taken to be distributed as the public ones, and not to depend on covariates.",)
         if self.loss.counts:
             return (f"Counts are taken to be {self.loss.counts}, those above the largest one cut to it.",)

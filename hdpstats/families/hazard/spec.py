@@ -27,6 +27,20 @@ from hdpstats.families.hazard.public_fit import (
 )
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.families.regression.public import FEWEST_ROWS
+from hdpstats.families.spec import (
+    RADIUS,
+    LossSpec,
+    Risk,
+    WeightedFit,
+    WeightedScores,
+    case_weights,
+    fitted,
+    of_model,
+    offsets,
+    refusal,
+    sample_rows,
+    spread_scores,
+)
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
 from hdpstats.formulas.compiler import SurvivalDesign, compile_survival
 from hdpstats.formulas.design import Design, reference_rows
@@ -42,20 +56,6 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
     told,
 )
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
-from hdpstats.models.model_spec import (
-    RADIUS,
-    LossSpec,
-    Risk,
-    WeightedFit,
-    WeightedScores,
-    case_weights,
-    fitted,
-    of_model,
-    offsets,
-    refusal,
-    sample_rows,
-    spread_scores,
-)
 from hdpstats.public.moments import Moments
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
 from hdpstats.raking.variables import PublicVariables

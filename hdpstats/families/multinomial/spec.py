@@ -13,14 +13,8 @@ from hdpstats.families.base import PersonLoss
 from hdpstats.families.multinomial.bounds import MultinomialPersonLoss
 from hdpstats.families.multinomial.public import MultinomialSide, multinomial_likelihood, multinomial_side
 from hdpstats.families.outcomes import LevelOutcomes, Outcomes
-from hdpstats.formulas import Design
-from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
-from hdpstats.formulas.design import reference_matrix
-from hdpstats.formulas.knots import with_public_knots
-from hdpstats.formulas.outcome import categorical_design
-from hdpstats.losses import multinomial
-from hdpstats.mechanisms.perturbation.request import MultinomialCost
-from hdpstats.models.model_spec import (
+from hdpstats.families.row_spec import RowSpec
+from hdpstats.families.spec import (
     FIXED,
     RADIUS,
     case_weights,
@@ -30,7 +24,13 @@ from hdpstats.models.model_spec import (
     fitted,
     of_model,
 )
-from hdpstats.models.row_spec import RowSpec
+from hdpstats.formulas import Design
+from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
+from hdpstats.formulas.design import reference_matrix
+from hdpstats.formulas.knots import with_public_knots
+from hdpstats.formulas.outcome import categorical_design
+from hdpstats.losses import multinomial
+from hdpstats.mechanisms.perturbation.request import MultinomialCost
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten

@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
+from hdpstats.families.spec import LossSpec
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.mechanisms.perturbation.request import Asked, LossCost, Recommended, best_geometry, recommended
-from hdpstats.models.model_spec import LossSpec
 from hdpstats.public.moments import WhitenedRows
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance
 from hdpstats.records.averages import CohortMoments

@@ -173,6 +173,11 @@ class ModelSpec(ABC):
         return False
 
     @property
+    def fits_cells(self) -> bool:
+        """Whether rows may be centres of cells of a histogram, which change the outcome by up to half a cell."""
+        return self.fits_weighted
+
+    @property
     def stretch(self) -> float:
         """How much a unit of the loss is in units of the outcome."""
         return 1.0

@@ -1,36 +1,27 @@
-"""A family of distributions on a study: arguments checked, queries asked, answers read."""
+"""A family of distributions on a study: arguments checked against the schema, and public facts."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
 import numpy as np
 
-from hdpstats._base.errors import ArgumentError, FormulaError, MechanismError
+from hdpstats._base.errors import ArgumentError, FormulaError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import choice, real
+from hdpstats.families.spec import ModelSpec
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.compiler import without_roles
-from hdpstats.inference.sandwich import PredictedErrors
 from hdpstats.losses.families import FAMILIES, Family, Interval
-from hdpstats.mechanisms.base import DistributionMethod, DistributionTask
-from hdpstats.mechanisms.registry import entry_of
 from hdpstats.mechanisms.statistics import SufficientStatistics
-from hdpstats.mechanisms.statistics.estimate import inside, likelihood, projected
+from hdpstats.mechanisms.statistics.estimate import likelihood, projected
 from hdpstats.mechanisms.statistics.site import family_of
-from hdpstats.models.model_spec import ModelSpec
-from hdpstats.models.points import Prediction
-from hdpstats.models.private_result import Contributions, answers_to, private_result
-from hdpstats.models.request import FitRequest
-from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
-from hdpstats.records import codec
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.model import QueryModel
-from hdpstats.records.query import MechanismOptions, Query
-from hdpstats.results import ModelFacts, Result
+from hdpstats.records.query import MechanismOptions
+from hdpstats.results import ModelFacts
 from hdpstats.sites import Study
-from hdpstats.sites.asking import ask
 from hdpstats.sites.study import checked_study
 
 AT_PUBLIC = "Predicted for noisy statistics at the public rows' parameters."
@@ -115,22 +106,6 @@ class DistributionSpec(ModelSpec):
         found = self.public_estimate
         middle = np.array(self.ranges, dtype=np.float64).mean(axis=1)
         return middle if found is None else projected(found.values, self.ranges)
-
-    def task(self, site: SiteRecords, *, people: int) -> DistributionTask:
-        """Return what a site is asked for, when ``people`` are at all sites together."""
-        return DistributionTask(
-            family=self.family,
-            column=self.column,
-            ranges=self.ranges,
-            guess=self.guess,
-            public=0 if self.public is None or self.public_estimate is None else len(self.public),
-            unit=self.study.unit,
-            records=site.records,
-            people=people,
-            epsilon=site.request.epsilon,
-            schema_sha256=self.study.schema.sha256,
-            replicate=site.request.replicate,
-        )
 
     def facts(
         self,
@@ -218,91 +193,3 @@ def _interval(family: Family, name: str, pair: object) -> Interval:
             f"ranges[{name!r}] must increase and hold values that a {name} can have, not {pair!r}", argument="ranges"
         )
     return low, high
-
-
-def fit_distribution(model: DistributionSpec, mechanism: MechanismOptions, request: FitRequest) -> Result:
-    """Ask every site for noisy statistics, or for blocks, and read the answers."""
-    method = method_of(mechanism)
-    request = replace(request, delta=Fraction(0))  # whatever was offered: these mechanisms are pure
-    for site in model.study.sites.values():  # each would refuse for itself, when others have been charged
-        method.check(site.terms.row_order, model.study.unit)
-
-    def query_of(site: SiteRecords, people: int) -> Query:
-        return method.ask(mechanism, model.task(site, people=people))
-
-    whole = sum(site.records for site in model.study.sites.values())
-    counts = record_counts(model, request, lambda site: query_of(site, whole))
-    people = sum(site.records for site in counts.sites.values())
-    queries = {name: query_of(site, people) for name, site in counts.sites.items()}
-    answers = answers_to(queries, ask(model.study, queries), counts, entry_of(mechanism).releases[0])
-    return read_distribution(model, mechanism, request, answers)
-
-
-def method_of(mechanism: MechanismOptions) -> DistributionMethod:
-    """Return how a mechanism fits a distribution."""
-    method = entry_of(mechanism).distribution
-    if method is None:
-        raise MechanismError("this mechanism does not fit distributions")
-    return method
-
-
-def predict_distribution(
-    model: DistributionSpec, mechanism: MechanismOptions, request: FitRequest, people: Mapping[str, int]
-) -> Prediction:
-    """Return what a fit by a mechanism whose errors are known beforehand would report."""
-    sites = planned_records(model, request, people)
-    method = method_of(mechanism)
-    place = inside(model.guess, model.ranges, records=sum(people.values()))
-    if method.predicted is not None:
-        parts = method.predicted(
-            model.family,
-            place,
-            records=[site.records for site in sites.values()],
-            epsilons=[float(site.request.epsilon) for site in sites.values()],
-            counts_sd=[site.records_sd for site in sites.values()],
-        )
-    else:
-        parts = _as_expected(model, mechanism, sites, place)
-    sampling, privacy = (np.sqrt(np.diag(part)) for part in parts)
-    errors = PredictedErrors(
-        reported=np.hypot(sampling, privacy),
-        sampling=sampling,
-        privacy=privacy,
-        public=None if model.public_only is None else np.sqrt(np.diag(model.public_only.sampling)),
-    )
-    return Prediction(mechanism=mechanism, errors=errors, reported=True, sites=sites)
-
-
-def _as_expected(
-    model: DistributionSpec, mechanism: MechanismOptions, sites: Mapping[str, SiteRecords], place: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the covariances that are read from the releases of sites as they would be without noise."""
-    method, whole = method_of(mechanism), sum(site.records for site in sites.values())
-    if method.expected is None:
-        raise MechanismError("the errors of this mechanism are not known beforehand")
-    for site in model.study.sites.values():
-        method.check(site.terms.row_order, model.study.unit)
-    queries = [method.ask(mechanism, model.task(site, people=whole)) for site in sites.values()]
-    orders = [each.terms.row_order for each in model.study.sites.values()] or ["arbitrary"]
-    releases = [
-        method.expected(query, place, replace(model.site_facts(site.most), row_order=orders[0]))
-        for query, site in zip(queries, sites.values(), strict=True)
-    ]
-    known = [(site.records, site.records_sd) for site in sites.values()]
-    sha256 = codec.sha256([each.sha256 for each in releases])
-    found = method.read(model.family, queries, releases, people=known, ranges=model.ranges, sha256=sha256)
-    return found.private_only.sampling, found.private_only.privacy
-
-
-def read_distribution(
-    model: DistributionSpec, mechanism: MechanismOptions, request: FitRequest, answers: Contributions[Any, Any]
-) -> Result:
-    """Return the result of the sites' releases: post-processing of released and public numbers."""
-    method, given = method_of(mechanism), answers.given.values()
-    releases = [each.release for each in given]
-    people = [(each.people.records, each.people.records_sd) for each in given]
-    sha256 = releases[0].sha256 if len(releases) == 1 else codec.sha256([each.sha256 for each in releases])
-    queries = [each.query for each in given]
-    found = method.read(model.family, queries, releases, people=people, ranges=model.ranges, sha256=sha256)
-    facts = model.facts(method.words(releases), records=sum(number for number, _ in people))
-    return private_result(model, request, answers, facts=facts, found=found)
