@@ -204,8 +204,8 @@ COLUMNS = (
 )
 
 
-def page_of(found: dict[Setting, list[Cell]], *, rejected: float) -> str:
-    """Return the page."""
+def page_of(found: dict[Setting, list[Cell]], *, rejected: float | None) -> str:
+    """Return the page; it names what was not measured, ``rejected`` is None where sites were not."""
     head = HEAD.format(
         version=hdp.__version__,
         today=datetime.now(UTC).date(),
@@ -225,7 +225,11 @@ def page_of(found: dict[Setting, list[Cell]], *, rejected: float) -> str:
     lines += [line_of(setting, cell) for setting, cells in found.items() for cell in cells]
     formulas = dict.fromkeys((setting.data, FORMULAS[setting.data, KINDS[setting.kind].outcome]) for setting in found)
     lines += ["", "Formulas:", "", *(f"* {data}: `{formula}`" for data, formula in formulas)]
-    lines += ["", "## Sites of one population", "", SITES_SAID.format(sets=SETS, level=LEVEL, rejected=rejected)]
+    left = [str(setting) for setting in SETTINGS if setting not in found]
+    if left:
+        lines += ["", "Not measured with this code:", "", *(f"* {each}" for each in left)]
+    said = "Not measured." if rejected is None else SITES_SAID.format(sets=SETS, level=LEVEL, rejected=rejected)
+    lines += ["", "## Sites of one population", "", said]
     return head + "\n".join(lines) + "\n"
 
 
