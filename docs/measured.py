@@ -154,7 +154,7 @@ def draw(figure: Figure, table: Table, place: Path) -> None:
     from matplotlib.figure import Figure as Canvas
 
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "hdpstats", "font.size": 10}):
-        height = 4.5 if figure.kind == "scatter" else 1.1 + 0.24 * len(table.cells)
+        height = 4.5 if figure.kind == "scatter" else 1.2 + max(0.24, 0.1 * len(figure.values)) * len(table.cells)
         canvas = Canvas(figsize=(8, height), layout="constrained")
         FigureCanvasSVG(canvas)
         axes = canvas.add_subplot()
@@ -173,7 +173,8 @@ def _dots(figure: Figure, table: Table, axes) -> None:
         last = line[0]
     for own, (column, name) in enumerate(zip(figure.values, names, strict=True)):
         read = [number(cell) for cell in table.column(column)]
-        heights = [place + 0.14 * (own - (len(names) - 1) / 2) for place in range(len(read))]
+        step = 0.7 / max(len(names), 4)
+        heights = [place + step * (own - (len(names) - 1) / 2) for place in range(len(read))]
         errors = [2 * each.error if figure.brackets and each.error == each.error else 0 for each in read]
         axes.errorbar(
             [each.value for each in read],
@@ -189,17 +190,20 @@ def _dots(figure: Figure, table: Table, axes) -> None:
         axes.axvline(figure.truth, color="0.4", linewidth=1, linestyle="--", zorder=0)
     if figure.log:
         axes.set_xscale("log")
+    axes.set_axisbelow(True)
     axes.set_yticks(range(len(lines)), [", ".join(line) for line in lines])
     axes.set_ylim(len(lines) - 0.4, -0.6)
     axes.set_xlabel(figure.axis)
     axes.set_title(", ".join(each for each in figure.rows if each), loc="left", fontsize=9)
     axes.grid(axis="x", color="0.92", zorder=0)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False, fontsize=9)
+    if len(names) > 1:
+        axes.figure.legend(loc="outside upper center", ncols=3, frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def _scatter(figure: Figure, table: Table, axes) -> None:
     first, second = ([number(cell).value for cell in table.column(name)] for name in figure.values)
+    axes.set_axisbelow(True)
     axes.scatter(first, second, s=14, color="#1f5fa8")
     ends = [min(*first, *second), max(*first, *second)]
     axes.plot(ends, ends, color="0.4", linewidth=1, linestyle="--")

@@ -39,6 +39,7 @@ _VECTORS: Final = frozenset(
         "strata",
         "terms",
         "badges",
+        "events",
         "notes",
     }
 )

@@ -126,6 +126,39 @@ def compare(
     }
 
 
+def regression_table(
+    results: Any, labels: Any = None, events: Any = None, conf_level: float = 0.95, of_rows: bool = False
+) -> dict[str, Any]:
+    """Return fits side by side: numbers, cells as they are shown, text, page and LaTeX.
+
+    ``of_rows`` says that labels are those of columns of rows, of which the table may have some only.
+    """
+    names, counts = (None if given is None else by_name(given) for given in (labels, events))
+    plain = hdp.regression_table(results, events=counts, conf_level=conf_level)
+    if names and of_rows:
+        variables = set(plain.tidy()["variable"])
+        names = {name: label for name, label in names.items() if name in variables}
+    table = hdp.regression_table(results, labels=names, events=counts, conf_level=conf_level) if names else plain
+    headers, stubs, cells = table._cells()
+    return {
+        "table": table.tidy(),
+        "cells": pd.DataFrame([[stub, *row] for stub, row in zip(stubs, cells, strict=True)]).add_prefix("column"),
+        "headers": ["", *headers],
+        "text": str(table),
+        "html": table._repr_html_(),
+        "latex": table._repr_latex_(),
+        "labels": pd.Series(dict(table.labels), dtype=str) if table.labels else None,
+    }
+
+
+def regression_table_to_docx(
+    results: Any, path: str, labels: Any = None, events: Any = None, conf_level: float = 0.95
+) -> None:
+    """Write that table to a Word file."""
+    names, counts = (None if given is None else by_name(given) for given in (labels, events))
+    hdp.regression_table(results, labels=names, events=counts, conf_level=conf_level).to_docx(path)
+
+
 def aggregate_table(aggregate: hdp.Aggregate, conf_level: float = 0.95) -> pd.DataFrame:
     """Return a row per group or result and term, with limits of a level."""
     combined: hdp.Aggregate = instance(aggregate, hdp.Aggregate)
@@ -244,7 +277,7 @@ def public_rows(study: hdp.Study) -> pd.DataFrame | None:
 
 
 def page(x: object, alpha: float | None = None) -> str | None:
-    """Return what a notebook shows of an object; with ``alpha`` intervals of its report have the level 1 - alpha."""
+    """Return what a notebook shows of an object; ``alpha`` is one minus the level of its intervals."""
     if alpha is not None and isinstance(x, Reported):
         return x._report(alpha).page()
     show = getattr(x, "_repr_html_", None)

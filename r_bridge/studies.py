@@ -71,6 +71,12 @@ def schema(columns: Mapping[str, Any]) -> hdp.Schema:
     return hdp.Schema(_columns(columns))
 
 
+def schema_table(schema: hdp.Schema) -> pd.DataFrame:
+    """Return a row for each declared column."""
+    rows = instance(schema, hdp.Schema)._rows()
+    return pd.DataFrame(rows, columns=["column", "kind", "range", "missing"])
+
+
 def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = None) -> hdp.Schema:
     """Return a schema from public rows, except for the columns that are declared.
 

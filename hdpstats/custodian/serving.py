@@ -408,7 +408,7 @@ def _read_rows(path: Path) -> pd.DataFrame:
     except ArgumentError:  # which has its own words
         raise
     except ImportError:
-        raise ArgumentError("reading Parquet needs pyarrow: pip install 'hdpstats[sites]'", argument="data") from None
+        raise ArgumentError("reading Parquet needs pyarrow: pip install pyarrow", argument="data") from None
     except PermissionError:
         raise ArgumentError(f"data {path} cannot be read by the user of this process", argument="data") from None
     except (ValueError, OSError):

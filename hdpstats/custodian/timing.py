@@ -15,10 +15,13 @@ From an analyst's request to the answer:
 What was computed for another analyst before is prepared, charged and sent at the same instants, with nothing in its
 slot. If the other computation is still under way, the wait for its record is in the slot, which begins at the step
 after a place for an overrun was made sure of, mostly one step after the request. So that somebody asked the same shows
-only where a record takes longer than a step of the grid; where the charges, which are entries of two kinds, take
-different numbers of steps; and, if he asked so shortly before, where preparation and charge take longer than a step,
-where the record ends later than a slot and a step after the request, as the other request came just before this one, or
-where another process of the site computes for him.
+only in these cases:
+
+* a record takes longer than a step of the grid;
+* the two charges, which are entries of two kinds, take different numbers of steps;
+* the other request came just before this one, and preparation and charge take longer than a step, or the record ends
+  later than a slot and a step after this request;
+* the other request came just before this one, and another process of the site computes for it.
 
 From before the charge until the answer leaves, no response to the analyst begins (`Slots.quiet`): how fast a site
 answers his other requests would show when the computation ends, and his part of the ledger what is recorded. What is

@@ -278,7 +278,7 @@ class Description(Reported, Saved):
         return plot_differences(self.balance(between=between), by=self.query.by, label=of, ax=ax)
 
     def to_docx(self, path: str | PathLike[str]) -> None:
-        """Write the summary's tables to a Word file. Needs ``pip install 'hdpstats[word]'``."""
+        """Write the summary's tables to a Word file. Needs ``pip install python-docx``."""
         self.summary().to_docx(path)
 
     def disclosure(self) -> dict[str, Any]:

@@ -265,6 +265,13 @@ def _parsed(columns: object, study: Study) -> tuple[tuple[str, ...], tuple[str, 
     names = [each for each in terms if not each.lstrip().startswith("Surv(")]
     surv = [each for each in terms if each not in names]
     unknown = [name for name in names if name not in study.schema]
+    written = [name for name in unknown if "~" in name]
+    if written:
+        raise ArgumentError(
+            f"columns must be a list of names, not the formula {written[0]!r}: describe(study, ['age', 'size'], "
+            "by='arm') describes columns by group",
+            argument="columns",
+        )
     if unknown:
         raise SchemaError(
             f"not declared: {', '.join(map(repr, unknown))}; the schema declares {', '.join(study.schema)}",

@@ -114,7 +114,7 @@ class EscapedSummary(Summary):  # type: ignore[misc]  # statsmodels is not typed
         return "\n\n".join([*(part.as_latex_tabular() for part in self.tables), *notes])
 
     def to_docx(self, path: str | PathLike[str]) -> None:
-        """Write title, tables and notes to a Word file. Needs ``pip install 'hdpstats[word]'``.
+        """Write title, tables and notes to a Word file. Needs ``pip install python-docx``.
 
         Raises
         ------

@@ -19,7 +19,7 @@ def write_docx(
     try:
         from docx import Document
     except ImportError:
-        raise HdpError("Word files need python-docx: pip install 'hdpstats[word]'") from None
+        raise HdpError("Word files need python-docx: pip install python-docx") from None
     document = Document()
     if title:
         document.add_heading(title, level=2)

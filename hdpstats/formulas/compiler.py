@@ -164,7 +164,12 @@ def _check_response(name: str, schema: Schema) -> None:
     column = declared(name, schema)
     if isinstance(column, Categorical | Weight | Offset):
         reason = f"a {column.kind} column cannot be the outcome"
-        raise refusal(name, reason, "choose a binary, continuous or duration column")
+        remedy = "choose a binary, continuous or duration column"
+        if isinstance(column, Categorical):
+            remedy += (
+                "; multinomial (dp_multinomial in R) models all levels, and a Binary with labels= is of two levels"
+            )
+        raise refusal(name, reason, remedy)
 
 
 def _factor_columns(

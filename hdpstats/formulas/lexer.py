@@ -34,9 +34,15 @@ _FOREIGN = re.compile(r"""[0-9][\w.]*|%[^%]{0,20}%|\.[\w.]*|"[^"]*"|'[^']*'|[!-~
 
 _ALPHABET = "a formula is made of column names, numbers, + - * / : ^ and parentheses"
 COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
+BAR = (
+    "join the terms by +; people with several rows are declared by the study, Study(unit=, max_rows_per_unit=), and a "
+    "fit allows for their correlation; curves by group are survfit of Surv(time, event) ~ group, a description by "
+    "group describe(..., by=)"
+)
+"""What there is in the place of ``(1 | id)`` and of ``~ age | arm``."""
 _REMEDIES = {
     ":": "write the bare name of the function; survival::, splines::, rms::, stats:: and base:: are read",
-    "|": "a formula has one right-hand side; join the terms by +",
+    "|": BAR,
     "%": "write a:b for an interaction",
     "$": "write the bare name of the column",
     '"': "close the quotes around one level",

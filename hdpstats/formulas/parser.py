@@ -16,7 +16,7 @@ from typing import final
 from hdpstats._base.errors import FormulaError
 from hdpstats.formulas.expressions import Factor, Role, Variable, called, columns_of
 from hdpstats.formulas.grammar import read_exponent, read_factor
-from hdpstats.formulas.lexer import END, Cursor, Token, quoted, spell, tokenize
+from hdpstats.formulas.lexer import BAR, END, Cursor, Token, quoted, spell, tokenize
 from hdpstats.formulas.operations import refusal
 
 MOST_PRODUCTS = 2000
@@ -69,6 +69,8 @@ class _Reader:
 
     def _intercept(self, sign: str, *, top: bool) -> tuple[str, str, int]:
         number = self.cursor.next().text
+        if self.cursor.peek().text == "|":
+            raise refusal(f"({number} | ...)", "random effects are not fitted", BAR)
         alone = self.cursor.peek() is END or self.cursor.peek().operator in ("+", "-")
         if number not in ("0", "1") or not alone or not top:
             reason = "the only numbers between terms are 1 and 0, alone and outside parentheses, for the intercept"
@@ -214,6 +216,11 @@ def plain_outcome(left: LeftSide | None) -> LeftSide:
 
 def _no_plain_outcome(source: str) -> FormulaError:
     remedy = "write the bare name of a column of the schema on the left of ~"
+    if source.startswith("Surv("):
+        remedy += (
+            "; times are modelled by hazard (dp_hazard in R) with this formula, and their curves are those of survfit "
+            "(dp_survfit)"
+        )
     return refusal(source, "this model needs a plain outcome column", remedy)
 
 

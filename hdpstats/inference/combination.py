@@ -16,12 +16,14 @@ estimate would be correlated with that estimate, and its weight with its error. 
 one site's estimate is (`hdpstats.inference.pooling`).
 
 **Locations.** The curvature of a location's loss, such as a quantile's, is the density of outcomes near the predictor.
-Where private coefficients are not the public ones, public outcomes tell it under one of two suppositions: private
-outcomes lie about their own predictor as public ones about theirs (then it is the curvature at the public fit), or
-private outcomes are distributed as the public ones (then it is that at the released points, between the public fit and
-``u``; farther on public outcomes end, and unshrinking by the inverse of next to nothing would lead farther yet). Which
-one holds is not known. So their mean is taken, and errors are drawn half of the time from either: what unshrinking
-would miss by is counted.
+Where private coefficients are not the public ones, public outcomes tell it under one of two suppositions:
+
+* private outcomes lie about their own predictor as public ones about theirs: then it is that at the public fit;
+* private outcomes are distributed as the public ones: then it is the curvature at the released points, between the
+  public fit and ``u``. Farther on public outcomes end, and the inverse of a tiny curvature would lead farther yet.
+
+Which one holds is not known. So their mean is taken, and errors are drawn half of the time from either: what
+unshrinking would miss by is counted.
 
 **Bias.** Scores are not linear. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j +
 \tfrac12 E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias

@@ -72,7 +72,7 @@ class LogitLink(ValuedLink):
     With ``u = e^eta / h`` the capped losses are ``h asinh(u)`` and ``asinh(1 / u)``, and ``e = 1 / sqrt(1 + u^2)``.
 
     *Constants*: ``c' = c (1 - (c/h)^2) <= z h`` and ``-e' = e (1 - e^2) <= z``: score and curvature are coupled, which
-    `hdpstats.privacy.hazard_caps` uses.
+    `hdpstats.privacy.hazard_sensitivity` uses.
     """
 
     name = "logit"

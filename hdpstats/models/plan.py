@@ -12,7 +12,9 @@ for a Hessian is. Where it comes to buy something else they may step, in either 
 Caps of hazards, and the ridge of losses that are charged for the determinant (medians), are of coarse grids and are
 chosen for what errs least altogether: slopes of hazards, or noise and what unshrinking may miss. One coefficient's
 predicted error may rise where the choice changes: the baseline's of hazards by up to 40 % of its private part, medians'
-by up to a half. `Plan.switches` names both: where something else is bought, and where an error rises by more than 3 %.
+by up to a half. Without public rows a larger share for the noisy Hessian, which makes standard errors more likely where
+people spread little, may cost a tenth of an error. `Plan.switches` names both: where something else is bought, and
+where an error rises by more than 3 %.
 """
 
 import itertools
@@ -325,7 +327,7 @@ class Plan:
             return ""
         return (
             f"between epsilon = {low:.3g} and {high:.3g} errors of {', '.join(map(str, rises.index))} rise by up to "
-            f"{rises.max() - 1.0:.0%}: the caps, weights or ridge that err least altogether are others there"
+            f"{rises.max() - 1.0:.0%}: the caps, weights, ridge or parts of epsilon that are best altogether differ"
         )
 
     def _raised(self, epsilon: float) -> str:

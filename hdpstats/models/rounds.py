@@ -259,7 +259,7 @@ def _clipping(spec: LossSpec, outcomes: Outcomes, fit: PublicFit, options: Clipp
         own=side.counted,
         apart=spec.apart * fit.unit,
         unit=fit.unit,
-        elsewhere=side.far_people,
+        unseen=side.far_people,
         blocks=blocks,
         first=first,
         shares=shares_of(options.rounds),

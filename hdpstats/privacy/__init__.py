@@ -9,6 +9,6 @@ records.
 * ``gaussian``: Gaussian differential privacy: certified bounds between (epsilon, delta) and the one parameter ``mu``.
 * ``sensitivity``: How far one person can move a query: a number that never travels without its norm and its relation.
 
-* ``hazard_caps``: How far one person can move a capped discrete-time hazard model: gradient, curvature, and both
+* ``hazard_sensitivity``: How far one person can move a capped discrete-time hazard model: gradient, curvature, and both
   together.
 """

@@ -16,7 +16,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.invented import unknown_directions
-from hdpstats.public.row_weights import APART, Allowance, Elsewhere, Moved, kept, mallows, moved, told_apart
+from hdpstats.public.row_weights import APART, Allowance, Moved, UnseenPeople, contrast_tau, kept, mallows, moved
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
 
 
@@ -36,7 +36,7 @@ class PublicSide(ABC):
     ----------
     geometry : Geometry
         How they are whitened.
-    elsewhere : Elsewhere or None
+    unseen : UnseenPeople or None
         People whom they do not show.
     fit : PublicFit or None
         The public fit; None where the outcome is not public.
@@ -44,7 +44,7 @@ class PublicSide(ABC):
 
     geometry: Geometry
     fit: "PublicFit | None"
-    elsewhere: Elsewhere | None
+    unseen: UnseenPeople | None
 
     @property
     def known(self) -> bool:
@@ -58,7 +58,7 @@ class PublicSide(ABC):
 
     @property
     def canonical(self) -> bool:
-        """Whether curvature does not depend on outcomes: then `moments` elsewhere tell how scores change."""
+        """Whether curvature does not depend on outcomes: then `moments` at other points tell how scores change."""
         return False
 
     @property
@@ -87,9 +87,9 @@ class PublicSide(ABC):
         """The coordinates that belong to a whitened row, of each predictor, and at which of its numbers they begin."""
 
     @property
-    def far_people(self) -> Elsewhere | None:
+    def far_people(self) -> UnseenPeople | None:
         """People whom public rows do not show, as the choice of a clip counts them."""
-        return self.elsewhere
+        return self.unseen
 
     @property
     @abstractmethod
@@ -220,7 +220,7 @@ def each_column(directions: FloatArray) -> tuple[FloatArray, ...]:
 class WhitenedRows(PublicSide, ABC):
     """Public rows ``X`` (n, D), one for each person, whitened; Mallows and case weights (n,), and the public fit.
 
-    ``groups`` (n,) says which of them are invented; ``elsewhere`` are people whom they do not show.
+    ``groups`` (n,) says which of them are invented; ``unseen`` are people whom they do not show.
     """
 
     geometry: Geometry
@@ -229,7 +229,7 @@ class WhitenedRows(PublicSide, ABC):
     weights: FloatArray
     fit: PublicFit | None
     groups: IntArray | None = None
-    elsewhere: Elsewhere | None = None
+    unseen: UnseenPeople | None = None
 
     @property
     def people(self) -> int:
@@ -291,8 +291,8 @@ class WhitenedRows(PublicSide, ABC):
         """The share of the likelihood's information on each row's predictor that a loss leaves at the centre (n,)."""
         return np.ones(self.people)
 
-    def left_elsewhere(self, X: FloatArray) -> FloatArray:
-        """Return the same for whitened rows (m, width) of people elsewhere."""
+    def left_of_unseen(self, X: FloatArray) -> FloatArray:
+        """Return the same for whitened rows (m, width) of unseen people."""
         return np.ones(len(X))
 
     def borne(self, weights: FloatArray) -> FloatArray:
@@ -311,16 +311,16 @@ class WhitenedRows(PublicSide, ABC):
 
     def moved_at(self, geometries: Sequence[Geometry], H: FloatArray) -> Moved:
         """Return what weights of other radii do (`hdpstats.public.row_weights`); ``H`` (k, D, D) are one person's."""
-        return self._moved_at(geometries, H, elsewhere=True)
+        return self._moved_at(geometries, H, unseen=True)
 
-    def _moved_at(self, geometries: Sequence[Geometry], H: FloatArray, *, elsewhere: bool) -> Moved:
+    def _moved_at(self, geometries: Sequence[Geometry], H: FloatArray, *, unseen: bool) -> Moved:
         slopes, width, left = self.counted, self.geometry.dimension, self.left
         weights, full = mallows(self.lengths, geometries) * left, self._whole
         means = kept(H, full, slopes)
         N = self.borne(0.5 * np.abs(weights - means[:, None]))
-        if elsewhere and self.elsewhere is not None:
-            square = np.sum(self.elsewhere.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
-            not_shown = self.elsewhere.moved(mallows(square, geometries) * self.left_elsewhere(self.elsewhere.X), means)
+        if unseen and self.unseen is not None:
+            square = np.sum(self.unseen.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
+            not_shown = self.unseen.moved(mallows(square, geometries) * self.left_of_unseen(self.unseen.X), means)
             N = N + float(np.mean(np.diag(full)[slopes])) * np.kron(np.eye(self.dimension // width), not_shown)
         return moved(H, N, shares=1.0 - means)
 
@@ -360,8 +360,8 @@ class WhitenedRows(PublicSide, ABC):
         influences: FloatArray = np.asarray(
             (np.linalg.solve(full, scores.T) - np.linalg.solve(H, (weights[:, None] * scores).T)).T, dtype=np.float64
         )
-        M = self._moved_at([geometry], H[None] / self.seen, elsewhere=False).matrices[0]
-        return told_apart(influences[:, self.counted], M[self.counted], unit=self.unit)
+        M = self._moved_at([geometry], H[None] / self.seen, unseen=False).matrices[0]
+        return contrast_tau(influences[:, self.counted], M[self.counted], unit=self.unit)
 
     @property
     def allowance(self) -> Allowance:

@@ -49,7 +49,7 @@ widens errors; it follows from public rows alone, and a query has nothing of it 
 **Without public rows** nobody is weighted unless ``row_norm`` is declared. Then ``M`` is that of rows that are spread
 evenly over the schema's bounds, or of public covariates, and ``tau`` is for each standard deviation of these.
 
-**People whom public rows do not show** may be anywhere within the schema's bounds. They count as :data:`ELSEWHERE` of
+**People whom public rows do not show** may be anywhere within the schema's bounds. They count as :data:`UNSEEN` of
 all people, spread evenly over the bounds, with the mean curvature. Those farther than :data:`FAR` standard deviations
 of public rows count less: wider bounds add to the allowance, but the information that these people bear stays below
 ``FAR^2`` per column and person.
@@ -90,11 +90,11 @@ DOUBT: Final = 0.05
 LEAST_SD: Final = 1e-3
 """The least standard deviation of a column of rows that are not whitened by themselves."""
 
-ELSEWHERE: Final = 1e-3
+UNSEEN: Final = 1e-3
 """The share of people who may be anywhere within the schema's bounds."""
 
 UNLIKE: Final = 20.0
-"""So many times as much people elsewhere may do in regressions: there may be more of them, and more unlike others.
+"""So many times as much may unseen people do in regressions: there may be more of them, and more unlike others.
 
 With ten Gaussian columns within three standard deviations and 600 public rows it costs up to 4 % of an error.
 """
@@ -156,7 +156,7 @@ class Moved:
         return Allowance(share=float(self.shares[0]), covariance=self.covariances(scale)[0])
 
 
-def told_apart(influences: FloatArray, matrix: FloatArray, *, unit: float) -> float:
+def contrast_tau(influences: FloatArray, matrix: FloatArray, *, unit: float) -> float:
     """Return ``tau`` as public outcomes tell it.
 
     Parameters
@@ -172,18 +172,18 @@ def told_apart(influences: FloatArray, matrix: FloatArray, *, unit: float) -> fl
     --------
     Outcomes that say nothing leave the convention; a contrast of one unit, which all rows share, does not.
 
-    >>> told_apart(np.zeros((50, 1)), np.eye(1), unit=1.0)
+    >>> contrast_tau(np.zeros((50, 1)), np.eye(1), unit=1.0)
     0.15
-    >>> round(told_apart(np.full((50, 1), 0.02), np.eye(1), unit=1.0), 2)
+    >>> round(contrast_tau(np.full((50, 1), 0.02), np.eye(1), unit=1.0), 2)
     0.64
     """
     V, S = influences.T @ influences, unit**2 * (matrix @ matrix.T)
     total, c = float(np.trace(S)), np.sum(influences, axis=0)
     if not total > 0.0:
         return APART
-    told = (float(c @ c) - float(np.trace(V))) / total
+    raised = (float(c @ c) - float(np.trace(V))) / total
     variance = 2.0 * float(np.sum((APART**2 * S + V) ** 2)) / total**2
-    return float(np.sqrt(APART**2 + DOUBT**2 / (DOUBT**2 + variance) * max(0.0, told - APART**2)))
+    return float(np.sqrt(APART**2 + DOUBT**2 / (DOUBT**2 + variance) * max(0.0, raised - APART**2)))
 
 
 def moved(H: FloatArray, N: FloatArray, *, shares: FloatArray) -> Moved:
@@ -199,26 +199,26 @@ def kept(H: FloatArray, full: FloatArray, slopes: IntArray) -> FloatArray:
     return np.asarray(np.sum(np.diagonal(H, axis1=1, axis2=2)[:, slopes], axis=1) / whole)
 
 
-def moved_rows(X: FloatArray, weights: FloatArray, geometry: Geometry, *, elsewhere: "Elsewhere | None") -> Moved:
+def moved_rows(X: FloatArray, weights: FloatArray, geometry: Geometry, *, unseen: "UnseenPeople | None") -> Moved:
     """Return what one set of weights (n,) of whitened rows (n, D) of the same curvature does."""
     own = np.arange(int(geometry.intercept), X.shape[1])
     full, H = (X.T @ (each[:, None] * X) / len(X) for each in (np.ones(len(X)), weights))
     means = kept(H[None], full, own)
     N = X.T @ (0.5 * np.abs(weights - means[0])[:, None] * X) / len(X)
-    if elsewhere is not None:
-        square = np.sum(elsewhere.X[:, int(geometry.intercept) :] ** 2, axis=1)
-        N = N + float(np.mean(np.diag(full)[own])) * elsewhere.moved(mallows(square, [geometry]), means)[0]
+    if unseen is not None:
+        square = np.sum(unseen.X[:, int(geometry.intercept) :] ** 2, axis=1)
+        N = N + float(np.mean(np.diag(full)[own])) * unseen.moved(mallows(square, [geometry]), means)[0]
     floor = 1e-9 * np.trace(full) * np.eye(len(full))
     return moved((H + floor)[None], N[None], shares=1.0 - means)
 
 
 POINTS: Final = 256
-"""Rows that stand for people elsewhere."""
+"""Rows that stand for unseen people."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class Elsewhere:
+class UnseenPeople:
     """People whom public rows do not show.
 
     Attributes
@@ -236,18 +236,18 @@ class Elsewhere:
     farthest: float
 
     @classmethod
-    def of(cls, design: Design, needs: Sequence[str], schema: Schema, geometry: Geometry) -> "Elsewhere":
+    def of(cls, design: Design, needs: Sequence[str], schema: Schema, geometry: Geometry) -> "UnseenPeople":
         """Return them in a geometry of public rows; ``needs`` are the columns of the schema that the design reads."""
         first = int(geometry.intercept)
         X = whiten(geometry, design.matrix(rows_at(_even(POINTS, len(needs)), needs, schema))).X
         nearer = FAR**2 * (X.shape[1] - first) / np.maximum(np.sum(X[:, first:] ** 2, axis=1), 1e-200)
         return cls(
             X=X,
-            shares=ELSEWHERE / len(X) * np.minimum(1.0, nearer),
+            shares=UNSEEN / len(X) * np.minimum(1.0, nearer),
             farthest=reach(geometry, lower=np.array(design.lower[first:]), upper=np.array(design.upper[first:])),
         )
 
-    def unlike(self, *, intercept: bool) -> "Elsewhere":
+    def unlike(self, *, intercept: bool) -> "UnseenPeople":
         """Return them as regressions count them."""
         squares = np.sum(self.X[:, int(intercept) :] ** 2, axis=1)
         nearer = NEAR**2 * (self.X.shape[1] - int(intercept)) / np.maximum(squares, 1e-200)

@@ -37,6 +37,10 @@ _WIDE: Final = 1000.0
 """Axes of ratios that reach less far have ticks of even spacing; those that reach farther, powers of ten alone."""
 _INDENT: Final = "   "
 _HALF_DIAMOND: Final = 0.3
+_LINE: Final = 0.28
+"""Inches of an interval, or of a line of a label, in a figure of coefficients."""
+_LONGEST: Final = 36
+"""The longest line of a label at the left, in characters."""
 SIZE: Final = {"width": 6.4, "height": 4.0}
 _DRAWN: Final = ("predicted", "observed", "conf_low", "conf_high")
 _WHOLE: Final = 100.0
@@ -48,7 +52,7 @@ def pyplot() -> Any:
     try:
         from matplotlib import pyplot as module
     except ImportError:
-        raise HdpError("plots need matplotlib: pip install 'hdpstats[plot]'") from None
+        raise HdpError("plots need matplotlib: pip install matplotlib") from None
     return module
 
 
@@ -123,13 +127,15 @@ def plot_coefficients(
     The intercept is left out where there are other coefficients: it is on another scale. ``names`` are shown in the
     place of terms, ``factors`` (p,) multiply the coefficients, ``numbers`` are written beside the intervals.
     """
-    terms = estimates[0].terms
-    shown = [place for place in places if terms[place] != "Intercept"] or list(places)
-    axes = axes_of(ax, width=7.0, height=1.2 + 0.28 * max(len(shown) * len(estimates), 3))
+    terms, given = estimates[0].terms, names or {}
+    shown = [place for place in places if not _is_intercept(terms[place])] or list(places)
+    texts = [_wrapped(given.get(terms[place], terms[place])) for place in shown]
+    lines = max(len(estimates), *(text.count("\n") + 1 for text in texts))
+    axes = axes_of(ax, width=7.0, height=1.2 + _LINE * max(len(shown) * lines, 3))
     scale = np.exp if exponentiate else np.asarray
     factor = np.ones(len(terms)) if factors is None else factors
-    step = 0.6 / len(estimates)
-    styles = zip(COLOURS, MARKERS, strict=False)
+    step = (0.84 if numbers else 0.6) / len(estimates)
+    styles = zip(palette(), MARKERS, strict=False)
     for rank, (estimate, (colour, marker)) in enumerate(zip(estimates, styles, strict=False)):
         limits = scale(estimate.conf_int(0.05).to_numpy()[shown] * factor[shown, None])
         value = scale(estimate.params.to_numpy()[shown] * factor[shown])
@@ -144,8 +150,7 @@ def plot_coefficients(
     axes.axvline(1.0 if exponentiate else 0.0, color=GREY, linewidth=0.8, zorder=0)
     if exponentiate:
         ratio_axis(axes)
-    given = names or {}
-    axes.set_yticks(range(len(shown)), [given.get(terms[place], terms[place]) for place in shown])
+    axes.set_yticks(range(len(shown)), texts)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_xlabel(f"{label} (95% interval)")
@@ -154,11 +159,29 @@ def plot_coefficients(
     return axes
 
 
-def _beside(axes: "Axes", height: float, value: float, low: float, high: float, *, colour: str = COLOURS[0]) -> None:
+def _is_intercept(term: str) -> bool:
+    """Return whether a coefficient is the intercept of a model, or that of one level of a categorical outcome."""
+    return term == "Intercept" or term.endswith(":Intercept")
+
+
+def _wrapped(text: str) -> str:
+    """Return the label of a line in lines that leave the figure room for what is drawn."""
+    return "\n".join(textwrap.wrap(text, _LONGEST, break_on_hyphens=False)) or text
+
+
+def _beside(axes: "Axes", height: float, value: float, low: float, high: float, *, colour: str | None = None) -> None:
     """Write an estimate and its limits at the right of a plot."""
     limits = "" if math.isnan(low) else f" [{number(low, 3)}, {number(high, 3)}]"
     words = "not estimable" if math.isnan(value) else f"{number(value, 3)}{limits}"
-    axes.text(1.02, height, words, transform=axes.get_yaxis_transform(), va="center", fontsize="small", color=colour)
+    axes.text(
+        1.02,
+        height,
+        words,
+        transform=axes.get_yaxis_transform(),
+        va="center",
+        fontsize="small",
+        color=colour or palette()[0],
+    )
 
 
 def ratio_axis(axes: "Axes") -> None:
@@ -173,7 +196,7 @@ def ratio_axis(axes: "Axes") -> None:
     )
     axes.xaxis.set_major_locator(round_places)
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_formatter(lambda value, _: np.format_float_positional(value, precision=12, trim="-"))
 
 
 @final
@@ -194,7 +217,7 @@ def plot_forest(
 
     The area of a square is in proportion to the precision. A grey line marks the first row's estimate.
     """
-    axes = axes_of(ax, width=7.0, height=1.0 + 0.3 * max(len(rows), 3))
+    axes, colours = axes_of(ax, width=7.0, height=1.0 + 0.3 * max(len(rows), 3)), palette()
     scale = np.exp if exponentiate else np.asarray
     limits = np.array([row.estimate.conf_int(0.05).to_numpy()[place] for row in rows])
     values = np.array([row.estimate.params.iloc[place] for row in rows])
@@ -204,10 +227,10 @@ def plot_forest(
     ):
         if row.is_group:
             corners = [(low, height), (value, height - _HALF_DIAMOND), (high, height), (value, height + _HALF_DIAMOND)]
-            axes.fill(*zip(*corners, strict=True), color=COLOURS[1 if row.depth else 2], linewidth=0)
+            axes.fill(*zip(*corners, strict=True), color=colours[1 if row.depth else 2], linewidth=0)
         else:
-            axes.plot([low, high], [height, height], color=COLOURS[0], linewidth=1.2)
-            axes.plot(value, height, "s", color=COLOURS[0], markersize=size)
+            axes.plot([low, high], [height, height], color=colours[0], linewidth=1.2)
+            axes.plot(value, height, "s", color=colours[0], markersize=size)
         _beside(axes, height, value, low, high)
     axes.axvline(float(scale(values)[0]), color=GREY, linewidth=0.8, linestyle=":", zorder=0)
     if exponentiate:
@@ -272,7 +295,7 @@ def draw_calibration(
     axes = axes_of(ax, width=4.8, height=4.8)
     unit = f" {facts.hazard.unit_of_time}" if facts.hazard is not None and facts.hazard.unit_of_time else ""
     times = table["time"].to_numpy(dtype=float) if "time" in table else np.zeros(len(table))
-    for colour, marker, time in zip(COLOURS, MARKERS, np.unique(times), strict=False):
+    for colour, marker, time in zip(palette(), MARKERS, np.unique(times), strict=False):
         part = table[times == time]
         predicted, observed, low, high = (part[name].to_numpy() for name in _DRAWN)
         reach = np.nan_to_num([observed - low, high - observed])
@@ -296,7 +319,7 @@ def plot_weights(weights: FloatArray, *, ax: "Axes | None") -> "Axes":
     """Draw the distribution of weights in multiples of their mean, with the effective size in words."""
     relative = weights / np.mean(weights)
     axes = axes_of(ax, width=6.4, height=3.6)
-    axes.hist(relative, bins=min(60, max(10, len(weights) // 10)), color=COLOURS[1], alpha=0.85)
+    axes.hist(relative, bins=min(60, max(10, len(weights) // 10)), color=palette()[1], alpha=0.85)
     axes.axvline(1.0, color=GREY, linewidth=0.8)
     axes.set(xlabel="weight over mean weight", ylabel="public rows")
     size = weighted_moments.effective_size(weights)
@@ -333,7 +356,8 @@ def plot_differences(table: pd.DataFrame, *, by: str | None, label: str, ax: "Ax
     axes.axvspan(-NEGLIGIBLE, NEGLIGIBLE, color=GREY, alpha=0.15, linewidth=0)
     axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
     shift = 0.5 / max(len(groups), 1)
-    for place, (group, colour) in enumerate(zip(groups, [*COLOURS[1:], COLOURS[0]] * len(groups), strict=False)):
+    first, *others = palette()
+    for place, (group, colour) in enumerate(zip(groups, [*others, first] * len(groups), strict=False)):
         own = (table["group"].isna() if group is None else table["group"] == group).to_numpy()
         at = [
             lines.index(name) + shift * (place - (len(groups) - 1) / 2)
@@ -346,7 +370,7 @@ def plot_differences(table: pd.DataFrame, *, by: str | None, label: str, ax: "Ax
             part["difference"], at, xerr=reach, fmt=MARKERS[place % len(MARKERS)], color=colour, markersize=5,
             capsize=2, linewidth=1, label=None if group is None else f"{by} = {group}",
         )  # fmt: skip
-    axes.set_yticks(range(len(lines)), lines)
+    axes.set_yticks(range(len(lines)), [_wrapped(line) for line in lines])
     axes.set_ylim(len(lines) - 0.5, -0.5)
     axes.set_xlabel("\n".join(textwrap.wrap(f"standardised difference {label} (95% interval)", _LABEL)))
     axes.spines[["top", "right"]].set_visible(False)

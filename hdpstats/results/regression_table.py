@@ -113,7 +113,7 @@ class RegressionTable(Reported):
         return frame
 
     def to_docx(self, path: str | PathLike[str]) -> None:
-        """Write the table to a Word file. Needs ``pip install 'hdpstats[word]'``."""
+        """Write the table to a Word file. Needs ``pip install python-docx``."""
         self.summary().to_docx(path)
 
     def to_csv(self, path: str | PathLike[str]) -> None:

@@ -76,7 +76,8 @@ class Result(HasCoefficients, Reported, Saved):
 
     Notes
     -----
-    Tables of several results for a paper: ``maketables.ETable([result, other], model_stats=["N", "se_type"],
+    Tables of several results for a paper: `hdpstats.api.regression_table`, with reference levels and epsilon; or
+    ``maketables.ETable([result, other], model_stats=["N", "se_type"],
     custom_model_stats={"epsilon": [result.guarantee.epsilon, other.guarantee.epsilon]})``, and its method ``make`` with
     ``"docx"``, ``"tex"``, ``"typst"`` or ``"gt"``. The package maketables reads a result by the names it shares with
     those of statsmodels, so that estimates, standard errors, p-values and limits are those of ``summary()``; epsilon

@@ -60,7 +60,8 @@ def plot_survival(
     if at_risk is not None:
         axis = time_axis(opened.facts.grid.horizon, opened.facts.unit_of_time, time_unit, most=ticks_of(axes))
         ink = palette()[0]
-        lines = [("all" if label is None else label, ink, each.at_risk(axis.ticks)) for label, each in rows]
+        groups = zip(_names(at_risk, None), rows, strict=True)
+        lines = [(name, ink, each.at_risk(axis.ticks)) for name, (_, each) in groups]
         draw_at_risk(axes, axis, lines, noisy=at_risk.source == "private")
     return axes
 

@@ -54,7 +54,7 @@ BUFFER = 2**16
 MOST_WHOLE = 2**30
 """Bytes of admitted columns that a mechanism which is no sum over partitions may have in memory."""
 
-ABSENT = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
+ABSENT = "reading Parquet needs pyarrow: pip install pyarrow"
 
 
 @final

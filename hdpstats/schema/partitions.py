@@ -292,7 +292,8 @@ def engine_of(engine: object) -> Engine:
         from distributed import Client
     except ImportError:
         raise ArgumentError(
-            "engine= takes a Dask client, and Dask is not installed: pip install 'hdpstats[scale]'", argument="engine"
+            "engine= takes a Dask client, and Dask is not installed: pip install dask distributed pyarrow",
+            argument="engine",
         ) from None
     if not isinstance(engine, Client) or engine.asynchronous:
         raise ArgumentError(

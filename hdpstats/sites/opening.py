@@ -233,7 +233,7 @@ def _frame(private: object) -> pd.DataFrame:
     try:
         return frame_of(path)
     except ImportError:
-        message = "reading Parquet needs pyarrow: pip install 'hdpstats[scale]'"
+        message = "reading Parquet needs pyarrow: pip install pyarrow"
         raise ArgumentError(message, argument="private") from None
     except (ValueError, OSError):
         raise ArgumentError("private is not a Parquet file that can be read", argument="private") from None

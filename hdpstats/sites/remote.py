@@ -66,7 +66,7 @@ class HttpClient:
         try:
             import httpx
         except ImportError:
-            message = "remote sites need httpx: pip install 'hdpstats[sites]'"
+            message = "remote sites need httpx: pip install httpx"
             raise ArgumentError(message, argument="url") from None
         try:
             host = httpx.URL(self.address).host

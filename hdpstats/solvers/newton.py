@@ -21,11 +21,15 @@ and another goes on. The work is bounded by `CHORD`.
 accepted only where float arithmetic surely reaches the accuracy that they need (`hdpstats.solvers.accelerated`). It is
 for declarations that are false: more people than ``n_max``, so that the work for which the query was accepted does not
 suffice. The guarantee must hold *surely* even then. So Newton's method continues on numbers of 2, 4, 8, ... times the
-precision (mpmath), where the gradient's error shrinks with the precision while the iteration converges from anywhere:
-the step is damped by log(1 + s)/s, ``s`` being the step's largest effect on a linear predictor, which decreases every
-generalised self-concordant function (Sun and Tran-Dinh 2019, theorem 2); should it overshoot nevertheless it is halved,
-and it is lengthened while the objective, convex, still decreases along it. So the objective decreases with every step
-but those, few, that halve the least gradient so far: the iteration cannot go round where a gradient has kinks.
+precision (mpmath). The gradient's error shrinks with the precision, and the iteration converges from anywhere:
+
+* the step is damped by log(1 + s)/s, ``s`` being the step's largest effect on a linear predictor, which decreases every
+  generalised self-concordant function (Sun and Tran-Dinh 2019, theorem 2);
+* a step that overshoots nevertheless is halved;
+* a step is lengthened while the objective, which is convex, still decreases along it.
+
+So the objective decreases with every step but those, few, that halve the least gradient so far: the iteration cannot go
+round where a gradient has kinks.
 
 Every refinement has a context of its own (`hdpstats._base.precision`).
 """

@@ -14,7 +14,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.perturbation import hazard_request
 from hdpstats.mechanisms.perturbation.request import Asked
 from hdpstats.public import moments
-from hdpstats.public.row_weights import APART, at_radii, mallows, told_apart
+from hdpstats.public.row_weights import APART, at_radii, contrast_tau, mallows
 from hdpstats.schema.public import PublicTable
 from hdpstats.solvers import minimise
 from tests import known_noise
@@ -132,9 +132,9 @@ def test_outcomes_that_the_model_draws_hardly_raise_what_is_allowed(patients):
         scores, weights = rng.standard_normal((200, rows, 4)), rng.uniform(0.3, 1.0, (200, rows, 1))
         influences = scores / rows - weights * scores / np.sum(weights, axis=1, keepdims=True)
         M = 0.1 * np.eye(4)
-        found = np.array([told_apart(each, M, unit=1.0) for each in influences])
+        found = np.array([contrast_tau(each, M, unit=1.0) for each in influences])
         assert np.mean(found**2) < 2.0 * APART**2
-        moved = np.array([told_apart(each + 0.05 / rows, M, unit=1.0) for each in influences])
+        moved = np.array([contrast_tau(each + 0.05 / rows, M, unit=1.0) for each in influences])
         assert np.mean(moved) > np.mean(found)
     assert np.median(moved) > 2.0 * APART
 
@@ -221,10 +221,10 @@ def test_what_public_outcomes_tell_of_weights_is_computed_once(name, patients, m
 
     def counted(*args, **named):
         asked.append(name)
-        return told_apart(*args, **named)
+        return contrast_tau(*args, **named)
 
     for module in (moments, hazard_request):
-        monkeypatch.setattr(module, "told_apart", counted)
+        monkeypatch.setattr(module, "contrast_tau", counted)
     MODELS[name](hdp.Study(public=patients[1], schema=SCHEMA)).plan([0.5, 1.0], n=3000, describe=False)
     assert asked == [name]
 

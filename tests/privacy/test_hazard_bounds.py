@@ -18,7 +18,7 @@ from hdpstats.formulas.outcome import dummies, spline
 from hdpstats.losses import LINKS
 from hdpstats.losses.base import CappedTerms
 from hdpstats.losses.hazard_links import ProbitLink
-from hdpstats.privacy.hazard_caps import (
+from hdpstats.privacy.hazard_sensitivity import (
     HazardBounds,
     flat_determinant,
     hazard_bounds,

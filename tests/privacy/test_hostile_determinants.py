@@ -9,7 +9,7 @@ import pytest
 
 from hdpstats.families.hazard.bounds import HazardPersonLoss, hazard_person_loss
 from hdpstats.losses import LINKS
-from hdpstats.privacy.hazard_caps import flat_determinant
+from hdpstats.privacy.hazard_sensitivity import flat_determinant
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import from_box
 from hdpstats.records.model import HazardCap, HazardModel, TimeGrid

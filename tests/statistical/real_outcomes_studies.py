@@ -26,7 +26,7 @@ from tests import known_noise
 from tests.statistical.monte_carlo import together
 from tests.statistical.real_outcomes import COUNTED, FORMULAS, KINDS, NONE, population
 
-RESAMPLED, RESAMPLED_ROWS = 100, 30_000
+RESAMPLED, RESAMPLED_ROWS = 400, 30_000
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ goes on where it ended.
 **False alarms.** A mean difference is held against `BIAS` plus three Monte-Carlo errors, a share of covered people
 against the numbers that are no rarer than `ALARM`, a root mean square against quantiles of chi-square. Each limit is
 exceeded with the probability `ALARM` (one-sided, that of three normal errors) where what is measured lies exactly at
-it, and the more rarely the farther it is from it: with 100 fits a mean difference of 0.3 standard errors is found
+it, and the more rarely the farther it is from it: with `FITS` fits a mean difference of 0.3 standard errors is found
 beyond with a probability of 1e-6, a coverage of 0.93 below with one of 1e-7. Draws have seeds, so that a study whose
 code has not changed finds the same again.
 """
@@ -46,7 +46,7 @@ from tests.statistical.real_outcomes_studies import (
 pytestmark = pytest.mark.validate
 
 PAGE = Path(__file__).parents[2] / "vignettes" / "validation" / "real-outcomes.md"
-FITS = 30
+FITS = 100
 ALARM = 0.00135
 ERRORS = 3.0
 """Monte-Carlo errors that a mean may be beyond its limit."""
@@ -56,7 +56,7 @@ NOISE = (0.7, 1.3)
 WIDEST = 1.6
 OTHER_COEFFICIENTS, OTHER_NOISE = ("logit, public Hessian",), ("median",)
 """Kinds whose coefficients are not those of the ordinary fit, or differ from them by more than noise on one sample."""
-SETS, LEVEL, AGREED = 2_000, 0.05, (0.04, 0.06)
+SETS, LEVEL, AGREED = 6_000, 0.05, (0.04, 0.06)
 """Sets of sites, and how often agreement may be rejected: at .05 a share outside has a probability of 4e-4."""
 SITES_OF = ("logit", "flchain", "random")
 SEEN_BY_SIZE = {SMALL: COLOURS[1], MIDDLE: COLOURS[3], LARGE: COLOURS[2]}

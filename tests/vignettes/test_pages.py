@@ -41,12 +41,10 @@ def test_functions_of_the_page_of_formulas_are_read() -> None:
     first = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
     read = [formula for cell in first for formula in re.findall(r"`([^`]+)`", cell)]
     assert len(read) > 20
-    schema = hdp.Schema(
-        x=hdp.Continuous(20, 90), a=hdp.Continuous(0, 1), g=hdp.Categorical(["a", "b", "c"]), y=hdp.Binary()
-    )
-    rows = pd.DataFrame(
-        {"x": [20 + 70 * place / 59 for place in range(60)], "a": 0.5, "g": ["a", "b", "c"] * 20, "y": [0, 1] * 30}
-    )
+    number = hdp.Continuous(20, 90)
+    schema = hdp.Schema(x=number, z=number, a=hdp.Continuous(0, 1), g=hdp.Categorical(["a", "b", "c"]), y=hdp.Binary())
+    x = [20 + 70 * place / 59 for place in range(60)]
+    rows = pd.DataFrame({"x": x, "z": x[::-1], "a": 0.5, "g": ["a", "b", "c"] * 20, "y": [0, 1] * 30})
     study = hdp.Study(public=rows, schema=schema)
     for formula in read:
         hdpf.logit(f"y ~ {formula}", data=study)

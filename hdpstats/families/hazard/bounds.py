@@ -27,7 +27,7 @@ Where covariates vary within a person, strata may too, each spell in its own.
 same person count as if it were not there. So the person is not at risk in its time, as with R's ``na.omit``. A row that
 is a person stays as spells of weight 0. Either way the contribution is that of fewer rows, or zero, within all bounds.
 
-Constants: `hdpstats.privacy.hazard_caps`, the same for both rules. Where covariates vary within a person every
+Constants: `hdpstats.privacy.hazard_sensitivity`, the same for both rules. Where covariates vary within a person every
 spell has its own Mallows weight, caps add up over the person's spells, and the bound for time-varying rows holds.
 """
 
@@ -59,7 +59,7 @@ from hdpstats.formulas.design import whitened_rows
 from hdpstats.losses import LINKS, HazardLink
 from hdpstats.losses.base import FARTHEST
 from hdpstats.noise.exact import round_down
-from hdpstats.privacy.hazard_caps import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
+from hdpstats.privacy.hazard_sensitivity import HazardBounds, flat_determinant, hazard_bounds, hazard_noise
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import HazardModel
@@ -146,7 +146,7 @@ class HazardPersonLoss(DeclaredLoss):
         return (*self.design.needs, *extra)
 
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:
-        """Return ``rho`` with ``rho cell + hazard loss <= epsilon`` (`hdpstats.privacy.hazard_caps`).
+        """Return ``rho`` with ``rho cell + hazard loss <= epsilon`` (`hdpstats.privacy.hazard_sensitivity`).
 
         The loss is at least ``rho`` times the distance of neighbours' gradients, so what is set aside for the cell, its
         share of that distance, is enough.

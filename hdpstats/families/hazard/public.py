@@ -27,7 +27,7 @@ from hdpstats.formulas.compiler import SurvivalDesign
 from hdpstats.losses import LINKS
 from hdpstats.public.invented import unknown_directions
 from hdpstats.public.moments import Moments, PublicFit, averaged, averaged_sums
-from hdpstats.public.row_weights import Elsewhere
+from hdpstats.public.row_weights import UnseenPeople
 from hdpstats.raking.curvature import RakeableSide
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
@@ -61,7 +61,7 @@ class HazardSide(RakeableSide):
         Where intervals begin.
     variables : PublicVariables or None
         The people by variables, where each has one spell from time 0.
-    elsewhere : Elsewhere or None
+    unseen : UnseenPeople or None
         People whom the public ones do not show.
     """
 
@@ -73,7 +73,7 @@ class HazardSide(RakeableSide):
     fit: PublicFit
     starts: FloatArray
     variables: PublicVariables | None = None
-    elsewhere: Elsewhere | None = None
+    unseen: UnseenPeople | None = None
 
     @property
     def dimension(self) -> int:
@@ -123,9 +123,9 @@ class HazardSide(RakeableSide):
         return [self.covariates], 1
 
     @property
-    def far_people(self) -> Elsewhere | None:
+    def far_people(self) -> UnseenPeople | None:
         """As many as in regressions: there is no cap that would allow for more."""
-        return None if self.elsewhere is None else self.elsewhere.unlike(intercept=True)
+        return None if self.unseen is None else self.unseen.unlike(intercept=True)
 
     @property
     def _slopes(self) -> IntArray:
@@ -321,7 +321,7 @@ def hazard_side(
     causes: int,
     starts: FloatArray,
     variables: PublicVariables | None = None,
-    elsewhere: Callable[[Geometry], Elsewhere] | None = None,
+    unseen: Callable[[Geometry], UnseenPeople] | None = None,
 ) -> HazardSide:
     """Return the public people in their own whitening (radius 1, hardly capped), with the public fit."""
     geometry = design.covariates.whitening(rows.X)
@@ -355,7 +355,7 @@ def hazard_side(
         fit=fit,
         starts=starts,
         variables=variables,
-        elsewhere=None if elsewhere is None else elsewhere(geometry),
+        unseen=None if unseen is None else unseen(geometry),
     )
     return side.at(geometry, relative_cap(side, total=UNCAPPED_TOTAL, margin=UNCAPPED_MARGIN))
 

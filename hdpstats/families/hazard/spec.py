@@ -53,11 +53,11 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
     choose_loss,
     choose_ridge,
     flat_cap,
-    told,
+    public_tau,
 )
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
 from hdpstats.public.moments import Moments
-from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, Elsewhere, moved_rows
+from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, UnseenPeople, moved_rows
 from hdpstats.raking.variables import PublicVariables
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -294,13 +294,13 @@ class HazardSpec(LossSpec):
             causes=len(self.causes),
             starts=self.grid.starts,
             variables=self._variables(table, rows),
-            elsewhere=self._elsewhere,
+            unseen=self._unseen,
         )
 
-    def _elsewhere(self, geometry: Geometry) -> Elsewhere:
+    def _unseen(self, geometry: Geometry) -> UnseenPeople:
         """Return people whom public ones do not show."""
         design = self.asked.covariates
-        return Elsewhere.of(
+        return UnseenPeople.of(
             design, [name for name in design.needs if name != self.asked.event], self.study.schema, geometry
         )
 
@@ -373,10 +373,10 @@ class HazardSpec(LossSpec):
         if not self.weights_rows(model.geometry):
             return None
         rows = whiten(model.geometry, self.asked.covariates.matrix(self._reference_rows()))
-        elsewhere = None if self._whitened is None else self._elsewhere(model.geometry)
+        unseen = None if self._whitened is None else self._unseen(model.geometry)
         sd = np.std(rows.X, axis=0)
         sd[0] = 1.0
-        taken = moved_rows(rows.X, rows.weights, model.geometry, elsewhere=elsewhere)
+        taken = moved_rows(rows.X, rows.weights, model.geometry, unseen=unseen)
         found = taken.allowance(APART / np.maximum(sd, LEAST_SD))
         level = np.linalg.solve(self._flat_baseline.mixing, self._flat_baseline.constant)
         block = scipy.linalg.block_diag(level[:, None], np.eye(len(sd) - 1))
@@ -386,7 +386,11 @@ class HazardSpec(LossSpec):
     @cached_property
     def apart(self) -> float:
         """How far apart coefficients of people who count more and less may be, as public people tell it."""
-        return OVER_TIME * APART if self.public is None else told(self.public, time_varying=self.study.unit is not None)
+        return (
+            OVER_TIME * APART
+            if self.public is None
+            else public_tau(self.public, time_varying=self.study.unit is not None)
+        )
 
     @property
     def _flat_baseline(self) -> Baseline:

@@ -28,7 +28,7 @@ from hdpstats.public.moments import (
     spread_where_unknown,
     squares,
 )
-from hdpstats.public.row_weights import Elsewhere, mallows
+from hdpstats.public.row_weights import UnseenPeople, mallows
 from hdpstats.raking.curvature import RakeableSide, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
@@ -198,7 +198,7 @@ def multinomial_side(
         weights=case,
         fit=fit,
         groups=groups,
-        elsewhere=Elsewhere.of(design, covariates, schema, geometry),
+        unseen=UnseenPeople.of(design, covariates, schema, geometry),
         variables=PublicVariables(table=rows, design=design),
     )
 

@@ -193,8 +193,8 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         """What saturation of the loss leaves of each row's information at the centre."""
         return self.loss.kept(self.X @ self.centre + self.offset)
 
-    def left_elsewhere(self, X: FloatArray) -> FloatArray:
-        """Return the same for people elsewhere."""
+    def left_of_unseen(self, X: FloatArray) -> FloatArray:
+        """Return the same for unseen people."""
         return self.loss.kept(X @ self.centre)
 
     def _information(self, weights: FloatArray, curvature: FloatArray) -> FloatArray:

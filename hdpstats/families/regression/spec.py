@@ -50,7 +50,7 @@ from hdpstats.losses import BY_NAME, ListedLoss, LogisticLoss, PredictorLoss, Sm
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.perturbation.request import RegressionCost
-from hdpstats.public.row_weights import Elsewhere
+from hdpstats.public.row_weights import UnseenPeople
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
@@ -510,5 +510,5 @@ def _public(
     outcome = [name for name in (chosen.response.stop, chosen.response.column) if name is not None]
     whole = rows.completed(design, study.schema, outcome=outcome)
     side = whitened_public(whole, design, chosen.loss, bread=chosen.bread)
-    elsewhere = Elsewhere.of(design, design.needs, study.schema, side.geometry)
-    return replace(side, elsewhere=elsewhere.unlike(intercept=side.geometry.intercept))
+    unseen = UnseenPeople.of(design, design.needs, study.schema, side.geometry)
+    return replace(side, unseen=unseen.unlike(intercept=side.geometry.intercept))

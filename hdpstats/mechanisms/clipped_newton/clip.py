@@ -42,7 +42,7 @@ from hdpstats.families.outcomes import Outcomes
 from hdpstats.inference.pooling import SCALE
 from hdpstats.mechanisms.clipped_newton.expectations import score_quantile
 from hdpstats.mechanisms.score_sums import rounded_up
-from hdpstats.public.row_weights import SPARE, Allowance, Elsewhere, Moved, moved
+from hdpstats.public.row_weights import SPARE, Allowance, Moved, UnseenPeople, moved
 
 LEVEL = 0.95
 """The quantile of the shortest clip."""
@@ -51,7 +51,7 @@ MISSED = 0.2
 """The share of a distance that is not seen where private people are described by averages, about."""
 
 GROWS = 1.0
-"""By how many public ones residuals of people elsewhere may be larger, for each public standard deviation of distance.
+"""By how many public ones residuals of unseen people may be larger, for each public standard deviation of distance.
 
 Free light chains of flchain, whose far people the clip cut by this rule without it: a slope was 3.8 and 3.0 (epsilon 1
 and 3) standard errors from the ordinary one with 300,000 people, with half of it 2.1 and 1.1, with it .2 and .0, for
@@ -85,12 +85,12 @@ class Clipping:
         ``tau u``.
     unit : float
         ``u``.
-    elsewhere : Elsewhere or None
+    unseen : UnseenPeople or None
         People whom public rows do not show.
     blocks : list of (d,) int64
         The coordinates that belong to a whitened row, of each predictor; of hazards those of covariates.
     first : int
-        At which number of a row of ``elsewhere`` they begin.
+        At which number of a row of ``unseen`` they begin.
     shares : sequence of float
         Those of the rounds, 1 in sum.
     bounded : bool
@@ -102,7 +102,7 @@ class Clipping:
     own: IntArray
     apart: float
     unit: float
-    elsewhere: Elsewhere | None
+    unseen: UnseenPeople | None
     blocks: Sequence[IntArray]
     first: int
     shares: Sequence[float]
@@ -153,9 +153,9 @@ class Clipping:
     def _longest(self) -> float:
         """The longest score that somebody within the schema's bounds is taken to have."""
         seen = float(np.max(np.linalg.norm(self._cells[0], axis=1)))
-        if self.elsewhere is None:
+        if self.unseen is None:
             return seen
-        return max(seen, float(np.max(self._lengths_elsewhere)))
+        return max(seen, float(np.max(self._lengths_of_unseen)))
 
     @cached_property
     def _cells(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -177,12 +177,12 @@ class Clipping:
         return np.concatenate(scores), np.concatenate(slopes) / whole, np.concatenate(chances) / whole
 
     @property
-    def _lengths_elsewhere(self) -> FloatArray:
+    def _lengths_of_unseen(self) -> FloatArray:
         """How long scores of people are taken to be whom public rows do not show (m,); none without them."""
-        if self.elsewhere is None:
+        if self.unseen is None:
             return np.zeros(1)
         g, _, chances = self._cells
-        X = self.elsewhere.X
+        X = self.unseen.X
         root = np.sqrt(float(chances @ np.sum(g**2, axis=1)) / X.shape[1])  # whitened rows have that mean square length
         length = np.linalg.norm(X, axis=1)
         return np.asarray(root * length * (1.0 if self.bounded else np.hypot(1.0, GROWS * length)))
@@ -204,9 +204,9 @@ class Clipping:
             means.append(c)
         A, N = (0.5 * (each + np.swapaxes(each, 1, 2)) for each in (A, N))
         kept = np.array(means)
-        if self.elsewhere is not None:
-            left = clips[:, None] / np.maximum(self._lengths_elsewhere, clips[:, None])
-            there = whole / len(self.own) * self.elsewhere.moved(left, kept)[:, self.first :, self.first :]
+        if self.unseen is not None:
+            left = clips[:, None] / np.maximum(self._lengths_of_unseen, clips[:, None])
+            there = whole / len(self.own) * self.unseen.moved(left, kept)[:, self.first :, self.first :]
             for block in self.blocks:
                 N[:, block[:, None], block] += there
         floor = 1e-9 * np.trace(A[-1]) * np.eye(D)

@@ -3,17 +3,21 @@ r"""The query of objective perturbation for a hazard model: geometry, cap, centr
 **With public people.** Whitened by them, centred at the public fit, capped relative to it: the loss of an interval
 saturates at ``e^d`` times the odds (the cumulative hazard, for cloglog) that the public fit predicts, and a person
 whose caps from entry to the horizon add up to more than ``H`` counts by ``H`` over their sum. (Where covariates vary
-within a person follow-up ends there: `hdpstats.families.hazard.bounds`.) Radius ``R``, total ``H`` and margin
-``d`` minimise the determinant of the slopes' predicted covariance against the ordinary fit: of sampling, of the
-noise of all sites, averaged by inverse variance, and of the allowance for what weights and caps may do; pooled with the
-public fit; of those that are nearly as good (`SPARE` for each slope) the ones of the smallest allowance are taken.
-(With the baseline counted too, more people would make predicted errors of slopes larger: caps that are good for the one
-are not best for the other.) All sites of a study have one geometry and one set of caps, from pinned
-grids that go on to where nobody is weighed down: noise grows with ``H`` and ``R``, and falls with the number of people
-and epsilon.
+within a person follow-up ends there: `hdpstats.families.hazard.bounds`.) Radius ``R``, total ``H`` and margin ``d``
+minimise the determinant of the slopes' predicted covariance against the ordinary fit, pooled with the public fit. It is
+the sum of
+
+* the covariance of sampling;
+* that of the noise of all sites, averaged by inverse variance;
+* the allowance for what weights and caps may do.
+
+Of values that are nearly as good (`SPARE` for each slope) those of the smallest allowance are taken. With the baseline
+counted too, more people would make predicted errors of slopes larger: caps that are good for the one are not best for
+the other. All sites of a study have one geometry and one set of caps, from pinned grids that go on to where nobody is
+weighed down. Noise grows with ``H`` and ``R``, and falls with the number of people and epsilon.
 
 *Allowance.* That of `hdpstats.public.row_weights` for weights of people: Mallows weights times what the cap leaves.
-Its ``tau`` is told by the contrast of public people who are weighted at their median length and by `CONTRASTED` caps,
+Its ``tau`` comes from the contrast of public people who are weighted at their median length and by `CONTRASTED` caps,
 and is `OVER_TIME` times that of a regression. A
 relative cap takes the same share of information from everybody where hazards are those of the public fit, and so does
 nothing. Where log hazards are above these by ``y``, it takes more: with :math:`u = e^{y - d}` the curvature is
@@ -30,7 +34,7 @@ slope that a cap moves most, margins .7 to 2.)
 Where follow-up ends, all information that is taken away counts: :math:`M = 1 - H_{all}^{-1} H`.
 
 The ridge is each site's own, the larger of two: one that leaves 97 to 70 % of the rate of noise that a free determinant
-would (`hdpstats.privacy.hazard_caps`), the largest that errs nearly least, and 0.3 times the ridge of least mean
+would (`hdpstats.privacy.hazard_sensitivity`), the largest that errs nearly least, and 0.3 times the ridge of least mean
 squared error given the public fit. A larger one asks for less noise, and unshrinking misses more where curvature is not
 that of public people: it rests on hazards, which private people have their own of. So the whole pull is taken to stay,
 for slopes `UNKNOWN` from the public ones.
@@ -63,10 +67,10 @@ from hdpstats.mechanisms.perturbation.request import (
     largest_good,
 )
 from hdpstats.noise.distributions import ball_variance
-from hdpstats.privacy.hazard_caps import hazard_loss
+from hdpstats.privacy.hazard_sensitivity import hazard_loss
 from hdpstats.privacy.sensitivity import DOWN, Relation
 from hdpstats.public.moments import averaged
-from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, kept, mallows, moved, told_apart
+from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, contrast_tau, kept, mallows, moved
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
@@ -108,7 +112,7 @@ CONTRASTED = 0.7, 2.0
 SEARCHED = 300
 """Public people that the search looks at."""
 
-TOLD = 1000
+THINNED = 1000
 """And those of which the allowance is computed."""
 
 MOST_TOTAL, MOST_RADIUS = 1e4, 1e6
@@ -247,8 +251,8 @@ def _of_weighed(candidates: list[_Candidate], side: HazardSide, whole: HazardCap
     means = kept(first.H, at_full, side.covariates)
     apart = 0.5 * np.abs(weights - means[:, None]) / side.people
     N = averaged((H, H), records=1.0, row_weights=apart, levelled=side.levelled).H
-    if side.elsewhere is not None and len(side.covariates):
-        N = N + _moved_elsewhere(candidates, full.spells, side, means, level=at_full)
+    if side.unseen is not None and len(side.covariates):
+        N = N + _moved_unseen(candidates, full.spells, side, means, level=at_full)
     floor = 1e-9 * np.trace(at_full) * np.eye(len(at_full))
     return _Tried(
         candidates=candidates,
@@ -271,13 +275,13 @@ def _weights(
     return found
 
 
-def _moved_elsewhere(
+def _moved_unseen(
     candidates: list[_Candidate], spells: CappedSpells, side: HazardSide, means: FloatArray, *, level: FloatArray
 ) -> FloatArray:
     """Return the information (k, D, D) on slopes that is moved among people whom public ones do not show."""
-    if side.elsewhere is None:
+    if side.unseen is None:
         return np.zeros((len(candidates), *level.shape))
-    X, own = side.elsewhere.X, side.covariates
+    X, own = side.unseen.X, side.covariates
     none = np.zeros(len(X), dtype=np.int64)
     there = replace(
         spells,
@@ -290,7 +294,7 @@ def _moved_elsewhere(
         whole=None,
     )
     weights = _weights(candidates, there, np.arange(len(X)), people=len(X), intervals=len(side.starts))
-    found = side.elsewhere.moved(weights, means)[:, 1:, 1:]
+    found = side.unseen.moved(weights, means)[:, 1:, 1:]
     out = np.zeros((len(candidates), *level.shape))
     for part in side.levelled:
         out[:, part, part] = float(np.mean(np.diag(level)[own])) * found
@@ -358,20 +362,20 @@ def _geometries(side: HazardSide) -> list[Geometry]:
     lengths = np.linalg.norm(side.spells.Z, axis=1)
     if not side.spells.Z.shape[1]:
         return [at_radius(side.geometry, 1.0)]
-    farthest = float(np.max(lengths)) if side.elsewhere is None else side.elsewhere.farthest
+    farthest = float(np.max(lengths)) if side.unseen is None else side.unseen.farthest
     middle = max(float(np.median(lengths)), 1e-3)
     return at_radii(side.geometry, middle=middle, farthest=farthest)[-1::-4][::-1]
 
 
 def allowance(model: HazardModel, side: HazardSide, *, apart: float) -> Allowance:
     """Return what weights and caps of people may do to an estimate; ``apart`` is ``tau``."""
-    asked, few = _Candidate(geometry=model.geometry, cap=model.cap), side.thinned(TOLD)
+    asked, few = _Candidate(geometry=model.geometry, cap=model.cap), side.thinned(THINNED)
     whole = replace(model.cap, total=MOST_TOTAL)
     found = _of_weighed([asked], few, whole) if model.cap.weighs else _of_ended([asked], few)
     return Allowance(share=float(found.moved.shares[0]), covariance=found.allowances(apart)[0])
 
 
-def told(side: HazardSide, *, time_varying: bool) -> float:
+def public_tau(side: HazardSide, *, time_varying: bool) -> float:
     """Return ``tau`` as public people tell it, where each of them has one spell (`hdpstats.public.row_weights`)."""
     if time_varying or not side.weighable or not side.covariates.size:
         return OVER_TIME * APART
@@ -381,8 +385,8 @@ def told(side: HazardSide, *, time_varying: bool) -> float:
     weighed = _Candidate(geometry=at_radius(side.geometry, middle), cap=replace(whole, total=total))
     full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
     influences = full.influences() - side.at(weighed.geometry, weighed.cap).influences()
-    M, own = _of_weighed([weighed], side.thinned(TOLD), whole).moved.matrices[0], side.covariates
-    return OVER_TIME * told_apart(influences[:, own], M[own], unit=1.0)
+    M, own = _of_weighed([weighed], side.thinned(THINNED), whole).moved.matrices[0], side.covariates
+    return OVER_TIME * contrast_tau(influences[:, own], M[own], unit=1.0)
 
 
 def choose_ridge(

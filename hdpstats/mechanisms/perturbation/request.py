@@ -298,8 +298,8 @@ def best_geometry(public: WhitenedRows, sites: Sequence[Asked], cost_at: Callabl
 def _candidates(public: WhitenedRows) -> list[Geometry]:
     """Return the geometries to try."""
     farthest = math.sqrt(float(np.max(public.lengths)))
-    if public.elsewhere is not None:
-        farthest = public.elsewhere.farthest
+    if public.unseen is not None:
+        farthest = public.unseen.farthest
     return at_radii(public.geometry, middle=public.middle, farthest=farthest)
 
 

@@ -12,7 +12,7 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    thought of as spread uniformly over its cell, so that its density is constant on cells. Two densities at a distance
    ``S`` differ by at most ``exp(rho (S + cell))``. With the analysis of the person's loss, which couples a person's
    gradient in the norm ``K`` with the curvature or charges for the determinant (`hdpstats.privacy.sensitivity`,
-   `hdpstats.privacy.hazard_caps`), the exact minimiser, all coordinates penalised alike, is
+   `hdpstats.privacy.hazard_sensitivity`), the exact minimiser, all coordinates penalised alike, is
    ``epsilon_1``-DP, determinant included. *With a delta.* ``b`` is exactly normal, and known to within its lattice cell
    (`hdpstats.noise.normal`). With ``G`` the Euclidean distance of neighbours' gradients, ``r`` the dimension of the
    space of their differences and ``J`` the bound on the determinants, `hdpstats.privacy.gaussian.objective_delta` gives

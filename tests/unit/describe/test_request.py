@@ -417,3 +417,10 @@ def test_a_plan_says_what_normal_noise_would_set_aside_of_the_account():
     assert study.ledger.spent.epsilon == part.epsilon
     assert request.plan(epsilon=1).aside == {}, "it is divided already"
     assert hdp.describe(study, columns, quantiles=False).plan(epsilon=1).aside == {}
+
+
+def test_a_formula_in_the_place_of_columns_says_what_to_write():
+    schema = hdp.Schema(age=hdp.Continuous(20, 90), hormon=hdp.Binary())
+    study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    with pytest.raises(hdp.ArgumentError, match=r"not the formula '~ age \| hormon': describe\(study, \['age'"):
+        hdp.describe(study, "~ age | hormon")

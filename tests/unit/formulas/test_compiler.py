@@ -244,7 +244,7 @@ REFUSED = [
     ("y ~ w", "declared as a weight", 'weights="w"'),
     ("y ~ log(w)", "declared as a weight", 'weights="w"'),
     ("y ~ age:o", "declared as an offset", 'offset="o"'),
-    ("size ~ age", "a categorical column cannot be the outcome", "binary"),
+    ("size ~ age", "a categorical column cannot be the outcome", "binary.*multinomial"),
     ("w ~ age", "a weight column cannot be the outcome", ""),
     ("o ~ age", "an? offset column cannot be the outcome", ""),
     ("y ~ site*grade", "exceed 500 columns", "drop"),

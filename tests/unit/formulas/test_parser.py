@@ -1,5 +1,6 @@
 """Texts read as formulas: what is understood, and what is refused, with which piece and which remedy."""
 
+import re
 import sys
 import warnings
 
@@ -589,3 +590,19 @@ def test_limits_are_the_stated_ones():
         parse("y ~ " + "+".join(["x"] * 252))
     with pytest.raises(FormulaError, match="20 deep"):
         parse("y ~ " + "log1p(" * 21 + "x" + ")" * 21)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "remedy"),
+    [
+        ("y ~ age + (1 | id)", "random effects are not fitted", r"Study\(unit="),
+        ("y ~ (0 | id)", "random effects are not fitted", r"Study\(unit="),
+        ("y ~ age | arm", "has no meaning in a formula", r"describe\(..., by=\)"),
+        ("Surv(time, event) ~ a", "needs a plain outcome column", r"hazard \(dp_hazard in R\).*survfit"),
+    ],
+)
+def test_what_is_not_fitted_points_to_what_is(text, reason, remedy):
+    with pytest.raises(FormulaError) as error:
+        parse(text)
+    assert re.search(reason, error.value.reason)
+    assert re.search(remedy, error.value.remedy)

@@ -2,15 +2,28 @@
 
 import sys
 from dataclasses import replace
+from itertools import pairwise
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot as plt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from hdpstats._base.errors import ArgumentError, HdpError
+from hdpstats.results import plots
 from hdpstats.results.plots import plot_differences
+
+mpl.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures():
+    yield
+    plt.close("all")
 
 
 def axes():
@@ -65,9 +78,9 @@ def test_other_axes_are_refused(result):
         result.plot_coefficients(ax="axes")
 
 
-def test_without_matplotlib_the_error_names_the_extra(result, monkeypatch):
+def test_without_matplotlib_the_error_says_what_to_install(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(HdpError, match=r"pip install 'hdpstats\[plot\]'"):
+    with pytest.raises(HdpError, match="pip install matplotlib"):
         result.plot_coefficients()
 
 
@@ -111,3 +124,64 @@ def test_chosen_terms_are_drawn_in_their_order(public_result):
     assert [text.get_text() for text in ax.get_yticklabels()] == ["log1p(nodes)", "age"]
     with pytest.raises(ArgumentError, match="term must be one of"):
         public_result.plot_coefficients(axes(), terms=["ages"])
+
+
+def drawn_colours(axes):
+    return [to_hex(part.lines[0].get_color()) for part in axes.containers]
+
+
+def test_series_follow_the_style_in_light_and_dark(result):
+    assert drawn_colours(result.plot_coefficients(estimates=True)) == ["#000000", "#0072b2", "#d55e00"]
+    with plt.style.context("dark_background"):
+        axes = result.plot_coefficients(estimates=True)
+        assert drawn_colours(axes) == ["#ffffff", "#56b4e9", "#e69f00"]
+        assert {to_hex(text.get_color()) for text in axes.texts} == {"#ffffff", "#56b4e9", "#e69f00"}
+
+
+def test_written_estimates_never_overlap_however_many_there_are(result):
+    many = tuple(f"x{k}" for k in range(25))
+
+    def longer(estimate):
+        k = len(many)
+        return replace(
+            estimate, terms=many, values=np.linspace(-1, 1, k), sampling=np.eye(k), privacy=np.zeros((k, k)),
+            distribution=None,
+        )  # fmt: skip
+
+    parts = {name: longer(getattr(result, name)) for name in ("estimate", "public_only", "private_only", "pooled")}
+    axes = replace(result, **parts).plot_coefficients(estimates=True)
+    figure = axes.figure
+    figure.canvas.draw()
+    boxes = sorted((text.get_window_extent() for text in axes.texts), key=lambda box: box.y0)
+    assert len(boxes) == 75
+    assert all(lower.y1 <= upper.y0 for lower, upper in pairwise(boxes))
+    assert max(box.x1 for box in boxes) <= figure.bbox.x1
+
+
+def test_long_labels_are_wrapped_and_stay_apart(result):
+    label = "Tumour size at the first operation above 50 mm (against 20 mm or less, by the pathologist's report)"
+    axes = result.plot_coefficients(labels={"size[T.>50]": label, "size[T.20-50]": label})
+    texts = axes.get_yticklabels()
+    wrapped = next(text.get_text() for text in texts if text.get_text().startswith("Tumour"))
+    assert " ".join(wrapped.split()) == label
+    assert max(map(len, wrapped.splitlines())) <= 36
+    axes.figure.canvas.draw()
+    boxes = sorted((text.get_window_extent() for text in texts), key=lambda box: box.y0)
+    assert all(lower.y1 <= upper.y0 for lower, upper in pairwise(boxes))
+
+
+def test_intercepts_of_levels_are_left_out(result):
+    terms = ("20-50:Intercept", "20-50:age", ">50:Intercept", ">50:age", ">50:nodes")
+    parts = {name: replace(getattr(result, name), terms=terms) for name in ("estimate", "public_only", "private_only")}
+    made = replace(result, **parts, pooled=None)
+    shown = [text.get_text() for text in made.plot_coefficients(terms=list(terms)).get_yticklabels()]
+    assert shown == ["20-50:age", ">50:age", ">50:nodes"]
+
+
+def test_ticks_of_ratios_are_plain_numbers():
+    axes = plt.figure().add_subplot()
+    axes.plot([1e-5, 200.0], [0, 1])
+    plots.ratio_axis(axes)
+    axes.set_xlim(1e-5, 200.0)
+    axes.figure.canvas.draw()
+    assert {"0.00001", "0.01", "1", "100"} <= {text.get_text() for text in axes.get_xticklabels()}

@@ -26,6 +26,10 @@ dp_follow_up <- function(x) {
 }
 
 dp_write_docx <- function(x, path) {
+  if (inherits(x, "dp_regression_table")) {
+    .py("regression_table_to_docx", c(x$made, list(labels = x$labels, path = .path(path))))
+    return(invisible(x))
+  }
   name <- if (inherits(x, "dp_result")) "result" else "description"
   .py(paste0(name, "_to_docx"), stats::setNames(list(x, .path(path)), c(name, "path")))
   invisible(x)

@@ -37,13 +37,29 @@ dp_fit_public <- function(formula, data, ..., model = NULL) {
 
 dp_plan <- function(formula, data, epsilon = if (is.null(std_error)) c(0.1, 0.5, 1, 3), ..., std_error = NULL,
                     n = NULL, delta = 0, mechanism = "auto", se_share = "auto", description = NULL, describe = TRUE, model = NULL) {
+  if (inherits(formula, "dp_description_request")) return(.plan_of_request(formula, epsilon, n, missing(epsilon), match.call(), sys.call()))
   .check_data(data, sys.call())
+  if (identical(model, "survfit")) {
+    .only(match.call(), c("formula", "data", "epsilon", "n", "model", "times", "weights", "recorded"), sys.call())
+    return(dp_survfit_plan(formula, data, epsilon = if (missing(epsilon)) c(0.1, 0.3, 1) else epsilon, n = n, ...))
+  }
   options <- .given_options(match.call(expand.dots = FALSE)$..., data, parent.frame(), sys.call())
   .py(paste0(.model(formula, model, sys.call()), "_plan"), c(list(
     formula = .formula_text(formula), data = data, epsilon = epsilon, std_error = std_error, n = n, delta = delta,
     mechanism = mechanism, se_share = if (!identical(se_share, "auto")) se_share, description = description,
     describe = if (!isTRUE(describe)) describe
   ), options))
+}
+
+# A request for a description is planned as it is: its columns and groups are in it.
+.plan_of_request <- function(request, epsilon, n, default, call, user) {
+  .only(call, c("formula", "epsilon", "n"), user)
+  dp_describe_plan(request, epsilon = if (default) c(0.1, 0.3, 1) else epsilon, n = n)
+}
+
+.only <- function(call, known, user) {
+  unknown <- setdiff(names(call)[-1L], known)
+  if (length(unknown)) .refuse(paste0(unknown[[1L]], " is no argument of this plan; it takes ", paste(known, collapse = ", ")), user)
 }
 
 # A fit that costs epsilon. What is not given is refused before anything else.

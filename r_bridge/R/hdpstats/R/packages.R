@@ -41,9 +41,12 @@ autoplot.dp_result <- function(object, level = 0.95, exponentiate = FALSE, label
 }
 
 xtable.dp_result <- function(x, caption = NULL, label = NULL, align = NULL, digits = NULL, display = NULL, auto = FALSE, ...) {
-  found <- summary(x)
-  table <- as.data.frame(found$coefficients)
-  table[[4L]] <- .shown_p(table[[4L]], found$least)
+  xtable.summary.dp_result(summary(x), caption = caption, label = label, align = align, digits = digits, display = display, auto = auto, ...)
+}
+
+xtable.summary.dp_result <- function(x, caption = NULL, label = NULL, align = NULL, digits = NULL, display = NULL, auto = FALSE, ...) {
+  table <- as.data.frame(x$coefficients)
+  table[[4L]] <- .shown_p(table[[4L]], x$least)
   xtable::xtable(table, caption = caption, label = label, align = align, digits = digits, display = display, auto = auto, ...)
 }
 
@@ -138,3 +141,24 @@ check_collinearity.dp_result <- function(x, ...) {
 }
 
 standardize_parameters.dp_result <- function(model, ...) .refits("standardize_parameters")
+
+# broom.helpers, by which gtsummary::tbl_regression() knows a model: what its coefficients are, and that the rows of the
+# study, which are public, are not those that a private fit counts.
+model_get_coefficients_type.dp_result <- function(model) {
+  known <- .terms_of(model)
+  switch(paste(known$loss, known$link),
+    "logistic logit" = , "bernoulli logit" = "logistic",
+    "hazard logit" = "logistic", "hazard cloglog" = "prop_hazard", "poisson log" = "poisson", "generic"
+  )
+}
+
+model_get_n.dp_result <- function(model) NULL
+
+model_get_assign.dp_result <- function(model) {
+  design <- stats::model.matrix(model)
+  structure(attr(design, "assign"), model_matrix = design)
+}
+
+get_statistic.dp_result <- function(x, ...) {
+  structure(data.frame(Parameter = names(x$coefficients), Statistic = unname(x$coefficients / x$bse)), statistic = "z-statistic")
+}

@@ -3,7 +3,8 @@
 
 # The page of an object as HTML.
 .page <- function(x) {
-  if (is.list(x) && !is.data.frame(x) && !is.null(x$html)) x$html
+  if (inherits(x, "dp_check") && length(x$said)) paste0(x$html, .py("table_page", list(frame = data.frame(remark = x$said), title = "Codes of missing cells")))
+  else if (is.list(x) && !is.data.frame(x) && !is.null(x$html)) x$html
   else if (inherits(x, c("dp_table", "dp_anova"))) .page_of_table(x)
   else if (inherits(x, "dp_accounts")) paste(vapply(unclass(x), .page, ""), collapse = "\n")
   else if (inherits(x, "dp_account")) .page_of_account(x)

@@ -14,8 +14,30 @@ dp_write_schema <- function(schema, path) {
 # For the custodian who holds the rows: what the file has that the schema does not expect.
 dp_check <- function(frame, schema, unit = NULL) {
   found <- .py("rows_check", list(frame = frame, schema = schema, unit = unit))
-  found$advice <- as.character(found$advice)
+  said <- .user_missing(frame)
+  found$advice <- c(as.character(found$advice), said)
+  found$text <- paste(c(found$text, unlist(lapply(said, strwrap, width = 78L))), collapse = "\n")
+  found$said <- said
   structure(found, class = "dp_check")
+}
+
+# Codes that a file of SPSS declares to be missing and haven has left as they are: they would count as values.
+.user_missing <- function(frame) {
+  if (!is.data.frame(frame)) return(character())
+  said <- lapply(names(frame), function(name) {
+    cells <- frame[[name]]
+    codes <- attr(cells, "na_values")
+    range <- attr(cells, "na_range")
+    if (!inherits(cells, "haven_labelled_spss") || (is.null(codes) && is.null(range))) return(NULL)
+    plain <- if (is.character(cells)) as.vector(unclass(cells)) else as.numeric(unclass(cells))
+    missing <- plain %in% codes
+    if (!is.null(range)) missing <- missing | (!is.na(plain) & plain >= range[[1L]] & plain <= range[[2L]])
+    declared <- c(if (!is.null(codes)) paste(codes, collapse = ", "), if (!is.null(range)) paste(range, collapse = " to "))
+    paste0("column '", name, "': ", sum(missing), " cells are codes that its file declares to be missing (",
+           paste(declared, collapse = "; "), "), and would count as values: read the file by haven::read_sav(user_na = FALSE), or use ",
+           "haven::zap_missing()")
+  })
+  as.character(unlist(said))
 }
 
 print.dp_check <- function(x, ...) {

@@ -47,7 +47,7 @@ tidy.dp_logrank_test <- function(x, ...) {
 
 glance.dp_logrank_test <- function(x, ...) {
   .no_more("glance", ...)
-  tidy.dp_logrank_test(x)
+  .numbers_of(tidy.dp_logrank_test(x))
 }
 
 dp_compare_curves <- function(x, fit, over = NULL, level = 0.95) {

@@ -15,7 +15,7 @@ from hdpstats.families.hazard.rows import HazardRows
 from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.families.parted import PartedRows
 from hdpstats.losses import LINKS
-from hdpstats.privacy.hazard_caps import UP
+from hdpstats.privacy.hazard_sensitivity import UP
 from hdpstats.schema.partitions import ReadInParts, in_this_process
 from hdpstats.solvers import kernels, minimise
 from hdpstats.solvers.newton import refine

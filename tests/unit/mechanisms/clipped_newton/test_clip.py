@@ -13,7 +13,7 @@ from hdpstats.losses import BoundedSquares, LogisticLoss
 from hdpstats.mechanisms.clipped_newton.clip import MISSED, Clipping
 from hdpstats.mechanisms.clipped_newton.expectations import expected, response_of, score_quantile
 from hdpstats.mechanisms.score_sums import clipped
-from hdpstats.public.row_weights import Elsewhere
+from hdpstats.public.row_weights import UnseenPeople
 
 THETA = np.array([-0.5, 0.8])
 RNG = np.random.default_rng(30)
@@ -27,7 +27,7 @@ def binary(X=X):
 
 
 def clipping(**options):
-    given = {"apart": 0.15, "unit": 1.0, "elsewhere": None, "shares": (0.1, 0.3, 0.6), "bounded": True} | options
+    given = {"apart": 0.15, "unit": 1.0, "unseen": None, "shares": (0.1, 0.3, 0.6), "bounded": True} | options
     return Clipping(outcomes=binary(), theta=THETA, own=np.array([1]), blocks=[np.arange(2)], first=0, **given)
 
 
@@ -40,8 +40,8 @@ def test_the_clip_grows_until_it_cuts_nobody():
 
 def test_a_clip_reaches_far_people_whose_residuals_may_be_larger():
     """Where the model does not bound residuals they may grow by a public one for each standard deviation."""
-    far = Elsewhere(X=np.array([[1.0, 12.0]]), shares=np.array([1e-4]), farthest=12.0)
-    bounded, grown = (clipping(elsewhere=far, bounded=each) for each in (True, False))
+    far = UnseenPeople(X=np.array([[1.0, 12.0]]), shares=np.array([1e-4]), farthest=12.0)
+    bounded, grown = (clipping(unseen=far, bounded=each) for each in (True, False))
     g, _, chances = bounded._cells
     root = np.sqrt(float(chances @ np.sum(g**2, axis=1)) / 2.0)
     length = np.hypot(1.0, 12.0)

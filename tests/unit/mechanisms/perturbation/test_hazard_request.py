@@ -9,7 +9,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import MechanismError
 from hdpstats.mechanisms.perturbation import hazard_request as hazard_objective
 from hdpstats.mechanisms.perturbation.request import Asked
-from hdpstats.privacy.hazard_caps import hazard_noise
+from hdpstats.privacy.hazard_sensitivity import hazard_noise
 from hdpstats.privacy.sensitivity import Relation
 
 SCHEMA = hdp.Schema(

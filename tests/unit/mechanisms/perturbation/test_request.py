@@ -24,7 +24,7 @@ from hdpstats.mechanisms.perturbation.request import (
     recommended,
 )
 from hdpstats.privacy.sensitivity import Relation
-from hdpstats.public.row_weights import ELSEWHERE, NEAR, SPARE, UNLIKE, Elsewhere, kept, moved, radii
+from hdpstats.public.row_weights import NEAR, SPARE, UNLIKE, UNSEEN, UnseenPeople, kept, moved, radii
 from hdpstats.records.geometry import Source
 from hdpstats.records.model import RegressionModel
 from hdpstats.records.query import LEAST_SMOOTHING
@@ -170,7 +170,7 @@ def test_the_public_fit_exists_under_separation():
 
 def bounded_side(n=400):
     public = side(n)
-    return replace(public, elsewhere=Elsewhere.of(DESIGN, DESIGN.needs, SCHEMA, public.geometry))
+    return replace(public, unseen=UnseenPeople.of(DESIGN, DESIGN.needs, SCHEMA, public.geometry))
 
 
 def radius_at(public, sizes, *, rate=0.5):
@@ -199,7 +199,7 @@ def test_the_radius_of_least_predicted_mean_squared_error_is_chosen():
 
 def test_weights_vanish_as_people_and_epsilon_grow():
     public = bounded_side()
-    whole = public.elsewhere.farthest
+    whole = public.unseen.farthest
     radii = [radius_at(public, [10**k]) for k in range(2, 10)]
     assert radii == sorted(radii)
     assert radii[0] < 0.5 * radii[-1] < radii[-1]
@@ -234,16 +234,16 @@ def test_the_allowance_is_what_another_slope_of_those_who_count_less_does():
 
 
 def test_people_elsewhere_count_for_more_in_regressions_and_for_less_the_farther_they_are():
-    found = bounded_side().elsewhere
+    found = bounded_side().unseen
     counted = found.unlike(intercept=True)
     assert counted.shares / found.shares == pytest.approx(UNLIKE)  # nobody is far within these bounds
     borne = []
     for bound in (40, 4000, 400_000):
         schema = Schema(**{name: SCHEMA[name] for name in SCHEMA} | {"a": Continuous(-bound, bound, complete=True)})
         design = compile_design("y ~ a + b", schema)
-        elsewhere = Elsewhere.of(design, design.needs, schema, side().geometry).unlike(intercept=True)
-        borne.append(np.sum(elsewhere.shares * np.sum(elsewhere.X[:, 1:] ** 2, axis=1)))
-    assert UNLIKE * ELSEWHERE * NEAR**2 * 2 > borne[0] > borne[1] > borne[2]
+        unseen = UnseenPeople.of(design, design.needs, schema, side().geometry).unlike(intercept=True)
+        borne.append(np.sum(unseen.shares * np.sum(unseen.X[:, 1:] ** 2, axis=1)))
+    assert UNLIKE * UNSEEN * NEAR**2 * 2 > borne[0] > borne[1] > borne[2]
 
 
 def located_side(n=4000):

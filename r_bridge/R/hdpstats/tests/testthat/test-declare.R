@@ -75,3 +75,33 @@ test_that("a schema from public rows keeps the order of levels and leaves consta
   kept <- dp_schema_from_public(rows[c("grade", "age", "centre")], centre = dp_categorical(c("Oslo", "Bergen")))
   expect_identical(kept$columns, c("grade", "age", "centre"))
 })
+
+test_that("dp_plan plans any request", {
+  need_python()
+  study <- breast_cancer()
+  ask <- dp_describe(study, c("age", "size"))
+  expect_identical(as.data.frame(dp_plan(ask, epsilon = 0.5)), as.data.frame(dp_describe_plan(ask, 0.5)))
+  curves <- dp_plan(Surv(time, event) ~ hormon, study, epsilon = 0.5, model = "survfit", times = 365 * 1:4)
+  expect_identical(as.data.frame(curves), as.data.frame(dp_survfit_plan(Surv(time, event) ~ hormon, study, 0.5, times = 365 * 1:4)))
+  expect_error(dp_plan(ask, delta = 1e-6), "delta is no argument of this plan", class = "dp_argument_error")
+  expect_error(dp_plan(Surv(time, event) ~ hormon, study, model = "survfit", mechanism = "output"), "mechanism is no argument",
+               class = "dp_argument_error")
+})
+
+test_that("citation() names the papers", {
+  need_installed()
+  found <- format(utils::citation("hdpstats"), style = "text")
+  for (part in c("Hui", "Ohno-Machado", "Elkan", "tkde.2017.2773545", "Sung")) expect_true(any(grepl(part, found, fixed = TRUE)), info = part)
+})
+
+test_that("codes that a file of SPSS declares to be missing are said", {
+  need_python()
+  skip_if_not_installed("haven")
+  rows <- data.frame(age = c(40, 50, 999, 998))
+  rows$age <- haven::labelled_spss(rows$age, c(refused = 999), na_values = 999, na_range = c(990, 998))
+  found <- dp_check(rows, dp_schema(age = dp_continuous(20, 90)))
+  expect_match(found$advice, "column 'age': 2 cells are codes", fixed = TRUE, all = FALSE)
+  expect_output(print(found), "haven::zap_missing()", fixed = TRUE)
+  expect_match(repr::repr_html(found), "990 to 998", fixed = TRUE)
+  expect_false(any(grepl("codes", dp_check(haven::zap_missing(rows), dp_schema(age = dp_continuous(20, 90)))$advice)))
+})
