@@ -5,6 +5,7 @@ import base64
 import hashlib
 import html
 import inspect
+import io
 import re
 import shutil
 import subprocess
@@ -34,6 +35,7 @@ from content import (
 )
 from docutils import nodes
 from docutils.utils.math import latex2mathml
+from PIL import Image
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
@@ -114,6 +116,13 @@ def read_r_vignette(script: str) -> nbformat.NotebookNode:
     return _read(script, "R")
 
 
+def _lighter(picture: Image.Image) -> bytes:
+    """Return a picture as PNG with a palette: figures have few colours."""
+    with io.BytesIO() as file:
+        picture.convert("RGB").quantize(128).save(file, format="PNG", optimize=True)
+        return file.getvalue()
+
+
 def thumbnail(script: str) -> bytes | None:
     """Return the first figure that a vignette drew, where it is kept."""
     place = printed_place(script)
@@ -122,7 +131,10 @@ def thumbnail(script: str) -> bytes | None:
     for cell in nbformat.read(place, as_version=4).cells:
         for output in cell.get("outputs", ()):
             if "image/png" in output.get("data", {}):
-                return base64.b64decode(output["data"]["image/png"])
+                with io.BytesIO(base64.b64decode(output["data"]["image/png"])) as file, Image.open(file) as drawn:
+                    small = drawn.convert("RGB")
+                small.thumbnail((480, 480))
+                return _lighter(small)
     return None
 
 
@@ -511,6 +523,40 @@ def without_empty_heads(_app: Sphinx, _page: str, _template: str, context: dict[
         context["body"] = re.sub(r"<th([^>]*)>\s*(?:<p>\s*</p>)?\s*</th>", r"<td\1></td>", context["body"])
 
 
+def make_lighter(app: Sphinx, failure: Exception | None) -> None:
+    """Make pages load less: icons are a font, the search's index is for its page alone, pictures have a palette."""
+    if failure is not None or app.builder.name != "html":
+        return
+    out = Path(app.outdir)
+    theme = out / "_static" / "scripts" / "pydata-sphinx-theme.js"
+    used = set(re.findall(r"fa-[a-z0-9-]+", theme.read_text(encoding="utf-8")))
+    for page in out.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        used |= set(re.findall(r"fa-[a-z0-9-]+", text))
+        others = r"mystnb|sphinx-design|copybutton|clipboard|design-tabs"
+        left_out = others if page == out / "search.html" else r"searchtools|language_data|searchindex"
+        script = rf'<script[^>]*src="[^"]*(?:scripts/fontawesome|{left_out})[^"/]*"></script>\s*'
+        light = re.sub(rf'{script}|<link[^>]*href="[^"]*(?:{left_out})[^"/]*\.css[^"/]*"[^>]*>\s*', "", text)
+        if light != text:
+            page.write_text(light, encoding="utf-8")
+    _without_icons(out / "_static" / "styles" / "pydata-sphinx-theme.css", used)
+    for path in (out / "_images").glob("*.png"):
+        with Image.open(path) as picture:
+            light = None if picture.mode == "P" else _lighter(picture)
+        if light is not None and len(light) < path.stat().st_size:
+            path.write_bytes(light)
+
+
+def _without_icons(style: Path, used: set[str]) -> None:
+    """Take rules of icons that no page has out of the style of the theme: it has two thousand."""
+
+    def kept(rule: re.Match[str]) -> str:
+        return rule[0] if used & set(re.findall(r"fa-[a-z0-9-]+", rule[0])) else ""
+
+    text = style.read_text(encoding="utf-8")
+    style.write_text(re.sub(r'(?:\.fa-[a-z0-9-]+,?)+\{--fa:"[^"]*"\}', kept, text), encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, bool | int]:
     """Connect what is written before pages are read."""
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))
@@ -522,6 +568,7 @@ def setup(app: Sphinx) -> dict[str, bool | int]:
     app.connect("doctree-read", link_words)
     app.connect("doctree-read", show_printed)
     app.connect("html-page-context", without_empty_heads)
+    app.connect("build-finished", make_lighter)
     read = [*sorted(DOCS.glob("*.py")), DOCS / "measured.toml", ROOT / f"{GLOSSARY}.md"]
     version = hashlib.sha256(b"".join(path.read_bytes() for path in read)).hexdigest()[:12]  # pages are read anew
     return {"parallel_read_safe": True, "parallel_write_safe": True, "env_version": int(version, 16)}
