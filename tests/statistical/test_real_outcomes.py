@@ -168,7 +168,7 @@ HEAD = """\
 hdpstats {version}, {today}, written by `make validate`. Other pages draw outcomes from the model that they fit, where
 weights of people, caps and clips change nothing but the precision. No model fits real outcomes exactly. Here people of
 five studies, with the outcomes that they had, are drawn with replacement: {small:,}, {middle:,} or {large:,} rows,
-{fits} times for each line, and each draw is fitted through the public API. Public rows are a trial of the same disease
+{fits} times for a line, and each draw is fitted through the public API. Public rows are a trial of the same disease
 (gbsg for Rotterdam), or 500 people (colon: 200) taken out of the population: a random part, or a *shifted* one, where
 the odds of being public grow e-fold with a standard deviation of a covariate (age, in RAND the number of diseases).
 The *ordinary* fit is R's `lm`, `glm`, `rq` or `rlm`, for hazards `glm` on person-period rows.
@@ -183,8 +183,8 @@ The *ordinary* fit is R's `lm`, `glm`, `rq` or `rlm`, for hazards `glm` on perso
 * *Coverage*: how often 95 % intervals of the private people alone hold the ordinary coefficients of the whole
   population, mean and least. Limits: {average[0]} to {average[1]}, and {covered}.
 * *Pooled*: the mean coverage of the estimate that is reported.
-* *Width*: the median standard error over that of the ordinary fit which holds whether or not the model is true, median
-  and largest. Limit with public rows, {large:,} private ones and epsilon 3: {widest}.
+* *Width*: the median standard error over that of the ordinary fit which holds whether or not the model is true (from at
+  least 100 resampled fits), median and largest. Limit with public rows, {large:,} private ones and epsilon 3: {widest}.
 * *Seconds*: processor time of a fit.
 
 Chance may exceed limits: by {errors:g} Monte-Carlo errors, or as far as the binomial or the chi-square distribution
@@ -199,20 +199,31 @@ its intervals hold the ordinary coefficient of the population. Dashed: the limit
 
 """
 COLUMNS = (
-    *("model", "people, public rows", "rows", "epsilon", "bias", "without noise", "noise", "allowance", "coverage"),
+    *(
+        "model",
+        "people, public rows",
+        "rows",
+        "epsilon",
+        "fits",
+        "bias",
+        "without noise",
+        "noise",
+        "allowance",
+        "coverage",
+    ),
     *("pooled", "width", "seconds"),
 )
 
 
-def page_of(found: dict[Setting, list[Cell]], *, rejected: float) -> str:
-    """Return the page."""
+def page_of(found: dict[Setting, list[Cell]], *, rejected: float | None) -> str:
+    """Return the page; it names what was not measured, ``rejected`` is None where sites were not."""
     head = HEAD.format(
         version=hdp.__version__,
         today=datetime.now(UTC).date(),
         small=SMALL,
         middle=MIDDLE,
         large=LARGE,
-        fits=FITS,
+        fits=" or ".join(str(n) for n in sorted({cell.fits for cells in found.values() for cell in cells})),
         bias=BIAS,
         noise=NOISE,
         average=COVERED_ON_AVERAGE,
@@ -225,8 +236,25 @@ def page_of(found: dict[Setting, list[Cell]], *, rejected: float) -> str:
     lines += [line_of(setting, cell) for setting, cells in found.items() for cell in cells]
     formulas = dict.fromkeys((setting.data, FORMULAS[setting.data, KINDS[setting.kind].outcome]) for setting in found)
     lines += ["", "Formulas:", "", *(f"* {data}: `{formula}`" for data, formula in formulas)]
-    lines += ["", "## Sites of one population", "", SITES_SAID.format(sets=SETS, level=LEVEL, rejected=rejected)]
+    lines += ["", "## Beyond the limits", "", *(beyond_said(found) or ["Nothing."])]
+    left = [str(setting) for setting in SETTINGS if setting not in found]
+    if left:
+        lines += ["", "Not measured with this code:", "", *(f"* {each}" for each in left)]
+    said = "Not measured." if rejected is None else SITES_SAID.format(sets=SETS, level=LEVEL, rejected=rejected)
+    lines += ["", "## Sites of one population", "", said]
     return head + "\n".join(lines) + "\n"
+
+
+def beyond_said(found: dict[Setting, list[Cell]]) -> list[str]:
+    """Return in words which limits lines of the table exceed."""
+    said = []
+    for setting, cells in found.items():
+        for cell in cells:
+            words = beyond(setting, cell)
+            line = f"{setting.label}; {setting.data}, {setting.public}; {setting.rows:,}; epsilon {cell.epsilon:g}"
+            if words:
+                said.append(f"* {line}: {'; '.join(words)}.")
+    return said
 
 
 SITES_SAID = (
@@ -243,6 +271,7 @@ def line_of(setting: Setting, cell: Cell) -> str:
         f"{setting.data}, {setting.public}",
         f"{setting.rows:,}",
         f"{cell.epsilon:g}",
+        f"{cell.fits}",
         f"{cell.bias[worst]:+.2f} ({cell.bias_error[worst]:.2f})",
         f"{cell.without_noise[int(np.argmax(np.abs(cell.without_noise)))]:+.2f}",
         f"{min(cell.noise_alone):.2f} {max(cell.noise):.2f}",

@@ -59,8 +59,8 @@ SHOWN = {
         1,
         (
             "Joint Wald tests of terms",
-            "risk difference, Lev+5FU - Obs, 5",
-            "restricted mean difference, Lev+5FU - Obs, 5",
+            "risk difference, Lev+5FU - Obs",
+            "restricted mean difference",
             "rx[T.Lev+5FU] - rx[T.Lev] = 0",
             "wrote table2.docx",
             "pure differential privacy (epsilon = 4",
