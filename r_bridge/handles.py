@@ -151,7 +151,8 @@ def _result(result: hdp.Result) -> tuple[list[str], _Contents]:
     return [kind, "dp_result"], {
         "json": result.to_json(),
         **_estimates(model_matrix.renamed(result), model_matrix.order(result)),
-        **{name: getattr(facts, name) for name in ("public_rows", "formula", "response", "method")},
+        **{name: getattr(facts, name) for name in ("public_rows", "response", "method")},
+        "formula": model_matrix.named_formula(result),
         "nobs": facts.records if facts.records is not None else facts.public_rows,
         **guarantee_in_r(result.guarantee),
         "ledger_entry": None if entry is None else entry.to_dict(),

@@ -77,6 +77,23 @@ def with_public_knots(formula: str, public: PublicTable | None) -> str:
     return spell(pieces)
 
 
+def without_public_knots(formula: str) -> str:
+    """Return a formula in which every spline has the name of its coefficients: what `with_public_knots` added is gone.
+
+    >>> without_public_knots("event3 ~ ns(age, df=3, knots=[48.0, 59.0], lower=21.0, upper=80.0) + nodes")
+    'event3 ~ ns(age, df=3) + nodes'
+    """
+    if not any(f"{function}(" in formula for function in FUNCTIONS):
+        return formula
+    tokens, pieces, place = tokenize(formula), list[Token](), 0
+    begin = set(_calls(tokens))
+    while place < len(tokens):
+        spline = _spline(tokens, place) if place in begin else None
+        pieces += [tokens[place]] if spline is None else tokenize(spline.source)
+        place = place + 1 if spline is None else _closing(tokens, place) + 1
+    return spell(pieces)
+
+
 def _calls(tokens: Sequence[Token]) -> list[int]:
     """Return where calls of splines begin."""
     names = [token.kind == "name" and token.text in FUNCTIONS for token in tokens]

@@ -17,6 +17,7 @@ from hdpstats.formulas.coefficients import MatrixColumn, columns_in_r, in_r, par
 from hdpstats.formulas.compiler import compile_terms
 from hdpstats.formulas.design import Design
 from hdpstats.formulas.expressions import Factor, Powers, Splines, Variable
+from hdpstats.formulas.knots import without_public_knots
 from hdpstats.formulas.parser import ParsedFormula, Term
 from hdpstats.losses import MEAN_LINKS
 from hdpstats.records.estimate import Estimate
@@ -241,6 +242,11 @@ def variables(result: Result, frame: pd.DataFrame | None = None) -> dict[str, Mo
     factors = dict.fromkeys(factor for term in terms for factor in term.factors)
     names = {factor: factor.name if isinstance(factor, Variable) else in_r(factor.source) for factor in factors}
     return {name: _variable(factor, schema, plain) for factor, name in names.items()}
+
+
+def named_formula(result: Result) -> str:
+    """Return the formula as its coefficients are named: without the knots that public rows gave."""
+    return without_public_knots(result.facts.formula)
 
 
 def factor_levels(result: Result) -> dict[str, list[str]]:

@@ -248,7 +248,6 @@ def test_private_columns_that_do_not_fit_the_schema_are_refused(frame, named):
 
 
 def public_rows_that_do_not_fit():
-    yield "unknown level", PUBLIC.assign(g="z"), hdp.SchemaError
     yield "text in numbers", PUBLIC.assign(x=["high"] * PUBLIC_ROWS), hdp.SchemaError
     yield "infinite", PUBLIC.assign(x=math.inf), hdp.SchemaError
     yield "outcome of two", PUBLIC.assign(y=2), hdp.SchemaError
@@ -334,13 +333,12 @@ def test_a_level_that_is_none_is_refused(alpha, pooled):
 @pytest.mark.parametrize(
     ("frame", "error", "named"),
     [
-        (PUBLIC.assign(g="z"), hdp.SchemaError, "'a', 'b', 'c'"),
         (PUBLIC.drop(columns="x"), hdp.SchemaError, "'x'"),
         (PUBLIC.assign(x="high"), hdp.SchemaError, "'x'"),
         (PUBLIC.to_dict("list"), hdp.ArgumentError, "frame"),
         (None, hdp.ArgumentError, "frame"),
     ],
-    ids=["unknown level", "missing column", "text", "mapping", "nothing"],
+    ids=["missing column", "text", "mapping", "nothing"],
 )
 def test_rows_to_predict_are_checked_aloud(result, frame, error, named):
     refused(lambda: result.predict(frame), error, named)
