@@ -100,7 +100,7 @@ OVER_TIME = 1.5
 """``tau`` over that of regressions: effects on a hazard change over time too.
 
 Colon's effect of the number of nodes levels off; with 1 it was 1.4 and 2.3 standard errors (epsilon 1 and 3) from that
-of the ordinary fit with 300,000 people, with 1.5 1.0 and .1, with 2 .9 and .0. Errors grow by a third to a half for it.
+of the ordinary fit with 300,000 people, with 1.5 1.0 and .1, with 2 .9 and .0. Errors grow by a tenth to a half for it.
 """
 
 UNKNOWN = 0.4
