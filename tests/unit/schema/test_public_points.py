@@ -92,7 +92,7 @@ def test_different_levels_are_at_distance_one_also_a_level_that_no_public_row_ha
 def test_any_cell_has_a_point_in_the_cube(corner, name):
     cells = np.empty(1, dtype=object)
     cells[0] = CORNERS[corner]  # pandas 2.2 compares the members of a list
-    point = private(**{name: pd.Series(cells)})
+    point = private(**{name: pd.Series(cells, dtype=object)})
     assert point.shape == (1, 6)
     assert np.all((point >= 0) & (point <= 1))
 
