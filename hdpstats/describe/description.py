@@ -178,7 +178,7 @@ class Description(Reported, Saved):
 
         Formulas have their knots at quantiles of public rows. Where private people are elsewhere these are better. They
         cost nothing: the quantiles are read from the counts of cells that were released for the quartiles, and rounded
-        to four digits.
+        to four significant digits.
 
         Parameters
         ----------

@@ -1,6 +1,6 @@
 """Knots that a formula leaves out: quantiles of public rows, written into the formula before anything else reads it.
 
-``ns(age, df=3)`` becomes ``ns(age, df=3, knots=[46.0, 58.0], lower=21.0, upper=80.0)``. So the model that the ledger
+``ns(age, df=3)`` becomes ``ns(age, df=3, knots=[48.0, 59.0], lower=21.0, upper=80.0)``. So the model that the ledger
 records has its knots in it, a site needs no public rows to build the columns, and a result that is read from a file has
 the columns that it was fitted with. The name of the factor, and of its coefficients, stays as it was written.
 
