@@ -25,8 +25,8 @@ from hdpstats.sites.opening import Private, named, open_sites, schema_of, terms_
 from hdpstats.sites.site import Site
 
 NOT_CHECKED: Final = (
-    "a check compares rows with their schema (another coding, labels, units), which no answer can tell; it was not run "
-    "on these rows"
+    "a check compares rows with their schema (another coding, labels, units), which no answer can tell; it is not "
+    "known to have been run on these rows"
 )
 
 
@@ -259,7 +259,7 @@ class Study:
         else:
             accounts = [section("Privacy spent", ledger.as_html()) for ledger in ledgers.values()]
         columns = details(f"Schema, {len(self._schema)} declared columns", self._schema.as_html())
-        remind = [("Not checked", NOT_CHECKED)] if self._not_checked and self._sites else []
+        remind = [("Check of rows", NOT_CHECKED)] if self._not_checked and self._sites else []
         records = key_values([("Private records", private), ("Public records", public), *remind])
         return page("Study", records, *accounts, columns, badges=str(self._terms).split(", "))
 

@@ -241,12 +241,12 @@ def test_a_name_that_differs_in_blanks_or_case_is_shown_beside_the_declared_one(
 def test_a_study_reminds_of_the_check_until_it_was_run_on_its_rows():
     rows = right()
     with_rows = {"private": rows, "schema": SCHEMA, "budget": hdp.Budget(epsilon=1)}
-    assert "Not checked" in hdp.Study(**with_rows)._repr_html_()
+    assert "Check of rows" in hdp.Study(**with_rows)._repr_html_()
     hdp.check(right(), SCHEMA)
-    assert "Not checked" in hdp.Study(**with_rows)._repr_html_()
+    assert "Check of rows" in hdp.Study(**with_rows)._repr_html_()
     hdp.check(rows, SCHEMA)
-    assert "Not checked" not in hdp.Study(**with_rows)._repr_html_()
-    assert "Not checked" not in hdp.Study(public=rows, schema=SCHEMA)._repr_html_()
+    assert "Check of rows" not in hdp.Study(**with_rows)._repr_html_()
+    assert "Check of rows" not in hdp.Study(public=rows, schema=SCHEMA)._repr_html_()
 
 
 def test_columns_that_are_not_there_or_not_declared_are_named():
