@@ -70,7 +70,7 @@ from hdpstats.noise.distributions import ball_variance
 from hdpstats.privacy.hazard_sensitivity import hazard_loss
 from hdpstats.privacy.sensitivity import DOWN, Relation
 from hdpstats.public.moments import averaged
-from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, contrast_tau, kept, mallows, moved
+from hdpstats.public.row_weights import APART, SPARE, STEPS_OF_TWO, Allowance, Moved, at_radii, contrast_tau, kept, mallows, moved
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
@@ -78,9 +78,15 @@ from hdpstats.records.query import LEAST_SMOOTHING
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
 
-TOTALS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 32.0, 64.0, 128.0)
+TOTALS = tuple(float(f"{2.0 ** (k / STEPS_OF_TWO):.3g}") for k in range(7 * STEPS_OF_TWO + 1))
 MARGINS = (0.3, 0.7, 1.2, 2.0, 3.0)
-"""Candidates of totals and margins; radii are some of those of `hdpstats.public.row_weights.radii`."""
+"""Candidates of totals, from 1 to 128, and of margins; radii are those of `hdpstats.public.row_weights.radii`."""
+
+COARSE = STEPS_OF_TWO // 2
+"""The search goes through each so many-th total and radius, and then through all between the best one's neighbours.
+
+With the former alone one more person could make errors a third larger, as a radius went up by the root of two.
+"""
 
 ENDED_TOTALS = (1.0, 1.8, 3.0, 6.0, 12.0, 25.0)
 ENDED_MARGINS = (0.3, 0.7, 1.2)
@@ -151,23 +157,34 @@ def choose_loss(
     relation
         Who is a neighbour of whom.
     """
-    few = side.thinned(SEARCHED)
-    totals = TOTALS if total is None else (total,)
-    if side.weighable and not person_loss.time_varying:
-        geometries = _geometries(few)
-        parts = [_weighed(few, geometries, margin=margin, totals=totals) for margin in MARGINS]
-    else:
-        parts = [_ended(few, totals=ENDED_TOTALS if total is None else totals)]
-    candidates = [each for part in parts for each in part.candidates]
-    own = side.counted
-    volumes = np.concatenate(
-        [part.volumes(person_loss, side, sites, apart=apart, share=share, relation=relation) for part in parts]
+    few, own = side.thinned(SEARCHED), side.counted
+
+    def best(parts: Sequence[_Tried]) -> _Candidate:
+        """Return the one of the smallest allowance among those that are nearly as good as any."""
+        candidates = [each for part in parts for each in part.candidates]
+        volumes = np.concatenate(
+            [part.volumes(person_loss, side, sites, apart=apart, share=share, relation=relation) for part in parts]
+        )
+        squares = np.concatenate(
+            [np.trace(part.allowances(apart)[:, own[:, None], own], axis1=1, axis2=2) for part in parts]
+        )
+        near = volumes <= np.min(volumes) + len(own) * math.log(SPARE)
+        return candidates[int(np.argmin(np.where(near, squares, np.inf)))]
+
+    if not side.weighable or person_loss.time_varying:
+        return best([_ended(few, totals=ENDED_TOTALS if total is None else (total,))]).loss(person_loss)
+    geometries, totals = _geometries(few), TOTALS if total is None else (total,)
+    first = best(
+        [_weighed(few, geometries[::-COARSE], margin=margin, totals=totals[::COARSE]) for margin in MARGINS]
     )
-    squares = np.concatenate(
-        [np.trace(part.allowances(apart)[:, own[:, None], own], axis1=1, axis2=2) for part in parts]
+    place, at = geometries.index(first.geometry), totals.index(first.cap.total)
+    between = _weighed(
+        few,
+        geometries[max(0, place - COARSE + 1) : place + COARSE],
+        margin=first.cap.margin,
+        totals=totals[max(0, at - COARSE + 1) : at + COARSE],
     )
-    near = volumes <= np.min(volumes) + len(own) * math.log(SPARE)
-    return candidates[int(np.argmin(np.where(near, squares, np.inf)))].loss(person_loss)
+    return best([between]).loss(person_loss)
 
 
 @final
@@ -364,7 +381,7 @@ def _geometries(side: HazardSide) -> list[Geometry]:
         return [at_radius(side.geometry, 1.0)]
     farthest = float(np.max(lengths)) if side.unseen is None else side.unseen.farthest
     middle = max(float(np.median(lengths)), 1e-3)
-    return at_radii(side.geometry, middle=middle, farthest=farthest)[-1::-4][::-1]
+    return at_radii(side.geometry, middle=middle, farthest=farthest)
 
 
 def allowance(model: HazardModel, side: HazardSide, *, apart: float) -> Allowance:
