@@ -405,9 +405,13 @@ def averaged(
     levelled
         Coordinates in which the whitened design is close to round: their diagonal is levelled in the target.
     """
-    n = len(triangles[0])
-    H, J = (records * shrunk(_symmetric(row_weights @ each), rows=n, levelled=levelled) for each in triangles)
+    H, J = (records * averages(each, row_weights=row_weights, levelled=levelled) for each in triangles)
     return Moments(H=H, J=J)
+
+
+def averages(triangles: FloatArray, *, row_weights: FloatArray, levelled: tuple[slice, ...]) -> FloatArray:
+    """Return one of the two averages (B, D, D) of `averaged`, of one person."""
+    return shrunk(_symmetric(row_weights @ triangles), rows=len(triangles), levelled=levelled)
 
 
 def averaged_squares(

@@ -47,7 +47,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from functools import cache, partial
+from typing import TypeVar, final
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -69,17 +70,20 @@ from hdpstats.mechanisms.perturbation.request import (
 from hdpstats.noise.distributions import ball_variance
 from hdpstats.privacy.hazard_sensitivity import hazard_loss
 from hdpstats.privacy.sensitivity import DOWN, Relation
-from hdpstats.public.moments import averaged
+from hdpstats.public.moments import averages
 from hdpstats.public.row_weights import APART, SPARE, STEPS_OF_TWO, Allowance, Moved, at_radii, contrast_tau, kept, mallows, moved
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
 
+T = TypeVar("T")
+
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
 
 TOTALS = tuple(float(f"{2.0 ** (k / STEPS_OF_TWO):.3g}") for k in range(7 * STEPS_OF_TWO + 1))
-MARGINS = (0.3, 0.7, 1.2, 2.0, 3.0)
+MARGINS = tuple(k / 10 for k in range(3, 31))
+COARSE_MARGINS = 4
 """Candidates of totals, from 1 to 128, and of margins; radii are those of `hdpstats.public.row_weights.radii`."""
 
 COARSE = STEPS_OF_TWO // 2
@@ -174,17 +178,27 @@ def choose_loss(
     if not side.weighable or person_loss.time_varying:
         return best([_ended(few, totals=ENDED_TOTALS if total is None else (total,))]).loss(person_loss)
     geometries, totals = _geometries(few), TOTALS if total is None else (total,)
-    first = best(
-        [_weighed(few, geometries[::-COARSE], margin=margin, totals=totals[::COARSE]) for margin in MARGINS]
+
+    def among(margins: Sequence[float], radii: Sequence[Geometry], sums: Sequence[float]) -> tuple[int, int, int]:
+        """Return the places of the best one of some margins, radii and totals."""
+        found = best([_weighed(few, radii, margin=margin, totals=sums) for margin in margins])
+        return MARGINS.index(found.cap.margin), geometries.index(found.geometry), totals.index(found.cap.total)
+
+    margin, radius, sum_ = among(MARGINS[:: 2 * COARSE], geometries[::-COARSE], totals[:: 2 * COARSE])
+    margin, radius, sum_ = among(
+        _about(MARGINS, margin, steps=3, of=2), _about(geometries, radius, steps=1, of=COARSE), _about(totals, sum_, steps=2, of=COARSE)
     )
-    place, at = geometries.index(first.geometry), totals.index(first.cap.total)
-    between = _weighed(
-        few,
-        geometries[max(0, place - COARSE + 1) : place + COARSE],
-        margin=first.cap.margin,
-        totals=totals[max(0, at - COARSE + 1) : at + COARSE],
+    margin, radius, sum_ = among(
+        _about(MARGINS, margin, steps=1, of=1), _about(geometries, radius, steps=3, of=1), _about(totals, sum_, steps=3, of=1)
     )
-    return best([between]).loss(person_loss)
+    found = _Candidate(geometry=geometries[radius], cap=relative_cap(few, total=totals[sum_], margin=MARGINS[margin], weighs=True))
+    return found.loss(person_loss)
+
+
+def _about(grid: Sequence[T], place: int, *, steps: int, of: int) -> Sequence[T]:
+    """Return what a grid has at a place, and so many steps of some length to both sides."""
+    first = place - of * min(steps, place // of)
+    return grid[first : place + of * steps + 1 : of]
 
 
 @final
@@ -260,22 +274,20 @@ def _of_weighed(candidates: list[_Candidate], side: HazardSide, whole: HazardCap
     """Return what losses do that differ in total and radius alone; ``whole`` is their cap with the largest total."""
     full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
     H, J = full.triangles(side.centre)
-    none = np.ones((1, side.people)) / side.people
-    at_full = averaged((H, J), records=1.0, row_weights=none, levelled=side.levelled).H[0]
+    average = partial(averages, levelled=side.levelled)
+    at_full = average(H, row_weights=np.ones((1, side.people)) / side.people)[0]
     weights = _weights(candidates, full.spells, side.rows.person, people=side.people, intervals=len(side.starts))
-    first = averaged((H, J), records=1.0, row_weights=weights / side.people, levelled=side.levelled)
-    second = averaged((J, J), records=1.0, row_weights=weights**2 / side.people, levelled=side.levelled)
-    means = kept(first.H, at_full, side.covariates)
-    apart = 0.5 * np.abs(weights - means[:, None]) / side.people
-    N = averaged((H, H), records=1.0, row_weights=apart, levelled=side.levelled).H
+    left = average(H, row_weights=weights / side.people)
+    means = kept(left, at_full, side.covariates)
+    N = average(H, row_weights=0.5 * np.abs(weights - means[:, None]) / side.people)
     if side.unseen is not None and len(side.covariates):
         N = N + _moved_unseen(candidates, full.spells, side, means, level=at_full)
     floor = 1e-9 * np.trace(at_full) * np.eye(len(at_full))
     return _Tried(
         candidates=candidates,
-        H=first.H,
-        J=second.J,
-        moved=moved(first.H + floor, N, shares=1.0 - means),
+        H=left,
+        J=average(J, row_weights=weights**2 / side.people),
+        moved=moved(left + floor, N, shares=1.0 - means),
         own=_own(side, whole.margin),
     )
 
@@ -320,10 +332,16 @@ def _moved_unseen(
 
 def _own(side: HazardSide, margin: float) -> FloatArray:
     """Return what a relative cap does by itself: a standard deviation (D,) along each slope, over ``tau^2``."""
-    z, density = hermegauss(NODES)
+    z, density = _normal_nodes()
     square, own = np.exp(2.0 * (PREDICTED * z - margin)), np.zeros(side.dimension)
     own[side.covariates] = HALF * float(density @ (3.0 * square / (1.0 + square))) / math.sqrt(2.0 * math.pi)
     return own
+
+
+@cache
+def _normal_nodes() -> tuple[FloatArray, FloatArray]:
+    """Return the points and weights (NODES,) of integrals over a normal variable, up to the root of 2 pi."""
+    return hermegauss(NODES)
 
 
 def _ended(side: HazardSide, *, totals: Sequence[float]) -> _Tried:
