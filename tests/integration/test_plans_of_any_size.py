@@ -62,7 +62,7 @@ MODELS = {
     "quantile": lambda study: hdpf.quantile("score" + RIGHT, study),
     "poisson": lambda study: hdpf.poisson("count" + RIGHT, study),
     "multinomial": lambda study: hdpf.multinomial("level" + RIGHT, study),
-    "hazard, logit": lambda study: hdpf.hazard("Surv(time, event)" + RIGHT, study, intervals=12, cap=2.0),
+    "hazard, logit": lambda study: hdpf.hazard("Surv(time, event)" + RIGHT, study, intervals=12),
     "hazard, cloglog": lambda study: hdpf.hazard(
         "Surv(time, event)" + RIGHT, study, intervals=12, link="cloglog", cap=2.0
     ),
@@ -104,19 +104,11 @@ def more_than_exact(spec, *, records, epsilon):
     return float(np.sqrt(np.max(found / exact)))
 
 
-KNOWN = "hazards' smaller ridges, chosen against the pull of the ridge, leave arithmetic 3 % at 10^8 people of one site"
-STEPS = "the choice of hazards' caps jumps between 5,012 and 5,513 people"
+EVERY = pytest.mark.parametrize("public", [True, False])
 
 
-def models(*, but, why, without=()):
-    """Return the models with and without public rows, one of which is known to exceed the limit."""
-    known = pytest.mark.xfail(reason=why, strict=True)
-    pairs = [(name, public) for public in (True, False) for name in MODELS if name not in without]
-    marks = {(but, True): [known]}
-    return [pytest.param(*pair, marks=marks.get(pair, []), id=f"{pair[0]}-{pair[1]}") for pair in pairs]
-
-
-@pytest.mark.parametrize(("name", "public"), models(but="hazard, logit", why=KNOWN))
+@EVERY
+@pytest.mark.parametrize("name", MODELS)
 def test_arithmetic_adds_no_more_than_two_percent(name, public):
     """Fails where the ridge and the share are fixed, or a sum's error grows faster than the number of people."""
     spec = spec_of(name, public)
@@ -139,9 +131,8 @@ def private_only(spec, *, records, epsilon):
     return np.einsum("ij,jk,ik->i", back, at.J + noise.covariance(at.H), back)
 
 
-@pytest.mark.parametrize(
-    ("name", "public"), models(but="hazard, cloglog", why=STEPS, without=("hazard, logit",))
-)  # as with the other link
+@EVERY
+@pytest.mark.parametrize("name", MODELS)
 def test_small_steps_to_more_people_or_more_epsilon_never_predict_more(name, public):
     """In steps of a tenth: a jump in what a query asks for does not hide behind the gain of a larger step."""
     spec, found = spec_of(name, public), {}

@@ -82,14 +82,13 @@ FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
 
 TOTALS = tuple(float(f"{2.0 ** (k / STEPS_OF_TWO):.3g}") for k in range(7 * STEPS_OF_TWO + 1))
-MARGINS = tuple(k / 10 for k in range(3, 31))
-COARSE_MARGINS = 4
+MARGINS = tuple(k / 20 for k in range(6, 61))
 """Candidates of totals, from 1 to 128, and of margins; radii are those of `hdpstats.public.row_weights.radii`."""
 
-COARSE = STEPS_OF_TWO // 2
-"""The search goes through each so many-th total and radius, and then through all between the best one's neighbours.
+COARSE, STEPS = 8, (4, 2, 1)
+"""The search begins with each so many-th total and margin, and goes on about the best one in steps of so many.
 
-With the former alone one more person could make errors a third larger, as a radius went up by the root of two.
+With few candidates, far apart, one more person could make errors larger by half.
 """
 
 ENDED_TOTALS = (1.0, 1.8, 3.0, 6.0, 12.0, 25.0)
@@ -103,7 +102,7 @@ HALF = 0.4
 PREDICTED, NODES = math.log(2.0), 32
 """Standard deviation of private log hazards about those of the public fit; points of the integral over it."""
 
-LEFT = (0.97, 0.94, 0.9, 0.85, 0.8, 0.7)
+LEFT = tuple(0.97 * 0.98**k for k in range(17))
 """How much of the noise of a free determinant a ridge may leave: candidates."""
 
 OVER_TIME = 1.5
@@ -179,26 +178,24 @@ def choose_loss(
         return best([_ended(few, totals=ENDED_TOTALS if total is None else (total,))]).loss(person_loss)
     geometries, totals = _geometries(few), TOTALS if total is None else (total,)
 
-    def among(margins: Sequence[float], radii: Sequence[Geometry], sums: Sequence[float]) -> tuple[int, int, int]:
-        """Return the places of the best one of some margins, radii and totals."""
-        found = best([_weighed(few, radii, margin=margin, totals=sums) for margin in margins])
-        return MARGINS.index(found.cap.margin), geometries.index(found.geometry), totals.index(found.cap.total)
+    def among(margins: Sequence[float], radii: Sequence[Geometry], sums: Sequence[float]) -> _Candidate:
+        """Return the best one of some margins, radii and totals."""
+        return best([_weighed(few, radii, margin=margin, totals=sums) for margin in margins])
 
-    margin, radius, sum_ = among(MARGINS[:: 2 * COARSE], geometries[::-COARSE], totals[:: 2 * COARSE])
-    margin, radius, sum_ = among(
-        _about(MARGINS, margin, steps=3, of=2), _about(geometries, radius, steps=1, of=COARSE), _about(totals, sum_, steps=2, of=COARSE)
-    )
-    margin, radius, sum_ = among(
-        _about(MARGINS, margin, steps=1, of=1), _about(geometries, radius, steps=3, of=1), _about(totals, sum_, steps=3, of=1)
-    )
-    found = _Candidate(geometry=geometries[radius], cap=relative_cap(few, total=totals[sum_], margin=MARGINS[margin], weighs=True))
+    found = among(MARGINS[::COARSE], geometries[:: -(COARSE // 2)], totals[::COARSE])
+    for step in STEPS:
+        found = among(
+            _about(MARGINS, found.cap.margin, step=step, most=2),
+            _about(geometries, found.geometry, step=max(1, step // 2), most=2),
+            _about(totals, found.cap.total, step=max(1, step // 2), most=2),
+        )
     return found.loss(person_loss)
 
 
-def _about(grid: Sequence[T], place: int, *, steps: int, of: int) -> Sequence[T]:
-    """Return what a grid has at a place, and so many steps of some length to both sides."""
-    first = place - of * min(steps, place // of)
-    return grid[first : place + of * steps + 1 : of]
+def _about(grid: Sequence[T], value: T, *, step: int, most: int) -> Sequence[T]:
+    """Return a value of a grid, and at most so many to both sides of it, a step apart."""
+    place = grid.index(value)
+    return grid[place - step * min(most, place // step) : place + step * most + 1 : step]
 
 
 @final
