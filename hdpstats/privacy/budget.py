@@ -306,8 +306,9 @@ class Part:
     epsilon, delta : Fraction
         Their guarantee.
     releases : tuple of str
-        The SHA-256 of releases that other results may rest on too, in order: what has the same ones is one charge.
-        Empty where no other result does.
+        The places in ledgers (`LedgerEntry.head`) of releases that other results may rest on too, in order: what has
+        the same ones is one charge. Empty where no other result does, or a place is not known: the same numbers may be
+        those of two charges.
     """
 
     what: str
