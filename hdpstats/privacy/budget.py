@@ -399,9 +399,14 @@ class Guarantee:
         return self.relation.between(self.unit, most_rows=self.most_rows)
 
     @property
+    def pair(self) -> str:
+        """Its epsilon and delta: '1', '(1, 1e-06)'."""
+        return _pair(self.epsilon, self.delta)
+
+    @property
     def words(self) -> str:
         """Its epsilon and delta in words, without its parts."""
-        return f"{_pair(self.epsilon, self.delta)}-differential privacy{'' if self.delta else ' (pure)'}"
+        return f"{self.pair}-differential privacy{'' if self.delta else ' (pure)'}"
 
     def __str__(self) -> str:
         return f"{self.words} in all: {self.listed}" if self.parts else self.words
