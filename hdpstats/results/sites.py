@@ -91,12 +91,12 @@ class DescribedCohort(Record):
     @property
     def part(self) -> Part:
         """What it guarantees by itself, as a part of what a result rests on: the largest epsilon and delta of sites."""
-        pairs = [as_pair(total(charged_events(each))) for _, each in self.releases]
+        pairs, places = [as_pair(total(charged_events(each))) for _, each in self.releases], self.entries
         return Part(
             what=DESCRIBED,
             epsilon=max(each.epsilon for each in pairs),
             delta=max(each.delta for each in pairs),
-            releases=tuple(sorted(each.sha256 for _, each in self.releases)),
+            releases=tuple(sorted(each.head for each in places)) if len(places) == len(self.releases) else (),
         )
 
     def added_to(self, guarantee: Guarantee, *, own: str) -> Guarantee:

@@ -14,6 +14,7 @@ from hdpstats.privacy.budget import Guarantee, Part, over_data_sets
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.results import Result
 from hdpstats.results.aggregated import Aggregate
+from hdpstats.results.sites import DescribedCohort
 from r_bridge.handles import aggregate as aggregate_for_r
 
 SCHEMA = hdp.Schema(died=hdp.Binary(complete=True))
@@ -176,6 +177,32 @@ def test_a_description_of_an_account_that_is_not_known_may_be_of_any_of_the_peop
     moved = replace(first, released=replace(first.released, description=elsewhere))
     with pytest.raises(hdp.ArgumentError, match="charged to one account"):
         hdp.aggregate([moved, second])
+
+
+def test_two_descriptions_with_the_same_numbers_are_two_charges():
+    """Of both fits the account is not known, so that one person may have been charged for both, 3 each time."""
+    schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
+    people = pd.DataFrame({"died": np.arange(2000) % 5 < 2, "age": (np.arange(2000) % 97) / 97})
+
+    def nameless(release, **changes):
+        return release.at(replace(release.entry, account="", **changes))
+
+    def result(description, released, **changes):
+        releases = tuple((site, nameless(each, **changes)) for site, each in description.releases)
+        own = nameless(released.release)
+        sites = tuple(replace(each, entries=(own.entry,)) for each in released.site_facts)
+        given = DescribedCohort(charged=False, queries=description.queries, releases=releases)
+        alone = Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
+        kept = replace(released.released, release=own, sites=sites, description=given, guarantee=alone)
+        return replace(released, released=kept)
+
+    study = hdp.Study(private=people, public=people.head(300), schema=schema, budget=hdp.Budget(epsilon=9))
+    cohort = hdp.describe(study, ["died", "age"], complete=True, epsilon=2)
+    model = hdpf.logit("died ~ age", data=study)
+    fits = [model.fit(epsilon=1, description=cohort, replicate=number) for number in (1, 2)]
+    one, same, other = result(cohort, fits[0]), result(cohort, fits[1]), result(cohort, fits[1], head="0" * 64)
+    assert "4-differential privacy (pure) at most for one person" in str(hdp.aggregate([one, same]))
+    assert "6-differential privacy (pure) at most for one person" in str(hdp.aggregate([one, other]))
 
 
 def test_a_site_of_which_no_entry_is_known_may_be_of_any_of_the_people(path):
