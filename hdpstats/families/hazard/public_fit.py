@@ -267,9 +267,7 @@ def _in_all_causes(baseline: Baseline, directions: FloatArray, *, causes: int) -
     return np.kron(np.eye(causes), np.vstack([np.outer(level, directions[0]), directions[1:]]))
 
 
-def _parts(
-    baseline: Baseline, geometry: Geometry, weights: FloatArray, *, causes: int
-) -> tuple[FloatArray, ...]:
+def _parts(baseline: Baseline, geometry: Geometry, weights: FloatArray, *, causes: int) -> tuple[FloatArray, ...]:
     """Return the directions in which sources may differ: of each cause the level, the shape in time, each slope.
 
     A unit of the level, and of each direction of the shape, changes logarithms of hazards by a root mean square of
