@@ -1,4 +1,4 @@
-"""A ledger of 100,000 entries is opened in less than 2 seconds and charged in 10 ms of the processor; ``make validate``.
+"""A ledger of 100,000 entries is opened in 2 seconds of the processor and charged in 10 ms; by ``make validate``.
 
 A charge waits for the disk besides: for three flushes, whatever the number of entries.
 """
