@@ -15,9 +15,10 @@ Both the share and the noise make standard errors larger where private people ar
 .. math:: \sqrt{1 + q \{(1 - s)^{-2} - 1\}} - 1 + \tfrac{4}{3} D \sigma^2 :
 
 privacy noise, a part ``q`` of the variance, grows by ``1 / (1 - s)``, and inverses of noisy matrices err (measured at
-``D`` of 5 to 8). The share is the one of `SHARES` for which that is least at `ORDINARY` as ``m``; where it is more than
-`COST` at the smallest ``m``, nothing is asked for. Then ``m`` is the largest of `MULTIPLES` with a noise of `WANTED`,
-or less by the root of :math:`m` over `ORDINARY` where that is larger: with more people less is cut and noise falls too.
+``D`` of 5 to 8). Of `SHARES` those are possible for which it is at most `COST` at the smallest ``m``, and its first
+part at most `MOST_GROWN`; where none is, nothing is asked for. Among them it is least, at `ORDINARY` as ``m``, for the
+one that is taken. Then ``m`` is the largest of `MULTIPLES` with a noise of `WANTED`, or less by the root of ``m`` over
+`ORDINARY` where that is larger: with more people less is cut, and noise falls too.
 A quantile's window is the narrowest with that, of the public rows' own, its halves, quarters, .... With the number of
 people and averages of them a fit buys no more than a fifth of its epsilon (`MOST_OF_ALL`).
 """
@@ -41,14 +42,14 @@ SHARES: Final = tuple(Fraction(each, 200) for each in (1, 2, 3, 4, 6, 8, 10, 12,
 MULTIPLES: Final = (4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 96.0, 128.0, 192.0, 256.0)
 """Norms that a person's matrix is cut to, over the mean trace."""
 
-ORDINARY: Final = 8.0
+ORDINARY: Final = 16.0
 """The multiple for which the share is chosen."""
 
 WANTED: Final = 0.05
 """Noise of an entry, over the mean of the diagonal, that is aimed at."""
 
-COST: Final = 0.04
-"""By how much standard errors may grow at most, relative to themselves, as was said above."""
+MOST_GROWN, COST = 0.03, 0.04
+"""By how much standard errors may grow at most, relative to themselves: by the share, and by that and noise."""
 
 HALVINGS: Final = 4
 """How often the window of public rows may be halved."""
@@ -87,7 +88,8 @@ def chosen_part(
         def cost(each: Fraction, multiple: float) -> float:
             return cost_of(each, noisy, noise=unit * multiple / (widest.part * float(each)), dimension=D)
 
-        if not allowed or min(cost(each, MULTIPLES[0]) for each in allowed) > COST:
+        allowed = [each for each in allowed if cost(each, 0.0) <= MOST_GROWN and cost(each, MULTIPLES[0]) <= COST]
+        if not allowed:
             return None
         share = min(allowed, key=lambda each: cost(each, ORDINARY))
     noise = unit / float(share)

@@ -291,12 +291,20 @@ class RegressionRows(BoundedRows):
             def of_rows(rows: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
                 X = self.X[rows]
                 eta = row_products(X, theta) + self.offset[rows]
-                cut = cut_numbers(numbers(eta, rows), np.einsum("ij,ij->i", X, X), bound=bound)
+                cut = cut_numbers(numbers(eta, rows), squared_lengths(X), bound=bound)
                 return np.asarray(X[:, i] * X[:, j] * (cut[:, None] * factor))
 
             return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
 
         return added(curvatures, part.curvature, grids[0]), added(squares, part.scores, grids[1])
+
+
+def squared_lengths(X: FloatArray) -> FloatArray:
+    """Return ``||x||^2`` of rows (n,), each from its own row alone to the last bit: column by column."""
+    total = np.zeros(len(X))
+    for column in X.T:
+        total += column * column
+    return total
 
 
 def cut_numbers(numbers: FloatArray, lengths: FloatArray, *, bound: float) -> FloatArray:
