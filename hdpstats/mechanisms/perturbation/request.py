@@ -367,7 +367,7 @@ def choose_output(
 
     ``delta`` is used where normal noise is smaller than pure noise; else the query asks for pure noise.
     """
-    epsilon = query.epsilon * (1 - query.hessian_share)
+    epsilon = query.epsilon * (1 - query.for_errors)
     variances = [noise_variance(person_loss, epsilon=epsilon, delta=Fraction(0), relation=relation)]
     if delta > 0:
         variances.append(noise_variance(person_loss, epsilon=epsilon, delta=delta, relation=relation))
