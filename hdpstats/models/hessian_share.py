@@ -1,5 +1,6 @@
 """Which share of epsilon a fit spends on a noisy Hessian, and whether it would report standard errors: public facts."""
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 PointOptions = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
 
 SHARES: Final = tuple(Fraction(k, 20) for k in (1, 2, 3, 4, 6, 8, 10, 12, 14))
-"""The shares of epsilon for a noisy Hessian among which a fit chooses."""
+"""The shares of epsilon for a noisy Hessian that a fit compares first."""
+
+HALVINGS: Final = 3
+"""How often shares half-way between the best one and those beside it are compared: predicted errors do not jump."""
 
 SPREADS: Final = (0.2, 0.3, 0.5, 0.7, 1.0)
 """What the smallest curvature of private people may be, over that of people who are spread evenly over the schema.
@@ -182,10 +186,24 @@ class _Bought:
 def _best(
     spec: LossSpec, mechanism: "PointMechanism", options: PointOptions, request: FitRequest, people: People
 ) -> _Bought:
-    """Return what the best share buys: of those that are likely to give standard errors, else of all."""
-    found = [_bought(spec, mechanism, mechanism.settled(options, share), request, people) for share in SHARES]
-    likely = [each for each in found if each.likely]
-    return min(likely, key=lambda each: each.loss) if likely else max(found, key=lambda each: each.share)
+    """Return what the best share buys: of those that are likely to give standard errors, else the largest."""
+
+    def bought(share: Fraction) -> _Bought:
+        return _bought(spec, mechanism, mechanism.settled(options, share), request, people)
+
+    def best() -> _Bought | None:
+        return min((each for each in found.values() if each.likely), key=lambda each: each.loss, default=None)
+
+    found = {share: bought(share) for share in SHARES}
+    for _ in range(HALVINGS):
+        least = best()
+        if least is None:
+            return found[SHARES[-1]]
+        shares = sorted(found)
+        place = shares.index(least.share)
+        for low, high in itertools.pairwise(shares[max(0, place - 1) : place + 2]):
+            found[(low + high) / 2] = bought((low + high) / 2)
+    return best() or found[SHARES[-1]]
 
 
 def _queries(
