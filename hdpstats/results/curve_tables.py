@@ -10,6 +10,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.display import Block, Report, columns, named_values, p_value
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.hazard_curves import hazard_facts
+from hdpstats.results.labels import group_names
 from hdpstats.results.population import population
 from hdpstats.results.result import Result
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, privacy_blocks
@@ -79,7 +80,9 @@ def _groups(curves: "SurvivalCurves", alpha: float) -> Block:
         known = bool(np.isfinite(of_median["people"]))
         counts = [f"{of_median['people']:.0f}", f"{happened:.0f}"] if known else ["N/A", "N/A"]
         rows.append([*counts, time(of_median["estimate"]), limits[0], time(of_mean["estimate"]), limits[1]])
-    names = [str(label) if label is not None else "all" for label in curves.groups]
+    own = [str(label) if label is not None else "all" for label in curves.groups]
+    labelled = any(name in curves.schema.labels for name in curves.grouping)
+    names = group_names(curves.grouping, curves.schema) if labelled else own
     level, end = f"{1.0 - alpha:.0%} limits", f"mean to {mean['time'].iloc[0]:g}"
     return columns(["people", "events", "median", level, end, level], names, rows, title="By group")
 

@@ -333,21 +333,30 @@ _LABEL: Final = 48
 """The longest line of an axis label, in characters, that a figure of 6.4 inches with long tick labels has room for."""
 
 
-def plot_balance(table: pd.DataFrame, *, ax: "Axes | None") -> "Axes":
-    """Draw differences and their limits, a line per feature, of `hdpstats.results.WeightedSample.balance`."""
+def plot_balance(table: pd.DataFrame, *, ax: "Axes | None", labels: Mapping[str, str] | None = None) -> "Axes":
+    """Draw differences and their limits, a line per feature, of `hdpstats.results.WeightedSample.balance`.
+
+    ``labels`` are those of the features.
+    """
     if table.empty:
         raise ArgumentError("there is no column whose public values differ: nothing to balance", argument="self")
     features = table.rename(columns={"feature": "variable"}).assign(level=None, group=None)
-    return plot_differences(features, by=None, label="private (estimated) minus public mean", ax=ax)
+    return plot_differences(features, by=None, label="private (estimated) minus public mean", ax=ax, labels=labels)
 
 
-def plot_differences(table: pd.DataFrame, *, by: str | None, label: str, ax: "Axes | None") -> "Axes":
-    """Draw standardised differences with limits, a line per variable or level and a colour per group."""
+def plot_differences(
+    table: pd.DataFrame, *, by: str | None, label: str, ax: "Axes | None", labels: Mapping[str, str] | None = None
+) -> "Axes":
+    """Draw standardised differences with limits, a line per variable or level and a colour per group.
+
+    ``labels`` are those of the variables.
+    """
+    known = labels or {}
     table = table.dropna(subset="difference")
     if table.empty:
         raise ArgumentError("no mean or share is clear of its noise: there is no difference to draw", argument="self")
     names = [
-        f"{variable} = {level}" if isinstance(level, str) else str(variable)
+        f"{known.get(variable, variable)} = {level}" if isinstance(level, str) else str(known.get(variable, variable))
         for variable, level in zip(table["variable"], table["level"], strict=True)
     ]
     lines = list(dict.fromkeys(names))

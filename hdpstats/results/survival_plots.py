@@ -20,6 +20,7 @@ from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.facts import HazardFacts
 from hdpstats.results.group_curves import FINE, GroupCurve
 from hdpstats.results.hazard_curves import CurveWithLimits, HazardCurves, check_one_row, open_curves, read_times
+from hdpstats.results.labels import group_names
 from hdpstats.results.plots import COLOURS, GREY, SIZE, axes_of, is_narrow, legend_above, palette
 from hdpstats.results.time_axis import TimeAxis, draw_at_risk, ticks_of, time_axis
 
@@ -51,14 +52,14 @@ def plot_survival(
     for name, colour, place in zip(names, palette(), range(len(names)), strict=False):
         joined(axes, times, [part[place] for part in curve], colour=colour, label=name)
     axes.set(ylim=(0.0, 1.02), ylabel="event-free probability")
-    _finish(axes, opened.facts, frame, legend=len(names) > 1, time_unit=time_unit)
+    _finish(axes, fit, opened.facts, frame, legend=len(names) > 1, time_unit=time_unit)
     if ci and opened.facts.missed_courses(max(fit.facts.records or 0, fit.facts.public_rows or 0)) is not None:
         axes.annotate(
             MISSED, (0.0, 0.0), (4.0, 4.0), xycoords="axes fraction", textcoords="offset points", fontsize="x-small",
             color=GREY,
         )  # fmt: skip
     if at_risk is not None:
-        axis = time_axis(opened.facts.grid.horizon, opened.facts.unit_of_time, time_unit, most=ticks_of(axes))
+        axis = _axis_of(fit, opened.facts, axes, time_unit)
         ink = palette()[0]
         groups = zip(_names(at_risk, None), rows, strict=True)
         lines = [(name, ink, each.at_risk(axis.ticks)) for name, (_, each) in groups]
@@ -79,7 +80,7 @@ def plot_hazard(
         parts = [_closed(part[0, :, place]) for part in curve]
         steps(axes, edges, parts, colour=palette()[place % len(COLOURS)], label=cause)
     axes.set(ylim=(0.0, _top(curve)), ylabel="hazard per interval")
-    return _finish(axes, opened.facts, at, legend=len(opened.facts.causes) > 1, time_unit=time_unit)
+    return _finish(axes, fit, opened.facts, at, legend=len(opened.facts.causes) > 1, time_unit=time_unit)
 
 
 def _names_of_rows(opened: HazardCurves, labels: Sequence[str] | None) -> list[str]:
@@ -125,10 +126,10 @@ def _top(curve: CurveWithLimits) -> float:
 
 
 def _finish(
-    axes: "Axes", hazard: HazardFacts, frame: pd.DataFrame | None, *, legend: bool, time_unit: str | None = None
+    axes: "Axes", fit: "Result", hazard: HazardFacts, frame: pd.DataFrame | None, *, legend: bool, time_unit: str | None
 ) -> "Axes":
     """Label the axis of time, and say at which covariates the curves are where the user did not."""
-    time_axis(hazard.grid.horizon, hazard.unit_of_time, time_unit, most=ticks_of(axes)).draw(axes)
+    _axis_of(fit, hazard, axes, time_unit).draw(axes)
     axes.spines[["top", "right"]].set_visible(False)
     if frame is None:
         where = "all covariates 0" if hazard.typical is None else "typical covariates"
@@ -136,6 +137,11 @@ def _finish(
     if legend:
         legend_above(axes, 1.0 if frame is not None else 1.08)
     return axes
+
+
+def _axis_of(fit: "Result", hazard: HazardFacts, axes: "Axes", time_unit: str | None) -> TimeAxis:
+    label = fit.schema[hazard.stop].label
+    return time_axis(hazard.grid.horizon, hazard.unit_of_time, time_unit, most=ticks_of(axes), label=label)
 
 
 MISSED: Final = "limits: if the baseline follows the hazard, see summary()"
@@ -151,11 +157,8 @@ def _names(curves: "SurvivalCurves", labels: Sequence[str] | None) -> list[str]:
     groups = curves.groups
     if len(groups) > len(palette()):
         raise ArgumentError(f"a figure shows up to {len(palette())} groups, not {len(groups)}", argument="self")
-    own = [str(each) if each is not None else "all" for each in groups]
-    if len(curves.grouping) == 1:
-        own = [f"{curves.grouping[0]} = {each}" for each in own]
     if labels is None:
-        return own
+        return group_names(curves.grouping, curves.schema)
     if isinstance(labels, str) or len(labels) != len(groups):
         raise ArgumentError(f"labels must be a list of {len(groups)} texts, one per group", argument="labels")
     return [str(each) for each in labels]
@@ -165,7 +168,8 @@ def _open(
     curves: "SurvivalCurves", *, rows: int, time_unit: str | None, ax: "Axes | None"
 ) -> tuple[TimeAxis, "Axes", list[str]]:
     axes = axes_of(ax, width=6.4, height=4.0 + (rows + 1) * ROW * bool(rows))
-    axis = time_axis(curves.asked.ends[-1], curves.unit_of_time, time_unit, most=ticks_of(axes))
+    label = curves.schema[curves.asked.time].label
+    axis = time_axis(curves.asked.ends[-1], curves.unit_of_time, time_unit, most=ticks_of(axes), label=label)
     return axis, axes, palette()
 
 

@@ -171,7 +171,7 @@ def test_errors_name_the_argument(curves):
         (2557, "day", "months", "months", "84"),
         (84, "months", None, "years", "7"),
         (10, "weeks", None, "months", "2"),
-        (1.5, "years", None, "years", "1.4"),
+        (1.5, "years", None, "years", "1.5"),
         (300, "visits", None, "visits", "300"),
     ],
 )
