@@ -642,10 +642,10 @@ class Result(HasCoefficients, Reported, Saved):
 
         The curve is that of `predict_survival`, with constant hazards within intervals.
 
-        ``frame`` has one to thirty rows, each a panel where there are more than seven, named by ``labels`` or by its index; by default the curve is at the model's
-        typical covariates (`facts`), or at zeros where it has none. ``at_risk`` are survival curves whose numbers at
-        risk stand below the axis; ``time_unit`` is as in `SurvivalCurves.plot`. Errors: `predict_survival`,
-        `plot_coefficients`.
+        ``frame`` has one to thirty rows, named by ``labels`` or by its index; more than seven have a panel each, of
+        which the first is returned. By default the curve is at the model's typical covariates (`facts`), or at zeros
+        where it has none. ``at_risk`` are survival curves whose numbers at risk stand below the axis; ``time_unit`` is
+        as in `SurvivalCurves.plot`. Errors: `predict_survival`, `plot_coefficients`.
         """
         return survival_plots.plot_survival(
             self, frame, labels=labels, ci=ci, at_risk=at_risk, time_unit=time_unit, ax=ax
