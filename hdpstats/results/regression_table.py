@@ -16,6 +16,7 @@ from hdpstats.privacy.budget import OWN, Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.contrasts import levels_of_term
 from hdpstats.results.facts import BASELINE, TermBlock, term_blocks
+from hdpstats.results.labels import coefficient_labels, labelled
 from hdpstats.results.sites import people
 from hdpstats.results.tables import frame_of
 
@@ -205,7 +206,8 @@ def regression_table(
     results : list of Result, or mapping of str to Result or list of Result
         The columns, by their headers. A column may be several fits, such as a crude one for each covariate.
     labels : mapping of str to str, optional
-        What to write for a variable (``"size"``), a coefficient (``"log1p(nodes)"``) or a level (``">50"``).
+        What to write for a variable (``"size"``), a coefficient (``"log1p(nodes)"``) or a level (``">50"``); variables
+        have the labels of the schema by default.
     events : mapping of str to float, optional
         Released numbers of events, by the headers of columns: those of survival curves or of a description. A fit
         itself releases none.
@@ -243,6 +245,8 @@ def regression_table(
     >>> print(str(table).splitlines()[4])
     Age (years)        1.00 (0.98 to 1.01)    0.640   1.00 (0.98 to 1.01)    0.681
     """
+    from hdpstats.results.result import Result
+
     named = dict(results) if isinstance(results, Mapping) else {f"({k})": each for k, each in enumerate(results, 1)}
     if not named:
         raise ArgumentError("results must have one or more results", argument="results")
@@ -263,7 +267,25 @@ def regression_table(
     if unknown:
         listed = ", ".join(sorted(str(text) for text in known - {None}))
         raise ArgumentError(f"labels: there is no {unknown[0]!r}; there are {listed}", argument="labels")
-    return RegressionTable(columns=made, labels=dict(labels or {}), conf_level=level)
+    own: dict[str, str] = {}
+    for each in named.values():
+        for fit in [each] if isinstance(each, Result) else each:
+            own = {**_labels(fit), **own}
+    shown = {name: label for name, label in {**own, **(labels or {})}.items() if name in known and name != label}
+    return RegressionTable(columns=made, labels=shown, conf_level=level)
+
+
+def _labels(fit: "Result") -> dict[str, str]:
+    """Return what variables are called: by the labels of the schema."""
+    names, found = coefficient_labels(fit), dict[str, str]()
+    for block in term_blocks(fit):
+        of_cause = "" if block.cause is None else f"{block.cause}: "
+        bare = _bare(block)
+        found[of_cause + bare] = of_cause + labelled(bare, fit.schema)
+        found[block.label] = of_cause + labelled(block.term, fit.schema)
+        if len(block.places) > 1:
+            found.update({fit.estimate.terms[place]: names[place] for place in block.places})
+    return found
 
 
 def _fits(name: str, given: "Result | Sequence[Result]") -> "list[Result]":
