@@ -34,11 +34,11 @@ def main():
 
     def loaded(loop, *given):
         if computing:
-            late.append(f"{name}: {loop.py_func.__name__}")
+            late.append(loop.py_func.__name__)
         return load(loop, *given)
 
     LocalSite._compute, Dispatcher.compile = computed, loaded
-    for name, site, query in questions(2 * SMALLEST_COMPILED, NAMES):
+    for _, site, query in questions(2 * SMALLEST_COMPILED, NAMES):
         site.answer(query)
     print("\n".join(late))
 

@@ -126,7 +126,7 @@ class PreparedDescription(Prepared):
 
     @property
     def loops(self) -> frozenset[Loops]:
-        """Those over features, and those of a fit that may follow, which is to fail before the description is charged."""
+        """Those over features, and those of a fit that may follow: see `PreparedCount`."""
         return frozenset({Loops.DESCRIPTIONS, Loops.REGRESSIONS})
 
     def work(self, rows: int) -> Operations:
