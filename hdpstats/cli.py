@@ -1,5 +1,4 @@
-"""The command line: ``hdpstats ledger open|grant|show|verify|export``, ``hdpstats site serve|check|note|key|token|…``,
-``hdpstats warm-up``.
+"""The command line: ``hdpstats ledger ...``, ``hdpstats site ...``, ``hdpstats warm-up``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """

@@ -86,7 +86,7 @@ class Prepared(ABC):
 
     @property
     def loops(self) -> frozenset[Loops]:
-        """The kinds of compiled loops that the computation may run, whatever the rows are: all, where it is not known."""
+        """The kinds of compiled loops that the computation may run, whatever the rows: all, where it is not known."""
         return frozenset(Loops)
 
     @property
