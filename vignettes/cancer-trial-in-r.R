@@ -67,7 +67,7 @@ dp_plan(model, data = study, epsilon = c(0.5, 1, 2, 3), link = "cloglog")
 # to treat: older women. So the ratio of treatment below is an association, adjusted for what is in the table.
 
 # %%
-dp_describe(study, ~ age + meno + size + grade3 + nodes + pgr, by = "hormon", epsilon = 1)
+summary(dp_describe(study, ~ age + meno + size + grade3 + nodes + pgr, by = "hormon", epsilon = 1))
 
 # %% [markdown]
 # ## 3. Kaplan-Meier curves by treatment
@@ -106,7 +106,7 @@ plot(fit, exponentiate = TRUE, labels = shown, terms = terms, estimates = TRUE)
 # The text for the paper, the record for whoever checks outputs, and what was spent.
 
 # %%
-writeLines(strwrap(dp_methods_text(fit), 100))
+writeLines(strwrap(strsplit(dp_methods_text(fit), "\n")[[1]], 100))
 
 # %%
 writeLines(dp_disclosure(fit), tempfile(fileext = ".json"))
