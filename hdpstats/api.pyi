@@ -34,6 +34,7 @@ from hdpstats.models import (
     Quantile,
     hybrid_weights,
     importance_weights,
+    warm_up,
 )
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import (
@@ -112,4 +113,5 @@ __all__ = [
     "person_period",
     "regression_table",
     "simulate",
+    "warm_up",
 ]

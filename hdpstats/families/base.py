@@ -9,6 +9,7 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
@@ -136,6 +137,11 @@ class PersonLoss(ABC):
     @abstractmethod
     def needs(self) -> tuple[str, ...]:
         """The columns that are read."""
+
+    @property
+    def loops(self) -> frozenset[Loops]:
+        """The kinds of compiled loops that `Rows.penalised` of people may run."""
+        return frozenset({Loops.REGRESSIONS})
 
     @abstractmethod
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:

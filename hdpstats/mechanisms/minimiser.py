@@ -49,6 +49,7 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.typing import ExactArray, FloatArray
 from hdpstats._base.work import Operations
@@ -348,6 +349,11 @@ class PreparedPoint(Prepared):
     def whole(self) -> bool:
         """Whether the loss is summed over rows in memory only."""
         return not self.person_loss.in_parts
+
+    @property
+    def loops(self) -> frozenset[Loops]:
+        """Those of the people's losses."""
+        return self.person_loss.loops
 
     def work(self, rows: int) -> Operations:
         """Return what the noise, the minimisation with all its steps and the Hessian take at most."""

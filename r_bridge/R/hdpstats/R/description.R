@@ -3,6 +3,11 @@
 
 dp_describe <- function(study, columns, by = NULL, complete = FALSE, quantiles = TRUE, times = NULL, epsilon = NULL,
                         delta = 0, ..., weights = NULL, replicate = 1) {
+  if (!missing(study) && !missing(columns) && inherits(columns, "dp_study")) { # ~ age + nodes, study: as models have it
+    second <- columns
+    columns <- study
+    study <- second
+  }
   .check_study(study, sys.call())
   described <- inherits(columns, "formula") && length(columns) == 3L
   columns <- if (described) .formula_text(columns, sys.call()) else .columns(columns, sys.call())

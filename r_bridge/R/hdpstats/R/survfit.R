@@ -3,16 +3,27 @@
 
 dp_survfit <- function(formula, data, epsilon = NULL, ..., times = NULL, weights = NULL, recorded = c("within", "at_ends"),
                        delta = 0, description = NULL, replicate = 1) {
+  if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
-  if (is.null(description)) .check_epsilon(epsilon, sys.call())
+  if (is.null(description) && is.null(epsilon)) {
+    asked <- list(formula = .formula_text(formula, sys.call()), data = data, times = times, weights = weights,
+                  recorded = match.arg(recorded))
+    return(structure(asked, class = "dp_curves_request"))
+  }
   .py("survfit", list(
     formula = .formula_text(formula, sys.call()), data = data, epsilon = epsilon, times = times, weights = weights,
     recorded = match.arg(recorded), delta = delta, description = description, replicate = replicate, ...
   ))
 }
 
+print.dp_curves_request <- function(x, ...) {
+  cat("request for survival curves, ", x$formula, ": dp_plan() predicts what they would say; give epsilon to release them\n", sep = "")
+  invisible(x)
+}
+
 dp_survfit_plan <- function(formula, data, epsilon = c(0.1, 0.3, 1), ..., times = NULL, weights = NULL,
                             recorded = c("within", "at_ends"), n = NULL) {
+  if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
   .py("survfit_plan", list(
     formula = .formula_text(formula, sys.call()), data = data, epsilon = epsilon, times = times, weights = weights,
@@ -21,6 +32,7 @@ dp_survfit_plan <- function(formula, data, epsilon = c(0.1, 0.3, 1), ..., times 
 }
 
 dp_survfit_public <- function(formula, data, times = NULL, weights = NULL) {
+  if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
   .py("survfit_public", list(formula = .formula_text(formula, sys.call()), data = data, times = times, weights = weights))
 }
