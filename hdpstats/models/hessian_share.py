@@ -99,7 +99,8 @@ def outlook(
 ) -> Outlook:
     r"""Return the share of epsilon that a fit spends on a noisy Hessian, and whether it would report standard errors.
 
-    Public rows that tell the curvature suffice: the share is 0 unless one was asked for. Elsewhere it is the one among
+    Public rows that tell the curvature suffice: the share is 0 unless one was asked for, or for regressions what
+    `hdpstats.models.sandwich_share` chooses. Elsewhere it is the one among
     `SHARES`, of those that are likely to give standard errors (`LIKELY`), with the least
 
     .. math:: \frac{1}{p} \sum_j \log v_j - 3 \log P,
@@ -109,7 +110,9 @@ def outlook(
     description, over `DESCRIBED` and what noise leaves open of it. Everything follows from public rows, from
     declarations, and from what was released before.
     """
-    told = _told(spec)
+    told = tells_curvature(spec)
+    if told and request.share is None and spec.releases_sandwich:
+        return Outlook(options=options)
     if request.share == 0 or told:
         return Outlook(options=mechanism.settled(options, request.share or Fraction(0)), reported=told)
     alone = mechanism.settled(options, Fraction(0))
@@ -132,7 +135,7 @@ def outlook(
     )
 
 
-def _told(spec: LossSpec) -> bool:
+def tells_curvature(spec: LossSpec) -> bool:
     """Return whether public rows tell the curvature, at the public fit at least."""
     public = spec.public
     if public is None or not public.known:

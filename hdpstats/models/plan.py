@@ -390,8 +390,12 @@ def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
 
 
 def _share(found: Prediction) -> float:
-    """Return the share of epsilon for a noisy Hessian."""
-    return float(found.mechanism.share or 0)
+    """Return the share of epsilon that is spent on what standard errors rest on."""
+    return float(found.for_sandwich or found.mechanism.share or 0)
+
+
+HESSIAN: Final = "the noisy Hessian that standard errors need"
+SANDWICH: Final = "their own Hessians and squared scores"
 
 
 def _parts(request: FitRequest, found: Prediction) -> list[tuple[float, str]]:
@@ -403,7 +407,7 @@ def _parts(request: FitRequest, found: Prediction) -> list[tuple[float, str]]:
     parts = [
         (float(count), "the number of people who count"),
         (float(averages), "averages of their covariates"),
-        (float(left) * _share(found), "the noisy Hessian that standard errors need"),
+        (float(left) * _share(found), SANDWICH if found.for_sandwich else HESSIAN),
     ]
     return [(share, what) for share, what in parts if share]
 

@@ -214,6 +214,8 @@ class MechanismName(StrEnum):
     GAUSSIAN_OUTPUT = "output perturbation (Gaussian noise on the certified minimiser)"
     SMOOTHING = "lattice noise on the solution (covers solver error and floating point)"
     HESSIAN = "L2 K-norm noise on the weighted Hessian at the released coefficients"
+    CURVATURE = "L2 K-norm noise on Hessians of people, each cut to a norm, at the released coefficients"
+    SQUARES = "L2 K-norm noise on squared scores of people, each cut to a norm, at the released coefficients"
     GRADIENT = "noisy gradient sum (Gaussian)"
     GRADIENT_PURE = "noisy gradient sum (L2 K-norm noise)"
     SCORE = "noisy sum of logistic scores of rows cut to a length (Gaussian)"

@@ -168,11 +168,16 @@ def cohort_row(known: DescribedCohort) -> tuple[str, str]:
     return "Cohort:", f"described before, at {known.part.amount} ({entries})"
 
 
+FOR_ERRORS: Final = (MechanismName.HESSIAN, MechanismName.CURVATURE, MechanismName.SQUARES)
+"""What standard errors are bought with."""
+
+
 def described_rows(released: Released) -> list[tuple[str, str]]:
     """Return what a fit spent beside its coefficients, or which description it rests on, as names and values."""
     known, guarantee = released.description, released.guarantee
     rows: list[tuple[str, str]] = []
     parts: list[tuple[str, Fraction]] = []
+    none = Fraction(0)
     if known is not None and not known.charged:
         rows.append(cohort_row(known))
     elif released.count is not None:
@@ -180,7 +185,7 @@ def described_rows(released: Released) -> list[tuple[str, str]]:
         parts.append(("the number of complete rows" if counted else "the number of people", _most(released.count)))
     if known is not None and known.charged:
         parts.append(("averages of the private people", _most(SitesRelease(sites=known.releases))))
-    if released.release is not None and (spent := _most(released.release, of=MechanismName.HESSIAN)):
+    if released.release is not None and (spent := sum((_most(released.release, of=each) for each in FOR_ERRORS), none)):
         share = spent / _most(released.release)
         parts.append((f"standard errors (se_share = {float(share):.3g})", spent))
     if guarantee is None or not guarantee.epsilon or not parts:

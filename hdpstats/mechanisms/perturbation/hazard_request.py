@@ -71,7 +71,18 @@ from hdpstats.noise.distributions import ball_variance
 from hdpstats.privacy.hazard_sensitivity import hazard_loss
 from hdpstats.privacy.sensitivity import DOWN, Relation
 from hdpstats.public.moments import averages
-from hdpstats.public.row_weights import APART, SPARE, STEPS_OF_TWO, Allowance, Moved, at_radii, contrast_tau, kept, mallows, moved
+from hdpstats.public.row_weights import (
+    APART,
+    SPARE,
+    STEPS_OF_TWO,
+    Allowance,
+    Moved,
+    at_radii,
+    contrast_tau,
+    kept,
+    mallows,
+    moved,
+)
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING

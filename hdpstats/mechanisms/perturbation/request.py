@@ -91,7 +91,7 @@ CHEAP = 2.0
 """Ridge over the same where there is no public fit to pull to."""
 
 SHARES, SHARE_ALONE = tuple(1.0 - 0.95 * 0.96**k for k in range(29)), 1.0 / 7.0
-"""Shares of epsilon, .05 to .7, that the determinant of a loss without a coupling may cost, with a public fit and without.
+"""Shares of epsilon that the determinant of a loss without a coupling may cost: .05 to .7, and without a public fit.
 
 Half of it leaves four times the variance of the noise, which is little where there are many people.
 """
@@ -367,7 +367,7 @@ def choose_output(
 
     ``delta`` is used where normal noise is smaller than pure noise; else the query asks for pure noise.
     """
-    epsilon = query.epsilon * (1 - query.hessian_share)
+    epsilon = query.epsilon * (1 - query.for_errors)
     variances = [noise_variance(person_loss, epsilon=epsilon, delta=Fraction(0), relation=relation)]
     if delta > 0:
         variances.append(noise_variance(person_loss, epsilon=epsilon, delta=delta, relation=relation))
