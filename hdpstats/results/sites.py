@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Final, final
 
@@ -100,8 +100,14 @@ class DescribedCohort(Record):
         )
 
     def added_to(self, guarantee: Guarantee, *, own: str) -> Guarantee:
-        """Return the guarantee of a result that rests on it; as it is where that includes it already."""
-        return guarantee if self.charged or guarantee.parts else guarantee.resting_on(self.part, own=own)
+        """Return the guarantee of a result that rests on it; as it is where that includes it already.
+
+        Who is at two of its sites was charged at both, also where one of them gave the result nothing else.
+        """
+        if self.charged or guarantee.parts:
+            return guarantee
+        together = guarantee.resting_on(self.part, own=own)
+        return replace(together, sites=max(guarantee.sites, len(self.releases)))
 
 
 @final

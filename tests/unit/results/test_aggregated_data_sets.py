@@ -286,3 +286,37 @@ def test_a_site_that_sold_only_its_number_of_people_belongs_to_the_result():
         with pytest.raises(hdp.ArgumentError, match=r"'b', version 1.* were charged to one account"):
             hdp.aggregate({"x": one, "y": second})
     assert [each.dataset for sets in hdp.aggregate(first).data_sets for each in sets] == ["a", "b"]
+
+
+class OnlyDescribed(hdp.LocalSite):
+    """A site that sells a description and then nothing else."""
+
+    def answer(self, query, **options):
+        if not query.kind.startswith("description"):
+            raise SiteError("down")
+        return super().answer(query, **options)
+
+
+def test_a_site_that_sold_only_a_description_belongs_to_the_result_that_rests_on_it(path):
+    """Its people were charged 4: 2 for the description, and 2 for a fit of their own."""
+    schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
+    people = pd.DataFrame({"died": np.arange(2000) % 5 < 2, "age": (np.arange(2000) % 97) / 97})
+    a, b = (hdp.Ledger(path, dataset=name, epsilon=8) for name in "ab")
+
+    def study(sites, **options):
+        return hdp.Study(private=sites, schema=schema, public=people.head(300), **options)
+
+    sites = {"A": hdp.LocalSite(people, schema=schema, ledger=a), "B": OnlyDescribed(people, schema=schema, ledger=b)}
+    both = study(sites, quorum=1)
+    cohort = hdp.describe(both, ["died", "age"], complete=True, epsilon=2)
+    first = hdpf.logit("died ~ age", data=both).fit(epsilon=1, description=cohort)
+    assert [name for name, _ in first.released.description.releases] == ["A", "B"]
+    assert (first.guarantee.epsilon, first.guarantee.sites) == (3, 2)
+    assert "each person is at one only" in first.guarantee.statement()
+    model = hdpf.logit("died ~ age", data=study({"B": hdp.LocalSite(people, schema=schema, ledger=b)}))
+    second = model.fit(epsilon=2)
+    assert b.spent.epsilon == 4
+    for one in (first, Result.from_json(first.to_json()), hdp.aggregate(first)):
+        with pytest.raises(hdp.ArgumentError, match=r"'b', version 1.* were charged to one account"):
+            hdp.aggregate({"x": one, "y": second})
+    assert model.evaluate(first, epsilon=0.5).guarantee.epsilon == Fraction("3.5")
