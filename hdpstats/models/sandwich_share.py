@@ -33,6 +33,7 @@ from hdpstats.families.spec import LossSpec
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.public.moments import PublicSide
+from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.model import AnyModel
 from hdpstats.records.sandwich import SandwichPart
 
@@ -79,6 +80,8 @@ def chosen_part(
     unit = 2.0 * D * math.sqrt(D * (D + 1) / 2.0 + 1.0) * persons / (n * epsilon)
     windows = [side.sandwich_at(width) for width in side.windows(HALVINGS)]
     widest = windows[0]
+    if share is None and D > MOST_WITH_HESSIAN:
+        return None
     if share is None:
         left = site.request.epsilon
         most = (MOST_OF_ALL * (left + site.for_count + site.for_averages) - site.for_count - site.for_averages) / left
