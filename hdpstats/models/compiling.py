@@ -1,5 +1,7 @@
 """Loops over rows, compiled before anybody waits for them."""
 
+from fractions import Fraction
+
 from hdpstats.mechanisms.loading import load
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.regression import Logit
