@@ -264,8 +264,8 @@ class Model(ABC):
             errors of objective perturbation, and `plan` predicts smaller ones of clipped_newton (of regressions clearly
             smaller).
         se_share
-            Share of epsilon, from 0 to 0.9, that is spent on what standard errors rest on. Without public rows that is a
-            noisy Hessian. With public rows it is, for regressions of one predictor, noisy sums of the private people's
+            Share of epsilon, from 0 to 0.9, that is spent on what standard errors rest on. Without public rows that is
+            a noisy Hessian. With public rows it is, for regressions of one predictor, noisy sums of the private people's
             own Hessians and squared scores, so that intervals are right also where private people vary otherwise than
             public ones or the model is not exactly true; for other models a noisy Hessian. With public rows that tell
             the curvature ``"auto"`` is a share up to 0.1 for such sums where people and epsilon are so many that they
