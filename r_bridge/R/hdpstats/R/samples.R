@@ -165,7 +165,7 @@ plot.dp_weighted_sample <- function(x, which = c("weights", "balance"), level = 
 .draw_balance <- function(x, level, xlab, ...) {
   table <- dp_sample_balance(x, level = level)
   if (!nrow(table)) .refuse("there is no column whose public values differ: nothing to balance", sys.call(-1L))
-  called <- .py("sample_labels", list(sample = x, features = table$feature))
+  called <- .py("sample_labels", list(sample = x, terms = table$feature))
   table <- cbind(data.frame(label = "difference", term = as.character(called), estimate = table$difference),
                  table[c("conf.low", "conf.high")])
   if (is.null(xlab)) xlab <- paste0("private (estimated) minus public mean, in public SD (", 100 * level, "% interval)")
