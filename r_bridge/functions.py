@@ -247,7 +247,9 @@ def _run(name: Any, arguments: Any) -> Any:
 def _report(error: BaseException, said: dict[str, Any]) -> Any:
     try:
         facts = error.facts.items() if isinstance(error, HdpError) else ()
-        fields = {key: _fact(value + 1 if key == "row" else value) for key, value in facts}  # R counts rows from 1
+        fields = {key: _fact(value) for key, value in facts}
+        if isinstance(fields.get("row"), int):
+            fields["row"] += 1  # R counts rows from 1
         filled = {key: value for key, value in fields.items() if value is not None}
         return to_r(
             {"status": "error", "classes": _classes(error), "message": _message(error), "fields": filled, **said}
