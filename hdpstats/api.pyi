@@ -18,6 +18,7 @@ from hdpstats.describe import (
     Description,
     DescriptionPlan,
     DescriptionRequest,
+    FirstTable,
     describe,
 )
 from hdpstats.ledger import Ledger
@@ -71,6 +72,7 @@ __all__ = [
     "Distribution",
     "Duration",
     "Evaluation",
+    "FirstTable",
     "FormulaError",
     "HdpError",
     "InsufficientBudget",

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
 
@@ -42,6 +42,8 @@ class LossWork:
         Their objective.
     scores, losses, stacked : Operations
         `Rows.scores`, `Rows.losses`, `Rows.stacked_hessian`, each once.
+    sandwich : Operations
+        `Rows.stacked_sandwich`, where the loss releases it.
     """
 
     read: Operations
@@ -49,6 +51,7 @@ class LossWork:
     scores: Operations
     losses: Operations
     stacked: Operations
+    sandwich: Operations = field(default_factory=Operations)
 
 
 class PersonLoss(ABC):
@@ -74,6 +77,8 @@ class PersonLoss(ABC):
         coefficients.
     valued : bool
         Whether `Rows.losses` gives values: not every loss has a closed form beside that of its derivative.
+    releases_sandwich : bool
+        Whether `Rows.stacked_sandwich` gives cut Hessians and squared scores.
     needs : tuple of str
         The columns of the schema that are read.
     """
@@ -116,6 +121,11 @@ class PersonLoss(ABC):
     @property
     def charges_determinant(self) -> bool:
         """Whether the determinant is charged for as a matter of course."""
+        return False
+
+    @property
+    def releases_sandwich(self) -> bool:
+        """Whether people's cut Hessians and squared scores are summed: no, where nothing else is said."""
         return False
 
     @property

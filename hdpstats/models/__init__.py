@@ -36,6 +36,8 @@ A class for users is thin. Its base class `model.Model` plans and fits, by one o
 * ``request``: What a fit asks for, checked before anything is charged: epsilon, delta, mechanism, draw and
   description.
 * ``rounds``: Fits by noisy Newton steps with clipped scores: rounds, predictions, results.
+* ``sandwich_share``: Which share of epsilon a fit spends on its private people's own Hessians and squared scores:
+  public facts only.
 * ``site_records``: What is known of the people of each site before its part in a fit, and what is left of epsilon
   then.
 * ``weighted``: Models fitted to a weighted public sample: post-processing, with errors that count sampling and

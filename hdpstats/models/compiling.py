@@ -32,6 +32,6 @@ def warm_up() -> None:
     """
     load()
     schema = Schema(age=Continuous(20, 90), event=Binary(), time=Duration(2557))
-    study = Study(private=load_rotterdam(), public=load_gbsg(), schema=schema, budget=Budget(Fraction(2)))
+    study = Study(private=load_rotterdam(), public=load_gbsg(), schema=schema, budget=Budget(epsilon=Fraction(2)))
     Logit.from_formula("event ~ age", data=study).fit(epsilon=1).summary()
     DiscreteHazard("Surv(time, event) ~ age", data=study, intervals=12).fit(epsilon=1).summary()

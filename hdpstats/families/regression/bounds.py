@@ -105,6 +105,11 @@ class RegressionPersonLoss(RowLoss):
         return 1
 
     @property
+    def releases_sandwich(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
     def fixed_sign(self) -> bool:
         """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled."""
         return self.loss.coupled
@@ -215,6 +220,7 @@ def row_work(read: Operations, rows: int, sums: ObjectiveWork, *, functions: flo
         scores=predictors + values + Operations(passes=8.0 * rows * D),
         losses=predictors + values,
         stacked=predictors + values + stacking_work(rows, D),
+        sandwich=2.0 * (predictors + values + Operations(passes=(10.0 + 2.0 * D) * rows) + stacking_work(rows, D)),
     )
 
 

@@ -108,7 +108,28 @@ print.dp_curves <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
                       lower = found$conf.low, upper = found$conf.high, row.names = x$groups)
   names(shown)[4:5] <- c("0.95LCL", "0.95UCL")
   print(shown, digits = digits)
+  if (length(x$causes) > 1L) .print_incidences(x, digits)
   invisible(x)
+}
+
+# Of several causes the incidence of each at the last time at which it is stated, as survfit() prints states.
+.print_incidences <- function(x, digits) {
+  own <- .broom_names(x$table)
+  own <- own[own$cause != "(event-free)", ]
+  own$group <- ifelse(is.na(own$group), "all", own$group)
+  parts <- split(own, list(factor(own$cause, x$causes), factor(own$group, x$groups)), lex.order = FALSE)
+  rows <- lapply(parts, function(part) {
+    stated <- part[is.finite(part$estimate), ]
+    last <- if (nrow(stated)) stated[nrow(stated), ] else part[nrow(part), ]
+    data.frame(cause = last$cause, events = round(sum(part$events)), time = last$time, incidence = last$estimate,
+               lower = last$conf.low, upper = last$conf.high, row.names = NULL)
+  })
+  shown <- do.call(rbind, rows)
+  names(shown)[5:6] <- c("0.95LCL", "0.95UCL")
+  groups <- rep(x$groups, each = length(x$causes))
+  if (length(x$groups) > 1L) shown <- cbind(group = groups, shown)
+  cat("\nincidence of each cause at the last time at which it is stated\n\n")
+  print(shown, digits = digits, row.names = FALSE)
 }
 
 summary.dp_curves <- function(object, level = 0.95, times = NULL, ...) {
