@@ -32,7 +32,7 @@ dp_importance_weights <- function(study, formula, epsilon, ..., delta = 0, ridge
 .columns <- function(columns, call) {
   if (!inherits(columns, "formula")) return(columns)
   names <- attr(.one_sided(columns, call), "variables")[-1L]
-  if (!all(vapply(names, is.name, NA))) .refuse("columns must be names: ~ size + grade", call)
+  if (!all(vapply(names, is.name, NA))) .refuse("columns must be names: ~ size + grade; groups of a description are by = \"arm\"", call)
   vapply(names, as.character, "")
 }
 

@@ -105,7 +105,7 @@ test_that("public curves are those of survival, and a description is used again"
 test_that("what is wrong is refused before anything is spent", {
   need_python()
   study <- breast_cancer(4)
-  expect_error(dp_survfit(Surv(time, event) ~ hormon, study), "epsilon")
+  expect_s3_class(dp_survfit(Surv(time, event) ~ hormon, study), "dp_curves_request")
   expect_error(dp_survfit(Surv(time, event) ~ age, study, 1), class = "dp_formula_error")
   expect_error(dp_survfit(Surv(time, event) ~ hormon, study, 1, times = c(2, 1)), class = "dp_argument_error")
   expect_error(dp_survfit(event3 ~ hormon, study, 1), class = "dp_formula_error")
