@@ -8,6 +8,7 @@ the registry of deployments that OpenDP keeps (variant, privacy loss, accounting
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from hdpstats import __version__
@@ -19,7 +20,7 @@ from hdpstats.records.codec import to_dict
 from hdpstats.records.query import Query, Release
 from hdpstats.records.several import SitesRelease, answers_in, charged_events
 from hdpstats.results.facts import ModelFacts, design_of
-from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_before, charged_releases, people
+from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_before, charged_releases, people, spent_on
 from hdpstats.results.summary import weights_words
 from hdpstats.schema.schema import Schema
 
@@ -172,6 +173,15 @@ def _described(result: "Result") -> list[str]:
     return [f"Standard errors rest on {averages}, to which the public rows were raked."]
 
 
+def _own_sums(release: Release | None) -> list[str]:
+    """Return that standard errors rest on private people's own Hessians and squared scores, and what these cost."""
+    spent = Fraction(0) if release is None else spent_on(release, (MechanismName.CURVATURE, MechanismName.SQUARES))
+    if release is None or not spent:
+        return []
+    what = "noisy sums of the private people's own Hessians and squared scores"
+    return [f"Standard errors rest on {what} (part of this loss: epsilon = {decimal(spent)})."]
+
+
 def _private(result: "Result", guarantee: Guarantee) -> list[str]:
     """Return what was protected how, what was used, and what intervals count."""
     facts, estimate = result.facts, result.estimate
@@ -190,7 +200,7 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
     if facts.records is not None:
         what = "private records that are complete in the model's columns" if facts.complete_rows else "private records"
         sentences.append(f"The number of {what} was {facts.records}{' (a noisy number)' if noisy else ''}.")
-    sentences += _left_out(result) + _described(result)
+    sentences += _left_out(result) + _described(result) + _own_sums(result.release)
     if facts.public_rows is not None:
         pooled = " and entered the pooled estimate" if result.pooled is not None else ""
         sentences.append(f"{facts.public_rows} public rows set the scale of the covariates{pooled}.")
