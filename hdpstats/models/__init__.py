@@ -15,8 +15,8 @@ A class for users is thin. Its base class `model.Model` plans and fits, by one o
 * ``fit_mechanism``: A mechanism as fits and plans use it: one object that asks sites, and reads what they answer or
   are expected to.
 * ``hazard``: Discrete-time survival analysis on private and public records.
-* ``sandwich_share``: Which share of epsilon a fit spends on its private people's own Hessians and squared scores: public
-  facts only.
+* ``sandwich_share``: Which share of epsilon a fit spends on its private people's own Hessians and squared scores:
+  public facts only.
 * ``hessian_share``: Which share of epsilon a fit spends on a noisy Hessian, and whether it would report standard
   errors: public facts.
 * ``histogram``: Models fitted to a noisy histogram of their columns (Lei 2011): fits and predictions.

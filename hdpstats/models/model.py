@@ -264,7 +264,7 @@ class Model(ABC):
             errors of objective perturbation, and `plan` predicts smaller ones of clipped_newton (of regressions clearly
             smaller).
         se_share
-            Share of epsilon, from 0 to 0.9, that is spent on what standard errors rest on. Without public rows that is a
+            Share of epsilon, from 0 to 0.9, that is spent on what standard errors rest on. Without public rows it is a
             noisy Hessian. With public rows it is, for regressions of one predictor, noisy sums of the private people's
             own Hessians and squared scores, so that intervals are right also where private people vary otherwise than
             public ones or the model is not exactly true; for other models a noisy Hessian. With public rows that tell
