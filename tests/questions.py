@@ -149,7 +149,8 @@ def _questions(rows, names):
             lambda: hdpf.logit("y ~ x1 + x2 + g + x3 + x4", data=with_public), se_share=0.2, mechanism="objective"
         ),
         "quantile with a sandwich": fit(
-            lambda: hdpf.quantile("k ~ x1 + x2 + g", data=with_public, q=0.5), se_share=0.2, mechanism="output"
+            lambda: hdpf.quantile("k ~ x1 + x2 + g", data=with_public, q=0.5),
+            mechanism=mechanisms.OutputPerturbation(se_share=0.2),
         ),
         "logit with a delta": fit(
             lambda: hdpf.logit("y ~ x1 + x2", data=with_public), delta=1e-6, mechanism="objective"
