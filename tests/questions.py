@@ -142,8 +142,15 @@ def _questions(rows, names):
         "logit of levels": fit(
             lambda: hdpf.logit("y ~ many + x1:g", data=alone, row_norm=2.0), mechanism="objective", se_share=0
         ),
-        "logit with a Hessian": fit(
+        "multinomial with a Hessian": fit(
+            lambda: hdpf.multinomial("cause ~ x1 + x2 + x3", data=with_public), se_share=0.2, mechanism="objective"
+        ),
+        "logit with a sandwich": fit(
             lambda: hdpf.logit("y ~ x1 + x2 + g + x3 + x4", data=with_public), se_share=0.2, mechanism="objective"
+        ),
+        "quantile with a sandwich": fit(
+            lambda: hdpf.quantile("k ~ x1 + x2 + g", data=with_public, q=0.5),
+            mechanism=mechanisms.OutputPerturbation(se_share=0.2),
         ),
         "logit with a delta": fit(
             lambda: hdpf.logit("y ~ x1 + x2", data=with_public), delta=1e-6, mechanism="objective"
