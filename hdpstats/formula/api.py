@@ -31,6 +31,7 @@ def poisson(
     weights: str | None = None,
     offset: str | None = None,
     row_norm: float | None = None,
+    correlation: str | float = "person",
 ) -> MEstimator:
     """Return a Poisson regression with a log link: `mestimate` with ``loss=hdp.losses.Poisson(cap)``.
 
@@ -42,7 +43,7 @@ def poisson(
         The study.
     cap
         No mean is predicted above it: by default the largest count, which no mean exceeds.
-    weights, offset, row_norm
+    weights, offset, row_norm, correlation
         As for `linear`.
 
     Raises
@@ -60,7 +61,15 @@ def poisson(
     >>> model.fit_public().facts.exponentiated
     'incidence rate ratio'
     """
-    return mestimate(formula, data, loss=options.Poisson(cap), weights=weights, offset=offset, row_norm=row_norm)
+    return mestimate(
+        formula,
+        data,
+        loss=options.Poisson(cap),
+        weights=weights,
+        offset=offset,
+        row_norm=row_norm,
+        correlation=correlation,
+    )
 
 
 @forgets_rows

@@ -102,6 +102,11 @@ class PublicSide(ABC):
         return self.people
 
     @property
+    def seen_rows(self) -> int:
+        """The number of their rows."""
+        return self.seen
+
+    @property
     def invented(self) -> IntArray | None:
         """For which lacking value a person was invented (people,), 0 for public people; None where none was."""
         return None
@@ -237,6 +242,11 @@ class WhitenedRows(PublicSide, ABC):
         return len(self.X)
 
     @property
+    def whose(self) -> IntArray | None:
+        """Whose each row is (n,), those of a person together; None where every row is a person."""
+        return None
+
+    @property
     def seen(self) -> int:
         """The number of public rows."""
         return len(self.X) if self.groups is None else int(np.sum(self.groups == 0))
@@ -289,7 +299,7 @@ class WhitenedRows(PublicSide, ABC):
     @property
     def left(self) -> FloatArray:
         """The share of the likelihood's information on each row's predictor that a loss leaves at the centre (n,)."""
-        return np.ones(self.people)
+        return np.ones(len(self.X))
 
     def left_of_unseen(self, X: FloatArray) -> FloatArray:
         """Return the same for whitened rows (m, width) of unseen people."""
@@ -360,6 +370,8 @@ class WhitenedRows(PublicSide, ABC):
         influences: FloatArray = np.asarray(
             (np.linalg.solve(full, scores.T) - np.linalg.solve(H, (weights[:, None] * scores).T)).T, dtype=np.float64
         )
+        if (person := self.whose) is not None:
+            influences = np.add.reduceat(influences, np.flatnonzero(np.diff(person[real], prepend=-1)))
         M = self._moved_at([geometry], H[None] / self.seen, unseen=False).matrices[0]
         return contrast_tau(influences[:, self.counted], M[self.counted], unit=self.unit)
 
@@ -376,7 +388,7 @@ class WhitenedRows(PublicSide, ABC):
     @cached_property
     def _unweighted(self) -> FloatArray:
         """The Hessian (D, D) of one person without Mallows weights."""
-        return np.asarray(self.with_weights(np.ones((1, self.people)))[0])
+        return np.asarray(self.with_weights(np.ones((1, len(self.X))))[0])
 
     @cached_property
     def _whole(self) -> FloatArray:

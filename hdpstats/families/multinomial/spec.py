@@ -23,6 +23,7 @@ from hdpstats.families.spec import (
     checked_row_norm,
     fitted,
     of_model,
+    several_rows,
 )
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
@@ -179,7 +180,7 @@ class MultinomialSpec(RowSpec):
             exponentiated="odds ratio",
         )
 
-    def likelihood(self) -> tuple[Estimate, int]:
+    def likelihood(self, *, small_sample: bool = False) -> tuple[Estimate, int]:  # noqa: ARG002
         """Return the maximum-likelihood fit to the public rows as they are."""
         rows = self.public_rows(self.needs, outcome=[self.design.response])
         estimate = multinomial_likelihood(
@@ -193,13 +194,21 @@ class MultinomialSpec(RowSpec):
 
 
 def open_multinomial(
-    formula: str, data: object, *, name: str, weights: object = None, offset: object = None, row_norm: object = None
+    formula: str,
+    data: object,
+    *,
+    name: str,
+    weights: object = None,
+    offset: object = None,
+    row_norm: object = None,
+    correlation: object = "person",
 ) -> MultinomialSpec:
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
     design = categorical_design(with_public_knots(formula, study.public), study.schema)
     if study.unit is not None:
         raise ArgumentError("this model needs one row per person; the study has unit=", argument="data")
+    several_rows(study, correlation)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
     if offset is not None or design.role("offset") is not None:

@@ -5,6 +5,10 @@ Hessian ``a w l''(eta) x x'``: both of rank one. As ``w ||z|| <= R``, ``w <= 1``
 norm ``K(t, v) = max(|t|, ||v|| / R)`` the gradient is at most ``a_max sup|l'|``, and the trace of the Hessian at most
 ``a_max L sup l''``. A row with a missing cell weighs 0: its gradient and its Hessian are zero, which lies within all
 of these bounds, and in the time it takes it is a row like any other.
+
+Where people have several rows, these weigh at most ``W`` together (`hdpstats.families.several_rows`): gradients, in any
+norm, and traces are at most ``W`` times those of a row, and a Hessian has a rank of at most the number of rows. The
+determinant is coupled as that of one row is (`hdpstats.privacy.sensitivity`).
 """
 
 import math
@@ -18,7 +22,7 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.work import Operations
+from hdpstats._base.work import Operations, sorting
 from hdpstats.families.base import (
     ROUNDING,
     LossWork,
@@ -30,6 +34,7 @@ from hdpstats.families.base import (
 from hdpstats.families.parted import people_in_parts
 from hdpstats.families.regression.one_pass import StoredRows, everywhere, stored_rows
 from hdpstats.families.regression.rows import RegressionRows, linear_work, row_error
+from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss
@@ -40,14 +45,14 @@ from hdpstats.privacy.sensitivity import (
     Norm,
     Relation,
     coupled_noise_epsilon,
-    rank_one_jacobian,
+    jacobian_of_rank,
     uncoupled_rate,
 )
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers.kernels import product_work
 from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, RowBounds, Rows, rounded_cells, score_bits
 
@@ -61,12 +66,25 @@ class RegressionPersonLoss(RowLoss):
     """A regression model with the declared bounds of its weights and offsets (as the formula has them).
 
     ``response`` is where the outcome comes from: by default one that is in [0, 1]. ``design`` may be None where only
-    constants are asked.
+    constants are asked. ``most_rows`` is the largest number of rows of a person that are used.
     """
 
     model: RegressionModel
     largest_offset: float
     response: Response = BETWEEN_0_AND_1
+    most_rows: int = 1
+
+    @property
+    def half(self) -> Fraction:
+        """The largest weight of a person, rounding included: ``W`` times that of a case."""
+        if self.most_rows == 1:
+            return Fraction(self.largest_weight) * ROUNDING
+        return Fraction(self.largest_weight) * ROUNDING * self._total * (1 + self.most_rows * Fraction(1, 2**48))
+
+    @property
+    def _total(self) -> Fraction:
+        """``W``: the largest sum of the weights of a person's rows, case weights aside."""
+        return total_weight(self.most_rows, self.model.correlation)
 
     @property
     def loss(self) -> PredictorLoss:
@@ -101,13 +119,13 @@ class RegressionPersonLoss(RowLoss):
 
     @property
     def rank(self) -> int:
-        """1: every gradient of a person is a multiple of the row."""
-        return 1
+        """The number of rows: every gradient of a person is a sum of multiples of these."""
+        return min(self.dimension, self.most_rows)
 
     @property
     def fixed_sign(self) -> bool:
-        """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled."""
-        return self.loss.coupled
+        """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled, and there is one row."""
+        return self.loss.coupled and self.most_rows == 1
 
     @property
     def charges_determinant(self) -> bool:
@@ -124,28 +142,34 @@ class RegressionPersonLoss(RowLoss):
         width = relation.persons_changed * self.gradient_bound
         if not self.loss.coupled:
             return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
-        target = epsilon * (1 - cell / width)
-        return round_down(coupled_noise_epsilon(target, self.trace / ridge, relation=relation) / width, 90)
+        target, ratio = epsilon * (1 - cell / width), self.trace / ridge
+        return round_down(coupled_noise_epsilon(target, ratio, relation=relation, rank=self.rank) / width, 90)
 
     def jacobian(self, ridge: Fraction) -> Fraction:
-        """Return ``log(1 + trace / ridge)``, rounded up: the Hessian has rank one."""
-        return rank_one_jacobian(self.trace / ridge)
+        """Return ``k log(1 + trace / (k ridge))``, rounded up: the Hessian has a rank of at most ``k``."""
+        return jacobian_of_rank(self.trace / ridge, self.rank)
 
     def largest_loss(self, centre: FloatArray) -> float:
-        """Return how far one row's loss at ``centre`` can be above its infimum."""
+        """Return how far the losses of a person's rows at ``centre`` can be above their infimum."""
         size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
-        return self.largest_weight * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
+        return (
+            self.largest_weight
+            * float(self._total)
+            * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
+        )
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `RegressionRows.sum_error` is for bounded rows: ``w ||x|| <= l`` and ``w ||x||^2 <= L``.
 
-        What is in proportion to ``w ||x|| (||x|| ||theta|| + |o|)`` is at most ``l (L / l ||theta|| + |o|)``.
+        What is in proportion to ``w ||x|| (||x|| ||theta|| + |o|)`` is at most ``l (L / l ||theta|| + |o|)``. A
+        person's rows weigh at most ``W`` together, and each of them is rounded to the grid by itself.
         """
         geometry, summand = self.model.geometry, self._bounds.summand
         sizes = geometry.leverage / geometry.length * size + self._offset
         per_row = row_error(self.loss, self.dimension, sizes=sizes)
         each = self.largest_weight * geometry.length * per_row + SUMS * UNIT * summand
-        return people * float(each) + rounded_cells(people, self.dimension, summand=summand)
+        cells = rounded_cells(people * self.most_rows, self.dimension, summand=summand)
+        return people * float(self._total) * float(each) + cells
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64) u`` of the sizes: predictors err by ``2 (D + 2) u`` of their terms, losses by a few u."""
@@ -156,15 +180,21 @@ class RegressionPersonLoss(RowLoss):
     def work(self, rows: int) -> LossWork:
         """Return what rows take at most."""
         sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=self.loss.in_one_loop)
-        return row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
+        found = row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
+        return found if self.most_rows == 1 else several_work(found, rows, self.dimension, columns=len(self.needs))
 
     @property
     def in_parts(self) -> bool:
-        """What a row contributes is bounded beforehand, so that sums over partitions are on one grid."""
-        return True
+        """What a row contributes is bounded beforehand, so that sums over partitions are on one grid.
+
+        People with several rows are in memory: theirs may be in any partition.
+        """
+        return self.most_rows == 1
 
     def people_of(self, rows: Parts[AdmittedTable]) -> Rows:
         """Return the private people of all partitions."""
+        if not self.in_parts:
+            return self.people(rows.gathered(joined))
         read_once = self._stored if self.loss.in_one_loop else None
         in_parts: Callable[[Parts[RegressionRows]], Rows] = partial(people_in_parts, rows, self._bounds, read_once)
         return rows.as_one(self.people, in_parts)
@@ -183,15 +213,23 @@ class RegressionPersonLoss(RowLoss):
         )
 
     def people(self, table: AdmittedTable) -> RegressionRows:
-        """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
+        """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0.
+
+        A total map, row by row, and where people have several rows person by person.
+        """
+        table = table.used(most_rows=self.most_rows)
         rows = whitened_rows(self.read, self.model.geometry, table)
+        weights = rows.weights * numbers_of(table, self.model.weights, otherwise=1.0) * table.complete
+        if table.persons is not None and self.model.correlation is not None:
+            weights = weights * row_weights(table.persons, table.complete, self.model.correlation)
         return RegressionRows(
             loss=self.loss,
             X=rows.X,
             y=self.response.of(table),
-            weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0) * table.complete,
+            weights=weights,
             offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
             bounds=self._bounds,
+            person=None if self.most_rows == 1 else table.persons,
         )
 
     @property
@@ -218,7 +256,19 @@ def row_work(read: Operations, rows: int, sums: ObjectiveWork, *, functions: flo
     )
 
 
-def regression_person_loss(model: RegressionModel, schema: Schema) -> RegressionPersonLoss:
+def several_work(of_rows: LossWork, rows: int, D: int, *, columns: int) -> LossWork:
+    """Return what the losses of people with several rows take at most: rows are put together, and added by person."""
+    together = Operations(steps=60.0 + 12.0 * columns, passes=(6.0 * columns + 30.0) * rows, sorts=4.0 * sorting(rows))
+    return LossWork(
+        read=of_rows.read + together,
+        sums=of_rows.sums,
+        scores=of_rows.scores + Operations(steps=10.0 * D, passes=10.0 * rows * D),
+        losses=of_rows.losses + Operations(steps=10.0, passes=10.0 * rows),
+        stacked=of_rows.stacked + Operations(steps=400.0, passes=40.0 * rows * D**2),
+    )
+
+
+def regression_person_loss(model: RegressionModel, schema: Schema, *, most_rows: int = 1) -> RegressionPersonLoss:
     """Return the loss of a person under a model at a site, or raise where the model does not fit the site's schema."""
     if model.loss not in BY_NAME:
         raise MechanismError(f"no loss is called {model.loss!r}; there are {', '.join(BY_NAME)}")
@@ -232,6 +282,7 @@ def regression_person_loss(model: RegressionModel, schema: Schema) -> Regression
         response=response_of(design, model.loss, schema),
         largest_weight=declared_bound(schema, model.weights, kind="weight", default=1.0),
         largest_offset=declared_bound(schema, model.offset, kind="offset", default=0.0),
+        most_rows=most_rows,
     )
     made(model.loss, model.parameters, model.table, person_loss.response)
     return person_loss

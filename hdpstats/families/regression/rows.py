@@ -78,6 +78,8 @@ class RegressionRows(BoundedRows):
     Gradients are exact sums of rounded contributions, and with ``bounds`` Hessians are: neither the order of rows (but
     for `rough_curvature`), nor the number of threads, nor how rows are kept (`hdpstats.solvers.kernels`) changes a bit.
     Private rows are within their declared bounds.
+
+    ``person`` (n,) says whose each row is, from 0, those of a person together; None where every row is a person.
     """
 
     loss: PredictorLoss
@@ -85,6 +87,7 @@ class RegressionRows(BoundedRows):
     y: FloatArray
     weights: FloatArray
     offset: FloatArray
+    person: IntArray | None = None
 
     @classmethod
     def of(
@@ -108,8 +111,8 @@ class RegressionRows(BoundedRows):
 
     @property
     def count(self) -> int:
-        """The number of rows."""
-        return len(self.y)
+        """The number of people."""
+        return len(self.y) if self.person is None else int(self.person.max(initial=-1)) + 1
 
     @property
     def dimension(self) -> int:
@@ -245,20 +248,22 @@ class RegressionRows(BoundedRows):
         return float((n + D + 8) * np.sum(self.weights * norms * sizes))
 
     def scores(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient of each person's weighted loss (n, D)."""
+        """Return the gradient of each person's weighted loss (people, D)."""
         eta = row_products(self.X, theta) + self.offset
-        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+        of_rows = np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+        return of_rows if self.person is None else summed(self.person, of_rows, people=self.count)
 
     def losses(self, theta: FloatArray) -> FloatArray:
-        """Return each person's weighted loss (n,)."""
-        return np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
+        """Return each person's weighted loss (people,)."""
+        of_rows = np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
+        return of_rows if self.person is None else summed(self.person, of_rows[:, None], people=self.count)[:, 0]
 
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
-        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``.
+        """Return the exact integer sum of the people's stacked contributions, each rounded to multiples of ``grid``.
 
         Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.
         """
-        steepest = float(self.loss.smoothness)
+        steepest, person = float(self.loss.smoothness), self.person
 
         def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
             X = self.X[part]
@@ -266,4 +271,26 @@ class RegressionRows(BoundedRows):
             curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
             return np.asarray(X[:, i] * X[:, j] * (curvature[:, None] * factor))
 
-        return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
+        if person is None:
+            return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
+
+        def of_people(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
+            start, stop = np.searchsorted(person, [part.start, part.stop]).tolist()
+            step, out = part.stop - part.start, np.zeros((min(part.stop, self.count) - part.start, len(i)))
+            for first in range(start, stop, step):
+                some = slice(first, min(first + step, stop))
+                np.add.at(out, person[some] - part.start, of_rows(some, i, j, factor))
+            return out
+
+        return added_in_grid_steps(self.count, self.X.shape[1], grid=grid, of_people=of_people)
+
+
+def summed(person: IntArray, of_rows: FloatArray, *, people: int) -> FloatArray:
+    """Return the sums (people, D) of what rows contribute (n, D), each person's in the order of the rows."""
+    added = [np.bincount(person, weights=column, minlength=people) for column in of_rows.T]
+    return np.asarray(np.stack(added).T, dtype=np.float64)  # of nobody they are integers
+
+
+def whose(rows: RegressionRows) -> IntArray:
+    """Return whose each row is (n,): each its own person where rows say nothing else."""
+    return np.arange(len(rows.y)) if rows.person is None else rows.person
