@@ -56,7 +56,6 @@ from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.records.query import MechanismOptions, Query, Release
 from hdpstats.records.several import RoundQuery, RoundRelease, RoundsQuery, RoundsRelease, SitesQuery, SitesRelease
-from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 
 __all__ = [
@@ -154,7 +153,7 @@ MECHANISMS: Final = (
         ANY_MODEL,
         perturbation_site.prepare_objective,
         uses_person_loss=True,
-        several_rows=HAZARD | REGRESSION,
+        several_rows=ANY_MODEL,
         options=ObjectivePerturbation,
     ),
     Mechanism(
@@ -163,7 +162,7 @@ MECHANISMS: Final = (
         ANY_MODEL,
         perturbation_site.prepare_output,
         uses_person_loss=True,
-        several_rows=HAZARD | REGRESSION,
+        several_rows=ANY_MODEL,
         options=OutputPerturbation,
     ),
     Mechanism(
@@ -282,19 +281,10 @@ def _several_rows(made: Callable[..., PersonLoss], model: AnyModel, site_facts: 
     return made(model, site_facts.schema, most_rows=site_facts.most_rows if several else 1)
 
 
-def _one_row_each(made: Callable[[Any, Schema], PersonLoss], model: AnyModel, site_facts: SiteFacts) -> PersonLoss:
-    if site_facts.unit is not None or model.several_rows is not None:
-        raise SiteError(
-            "this site's people have several rows each; this regression of one row per person does not fit them: use a "
-            "hazard model in long form, or aggregate to one row per person"
-        )
-    return made(model, site_facts.schema)
-
-
 PERSON_LOSSES: Final[Mapping[str, Callable[[Any, SiteFacts], PersonLoss]]] = MappingProxyType(
     {
         RegressionModel.kind: partial(_several_rows, regression_person_loss),
-        MultinomialModel.kind: partial(_one_row_each, multinomial_person_loss),
+        MultinomialModel.kind: partial(_several_rows, multinomial_person_loss),
         HazardModel.kind: hazard_person_loss,
     }
 )

@@ -20,6 +20,8 @@ SCHEMA = hdp.Schema(
     k=hdp.Continuous(0, 9),
     w=hdp.Weight(2, complete=True),
     o=hdp.Offset(-1, 1, complete=True),
+    two=hdp.Categorical(["no", "yes"], complete=True),
+    three=hdp.Categorical(["none", "mild", "severe"], complete=True),
 )
 CORRELATIONS = {"person": 1.0, 0.4: 0.4, "independence": 0.0}
 
@@ -40,6 +42,8 @@ def visits(people, seed, *, rho=0.3, most=6):
             "v": (eta + own).clip(-5, 5).round(3),
             "k": stats.poisson.ppf(stats.norm.cdf(own), np.exp(0.3 * x)).clip(0, 9),
             "w": rng.choice([0.5, 1.0, 2.0], len(whose)),
+            "two": np.where(stats.norm.cdf(own) < 1 / (1 + np.exp(-eta)), "yes", "no"),
+            "three": np.array(["none", "mild", "severe"])[(own > eta).astype(int) + (own > eta + 1.0)],
             "o": rng.uniform(-0.5, 0.5, len(whose)).round(2),
         }
     )
@@ -130,6 +134,45 @@ def test_errors_for_few_people_are_cr2_of_clubsandwich(of_r, correlation):
     ours, theirs = model.fit_public(small_sample=True), of_r["CR2", "v ~ x + z", CORRELATIONS[correlation]]
     assert [*ours.params, *ours.cov_params().to_numpy().ravel()] == pytest.approx(theirs, abs=1e-8)
     assert (ours.bse > model.fit_public().bse).all()
+
+
+@pytest.mark.parametrize("small_sample", [False, True])
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+def test_of_two_levels_a_multinomial_fit_is_a_logistic_one(correlation, small_sample):
+    study = study_of(None)
+    levels = hdpf.multinomial("two ~ x + z", study, correlation=correlation).fit_public(small_sample=small_sample)
+    binary = hdpf.logit("y ~ x + z", study, correlation=correlation).fit_public(small_sample=small_sample)
+    assert levels.params.to_numpy() == pytest.approx(binary.params.to_numpy(), abs=1e-8)
+    assert levels.cov_params().to_numpy() == pytest.approx(binary.cov_params().to_numpy(), abs=1e-8)
+
+
+def test_errors_of_a_multinomial_fit_are_a_sandwich_of_people():
+    fit = hdpf.multinomial("three ~ x + z", study_of(None), correlation=0.4).fit_public()
+    X, w = sm.add_constant(PUBLIC[["x", "z"]].to_numpy()), cluster_weights(PUBLIC, 0.4).to_numpy()
+    eta = np.column_stack([np.zeros(len(X)), X @ fit.params.to_numpy().reshape(2, 3).T])
+    p = (np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True))[:, 1:]
+    outcome = PUBLIC["three"].to_numpy()[:, None] == np.array(["mild", "severe"])
+    scores = (w[:, None, None] * (p - outcome)[:, :, None] * X[:, None, :]).reshape(len(X), -1)
+    assert np.abs(scores.sum(axis=0)).max() < 1e-8
+    A = sum(
+        weight * np.kron(np.diag(each) - np.outer(each, each), np.outer(x, x))
+        for weight, each, x in zip(w, p, X, strict=True)
+    )
+    of_people = pd.DataFrame(scores).groupby(PUBLIC["id"]).sum().to_numpy()
+    inverse = np.linalg.inv(A)
+    assert fit.cov_params().to_numpy() == pytest.approx(inverse @ of_people.T @ of_people @ inverse, abs=1e-8)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_private_multinomial_fit_to_two_levels_is_near_the_logistic_one(monkeypatch, relation):
+    known_noise.off(monkeypatch)
+    study = study_of(relation=relation)
+    levels = hdpf.multinomial("two ~ x + z", study).fit(epsilon=4).private_only
+    binary = hdpf.logit("y ~ x + z", study).fit(epsilon=4).private_only
+    assert np.abs((levels.params.to_numpy() - binary.params.to_numpy()) / binary.bse.to_numpy()).max() < 1.0
+    assert levels.bse.to_numpy() == pytest.approx(binary.bse.to_numpy(), rel=0.5)
+    three = hdpf.multinomial("three ~ x + z", study, correlation="independence").fit(epsilon=8)
+    assert three.bse.notna().all()
 
 
 def test_small_sample_is_for_people_with_several_rows():

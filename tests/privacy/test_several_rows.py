@@ -6,12 +6,13 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import special
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, HdpError, MechanismError, SiteError
-from hdpstats.families import several_rows
-from hdpstats.families.regression import bounds
+from hdpstats.families import base, several_rows
+from hdpstats.families.multinomial.rows import MultinomialRows
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.schema.site_facts import SiteFacts
@@ -22,6 +23,7 @@ SCHEMA = hdp.Schema(
     b=hdp.Binary(),
     k=hdp.Continuous(0, 10),
     v=hdp.Continuous(0, 9.5),
+    c=hdp.Categorical(["none", "one", "two", "three"]),
     x=hdp.Continuous(-1, 1),
     z=hdp.Continuous(-1, 1),
     time=hdp.Duration(horizon=4),
@@ -35,6 +37,7 @@ MODELS = {
     "squares": lambda **terms: hdpf.linear("v ~ x + z", **terms),
     "huber": lambda **terms: hdpf.linear("v ~ x + z", loss=hdp.losses.Huber(1.0), **terms),
     "quantile": lambda **terms: hdpf.quantile("v ~ x + z", q=0.25, **terms),
+    "multinomial": lambda **terms: hdpf.multinomial("c ~ x + z", **terms),
     "exponential": lambda **terms: hdpf.mestimate("Surv(time, b) ~ x + z", loss=hdp.losses.Exponential(), **terms),
 }
 CORRELATIONS = (0.0, 0.3, 1.0)
@@ -70,6 +73,7 @@ def visits(seed, people, most):
             "b": cells([0.0, 1.0]),
             "k": cells([0.0, 10.0, 3.0]),
             "v": cells([0.0, 9.5, 3.0]),
+            "c": cells(["none", "one", "two", "three"]),
             "x": size * cells([-1.0, 1.0, 0.3]),
             "z": size * cells([-1.0, 1.0, 0.0]),
             "time": cells([0.5, 4.0, 2.0]),
@@ -89,14 +93,23 @@ def read(frame, person_loss):
 
 def hessians(rows, theta):
     """Return the Hessian of each person's loss (people, D, D), made by plain sums."""
-    curvatures = rows.weights * rows.loss.curvature(rows.X @ theta + rows.offset, rows.y)
     whose = np.arange(len(rows.y)) if rows.person is None else rows.person
+    if isinstance(rows, MultinomialRows):
+        out = np.zeros((rows.count, len(theta), len(theta)))
+        eta = np.column_stack([np.zeros(len(rows.y)), rows.X @ theta.reshape(rows.others, -1).T])
+        p = special.softmax(eta, axis=1)[:, 1:]
+        for place, (x, chances, weight) in enumerate(zip(rows.X, p, rows.weights, strict=True)):
+            out[whose[place]] += weight * np.kron(np.diag(chances) - np.outer(chances, chances), np.outer(x, x))
+        return out
+    curvatures = rows.weights * rows.loss.curvature(rows.X @ theta + rows.offset, rows.y)
     out = np.zeros((rows.count, len(theta), len(theta)))
     np.add.at(out, whose, curvatures[:, None, None] * rows.X[:, :, None] * rows.X[:, None, :])
     return out
 
 
 def in_norm(scores, model):
+    if model.kind == "multinomial":
+        return np.linalg.norm(scores, axis=-1)
     axis = np.abs(scores[..., 0]) if model.geometry.intercept else 0.0
     covariates = np.linalg.norm(scores[..., int(model.geometry.intercept) :], axis=-1)
     return np.maximum(axis, covariates / model.geometry.radius)
@@ -129,18 +142,18 @@ def test_people_of_any_rows_keep_the_bounds_and_come_near_them(name, correlation
     query, person_loss = loss_of(name, most_rows=4, correlation=correlation)
     shares = most_of(query, person_loss, read(visits(3, 300, 4), person_loss))
     assert np.all(shares <= 1.0)
-    assert np.all(shares[:2] > 0.85), shares
+    assert np.all(shares[:2] > (0.7 if name == "multinomial" else 0.85)), shares
 
 
 def test_half_of_the_total_weight_would_be_noticed(monkeypatch):
-    monkeypatch.setattr(bounds, "total_weight", lambda *asked: several_rows.total_weight(*asked) / 2)
+    monkeypatch.setattr(base, "total_weight", lambda *asked: several_rows.total_weight(*asked) / 2)
     query, person_loss = loss_of("logistic", most_rows=4, correlation=0.3)
     assert most_of(query, person_loss, read(visits(3, 300, 4), person_loss)).max() > 1.5
 
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("correlation", CORRELATIONS)
-@pytest.mark.parametrize("name", ["logistic", "logistic, no intercept", "squares", "huber"])
+@pytest.mark.parametrize("name", ["logistic", "logistic, no intercept", "squares", "huber", "multinomial"])
 def test_neighbours_never_cost_more_than_epsilon(name, correlation, relation):
     query, person_loss = loss_of(name, most_rows=4, correlation=correlation, relation=relation)
     people, epsilon, largest = read(visits(5, 120, 4), person_loss), Fraction(1), 0.0
@@ -154,7 +167,7 @@ def test_neighbours_never_cost_more_than_epsilon(name, correlation, relation):
             else:
                 moved = in_norm(scores, query.model)
             largest = max(largest, float((rate * moved + determinants).max()))
-    assert 0.7 < largest <= 1.0
+    assert (0.5 if name == "multinomial" else 0.7) < largest <= 1.0
 
 
 def test_rows_that_count_as_one_person_cost_what_one_row_costs():

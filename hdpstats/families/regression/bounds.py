@@ -22,19 +22,19 @@ import numpy as np
 
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray
-from hdpstats._base.work import Operations, sorting
+from hdpstats._base.work import Operations
 from hdpstats.families.base import (
     ROUNDING,
     LossWork,
     RowLoss,
     declared_bound,
     numbers_of,
+    several_work,
     stacking_work,
 )
 from hdpstats.families.parted import people_in_parts
 from hdpstats.families.regression.one_pass import StoredRows, everywhere, stored_rows
 from hdpstats.families.regression.rows import RegressionRows, linear_work, row_error
-from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, PredictorLoss
@@ -66,25 +66,12 @@ class RegressionPersonLoss(RowLoss):
     """A regression model with the declared bounds of its weights and offsets (as the formula has them).
 
     ``response`` is where the outcome comes from: by default one that is in [0, 1]. ``design`` may be None where only
-    constants are asked. ``most_rows`` is the largest number of rows of a person that are used.
+    constants are asked.
     """
 
     model: RegressionModel
     largest_offset: float
     response: Response = BETWEEN_0_AND_1
-    most_rows: int = 1
-
-    @property
-    def half(self) -> Fraction:
-        """The largest weight of a person, rounding included: ``W`` times that of a case."""
-        if self.most_rows == 1:
-            return Fraction(self.largest_weight) * ROUNDING
-        return Fraction(self.largest_weight) * ROUNDING * self._total * (1 + self.most_rows * Fraction(1, 2**48))
-
-    @property
-    def _total(self) -> Fraction:
-        """``W``: the largest sum of the weights of a person's rows, case weights aside."""
-        return total_weight(self.most_rows, self.model.correlation)
 
     @property
     def loss(self) -> PredictorLoss:
@@ -154,7 +141,7 @@ class RegressionPersonLoss(RowLoss):
         size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
         return (
             self.largest_weight
-            * float(self._total)
+            * float(self.total)
             * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
         )
 
@@ -169,7 +156,7 @@ class RegressionPersonLoss(RowLoss):
         per_row = row_error(self.loss, self.dimension, sizes=sizes)
         each = self.largest_weight * geometry.length * per_row + SUMS * UNIT * summand
         cells = rounded_cells(people * self.most_rows, self.dimension, summand=summand)
-        return people * float(self._total) * float(each) + cells
+        return people * float(self.total) * float(each) + cells
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64) u`` of the sizes: predictors err by ``2 (D + 2) u`` of their terms, losses by a few u."""
@@ -219,14 +206,11 @@ class RegressionPersonLoss(RowLoss):
         """
         table = table.used(most_rows=self.most_rows)
         rows = whitened_rows(self.read, self.model.geometry, table)
-        weights = rows.weights * numbers_of(table, self.model.weights, otherwise=1.0) * table.complete
-        if table.persons is not None and self.model.correlation is not None:
-            weights = weights * row_weights(table.persons, table.complete, self.model.correlation)
         return RegressionRows(
             loss=self.loss,
             X=rows.X,
             y=self.response.of(table),
-            weights=weights,
+            weights=rows.weights * self.row_weights(table),
             offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
             bounds=self._bounds,
             person=None if self.most_rows == 1 else table.persons,
@@ -253,18 +237,6 @@ def row_work(read: Operations, rows: int, sums: ObjectiveWork, *, functions: flo
         scores=predictors + values + Operations(passes=8.0 * rows * D),
         losses=predictors + values,
         stacked=predictors + values + stacking_work(rows, D),
-    )
-
-
-def several_work(of_rows: LossWork, rows: int, D: int, *, columns: int) -> LossWork:
-    """Return what the losses of people with several rows take at most: rows are put together, and added by person."""
-    together = Operations(steps=60.0 + 12.0 * columns, passes=(6.0 * columns + 30.0) * rows, sorts=4.0 * sorting(rows))
-    return LossWork(
-        read=of_rows.read + together,
-        sums=of_rows.sums,
-        scores=of_rows.scores + Operations(steps=10.0 * D, passes=10.0 * rows * D),
-        losses=of_rows.losses + Operations(steps=10.0, passes=10.0 * rows),
-        stacked=of_rows.stacked + Operations(steps=400.0, passes=40.0 * rows * D**2),
     )
 
 

@@ -14,7 +14,7 @@ Tipton 2018). Covariances of private estimates rest on public people by CR2.
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
-from hdpstats.families.regression.rows import summed
+from hdpstats.families.base import summed
 
 LEAST = 1e-10
 """Eigenvalues of what adjusts residuals below this are taken for 0: along these a person's residuals vanish."""

@@ -12,14 +12,16 @@ residual standard deviation for squares.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.base import summed
 from hdpstats.families.multinomial.rows import MultinomialRows
 from hdpstats.families.regression.clustered import adjusted, clustered_meat
-from hdpstats.families.regression.rows import RegressionRows, summed, whose
+from hdpstats.families.regression.rows import RegressionRows, whose
 from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import whitened_matrix
@@ -100,11 +102,11 @@ class PublicRows:
             weights=self.weights[found.source],
             offset=self.offset[found.source],
             groups=found.invented,
-            person=None if self.person is None else _with_invented(self.person, found.source, found.invented),
+            person=None if self.person is None else with_invented(self.person, found.source, found.invented),
         )
 
 
-def _with_invented(person: IntArray, source: IntArray, invented: IntArray) -> IntArray:
+def with_invented(person: IntArray, source: IntArray, invented: IntArray) -> IntArray:
     """Return whose each row is: rows that were invented of one person for one value are those of a further person."""
     whose = invented * (int(person.max(initial=-1)) + 1) + person[source]
     return np.asarray(np.unique(whose, return_inverse=True)[1], dtype=np.int64)
@@ -135,43 +137,8 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
     y: FloatArray | None = None
     bread: PredictorLoss | None = None
     variables: PublicVariables | None = None
-    several: bool = False
-    person: IntArray | None = None
     t: FloatArray | None = None
     most: float = 1.0
-
-    @property
-    def people(self) -> int:
-        """The number of public people."""
-        return len(self.X) if self.person is None else int(self.person.max(initial=-1)) + 1
-
-    @property
-    def seen(self) -> int:
-        """The same without those who were invented."""
-        groups = self.invented
-        return self.people if groups is None else int(np.sum(groups == 0))
-
-    @property
-    def seen_rows(self) -> int:
-        """The number of public rows."""
-        return len(self.X) if self.groups is None else int(np.sum(self.groups == 0))
-
-    @property
-    def whose(self) -> IntArray | None:
-        """Whose each row is."""
-        return self.person
-
-    @property
-    def invented(self) -> IntArray | None:
-        """Which people are invented, and for which value."""
-        if self.person is None or self.groups is None:
-            return self.groups
-        return self.groups[np.flatnonzero(np.diff(self.person, prepend=-1))]
-
-    @property
-    def taken_alike(self) -> str:
-        """What of private people `moments` take to be distributed as that of the public ones, in words."""
-        return "covariates, numbers of rows and correlations within a person" if self.several else "covariates"
 
     @property
     def known(self) -> bool:
@@ -399,8 +366,12 @@ def whitened_public(
         columns = np.asfortranarray(whitened.X[real])  # by columns, as compiled loops take them
         seen = RegressionRows.of(loss, columns, rows.y[real], weights=rows.weights[real], offset=rows.offset[real])
         seen = replace(seen, person=None if rows.person is None else rows.person[real])
-        make = _robust_fit if loss.robust else likelihood_fit
-        fit = make(seen, replace(seen, loss=bread or loss), first=int(design.intercept))
+        curved, first = replace(seen, loss=bread or loss), int(design.intercept)
+        if loss.robust:
+            fit = _robust_fit(seen, curved, first=first)
+        else:
+            meat = None if rows.person is None else partial(_meat_at, curved)
+            fit = likelihood_fit(seen, curved, first=first, meat_of_people=meat)
         fit = spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
         if seen.person is not None and seen.count >= FEWEST_ROWS:
             t = np.zeros(len(rows.X))
@@ -513,16 +484,23 @@ def _best(
     return best if close is None else mode(best.objective.ridge, best.theta, None)
 
 
-def likelihood_fit(rows: _Rows, bread: _Rows, *, first: int) -> PublicFit:
+def likelihood_fit(
+    rows: _Rows,
+    bread: _Rows,
+    *,
+    first: int,
+    meat_of_people: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
+) -> PublicFit:
     """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance.
 
-    ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts.
+    ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts. ``meat_of_people`` returns the sum
+    of outer products of people's scores at coefficients, with the inverse Hessian, where people have several rows.
     """
     best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
     inverse = np.asarray(np.linalg.inv(best.hessian), dtype=np.float64)
     information = best.hessian - np.diag(best.objective.ridge)
-    if isinstance(bread, RegressionRows) and bread.person is not None:
-        meat = _meat_of_people(bread, bread, theta=best.theta, inverse=inverse) + np.diag(best.objective.ridge)
+    if meat_of_people is not None:
+        meat = meat_of_people(best.theta, inverse) + np.diag(best.objective.ridge)
     else:
         meat = replace(bread, weights=rows.weights**2).penalised(ridge=best.objective.ridge).hessian(best.theta)
     covariance = inverse @ meat @ inverse
@@ -593,6 +571,11 @@ def _residuals(rows: RegressionRows, bread: RegressionRows, *, theta: FloatArray
     scores = rows.loss.score(rows.predictor(theta), rows.y)
     t = adjusted(rows.X, person, weights=rows.weights, curvatures=curvatures, scores=scores, inverse=inverse)
     return t * np.sqrt(curvatures) if rows.loss.robust else t
+
+
+def _meat_at(rows: RegressionRows, theta: FloatArray, inverse: FloatArray) -> FloatArray:
+    """Return `_meat_of_people` of a likelihood."""
+    return _meat_of_people(rows, rows, theta=theta, inverse=inverse)
 
 
 def _meat_of_people(

@@ -12,7 +12,7 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.families.base import added_in_grid_steps
+from hdpstats.families.base import added_by_person, added_in_grid_steps, number_of_people, summed
 from hdpstats.losses import PredictorLoss
 from hdpstats.solvers.kernels import (
     PIECES_AT_ONCE,
@@ -112,7 +112,7 @@ class RegressionRows(BoundedRows):
     @property
     def count(self) -> int:
         """The number of people."""
-        return len(self.y) if self.person is None else int(self.person.max(initial=-1)) + 1
+        return number_of_people(self.person, rows=len(self.y))
 
     @property
     def dimension(self) -> int:
@@ -273,22 +273,7 @@ class RegressionRows(BoundedRows):
 
         if person is None:
             return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
-
-        def of_people(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
-            start, stop = np.searchsorted(person, [part.start, part.stop]).tolist()
-            step, out = part.stop - part.start, np.zeros((min(part.stop, self.count) - part.start, len(i)))
-            for first in range(start, stop, step):
-                some = slice(first, min(first + step, stop))
-                np.add.at(out, person[some] - part.start, of_rows(some, i, j, factor))
-            return out
-
-        return added_in_grid_steps(self.count, self.X.shape[1], grid=grid, of_people=of_people)
-
-
-def summed(person: IntArray, of_rows: FloatArray, *, people: int) -> FloatArray:
-    """Return the sums (people, D) of what rows contribute (n, D), each person's in the order of the rows."""
-    added = [np.bincount(person, weights=column, minlength=people) for column in of_rows.T]
-    return np.asarray(np.stack(added).T, dtype=np.float64)  # of nobody they are integers
+        return added_by_person(person, self.X.shape[1], grid=grid, of_rows=of_rows)
 
 
 def whose(rows: RegressionRows) -> IntArray:

@@ -185,9 +185,10 @@ class RegressionCost(LossCost):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MultinomialCost(LossCost):
-    """That of the multinomial loss with ``others`` levels beside the reference."""
+    """That of the multinomial loss with ``others`` levels beside the reference; ``rank``: of a person's Hessian."""
 
     others: int
+    rank: int
 
     def noise(self, geometry: Geometry) -> NoiseDistribution:
         """Return the distribution of the noise, the determinant aside."""
@@ -201,12 +202,12 @@ class MultinomialCost(LossCost):
     def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
         return self.charged_ridge(
-            self._trace(geometry), share=SHARE_ALONE if alone else SHARES_OF_LEVELS[0], rank=self.others
+            self._trace(geometry), share=SHARE_ALONE if alone else SHARES_OF_LEVELS[0], rank=self.rank
         )
 
     def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
         """Return least ridges to choose from, with what part of epsilon each leaves."""
-        return self.charged_ridges(self._trace(geometry), SHARES_OF_LEVELS, rank=self.others)
+        return self.charged_ridges(self._trace(geometry), SHARES_OF_LEVELS, rank=self.rank)
 
     def _trace(self, geometry: Geometry) -> float:
         return float(trace_bound(self.others)) * geometry.leverage * self.largest_weight

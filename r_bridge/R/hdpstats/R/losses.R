@@ -43,11 +43,11 @@ dp_poisson <- function(formula, data, epsilon, ..., cap = NULL, weights = NULL, 
 
 dp_multinomial <- function(formula, data, epsilon, ..., weights = NULL, row_norm = NULL, delta = 0, mechanism = "auto",
                            se_share = "auto", replicate = 1, description = NULL,
-                           describe = TRUE) {
+                           describe = TRUE, correlation = "person") {
   .fit("multinomial", formula, data, epsilon, match.call(), list(
     weights = weights, row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share,
     replicate = replicate,
-    description = description, describe = describe, ...
+    description = description, describe = describe, correlation = correlation, ...
   ))
 }
 
