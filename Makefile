@@ -67,7 +67,6 @@ layers: setup
 	$(BIN)/lint-imports
 
 docs: setup
-	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[docs]"
 	$(BIN)/sphinx-build -W --keep-going -q -b html -c docs -d docs/_doctrees . docs/_build
 
 docs-serve: docs

@@ -7,7 +7,6 @@ import html
 import inspect
 import io
 import re
-import shutil
 import subprocess
 import tempfile
 import tomllib
@@ -432,7 +431,9 @@ def _in_markdown(page: str, name: str, known: dict[str, str]) -> str:
         other = known.get(found[1], name)
         return found[0] if other == name else f'<a href="{other}.html">{found[0]}</a>'
 
-    page = re.sub(r"<code>(dp_\w+)(?:\(\))?</code>", linked, page).replace("<table>", f'{_BOX}<table class="table">')
+    page = re.sub(r"<code>(dp_\w+)(?:\(\))?</code>", linked, page).replace(
+        "<table>", f'{_BOX}<table class="table arguments">'
+    )
     page = page.replace("</table>", "</table></div>")
     parts = []
     for piece in re.split(r"(<h3>.*?</h3>|<pre><code[^>]*>.*?</code></pre>)", page, flags=re.S):
@@ -461,14 +462,34 @@ def remove_old_pages(_app: Sphinx) -> None:
                 made.unlink()
 
 
+def _without_own_link(page: str) -> str:
+    """Return a help page without its link to the site, where it stands."""
+    return re.sub(r"\\seealso\{\s*\}\n", "", re.sub(r"\s*\\pages\{[^}]*\}", "", page))
+
+
+def _used_on() -> dict[str, list[str]]:
+    """Return, by function of R, links to the pages whose blocks call it."""
+    found: dict[str, list[str]] = {}
+    for page in sorted([*DOCS.glob("start/*.md"), *DOCS.glob("how-to/*.md")]):
+        text = page.read_text(encoding="utf-8")
+        blocks = "\n".join(re.findall(r"^```r\n(.*?)^```$", text, flags=re.M | re.S))
+        link = f"[{text.partition(chr(10))[0].lstrip('# ')}](/{page.relative_to(ROOT).as_posix()})"
+        for name in sorted(set(re.findall(r"\bdp_\w+(?=\()", blocks))):
+            found.setdefault(name, []).append(link)
+    return found
+
+
 def write_r_pages(_app: Sphinx) -> None:
     """Write a page for each help page of the R package, and their index."""
     folder = DOCS / "reference" / "r"
     help_pages = sorted((ROOT / "r_bridge" / "R" / "hdpstats" / "man").glob("*.Rd"))
     known = _help_pages()
+    used = _used_on()
     code = "for (path in commandArgs(TRUE)) tools::Rd2HTML(path, out = paste0(path, '.html'))"
     with tempfile.TemporaryDirectory() as scratch:
-        copies = [shutil.copy(page, scratch) for page in help_pages]
+        copies = [Path(scratch) / page.name for page in help_pages]
+        for page, copy in zip(help_pages, copies, strict=True):
+            copy.write_text(_without_own_link(page.read_text(encoding="utf-8")), encoding="utf-8")
         subprocess.run(["Rscript", "-e", code, *copies], check=True, stdout=subprocess.DEVNULL)
         for page, copy in zip(help_pages, copies, strict=True):
             body = Path(f"{copy}.html").read_text(encoding="utf-8").partition("</h2>")[2]
@@ -477,7 +498,9 @@ def write_r_pages(_app: Sphinx) -> None:
             )
             title = re.search(r"\\title\{(.*?)\}", page.read_text(encoding="utf-8"), flags=re.S)
             head = f"{page.stem}: {' '.join(title[1].split())}" if title else page.stem
-            write_if_changed(folder / f"{page.stem}.md", f"# {head}\n\n{body}")
+            links = {place: None for name, stem in known.items() if stem == page.stem for place in used.get(name, ())}
+            seen = f"## Pages that use it\n\n{' · '.join(links)}\n" if links else ""
+            write_if_changed(folder / f"{page.stem}.md", f"# {head}\n\n{body}\n{seen}")
     names = "\n".join(f"r/{page.stem}" for page in help_pages)
     write_if_changed(
         folder.parent / "r.md",

@@ -18,6 +18,7 @@ from hdpstats.describe import (
     Description,
     DescriptionPlan,
     DescriptionRequest,
+    FirstTable,
     describe,
 )
 from hdpstats.ledger import Ledger
@@ -33,6 +34,7 @@ from hdpstats.models import (
     Quantile,
     hybrid_weights,
     importance_weights,
+    warm_up,
 )
 from hdpstats.privacy.budget import Budget
 from hdpstats.results import (
@@ -70,6 +72,7 @@ __all__ = [
     "Distribution",
     "Duration",
     "Evaluation",
+    "FirstTable",
     "FormulaError",
     "HdpError",
     "InsufficientBudget",
@@ -110,4 +113,5 @@ __all__ = [
     "person_period",
     "regression_table",
     "simulate",
+    "warm_up",
 ]

@@ -1,4 +1,4 @@
-"""The command line: ``hdpstats ledger open|grant|show|verify|export``, ``hdpstats site serve|check|note|key|token|…``.
+"""The command line: ``hdpstats ledger ...``, ``hdpstats site ...``, ``hdpstats warm-up``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """
@@ -204,6 +204,13 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         verb.set_defaults(run=run)
 
 
+def _warm_up(_arguments: argparse.Namespace) -> None:
+    from hdpstats.models import warm_up  # which other commands do without
+
+    warm_up()
+    print("loops over rows are compiled")
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; each command sets ``run``, a function of its arguments."""
     top = argparse.ArgumentParser(prog="hdpstats", description="Hybrid differentially private statistics.")
@@ -211,6 +218,8 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_ledger(commands)
     _add_site(commands)
+    warming = commands.add_parser("warm-up", help="compile loops over rows now, once after an installation")
+    warming.set_defaults(run=_warm_up)
     return top
 
 

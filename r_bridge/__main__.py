@@ -34,6 +34,11 @@ def _parser() -> argparse.ArgumentParser:
     installing.add_argument(
         "--no-vignettes", action="store_true", help="leave the vignettes out, which takes half a minute less"
     )
+    installing.add_argument(
+        "--pages",
+        metavar="URL",
+        help="where the documentation site is, to which help pages link; else what make docs built",
+    )
     installing.set_defaults(command=_install)
     running = commands.add_parser("run", help="run an R script with the functions attached")
     running.add_argument("script", metavar="SCRIPT.R")
@@ -56,7 +61,7 @@ def _install_kernel(options: argparse.Namespace) -> int:
 
 
 def _install(options: argparse.Namespace) -> int:
-    library = package.install(options.lib, vignettes=not options.no_vignettes)
+    library = package.install(options.lib, vignettes=not options.no_vignettes, pages=options.pages)
     print(f"installed into {library}; in R: library(hdpstats)")
     if not options.no_vignettes and not package.can_build():
         print("without vignettes: they need pandoc, and the R packages knitr, rmarkdown and reticulate")

@@ -164,6 +164,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sample_from_json": hdp.WeightedSample.from_json,
     "schema_from_yaml": hdp.Schema.from_yaml,
     "versions": versions,
+    "warm_up": hdp.warm_up,
     **{
         f"load_{name}": getattr(hdp.datasets, f"load_{name}")
         for name in ("rotterdam", "gbsg", "flchain", "nwtco", "colon", "pbcseq")

@@ -17,6 +17,7 @@ import pandas as pd
 
 import hdpstats.api as hdp
 from hdpstats.results import model_matrix
+from hdpstats.results.labels import group_names
 from r_bridge.arguments import elements
 from r_bridge.session import r_function
 from r_bridge.vectors import from_r_strings, to_r_strings
@@ -197,6 +198,8 @@ def _curves(curves: hdp.SurvivalCurves) -> tuple[list[str], _Contents]:
         "medians": curves.median(),
         "formula": curves.formula,
         "groups": ["all" if label is None else label for label in curves.groups],
+        "names": group_names(curves.grouping, curves.schema),
+        "label_of_time": curves.schema[curves.asked.time].label,
         "causes": list(curves.causes),
         "times": curves.times.tolist(),
         "unit_of_time": curves.unit_of_time,

@@ -38,7 +38,7 @@ def connect() -> None:
     put(dispatcher())
 
 
-def install(library: str | None = None, *, vignettes: bool = True) -> Path:
+def install(library: str | None = None, *, vignettes: bool = True, pages: str | None = None) -> Path:
     """Install the R package into a library and return where.
 
     ``library(hdpstats)`` then finds this Python by itself: the path of its executable is a file of the package.
@@ -49,6 +49,8 @@ def install(library: str | None = None, *, vignettes: bool = True) -> Path:
         A directory, made where there is none; the user's own library (``R_LIBS_USER``) by default.
     vignettes
         Whether to run and install the vignettes, which takes about half a minute, where `can_build` says that R can.
+    pages
+        The address of the documentation site, to which help pages link; by default that of `built_pages`.
 
     Raises
     ------
@@ -58,15 +60,17 @@ def install(library: str | None = None, *, vignettes: bool = True) -> Path:
     target = Path(library).expanduser().resolve() if library else _user_library()
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        source = build(Path(place), vignettes=vignettes and can_build())
+        source = build(Path(place), vignettes=vignettes and can_build(), pages=pages or built_pages())
         done = _r("CMD", "INSTALL", "--no-test-load", f"--library={target}", str(source))
     if done.returncode:
         raise HdpError(f"R could not install the package into {target}:\n{done.stderr}")
     return target
 
 
-def build(place: Path, *, vignettes: bool = True) -> Path:
+def build(place: Path, *, vignettes: bool = True, pages: str = "") -> Path:
     """Copy the source into a folder, with the path of this Python; with vignettes, return an archive that holds them.
+
+    Help pages link to the documentation site, where its address is given.
 
     Raises
     ------
@@ -77,12 +81,22 @@ def build(place: Path, *, vignettes: bool = True) -> Path:
     shutil.copytree(SOURCE, source)
     (source / "inst").mkdir(exist_ok=True)
     (source / "inst" / "python.txt").write_text(f"{sys.executable}\n", encoding="utf-8")
+    if pages:
+        address = f"{pages.rstrip('/')}/docs/reference/r/".replace("%", r"\\\%")  # read twice
+        link = rf"\newcommand{{\pages}}{{On the site: \href{{{address}#1.html}}{{\file{{#1.html}}}}.}}"
+        (source / "man" / "macros" / "pages.Rd").write_text(f"{link}\n", encoding="utf-8")
     if not vignettes:
         return source
     done = _r("CMD", "build", str(source), folder=str(place))
     if done.returncode:
         raise HdpError(f"R could not build the vignettes; --no-vignettes leaves them out:\n{done.stderr}")
     return next(place.glob("*.tar.gz"))
+
+
+def built_pages() -> str:
+    """Return the address of the site that ``make docs`` built beside this source; empty where there is none."""
+    built = SOURCE.parents[2] / "docs" / "_build"
+    return built.as_uri() if (built / "docs" / "index.html").exists() else ""
 
 
 def can_build() -> bool:

@@ -17,6 +17,8 @@ import hdpstats.api as hdp
 from hdpstats import display
 from hdpstats.display import Reported
 from hdpstats.results import model_matrix
+from hdpstats.results.labels import coefficient_labels, labelled
+from hdpstats.results.time_axis import time_axis as axis_of_time
 from r_bridge.arguments import by_name, choice, column_names, elements, instance, method
 from r_bridge.handles import Matrix, fingerprint
 
@@ -157,6 +159,63 @@ def regression_table_to_docx(
     """Write that table to a Word file."""
     names, counts = (None if given is None else by_name(given) for given in (labels, events))
     hdp.regression_table(results, labels=names, events=counts, conf_level=conf_level).to_docx(path)
+
+
+def first_table(
+    description: hdp.Description, labels: Any = None, conf_level: float = 0.95, of_rows: bool = False
+) -> dict[str, Any]:
+    """Return a first table: cells as they are shown, text, page and LaTeX.
+
+    ``of_rows`` says that labels are those of columns of rows, of which the table may have some only.
+    """
+    given: hdp.Description = instance(description, hdp.Description)
+    names = None if labels is None else by_name(labels)
+    if names and of_rows:
+        described = {column.name for column in given.query.columns}
+        names = {name: label for name, label in names.items() if name in described}
+    table = given.first_table(names or None, conf_level=conf_level)
+    lines = [[name, *row] for name, row in zip(table.names, table.cells, strict=True)]
+    return {
+        "cells": pd.DataFrame(lines).add_prefix("column"),
+        "headers": ["", *table.headers],
+        "text": str(table),
+        "html": table._repr_html_(),
+        "latex": table._repr_latex_(),
+        "labels": pd.Series(names, dtype=str) if names else None,
+    }
+
+
+def first_table_to_docx(description: hdp.Description, path: str, labels: Any = None, conf_level: float = 0.95) -> None:
+    """Write that table to a Word file."""
+    given: hdp.Description = instance(description, hdp.Description)
+    given.first_table(None if labels is None else by_name(labels), conf_level=conf_level).to_docx(path)
+
+
+def balance_labels(description: hdp.Description) -> dict[str, Any]:
+    """Return what a figure of differences calls the columns that have labels, and the column of groups."""
+    given: hdp.Description = instance(description, hdp.Description)
+    by, labels = given.query.by, given.schema.labels
+    return {
+        "labels": pd.Series(labels, dtype=str) if labels else None,
+        "by": None if by is None else given.schema.label(by),
+    }
+
+
+def sample_labels(sample: hdp.WeightedSample, features: Any) -> list[str]:
+    """Return what a figure calls the features of a sample's balance."""
+    given: hdp.WeightedSample = instance(sample, hdp.WeightedSample)
+    return [labelled(str(name), given.schema) for name in elements(features)]
+
+
+def time_axis(
+    end: float, unit: str | None = None, units: str | None = None, most: float = 8, label: str | None = None
+) -> dict[str, Any]:
+    """Return the ticks of an axis of time in the declared unit, their labels, and the title: those of Python's figures.
+
+    ``units`` is the unit that is shown, ``label`` what the time is called.
+    """
+    axis = axis_of_time(float(end), unit, units, most=int(most), label=label)
+    return {"ticks": axis.ticks.tolist(), "labels": axis.labels, "title": axis.title}
 
 
 def aggregate_table(aggregate: hdp.Aggregate, conf_level: float = 0.95) -> pd.DataFrame:
@@ -367,13 +426,15 @@ def coefficient_rows(
                 argument=argument,
             )
     if terms is None:
-        slopes = table.loc[~table["baseline"] & (table["term"] != "(Intercept)"), "term"]
+        intercept = table["term"].str.fullmatch(r"(.*:)?\(?Intercept\)?")
+        slopes = table.loc[~table["baseline"] & ~intercept, "term"]
         wanted = [name for name in term_names if name in set(slopes if len(slopes) else table["term"])]
     label = fit.facts.exponentiated if exponentiate else "coefficient"
     shown = table[table["term"].isin(wanted)]
     shown = shown.sort_values("term", key=lambda terms: terms.map(wanted.index), kind="stable")
+    called = {**dict(zip(fit.estimate.terms, coefficient_labels(fit), strict=True)), **names}
     return {
-        "table": shown.assign(shown=shown["term"].map(lambda name: str(names.get(name, name)))).reset_index(drop=True),
+        "table": shown.assign(shown=shown["term"].map(lambda name: str(called[name]))).reset_index(drop=True),
         "label": f"{label}, of numbers per standard deviation" if standard else label,
     }
 
@@ -382,6 +443,12 @@ def unit_of_time(result: hdp.Result) -> str | None:
     """Return the declared unit of a hazard model's times; None without one."""
     hazard = instance(result, hdp.Result).facts.hazard
     return None if hazard is None else hazard.unit_of_time
+
+
+def label_of_time(result: hdp.Result) -> str | None:
+    """Return the label of a hazard model's times; None without one."""
+    fit: hdp.Result = instance(result, hdp.Result)
+    return None if fit.facts.hazard is None else fit.schema[fit.facts.hazard.stop].label
 
 
 def forest(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
@@ -398,7 +465,10 @@ def forest(result: hdp.Result, conf_level: float = 0.95) -> pd.DataFrame:
     combined = [(estimate.label, estimate) for estimate in parts or [fit.estimate]]
     table = _stacked(fit, [*combined, *of_sites], conf_level)
     depth = np.repeat([0] * len(combined) + [1] * len(of_sites), len(fit.estimate.terms))
-    covariate = ~(table.pop("baseline") | (table["term"] == "(Intercept)"))
+    intercept = table["term"].str.fullmatch(r"(.*:)?\(?Intercept\)?")
+    covariate = ~(table.pop("baseline") | intercept)
+    called = dict(zip(fit.estimate.terms, coefficient_labels(fit), strict=True))
+    table.insert(1, "shown", table["term"].map(called))
     for place, name, column in ((1, "depth", depth), (2, "group", depth == 0), (4, "covariate", covariate)):
         table.insert(place, name, column)
     return table

@@ -74,12 +74,30 @@ def schema(columns: Mapping[str, Any]) -> hdp.Schema:
 def schema_table(schema: hdp.Schema) -> pd.DataFrame:
     """Return a row for each declared column."""
     rows = instance(schema, hdp.Schema)._rows()
-    return pd.DataFrame(rows, columns=["column", "kind", "range", "missing"])
+    return pd.DataFrame(rows, columns=["column", "kind", "range", "missing", "label"][: len(rows[0])])
 
 
-def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = None) -> hdp.Schema:
+def with_labels(schema: hdp.Schema, labels: Mapping[str, Any]) -> hdp.Schema:
+    """Return a schema with other labels of columns; NA and NULL take one away."""
+    given: hdp.Schema = instance(schema, hdp.Schema)
+    if not isinstance(labels, Mapping):
+        raise hdp.ArgumentError('labels must have the names of columns: age = "Age (years)"', argument="labels")
+    return given.with_labels({name: None if pd.isna(label) else label for name, label in labels.items()})
+
+
+def _with_labels_of_rows(schema: hdp.Schema, labels: Any) -> hdp.Schema:
+    """Return a schema with the labels that columns of public rows bring along, where it has none itself."""
+    if labels is None:
+        return schema
+    lines = {str(name): " ".join(str(label).split())[:200] for name, label in by_name(labels).items()}
+    fresh = {name: line for name, line in lines.items() if name in schema and name not in schema.labels}
+    return schema.with_labels({name: line for name, line in fresh.items() if line and line.isprintable()})
+
+
+def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = None, labels: Any = None) -> hdp.Schema:
     """Return a schema from public rows, except for the columns that are declared.
 
+    ``labels`` are what the columns of the rows are called, where they are not declared with labels.
     Levels of a factor keep their order. Columns that are the same in all rows can explain nothing; they are left out,
     and a warning names them.
     """
@@ -88,7 +106,7 @@ def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = 
     if declared:
         frame = in_declared_units({"frame": frame, "schema": hdp.Schema(declared)})["frame"]
     if not isinstance(frame, pd.DataFrame) or not frame.columns.is_unique:
-        return hdp.Schema.from_public(frame, **declared)
+        return _with_labels_of_rows(hdp.Schema.from_public(frame, **declared), labels)
     free = [name for name in frame.columns if name not in declared]
     factors = {name: _levels(frame[name]) for name in free if isinstance(frame[name].dtype, pd.CategoricalDtype)}
     same = [name for name in free if len(factors.get(name, ())) < 2 and len(frame[name].dropna().unique()) == 1]
@@ -96,7 +114,8 @@ def schema_from_public(frame: pd.DataFrame, columns: Mapping[str, Any] | None = 
         warnings.warn(f"left out of the schema, as all rows are the same in them: {', '.join(same)}", stacklevel=2)
     ordered = {name: hdp.Categorical(levels) for name, levels in factors.items() if len(levels) > 1}
     with redirect_stderr(sys.stdout):  # what is taken for granted is printed in R
-        return hdp.Schema.from_public(frame.drop(columns=same), **{**ordered, **declared})
+        made = hdp.Schema.from_public(frame.drop(columns=same), **{**ordered, **declared})
+    return _with_labels_of_rows(made, labels)
 
 
 def _levels(cells: "pd.Series[Any]") -> list[str]:
@@ -168,6 +187,13 @@ def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
 def study(**parts: Any) -> Any:
     """Return a study."""
     options, private = dict(parts), parts.get("private")
+    labels = options.pop("labels", None)
+    if labels is not None:
+        sources = private.values() if isinstance(private, dict) else [private]
+        bring = [source.schema for source in sources if isinstance(source, hdp.Site)]
+        declared = options.get("schema") or (bring[0] if bring else None)
+        if isinstance(declared, hdp.Schema):
+            options["schema"] = _with_labels_of_rows(declared, labels)
     sites = ["private"]  # the only site, which has no name, is called as in Python
     if isinstance(private, dict):
         sites = [name for name, source in private.items() if not isinstance(source, hdp.Site)]

@@ -1,7 +1,6 @@
 """Compile loops before processes start that would all compile them at once: ``make test`` runs this."""
 
 import hdpstats.api as hdp
-import hdpstats.formula.api as hdpf
 from hdpstats.papers import nguyen_hui
 from tests import forked
 
@@ -12,8 +11,7 @@ def compile_loops() -> None:
     columns = {"age": hdp.Continuous(20, 90), "event": hdp.Binary(), "time": hdp.Duration(2557)}
     rotterdam, gbsg = hdp.datasets.load_rotterdam(), hdp.datasets.load_gbsg()
     study = hdp.Study(private=rotterdam, public=gbsg, schema=hdp.Schema(columns), budget=hdp.Budget(epsilon=9))
-    hdpf.logit("event ~ age", data=study).fit(epsilon=1)
-    hdpf.hazard("Surv(time, event) ~ age", data=study, intervals=12).fit(epsilon=1)
+    hdp.warm_up()
     hdp.hybrid_weights(study, ["age", "event"], epsilon=1, select=True)
     patients = nguyen_hui.prepare(gbsg, time="time", event="event", covariates=["age"], intervals=12)
     nguyen_hui.objective_perturbation(patients, epsilon=1, regularisation=1.0, seed=1, draws=1)

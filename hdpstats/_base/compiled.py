@@ -7,14 +7,34 @@ operation is that of IEEE 754, as numpy's are.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 import numba
 
-SMALLEST_COMPILED = 512
+from hdpstats._base.progress import note
+
+SMALLEST_COMPILED = 4096
 """Rows from which compiled loops are used: below, numpy is done before compiled code is loaded."""
+
+COMPILING: Final = (
+    "compiling loops over rows, 3 to 20 seconds, only once on this machine; `hdpstats warm-up` does it beforehand"
+)
+
+_SAID: Final[list[bool]] = []
+
+
+@final
+class Loops(Enum):
+    """Kinds of compiled loops over private rows (`hdpstats.mechanisms.loading`)."""
+
+    REGRESSIONS = "whitened rows, predictors, and their exact sums"
+    SCORES = "scores of each person, cut to a length"
+    HAZARDS = "spells"
+    DESCRIPTIONS = "features of people"
+
 
 _FOLDERS: Final[set[Path]] = set()
 """Where code of the loops compiled so far is kept."""
@@ -31,6 +51,7 @@ def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     options = {"nogil": True, "error_model": "numpy"} | options
     try:
         made = numba.njit(cache=True, **options)(loop)
+        made._cache.load_overload = _saying(made._cache.load_overload)
         kept = made._cache._cache_file
         kept._source_stamp = (kept._source_stamp, numba.__version__, _state(Path(__file__)), *_used_by(loop))
         kept.save = _saving(kept)
@@ -38,6 +59,19 @@ def compiled(loop: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     except (RuntimeError, AttributeError):  # no place to keep code, or a numba that keeps it otherwise
         made = numba.njit(**options)(loop)
     return cast("Callable[..., Any]", made)
+
+
+def _saying(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what loads kept code, and says once in a process where there is none that it will take seconds now."""
+
+    def loaded(*given: object) -> Any:
+        found = load(*given)
+        if found is None and not _SAID:
+            _SAID.append(True)
+            note(COMPILING)
+        return found
+
+    return loaded
 
 
 def _used_by(loop: Callable[..., Any]) -> Iterator[object]:

@@ -1,4 +1,4 @@
-"""Bars of progress: after a second on a terminal or in a notebook, silence elsewhere.
+"""Notes, and bars of progress: after a second on a terminal or in a notebook, silence elsewhere.
 
 They are for work whose length is public only: how many steps a solver takes on private rows depends on these.
 """
@@ -16,6 +16,13 @@ def progress(items: Iterable[T], *, total: int | None = None, label: str = "") -
     """Iterate over items; a bar shows where there is somebody to see it and the work takes more than a second."""
     bar = _bar()
     return iter(items if bar is None else bar(items, total=total, desc=label, delay=1.0, leave=False))
+
+
+def note(words: str) -> None:
+    """Tell the user of something on standard error, where there is one; never of private rows."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"hdpstats: {words}\n")
+        sys.stderr.flush()
 
 
 def _bar() -> Callable[..., Any] | None:

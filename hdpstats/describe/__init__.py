@@ -12,6 +12,7 @@ from hdpstats.describe.description import Description
 from hdpstats.describe.plan import CurvesPlan, DescriptionPlan
 from hdpstats.describe.request import DescriptionRequest, describe
 from hdpstats.describe.survival_curves import CurvesRequest, survfit
+from hdpstats.describe.tables import FirstTable
 
 __all__ = [
     "CurvesPlan",
@@ -19,6 +20,7 @@ __all__ = [
     "Description",
     "DescriptionPlan",
     "DescriptionRequest",
+    "FirstTable",
     "describe",
     "survfit",
 ]

@@ -1,6 +1,7 @@
 """A description of the private cohort: its numbers with their errors, a first table, differences from public rows."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, final
@@ -12,6 +13,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, integer, real
 from hdpstats.describe.tables import (
     TIDY,
+    FirstTable,
     PublicCohort,
     differences,
     first_table,
@@ -33,6 +35,7 @@ from hdpstats.records.estimate import normal_quantile
 from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
 from hdpstats.results.facts import design_of
+from hdpstats.results.labels import group_name
 from hdpstats.results.plots import plot_differences
 from hdpstats.results.population import FittedRows, Population, no_rows, rows_of
 from hdpstats.results.reporting import accounting_of, ledger_entry, privacy_record, query_sha256
@@ -274,8 +277,9 @@ class Description(Reported, Saved):
         See `balance`. Differences within 0.1 are shaded.
         """
         kind = between or ("groups" if self.public is None else "public")
-        of = "private less public people" if kind == "public" else f"from {self.query.by} = {self.groups[0]}"
-        return plot_differences(self.balance(between=between), by=self.query.by, label=of, ax=ax)
+        by = None if self.query.by is None else self.schema.label(self.query.by)
+        of = "private less public people" if kind == "public" else f"from {by} = {self.groups[0]}"
+        return plot_differences(self.balance(between=between), by=by, label=of, ax=ax, labels=self.schema.labels)
 
     def to_docx(self, path: str | PathLike[str]) -> None:
         """Write the summary's tables to a Word file. Needs ``pip install python-docx``."""
@@ -321,14 +325,72 @@ class Description(Reported, Saved):
             self._read[key] = tidy_frame(estimates, self.query, self.schema)
         return self._read[key]
 
+    def first_table(self, labels: Mapping[str, str] | None = None, *, conf_level: float = 0.95) -> FirstTable:
+        """Return the paper's first table alone: what `summary` has of the cohort.
+
+        Up to two groups of private people stand beside the public rows, with standardised differences.
+
+        Parameters
+        ----------
+        labels : mapping of str to str, optional
+            What to write for a column (``"size"``) or a level (``">50"``); columns have the labels of the schema by
+            default.
+        conf_level : float
+            The level of the intervals, in [0.001, 0.999], half the width of which stands after ±.
+
+        Returns
+        -------
+        FirstTable
+            ``print`` shows it; ``to_docx(path)``, ``to_csv(path)``, ``summary().as_latex()`` and
+            ``summary().as_html()`` are for papers.
+
+        Raises
+        ------
+        ArgumentError
+            If ``labels`` name nothing in the table, or nothing but follow-up was described.
+
+        Examples
+        --------
+        >>> import hdpstats.api as hdp
+        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True, label="Age (years)"))
+        >>> people = hdp.datasets.load_rotterdam()
+        >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
+        >>> hdp.describe(study, ["age"], epsilon=1).first_table().names[1]
+        'Age (years), mean (SD)'
+        """
+        level = real(conf_level, name="conf_level", lower=0.001, upper=0.999)
+        if not self.query.columns:
+            raise ArgumentError("first_table needs columns: follow_up() has what was described", argument="self")
+        names = [each.name for each in self.query.columns]
+        known = [*names, *(level for name in names for level in labels_of(self.schema, name))]
+        unknown = [name for name in labels or {} if name not in known]
+        if unknown:
+            raise ArgumentError(
+                f"labels: there is no {unknown[0]!r}; there are {', '.join(dict.fromkeys(known))}", argument="labels"
+            )
+        return replace(self._first_table(1.0 - level, labels), notes=tuple(self._notes_of_table(1.0 - level)))
+
+    def _first_table(self, alpha: float, labels: Mapping[str, str] | None = None) -> FirstTable:
+        table = first_table(self._columns(alpha), self.query, self.schema, labels)
+        if not self._beside:
+            return table
+        balance = self.balance()
+        parts = [_of_group(balance, group) for group in self.groups]
+        return table.with_differences(
+            [
+                {
+                    (row["variable"], row["level"] if isinstance(row["level"], str) else None): row["difference"]
+                    for row in part.to_dict("records")
+                }
+                for part in parts
+            ]
+        )
+
     def _report(self, alpha: float = 0.05) -> Report:
         blocks = [named_values(self._head())]
         if self.query.columns:
-            cells = first_table(self._columns(alpha), self.query, self.schema)
-            headers, rows = [*cells.headers], cells.rows
-            if self._beside:
-                headers, rows = self._with_differences(headers, cells.names, rows)
-            blocks.append(columns(headers, cells.names, rows, title="The cohort"))
+            table = self._first_table(alpha)
+            blocks.append(columns(table.headers, table.names, table.cells, title="The cohort"))
         if len(self.sites) > 1 and self.query.columns:
             blocks += [self._of_site(site, alpha) for site in self.sites]
         if self.query.follow_up is not None:
@@ -351,7 +413,7 @@ class Description(Reported, Saved):
     def _head(self) -> list[tuple[str, str]]:
         query = self.query
         rows = [("People:", "complete in all columns" if query.complete else "all, each cell that is there")]
-        rows += [("Groups:", query.by)] if query.by else []
+        rows += [("Groups:", self.schema.label(query.by))] if query.by else []
         rows += [("Weights:", query.weights)] if query.weights else []
         rows += [("Sites:", ", ".join(self.sites))] if len(self.sites) > 1 else []
         return rows + [("No answer:", f"{site}: {reason}") for site, reason in self.missing]
@@ -360,39 +422,17 @@ class Description(Reported, Saved):
         """Return the columns of the first table: each group of private people, and of public ones beside it."""
         own, columns = self._frame(alpha, None), []
         for group in self.groups:
-            name = "private" if group is None else f"{self.query.by} = {group}"
+            name = "private" if self.query.by is None else group_name(self.query.by, str(group), self.schema)
             columns.append((name, _of_group(own, group)))
             if self._beside and self.public is not None:
                 columns.append(("public", _of_group(self.public.frame, group)))
         return columns
 
-    def _with_differences(
-        self, headers: list[str], names: list[str], rows: list[list[str]]
-    ) -> tuple[list[str], list[list[str]]]:
-        """Return the table with a column of standardised differences after each pair."""
-        balance = self.balance()
-        shown: list[list[str]] = [[] for _ in rows]
-        wide: list[str] = []
-        for place, group in enumerate(self.groups):
-            own = _of_group(balance, group)
-            differences = {
-                _row_name(row["variable"], row["level"]): row["difference"] for row in own.to_dict("records")
-            }
-            wide += [*headers[2 * place : 2 * place + 2], "SMD"]
-            variable = ""
-            for line, (name, cells) in enumerate(zip(names, rows, strict=True)):
-                variable = variable if name.startswith("  ") else name.partition(",")[0].partition(" = ")[0]
-                key = _key_of(name, variable)
-                value = differences.get(key, np.nan)
-                text = f"{value:+.2f}" if np.isfinite(value) else ""
-                shown[line] += [*cells[2 * place : 2 * place + 2], text]
-        return wide, shown
-
     def _of_site(self, site: str, alpha: float) -> Any:
         own = self._frame(alpha, site)
         parts = [(site if group is None else f"{site}: {group}", _of_group(own, group)) for group in self.groups]
         cells = first_table(parts, self.query, self.schema)
-        return columns(cells.headers, cells.names, cells.rows, title=f"At {site}", folded=True)
+        return columns(cells.headers, cells.names, cells.cells, title=f"At {site}", folded=True)
 
     def _follow_up_block(self) -> Any:
         frame = self.follow_up()
@@ -409,14 +449,17 @@ class Description(Reported, Saved):
         title = "Follow-up" if unit is None else f"Follow-up, {unit}"
         return columns(headers, names, rows, title=title)
 
-    def _notes(self, alpha: float) -> list[str]:
+    def _notes_of_table(self, alpha: float) -> list[str]:
         query = self.query
-        notes = []
-        if query.columns:
-            notes = [COMPLETE if query.complete else EACH, HALF.format(level=1.0 - alpha)]
-            notes += [AVAILABLE] if bool(self._frame(alpha, None)["estimate"].isna().any()) else []
-            notes += [QUARTILES] if query.with_cells else []
-            notes += [PUBLIC] if self._beside else []
+        if not query.columns:
+            return []
+        notes = [COMPLETE if query.complete else EACH, HALF.format(level=1.0 - alpha)]
+        notes += [AVAILABLE] if bool(self._frame(alpha, None)["estimate"].isna().any()) else []
+        notes += [QUARTILES] if query.with_cells else []
+        return notes + ([PUBLIC] if self._beside else [])
+
+    def _notes(self, alpha: float) -> list[str]:
+        query, notes = self.query, self._notes_of_table(alpha)
         if query.follow_up is not None:
             follow_up = self.follow_up()
             notes.append(
@@ -514,15 +557,3 @@ def _pairs(frame: pd.DataFrame) -> list[tuple[object, object]]:
 
 def _of_group(frame: pd.DataFrame, group: str | None) -> pd.DataFrame:
     return frame[frame["group"].isna()] if group is None else frame[frame["group"] == group]
-
-
-def _row_name(variable: str, level: object) -> str:
-    return f"{variable}\0{level}" if isinstance(level, str) else variable
-
-
-def _key_of(name: str, variable: str) -> str:
-    """Return the key of a row's difference, by the row's name and its variable."""
-    if name.startswith("  "):
-        return f"{variable}\0{name.strip()}"
-    first, equals, level = name.partition(" = ")
-    return f"{first}\0{level}" if equals else variable

@@ -196,8 +196,8 @@ def describe(
     quantiles
         Whether quartiles are asked for, which take two fifths of epsilon.
     times
-        The ends of the intervals of follow-up, or how many even ones up to the horizon; by default as many as suit
-        epsilon and the number of people.
+        The ends of the intervals of follow-up, or how many even ones up to the horizon; by default months, quarters,
+        half years or years, about as many as suit epsilon and the number of people.
     epsilon
         What it costs. None returns a request, whose ``plan(epsilon)`` says what to expect.
     delta

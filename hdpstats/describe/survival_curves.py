@@ -309,7 +309,8 @@ def survfit(
         are joined to one span.
     times
         The ends of the public intervals in which events are counted, or how many even ones up to the horizon; by
-        default as many as suit epsilon and the number of people: 6 to 28. Few intervals have little noise. Put ends
+        default months, quarters, half years or years (round numbers of a unit that is not known) and the horizon, about
+        as many as suit epsilon and the number of people, which is 6 to 28. Few intervals have little noise. Put ends
         where numbers are wanted: people are counted there and nowhere else. When within an interval people are
         censored, or begin, nobody knows: limits allow for it, and are the wider, the more people do in one interval
         and the more hazards change. Intervals should be short beside stays, and no more than about a third of those at

@@ -3,14 +3,17 @@
 A `PublicCohort` has the public rows described as the private ones are, without noise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from os import PathLike
 from typing import Any, Final, final
 
 import numpy as np
 import pandas as pd
 
 from hdpstats._base.typing import FloatArray
+from hdpstats.display import Report, Reported
+from hdpstats.display import columns as report_columns
 from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_numbers, public_people
 from hdpstats.mechanisms.description.estimate import PROBABILITIES, Statistic, read
@@ -114,41 +117,129 @@ def _centres(frame: pd.DataFrame) -> dict[tuple[Any, ...], tuple[float, float, f
     return centres
 
 
+INDENT: Final = "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}"
+
+
 @final
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class FirstTable:
-    """A paper's first table: a name and cells for each row."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FirstRow:
+    """A line of a first table: its name and its cells.
 
-    headers: list[str]
-    names: list[str]
-    rows: list[list[str]]
+    ``key`` has the variable and the level that its standardised difference is of; None where there is none.
+    """
+
+    name: str
+    cells: tuple[str, ...]
+    key: tuple[str, str | None] | None = None
 
 
-def first_table(columns: Sequence[tuple[str, pd.DataFrame]], query: DescriptionQuery, schema: Schema) -> FirstTable:
-    """Return the rows of a first table, a column of cells for each frame of one group, in tidy form."""
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
+class FirstTable(Reported):
+    """A paper's first table. `hdpstats.describe.description.Description.first_table` makes one.
+
+    ``print`` shows it; ``summary()`` has ``as_latex()``, ``as_html()`` and ``as_csv()``; `to_docx` and `to_csv` write
+    files.
+
+    Attributes
+    ----------
+    headers : tuple of str
+        The headers of columns.
+    rows : tuple of FirstRow
+        The lines.
+    notes : tuple of str
+        What a reader must know.
+    """
+
+    headers: tuple[str, ...]
+    rows: tuple[FirstRow, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the lines."""
+        return [row.name for row in self.rows]
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The cells, line by line."""
+        return [list(row.cells) for row in self.rows]
+
+    def with_differences(self, differences: Sequence[Mapping[tuple[str, str | None], float]]) -> "FirstTable":
+        """Return the table with a column of standardised differences after each pair of columns."""
+        headers = [name for k in range(len(differences)) for name in (*self.headers[2 * k : 2 * k + 2], "SMD")]
+        rows = [
+            replace(
+                row,
+                cells=tuple(
+                    cell
+                    for k, own in enumerate(differences)
+                    for cell in (
+                        *row.cells[2 * k : 2 * k + 2],
+                        _difference(np.nan if row.key is None else own.get(row.key, np.nan)),
+                    )
+                ),
+            )
+            for row in self.rows
+        ]
+        return replace(self, headers=tuple(headers), rows=tuple(rows))
+
+    def to_docx(self, path: str | PathLike[str]) -> None:
+        """Write the table to a Word file. Needs ``pip install python-docx``."""
+        self.summary().to_docx(path)
+
+    def to_csv(self, path: str | PathLike[str]) -> None:
+        """Write the cells as they are shown to a CSV file, in UTF-8, with a line of headers."""
+        rows = [[name, *cells] for name, cells in zip(self.names, self.cells, strict=True)]
+        pd.DataFrame(rows, columns=["", *self.headers]).to_csv(path, index=False)
+
+    def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
+        block = report_columns(self.headers, self.names, self.cells)
+        return Report(title="Characteristics of the cohort", blocks=[block], notes=self.notes)
+
+    def __repr__(self) -> str:
+        return f"<first table: {', '.join(self.headers)}>"
+
+
+def _difference(value: float) -> str:
+    return f"{value:+.2f}" if np.isfinite(value) else ""
+
+
+def first_table(
+    columns: Sequence[tuple[str, pd.DataFrame]],
+    query: DescriptionQuery,
+    schema: Schema,
+    labels: Mapping[str, str] | None = None,
+) -> FirstTable:
+    """Return the rows of a first table, a column of cells for each frame of one group, in tidy form.
+
+    ``labels`` are what columns and levels are called, before the labels of the schema.
+    """
+    known = {**schema.labels, **(labels or {})}
     lookups = [_lookup(frame) for _, frame in columns]
-    names, rows = ["n"], [[_number(each.get((None, None, "n")), 0) for each in lookups]]
+    rows = [FirstRow(name="n", cells=tuple(_number(each.get((None, None, "n")), 0) for each in lookups))]
     for column in query.columns:
-        labels = labels_of(schema, column.name)
-        if labels:
-            shown = labels[1:] if len(labels) == 2 else labels
-            if len(labels) > 2:
-                names.append(column.name)
-                rows.append([""] * len(lookups))
-            for label in shown:
-                names.append(f"  {label}" if len(labels) > 2 else f"{column.name} = {label}")
-                rows.append([_percent(each.get((column.name, label, "share"))) for each in lookups])
+        name, shown = column.name, known.get(column.name, column.name)
+        levels = labels_of(schema, name)
+        if levels:
+            if len(levels) > 2:
+                rows.append(FirstRow(name=shown, cells=("",) * len(lookups)))
+            for level in levels[1:] if len(levels) == 2 else levels:
+                words = known.get(level, level)
+                line = f"{INDENT}{words}" if len(levels) > 2 else f"{shown} = {words}"
+                cells = tuple(_percent(each.get((name, level, "share"))) for each in lookups)
+                rows.append(FirstRow(name=line, cells=cells, key=(name, level)))
         else:
             places = _decimals(column.upper - column.lower)
-            names.append(f"{column.name}, mean (SD)")
-            rows.append([_mean(each, column.name, places) for each in lookups])
+            cells = tuple(_mean(each, name, places) for each in lookups)
+            rows.append(FirstRow(name=f"{shown}, mean (SD)", cells=cells, key=(name, None)))
             if column.cuts:
-                names.append("  median [q1, q3]")
-                rows.append([_median(each, column.name, places) for each in lookups])
+                cells = tuple(_median(each, name, places) for each in lookups)
+                rows.append(FirstRow(name=f"{INDENT}median [q1, q3]", cells=cells))
         if column.counts_missing(complete=query.complete):
-            names.append("  missing")
-            rows.append([_percent(each.get((column.name, None, "missing"))) for each in lookups])
-    return FirstTable(headers=[name for name, _ in columns], names=names, rows=rows)
+            cells = tuple(_percent(each.get((name, None, "missing"))) for each in lookups)
+            rows.append(FirstRow(name=f"{INDENT}missing", cells=cells))
+    return FirstTable(headers=tuple(name for name, _ in columns), rows=tuple(rows))
 
 
 def _lookup(frame: pd.DataFrame) -> dict[Any, dict[str, float]]:

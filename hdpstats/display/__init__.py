@@ -393,15 +393,21 @@ def columns(
     folded: bool = False,
     aligns: str = "lr",
     only: Form | None = None,
+    labels: Sequence[str] = (),
 ) -> Block:
     """Return a row of cells for each of the names, under headers of the cells.
 
     ``folded`` says that a page shows its title, and the rest on a click; ``aligns`` is for a page, as in `grid`.
+    ``labels`` are for readers: where they differ from the names, a page has them before these.
     """
     lines = [[name, *row] for name, row in zip(names, rows, strict=True)]
+    first = [""]
+    if labels and list(labels) != list(names):
+        lines = [[label, *line] for label, line in zip(labels, lines, strict=True)]
+        first, aligns = ["", "term"], f"l{aligns}"
 
     def html() -> str:
-        whole = grid(["", *headers], lines, aligns=aligns)
+        whole = grid([*first, *headers], lines, aligns=aligns)
         return whole if not title else details(title, whole) if folded else section(title, whole)
 
     text = None if only == "page" else partial(named_rows, rows, headers=headers, names=names)

@@ -3,12 +3,13 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations, sorting
@@ -42,6 +43,8 @@ class LossWork:
         Their objective.
     scores, losses, stacked : Operations
         `Rows.scores`, `Rows.losses`, `Rows.stacked_hessian`, each once.
+    sandwich : Operations
+        `Rows.stacked_sandwich`, where the loss releases it.
     """
 
     read: Operations
@@ -49,6 +52,7 @@ class LossWork:
     scores: Operations
     losses: Operations
     stacked: Operations
+    sandwich: Operations = field(default_factory=Operations)
 
 
 class PersonLoss(ABC):
@@ -74,6 +78,8 @@ class PersonLoss(ABC):
         coefficients.
     valued : bool
         Whether `Rows.losses` gives values: not every loss has a closed form beside that of its derivative.
+    releases_sandwich : bool
+        Whether `Rows.stacked_sandwich` gives cut Hessians and squared scores.
     needs : tuple of str
         The columns of the schema that are read.
     """
@@ -119,6 +125,11 @@ class PersonLoss(ABC):
         return False
 
     @property
+    def releases_sandwich(self) -> bool:
+        """Whether people's cut Hessians and squared scores are summed: no, where nothing else is said."""
+        return False
+
+    @property
     @abstractmethod
     def valued(self) -> bool:
         """Whether people's losses have values."""
@@ -127,6 +138,11 @@ class PersonLoss(ABC):
     @abstractmethod
     def needs(self) -> tuple[str, ...]:
         """The columns that are read."""
+
+    @property
+    def loops(self) -> frozenset[Loops]:
+        """The kinds of compiled loops that `Rows.penalised` of people may run."""
+        return frozenset({Loops.REGRESSIONS})
 
     @abstractmethod
     def noise_rate(self, epsilon: Fraction, *, ridge: Fraction, cell: Fraction, relation: Relation) -> Fraction:

@@ -20,6 +20,7 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
+from hdpstats.records.sandwich import SandwichPart
 from hdpstats.schema.partitions import Parts
 from hdpstats.solvers.objective import BoundedRows, RowBounds, Rows, SumError, score_bits
 
@@ -128,9 +129,21 @@ class PartedRows(Rows):
         """Return the exact sum of the people's stacked Hessians, each rounded to multiples of ``grid``."""
         return self.parts.total(methodcaller("stacked_hessian", theta, grid=grid))
 
+    def stacked_sandwich(
+        self, theta: FloatArray, part: SandwichPart, *, grids: tuple[float, float]
+    ) -> tuple[ExactArray, ExactArray]:
+        """Return the exact sums of the people's cut Hessians and squared scores, in steps of grids."""
+        both: ExactArray = self.parts.total(partial(_sandwich, theta, part, grids))
+        hessian, scores = both
+        return hessian, scores
+
 
 def _hessian(theta: FloatArray, part: BoundedRows) -> IntArray:
     return part.loss_hessian(theta, rows=part.summands)
+
+
+def _sandwich(theta: FloatArray, asked: SandwichPart, grids: tuple[float, float], part: BoundedRows) -> ExactArray:
+    return np.stack(part.stacked_sandwich(theta, asked, grids=grids))
 
 
 def _error(theta: FloatArray, part: BoundedRows) -> float:

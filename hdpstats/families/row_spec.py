@@ -14,7 +14,7 @@ from hdpstats.public.moments import WhitenedRows
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.geometry import Geometry
-from hdpstats.records.model import MultinomialModel, QueryModel, RegressionModel
+from hdpstats.records.model import AnyModel, MultinomialModel, QueryModel, RegressionModel
 
 
 class RowSpec(LossSpec):
@@ -62,6 +62,11 @@ class RowSpec(LossSpec):
     def choose_ridge(self, model: QueryModel, *, epsilon: Fraction, share: Fraction, records: int) -> Recommended:
         """Return centre and ridge of a fit by objective perturbation; ``share`` is spent on a noisy Hessian."""
         return recommended(self.cost(epsilon, share=share), self.side(model), model.geometry, records=records)
+
+    def noisy_part(self, model: AnyModel, square: float, *, epsilon: Fraction, records: int) -> float:
+        """Return the share of privacy noise in the variance of a score; see `LossSpec.noisy_part`."""
+        noise = float(np.mean(self.cost(epsilon, share=Fraction(0)).noise(model.geometry).variance))
+        return noise / (noise + records * square)
 
     def side(self, model: QueryModel) -> WhitenedRows | None:
         """Return the public rows at the query's radius."""

@@ -35,6 +35,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import AnyModel, QueryModel, TimeGrid
 from hdpstats.records.query import MechanismOptions, PointQuery
+from hdpstats.records.sandwich import SandwichPart
 from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts, RowsOfPeople
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.schema import declared_column
@@ -353,6 +354,20 @@ class LossSpec(ModelSpec):
         """A bound on the score's covariance over the Hessian, for a released Hessian; None without one."""
 
     @property
+    def loss_words(self) -> str:
+        """The loss, in words."""
+        return "this loss"
+
+    @property
+    def releases_sandwich(self) -> bool:
+        """Whether a fit may ask for its people's own Hessians and squared scores; no, where nothing else is said."""
+        return False
+
+    def noisy_part(self, model: AnyModel, square: float, *, epsilon: Fraction, records: int) -> float:
+        """Return the share of privacy noise in the variance of a score with a mean ``square`` of one person."""
+        raise NotImplementedError
+
+    @property
     def largest_offset(self) -> float:
         """The declared bound on the size of an offset; 0 without one."""
         return declared_bound(self.study.schema, self.offset, kind="offset", default=0.0)
@@ -395,12 +410,31 @@ class LossSpec(ModelSpec):
         return farthest > geometry.radius * (1.0 + 1e-9)
 
     def ask(
-        self, *, epsilon: Fraction, records: int, share: Fraction, replicate: int, sites: Sequence[Asked] = ()
+        self,
+        *,
+        epsilon: Fraction,
+        records: int,
+        share: Fraction,
+        replicate: int,
+        sites: Sequence[Asked] = (),
+        sandwich: Callable[[AnyModel], SandwichPart | None] | None = None,
     ) -> ObjectiveQuery:
-        """Return the query of one fit by objective perturbation to a site; ``sites`` are all of the study, or it."""
+        """Return the query of one fit by objective perturbation to a site.
+
+        ``sites`` are all of the study, or it; ``sandwich`` says what is asked for standard errors in a geometry. The
+        geometry, which all sites share, does not depend on it.
+        """
+        if share and self.meat is None:
+            raise MechanismError(
+                f"se_share is spent on a Hessian, which does not give standard errors of {self.loss_words}; "
+                "leave it out: they come from public rows with the outcome",
+                available=("objective", "output", "exponential"),
+            )
         among = tuple(sorted(sites or (Asked(records=records, epsilon=epsilon),), key=attrgetter("records", "epsilon")))
         model = self._chosen(among, share=share)
-        choice = self._pulled(model, epsilon=epsilon, share=share, records=records)
+        part = None if sandwich is None else sandwich(model)
+        spent = share if part is None else share + part.share
+        choice = self._pulled(model, epsilon=epsilon, share=spent, records=records)
         return ObjectiveQuery(
             model=model,
             centre=tuple(choice.centre.tolist()),
@@ -410,6 +444,7 @@ class LossSpec(ModelSpec):
             public_sha256=self.public_sha256,
             hessian_share=share,
             replicate=replicate,
+            sandwich=part,
         )
 
     @cached_property

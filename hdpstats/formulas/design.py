@@ -365,15 +365,21 @@ def _by_columns(geometry: Geometry, columns: FloatArray) -> WeightedRows:
     """Return the rows whose columns (D, n) are replaced by whitened ones."""
     m, A = geometry.arrays()
     square = np.zeros(columns.shape[1])
-    whiten_columns(columns[int(geometry.intercept) :], m, A, square)
+    whiten_columns(columns[int(geometry.intercept) :], m, A, square, *pieces(len(m)))
     return WeightedRows(X=columns.T, weights=mallows_weights(square, geometry))
 
 
+def pieces(d: int) -> tuple[FloatArray, FloatArray]:
+    """Return what `whiten_columns` writes its pieces to: numba compiles no allocation then, in half the time."""
+    return np.zeros((d, PIECE)), np.empty((d, PIECE))
+
+
 @compiled
-def whiten_columns(columns: FloatArray, m: FloatArray, A: FloatArray, square: FloatArray) -> None:
+def whiten_columns(
+    columns: FloatArray, m: FloatArray, A: FloatArray, square: FloatArray, centred: FloatArray, z: FloatArray
+) -> None:
     """Replace columns (d, n) by whitened ones, and add their squares (n,)."""
     d = len(columns)
-    centred, z = np.zeros((d, PIECE)), np.empty((d, PIECE))
     for start in range(0, len(square), PIECE):
         rows = min(PIECE, len(square) - start)
         squares = square[start : start + rows]

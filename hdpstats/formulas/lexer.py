@@ -165,7 +165,11 @@ class Cursor:
 
     def spelled_since(self, start: int) -> str:
         """Return the canonical text of the tokens from a position up to here."""
-        return spell(self._tokens[start : self.position])
+        return spell(self.tokens_since(start))
+
+    def tokens_since(self, start: int) -> tuple[Token, ...]:
+        """Return the tokens from a position up to here."""
+        return tuple(self._tokens[start : self.position])
 
     def misplaced(self, remedy: str) -> FormulaError:
         """Return the error that the next token cannot stand here; a foreign one can stand nowhere."""
@@ -242,11 +246,22 @@ class CallSettings:
         The text of the call.
     remedy : str
         How such a call is written.
+    tokens : tuple of Token
+        The words of the call.
+    places : mapping of str to range
+        Where each setting that has a name stands among the words, with the comma before it.
     """
 
     given: Mapping[str, tuple[float, ...]]
     source: str
     remedy: str
+    tokens: tuple[Token, ...]
+    places: Mapping[str, range]
+
+    def without(self, *names: str) -> str:
+        """Return the text of the call without some of its settings; one that has no name in the call stays."""
+        dropped = {place for name in names for place in self.places.get(name, ())}
+        return spell([token for place, token in enumerate(self.tokens) if place not in dropped])
 
     def refusal(self, reason: str) -> FormulaError:
         """Return the error that the call cannot be meant so."""
@@ -312,14 +327,25 @@ def read_settings(
         If a setting is unknown, given twice, or anything but numbers.
     """
     given: dict[str, tuple[float, ...]] = {}
+    places: dict[str, range] = {}
     while cursor.take(","):
-        name = _unnamed(cursor, () if given else first) or _name(cursor, names, remedy)
+        begin = cursor.position - 1 - start
+        unnamed = _unnamed(cursor, () if given else first)
+        name = unnamed or _name(cursor, names, remedy)
         if name in given:
             raise refusal(f"{name}=", "it is given twice", remedy)
         given[name] = _numbers(cursor, name, remedy)
+        if not unnamed:
+            places[name] = range(begin, cursor.position - start)
     if not cursor.take(")"):
         raise cursor.misplaced("write ) or an operator there")
-    return CallSettings(given=MappingProxyType(given), source=cursor.spelled_since(start), remedy=remedy)
+    return CallSettings(
+        given=MappingProxyType(given),
+        source=cursor.spelled_since(start),
+        remedy=remedy,
+        tokens=cursor.tokens_since(start),
+        places=MappingProxyType(places),
+    )
 
 
 def read_number(cursor: Cursor) -> float:

@@ -122,6 +122,10 @@ class PredictorLoss(ABC):
         """Return the loss whose curvature public rows with such residuals determine; None where it is this one."""
         return None
 
+    def with_width(self, width: float | None) -> "PredictorLoss":  # noqa: ARG002
+        """Return the loss whose curvature is that of a window of another half-width: itself where it has no window."""
+        return self
+
     def kept(self, eta: FloatArray) -> FloatArray:
         """Return the share of the likelihood's information at predictors that saturation leaves: 1 where none does."""
         return np.ones_like(eta)

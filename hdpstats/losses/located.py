@@ -338,6 +338,10 @@ class SmoothedQuantile(Located):
         """Return ``1 / (2h)`` within the window, 0 beyond."""
         return np.asarray((np.abs(eta - y) <= self.h) / (2.0 * self.h), dtype=np.float64)
 
+    def with_width(self, width: float | None) -> "SmoothedQuantile":
+        """Return the loss over a window of that half-width; itself for None."""
+        return self if width is None else replace(self, h=min(max(width, LEAST_WIDTH), 1e3))
+
     def broadened(self, residuals: FloatArray) -> "SmoothedQuantile":
         """Return the loss over a window wide enough for so many residuals."""
         return replace(self, h=max(self.h, window(scale_of(residuals), len(residuals))))

@@ -49,7 +49,7 @@ def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
     eta, y = np.broadcast_arrays(eta, y)
     if eta.size >= SMALLEST_COMPILED and eta.dtype == y.dtype == np.float64:
         out = np.empty(eta.shape)
-        residuals(np.ascontiguousarray(eta).reshape(-1), np.ascontiguousarray(y).reshape(-1), out.reshape(-1))
+        residuals(writable(eta).reshape(-1), writable(y).reshape(-1), out.reshape(-1))
         return out
     near = np.minimum(np.fmax(np.asarray(eta, dtype=np.float64), -FARTHEST), FARTHEST)
     x = -np.abs(near)
@@ -58,10 +58,16 @@ def logistic_residual(eta: FloatArray, y: FloatArray) -> FloatArray:
     r = (x - k * LOG2_HIGH) - k * LOG2_LOW
     q = np.full(r.shape, C13)
     for term in TERMS[1:]:
-        q = q * r + term
+        q *= r
+        q += term
     power = ((shifted.view(np.int64) + BIAS) << 52).view(np.float64)
     e = power + power * (q * r * r + r)
     return np.asarray(np.where(near >= 0.0, 1.0, e) / (1.0 + e) - y)
+
+
+def writable(numbers: FloatArray) -> FloatArray:
+    """Return an array of the one type that loops are compiled for: outcomes of a table cannot be written to."""
+    return np.require(numbers, np.float64, ["C", "W"])
 
 
 @compiled

@@ -35,6 +35,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
+from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
@@ -82,6 +83,11 @@ class Prepared(ABC):
     @abstractmethod
     def work(self, rows: int) -> Operations:
         """Return what `compute` takes at most, from a table of so many rows: a function of public facts."""
+
+    @property
+    def loops(self) -> frozenset[Loops]:
+        """The kinds of compiled loops that the computation may run, whatever the rows: all, where it is not known."""
+        return frozenset(Loops)
 
     @property
     def loads(self) -> tuple[Callable[[], None], ...]:

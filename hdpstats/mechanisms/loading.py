@@ -2,19 +2,21 @@
 
 Below `SMALLEST_COMPILED` rows numpy does what compiled loops do (`hdpstats.solvers.kernels`). Where the number of rows
 is private, code that cannot be loaded must not fail one number of rows and not another, nor may the first answer take
-the seconds of compiling for one number only. So whoever answers loads it beforehand, whatever the number is.
+the seconds of compiling for one number only. So whoever answers loads it beforehand, whatever the number is: the loops
+that a query of its kind may run (`hdpstats._base.compiled.Loops`), which public facts decide.
 The same holds for numba's threads, which the host may lack. Rows in files go through compiled loops however few they
 are, and code is loaded for them beforehand too, also on the workers of a cluster.
 """
 
+from collections.abc import Callable, Iterable
 from functools import cache
 
 import numpy as np
 
-from hdpstats._base.compiled import SMALLEST_COMPILED, several_threads
+from hdpstats._base.compiled import SMALLEST_COMPILED, Loops, several_threads
 from hdpstats._base.errors import MechanismError
 from hdpstats.families.regression.one_pass import without_covariates
-from hdpstats.formulas.design import whiten_columns
+from hdpstats.formulas.design import pieces, whiten_columns
 from hdpstats.losses.logistic import logistic_residual
 from hdpstats.mechanisms.description.one_pass import add_stored
 from hdpstats.mechanisms.description.people import number_in_units, square_in_units
@@ -34,17 +36,34 @@ from hdpstats.solvers.kernels import (
 )
 
 
-@cache
-def load() -> None:
-    """Load all loops over rows, or compile them, for arrays as private rows are kept in; once per process.
+def load(kinds: Iterable[Loops] = Loops, *, in_files: bool = True) -> None:
+    """Load loops over rows, or compile them, for arrays as private rows are kept in; each once per process.
+
+    Parameters
+    ----------
+    kinds
+        Which; all by default.
+    in_files
+        Also those for rows in files.
 
     Raises
     ------
     MechanismError
         They cannot be compiled, or what is kept of an earlier compilation is damaged.
     """
+    wanted = set(kinds)
+    loops = [_LOOPS[kind] for kind in Loops if kind in wanted]
+    if in_files:
+        loops += [_cells, *(_IN_FILES[kind] for kind in Loops if kind in wanted and kind in _IN_FILES)]
+    for run in loops:
+        _loaded(run)
+
+
+@cache
+def _loaded(run: Callable[[], None]) -> None:
     try:
-        _run()
+        several_threads()
+        run()
     except Exception as error:
         raise MechanismError(
             f"compiled code cannot be loaded ({type(error).__name__}), and nothing was charged; see that the disk is "
@@ -53,7 +72,24 @@ def load() -> None:
         ) from error
 
 
-def _run_hazards() -> None:
+def _regressions() -> None:
+    """Run the loops over whitened rows and their predictors on zeros."""
+    columns, numbers = np.zeros((1, SMALLEST_COMPILED)), np.zeros(SMALLEST_COMPILED)
+    whiten_columns(columns, np.zeros(1), np.zeros((1, 1)), numbers, *pieces(1))
+    row_products(columns.T, np.zeros(1))
+    compensated(columns.T, coefficient_parts(np.zeros(1)), numbers)
+    grid_sum(columns.T, numbers, bits=0)
+    curvature_sum(columns.T, numbers, bits=0)
+    logistic_residual(numbers, numbers)
+    logistic_sum(columns.T, numbers, numbers, numbers, coefficient_parts(np.zeros(1)), bits=0)
+
+
+def _scores() -> None:
+    """Run the loop over the scores of each person."""
+    clipped(np.zeros((1, SMALLEST_COMPILED)).T, 1.0)
+
+
+def _hazards() -> None:
     """Run the loops over spells on one spell in one interval; features and coefficients may be writable or not."""
     one, place = np.zeros(1), np.zeros(1, dtype=np.int64)
     add_caps(np.ones((1, 1)), np.ones((1, 1)), place, place + 1, one.copy(), 1.0, one.copy(), place.copy())
@@ -63,27 +99,38 @@ def _run_hazards() -> None:
     add_curvatures(*spells, np.zeros((2, 1)), place.copy())
 
 
-def _run() -> None:
-    """Start numba's threads, and run each loop on zeros; outcomes of a table cannot be written to, others can."""
-    several_threads()
-    _run_hazards()
-    columns, numbers = np.zeros((1, SMALLEST_COMPILED)), np.zeros(SMALLEST_COMPILED)
-    fixed = np.zeros(SMALLEST_COMPILED)
-    fixed.flags.writeable = False
-    whiten_columns(columns, np.zeros(1), np.zeros((1, 1)), numbers)
-    row_products(columns.T, np.zeros(1))
-    compensated(columns.T, coefficient_parts(np.zeros(1)), numbers)
-    grid_sum(columns.T, numbers, bits=0)
-    curvature_sum(columns.T, numbers, bits=0)
-    clipped(columns.T, 1.0)
-    for outcome in (numbers, fixed):
-        logistic_residual(numbers, outcome)
-        logistic_sum(columns.T, outcome, numbers, numbers, coefficient_parts(np.zeros(1)), bits=0)
-    absent = np.zeros(SMALLEST_COMPILED, dtype=np.bool_)
+def _descriptions() -> None:
+    """Run the loops over the features of people."""
+    numbers, absent = np.zeros(SMALLEST_COMPILED), np.zeros(SMALLEST_COMPILED, dtype=np.bool_)
     number_in_units(numbers, absent, numbers, bounds=(0.0, 1.0))
     square_in_units(numbers, absent, numbers, bounds=(0.0, 1.0), centre=0.0, far=1.0)
-    places, flags = addresses_of([fixed]), np.zeros((1, 2), dtype=np.bool_)
-    mark_missing(places, flags[:, 0].copy(), absent)
-    add_stored(places, np.zeros((1, 7)), flags, numbers, np.zeros((1, 2), dtype=np.int64))
-    clip_numbers(fixed, 0.0, 1.0, 0.0, False, numbers)
-    without_covariates(fixed).loss_gradient(np.zeros(1))
+
+
+def _cells() -> None:
+    """Run the loops over cells as files hold them, which cannot be written to."""
+    cells, absent = np.zeros(1), np.zeros(1, dtype=np.bool_)
+    cells.flags.writeable = False
+    mark_missing(addresses_of([cells]), absent, absent.copy())
+    clip_numbers(cells, 0.0, 1.0, 0.0, False, np.zeros(1))
+
+
+def _regressions_in_files() -> None:
+    cells = np.zeros(1)
+    cells.flags.writeable = False
+    without_covariates(cells).loss_gradient(np.zeros(1))
+
+
+def _descriptions_in_files() -> None:
+    cells = np.zeros(1)
+    add_stored(
+        addresses_of([cells]), np.zeros((1, 7)), np.zeros((1, 2), dtype=np.bool_), cells, np.zeros((1, 2), np.int64)
+    )
+
+
+_LOOPS = {
+    Loops.REGRESSIONS: _regressions,
+    Loops.SCORES: _scores,
+    Loops.HAZARDS: _hazards,
+    Loops.DESCRIPTIONS: _descriptions,
+}
+_IN_FILES = {Loops.REGRESSIONS: _regressions_in_files, Loops.DESCRIPTIONS: _descriptions_in_files}

@@ -28,6 +28,16 @@ Guarantee: epsilon-DP. One person contributes a positive semidefinite matrix of 
 rows) and ``B`` where one is added or removed. Every person's contribution is rounded to a grid *before* integers are
 added, so the sum is exact and rounding adds at most ``sqrt(k)`` grid steps for ``k`` entries. ``theta`` is already
 released, hence public (adaptive composition).
+
+**The parts of a sandwich** at the released coefficients, where a query asks for them (`hdpstats.records.sandwich`): the
+Hessians :math:`\nabla^2 \ell_i`, or for a quantile's loss those with another window, and the squared scores
+:math:`s_i s_i'`, of every person cut to public Frobenius norms, are summed and released by two draws, each for half of
+the part's epsilon. Guarantee: that of the noisy Hessian, with the public norm, by which a person is cut, in place of
+the trace ``B``: matrices are positive semidefinite, as curvatures are cut to 0 and more, and cutting multiplies by a
+number in [0, 1], so that they stay so, with a norm of at most ``B``; a person with a missing cell adds 0. No bound of
+the loss is used. A computed norm is off by a relative ``2^-40`` at most, for which ``B`` is enlarged (`ROUNDING`), and
+roundings to the grid are counted as above. The two are functions of the same people at public coefficients: basic
+composition.
 """
 
 import math
@@ -39,10 +49,11 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import ExactArray, FloatArray
 from hdpstats._base.work import Operations
-from hdpstats.families.base import PersonLoss
+from hdpstats.families.base import ROUNDING, PersonLoss
 from hdpstats.mechanisms.base import Prepared
 from hdpstats.noise.distributions import LatticeNoise
 from hdpstats.noise.exact import lift, power_of_two_below, round_down, sqrt_up
@@ -51,6 +62,7 @@ from hdpstats.noise.normal import RoundedNormal
 from hdpstats.privacy.budget import MechanismName, PrivacyEvent
 from hdpstats.privacy.sensitivity import BallNorm, Relation, Sensitivity
 from hdpstats.records.query import MinimiserQuery, PointRelease
+from hdpstats.records.sandwich import NoisySandwich, SandwichPart
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise
@@ -174,11 +186,15 @@ class HessianCalibration:
 
 def calibrate_hessian(person_loss: PersonLoss, *, epsilon: Fraction, relation: Relation) -> HessianCalibration:
     """Return the constants of a Hessian release that costs ``epsilon``."""
-    D = person_loss.dimension
+    return calibrate_semidefinite(person_loss.dimension, bound=person_loss.trace, epsilon=epsilon, relation=relation)
+
+
+def calibrate_semidefinite(D: int, *, bound: Fraction, epsilon: Fraction, relation: Relation) -> HessianCalibration:
+    """Return the constants of a release of a sum of semidefinite (D, D) matrices of norms up to ``bound``."""
     entries = D * (D + 1) // 2
-    grid = power_of_two_below(person_loss.trace) * HESSIAN_FINENESS
+    grid = power_of_two_below(bound) * HESSIAN_FINENESS
     root = sqrt_up(Fraction(2)) if relation is Relation.REPLACE_ONE else 1
-    value = root * person_loss.trace + grid * sqrt_up(Fraction(entries))
+    value = root * bound + grid * sqrt_up(Fraction(entries))
     rate = round_down(epsilon * grid / value, 90)
     return HessianCalibration(
         sensitivity=Sensitivity(value=value, norm=BallNorm(), relation=relation),
@@ -191,9 +207,31 @@ def calibrate_hessian(person_loss: PersonLoss, *, epsilon: Fraction, relation: R
 def noisy_hessian(calibration: HessianCalibration, people: Rows, *, theta: FloatArray) -> tuple[float, ...]:
     """Return the stacked noisy Hessian at ``theta``, entries (i, j) with i <= j, row by row."""
     noise = calibration.noise.draw()
-    total = people.stacked_hessian(theta, grid=float(calibration.grid))
+    return _with_noise(calibration, people.stacked_hessian(theta, grid=float(calibration.grid)), noise)
+
+
+def _with_noise(calibration: HessianCalibration, total: ExactArray, noise: Sequence[int]) -> tuple[float, ...]:
     integers = [int(t) + n for t, n in zip(total.tolist(), noise, strict=True)]
     return tuple(lift(integers, calibration.grid).tolist())
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SandwichCalibration:
+    """Public constants of the parts of a sandwich: what is asked, and how Hessians and squared scores are released."""
+
+    part: SandwichPart
+    curvature: HessianCalibration
+    scores: HessianCalibration
+
+
+def noisy_sandwich(calibration: SandwichCalibration, people: Rows, *, theta: FloatArray) -> NoisySandwich:
+    """Return the noisy sums at ``theta``; all noise is drawn before people are read."""
+    parts = (calibration.curvature, calibration.scores)
+    noises = [each.noise.draw() for each in parts]
+    totals = people.stacked_sandwich(theta, calibration.part, grids=(float(parts[0].grid), float(parts[1].grid)))
+    hessian, scores = (_with_noise(*each) for each in zip(parts, totals, noises, strict=True))
+    return NoisySandwich(hessian=hessian, scores=scores, hessian_sd=parts[0].noise_sd, scores_sd=parts[1].noise_sd)
 
 
 @final
@@ -260,6 +298,8 @@ class PointCalibration:
         normal noise; the other one is 0.
     hessian : HessianCalibration or None
         The noisy Hessian, where the query asks for one.
+    sandwich : SandwichCalibration or None
+        The parts of a sandwich, where the query asks for them.
     records : int
         The number of people, public or declared.
     events : tuple of PrivacyEvent
@@ -275,11 +315,14 @@ class PointCalibration:
     noise_rate: Fraction
     noise_sd: Fraction
     hessian: HessianCalibration | None
+    sandwich: SandwichCalibration | None
     records: int
     events: tuple[PrivacyEvent, ...]
 
-    def released(self, theta: tuple[float, ...], hessian: tuple[float, ...] | None) -> PointRelease:
-        """Return the release of coefficients (D,), and of a Hessian where one is asked for: all else is constant."""
+    def released(
+        self, theta: tuple[float, ...], hessian: tuple[float, ...] | None, sandwich: NoisySandwich | None = None
+    ) -> PointRelease:
+        """Return the release of coefficients (D,), and of what else is asked for: the rest is constant."""
         return self.release(
             theta=theta,
             hessian=hessian,
@@ -289,6 +332,7 @@ class PointCalibration:
             grid=float(self.grid),
             records=self.records,
             events=self.events,
+            sandwich=sandwich,
         )
 
 
@@ -306,6 +350,11 @@ class PreparedPoint(Prepared):
         """Whether the loss is summed over rows in memory only."""
         return not self.person_loss.in_parts
 
+    @property
+    def loops(self) -> frozenset[Loops]:
+        """Those of the people's losses."""
+        return self.person_loss.loops
+
     def work(self, rows: int) -> Operations:
         """Return what the noise, the minimisation with all its steps and the Hessian take at most."""
         D, of_people, calibration = self.person_loss.dimension, self.person_loss.work(rows), self.calibration
@@ -315,6 +364,10 @@ class PreparedPoint(Prepared):
         if calibration.hessian is not None:
             lifted = Operations(steps=20.0 + 3.0 * D * (D + 1.0))
             noise = noise + calibration.hessian.noise.work + of_people.stacked + lifted
+        if calibration.sandwich is not None:
+            lifted = Operations(steps=2.0 * (20.0 + 3.0 * D * (D + 1.0)))
+            drawn = calibration.sandwich.curvature.noise.work + calibration.sandwich.scores.noise.work
+            noise = noise + drawn + of_people.sandwich + lifted
         return noise + of_people.read + minimising_work(of_people.sums, calibration.effort.work)
 
     def compute(self, rows: Parts[AdmittedTable]) -> PointRelease:
@@ -344,9 +397,11 @@ def run(query: MinimiserQuery, calibration: PointCalibration, people: Rows) -> P
     theta = certified(query, people, effort=calibration.effort, perturbation=perturbation)
     released = [k + n for k, n in zip(on_lattice(theta, calibration.grid), noise, strict=True)]
     numbers = lift(released, calibration.grid)
-    hessian = calibration.hessian
+    hessian, sandwich = calibration.hessian, calibration.sandwich
     return calibration.released(
-        tuple(numbers.tolist()), None if hessian is None else noisy_hessian(hessian, people, theta=numbers)
+        tuple(numbers.tolist()),
+        None if hessian is None else noisy_hessian(hessian, people, theta=numbers),
+        None if sandwich is None else noisy_sandwich(sandwich, people, theta=numbers),
     )
 
 
@@ -359,3 +414,25 @@ def hessian_of(
         return None, ()
     hessian = calibrate_hessian(person_loss, epsilon=epsilon, relation=relation)
     return hessian, (PrivacyEvent(ran=MechanismName.HESSIAN, epsilon=epsilon),)
+
+
+def sandwich_of(
+    query: MinimiserQuery, person_loss: PersonLoss, *, relation: Relation
+) -> tuple[SandwichCalibration | None, tuple[PrivacyEvent, ...]]:
+    """Return the constants of the parts of a sandwich that a query asks for, and what they cost."""
+    part = query.sandwich
+    if part is None:
+        return None, ()
+    if not person_loss.releases_sandwich:
+        raise MechanismError("sums of squared scores are released for regressions of one linear predictor only")
+    epsilon = query.epsilon * part.share / 2
+    curvature, scores = (
+        calibrate_semidefinite(
+            person_loss.dimension, bound=Fraction(bound) * ROUNDING, epsilon=epsilon, relation=relation
+        )
+        for bound in (part.curvature, part.scores)
+    )
+    return SandwichCalibration(part=part, curvature=curvature, scores=scores), (
+        PrivacyEvent(ran=MechanismName.CURVATURE, epsilon=epsilon),
+        PrivacyEvent(ran=MechanismName.SQUARES, epsilon=epsilon),
+    )

@@ -6,6 +6,7 @@ A class for users is thin. Its base class `model.Model` plans and fits, by one o
 ``fit``, ``evaluate`` and the functions for weights are all that spends here.
 
 * ``arrays``: From arrays, as statsmodels takes them, to a formula and a study.
+* ``compiling``: Loops over rows, compiled before anybody waits for them.
 * ``distribution``: Fits of a distribution's parameters: every site is asked once, and answers, or expected ones, are
   read together.
 * ``estimates``: From released coefficients to estimates, as far as the curvature of the private likelihoods is known.
@@ -35,12 +36,15 @@ A class for users is thin. Its base class `model.Model` plans and fits, by one o
 * ``request``: What a fit asks for, checked before anything is charged: epsilon, delta, mechanism, draw and
   description.
 * ``rounds``: Fits by noisy Newton steps with clipped scores: rounds, predictions, results.
+* ``sandwich_share``: Which share of epsilon a fit spends on its private people's own Hessians and squared scores:
+  public facts only.
 * ``site_records``: What is known of the people of each site before its part in a fit, and what is left of epsilon
   then.
 * ``weighted``: Models fitted to a weighted public sample: post-processing, with errors that count sampling and
   privacy noise.
 """
 
+from hdpstats.models.compiling import warm_up
 from hdpstats.models.estimators import Distribution, MEstimator
 from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
@@ -58,4 +62,5 @@ __all__ = [
     "Quantile",
     "hybrid_weights",
     "importance_weights",
+    "warm_up",
 ]

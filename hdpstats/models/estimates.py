@@ -32,6 +32,7 @@ from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
+from hdpstats.inference.released_sandwich import with_sandwich
 from hdpstats.inference.sandwich import (
     DRAWS,
     PredictedCovariance,
@@ -48,6 +49,10 @@ from hdpstats.raking.information import UNUSABLE, raked_information
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private {what} to be distributed as the public ones."
+RELEASED = (
+    "Standard errors rest on noisy sums of private people's own Hessians and squared scores, and on public rows as far "
+    "as noise hides these."
+)
 UNCLEAR = "The noisy Hessian of se_share is too small against its noise. "
 UNCLEAR_SOMEWHERE = "At some sites the noisy Hessian of se_share is too small against its noise. "
 TOGETHER = (
@@ -216,10 +221,19 @@ def _read(parts: Sequence[ReleasedPoint], *, meat: float | None, raked: bool) ->
     own = [None if meat is None else _own(part, meat=meat) for part in parts]
     rest = [None if part.public is None else _from_public(part, part.public, raked=raked) for part in parts]
     found = [first or second for first, second in zip(own, rest, strict=True)]
+    found = [_with_sandwich(part, each) for part, each in zip(parts, found, strict=True)]
     known = [each for each in found if each is not None]
     if len(known) == len(parts):
         return known
     return None if meat is None else _together(parts, meat=meat)
+
+
+def _with_sandwich(part: ReleasedPoint, read: _Read | None) -> _Read | None:
+    """Return what is known of a site with the Hessians and squared scores that it released, where it did."""
+    if read is None or part.public is None or part.release.sandwich is None:
+        return read
+    known = with_sandwich(read.information, part.public, part.query, part.release, records=part.records)
+    return _Read(information=known, note=RELEASED)
 
 
 def assumed(public: PublicSide | None) -> str:

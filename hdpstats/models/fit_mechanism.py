@@ -10,6 +10,7 @@ error.
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, final
 
 from hdpstats._base.typing import FloatArray
@@ -28,7 +29,9 @@ class Prediction:
     ``described`` says whether errors are predicted for people as they are described.
     ``refusal`` says why a fit is refused that would report none though they are wanted, ``risk`` what may give NaN
     yet; ``sites`` is what is known of each site's people before; ``unlike`` (p,) are standard
-    deviations of what is not reported: what private people who are unlike public ones may do to an estimate.
+    deviations of what is not reported: what private people who are unlike public ones may do to an estimate;
+    ``for_sandwich`` is the largest share of what is left of a site's epsilon for its people's own Hessians and squared
+    scores.
     """
 
     mechanism: MechanismOptions
@@ -39,6 +42,7 @@ class Prediction:
     risk: str = ""
     sites: Mapping[str, SiteRecords] = field(default_factory=dict)
     unlike: FloatArray | None = None
+    for_sandwich: Fraction = Fraction(0)
 
 
 class FitMechanism(ABC):

@@ -1,5 +1,6 @@
 """Which share of epsilon a fit spends on a noisy Hessian, and whether it would report standard errors: public facts."""
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 PointOptions = ObjectivePerturbation | OutputPerturbation | ExponentialMechanism
 
 SHARES: Final = tuple(Fraction(k, 20) for k in (1, 2, 3, 4, 6, 8, 10, 12, 14))
-"""The shares of epsilon for a noisy Hessian among which a fit chooses."""
+"""The shares of epsilon for a noisy Hessian that a fit compares first."""
+
+HALVINGS: Final = 3
+"""How often shares half-way between the best one and those beside it are compared: predicted errors do not jump."""
 
 SPREADS: Final = (0.2, 0.3, 0.5, 0.7, 1.0)
 """What the smallest curvature of private people may be, over that of people who are spread evenly over the schema.
@@ -99,7 +103,8 @@ def outlook(
 ) -> Outlook:
     r"""Return the share of epsilon that a fit spends on a noisy Hessian, and whether it would report standard errors.
 
-    Public rows that tell the curvature suffice: the share is 0 unless one was asked for. Elsewhere it is the one among
+    Public rows that tell the curvature suffice: the share is 0 unless one was asked for, or for regressions what
+    `hdpstats.models.sandwich_share` chooses. Elsewhere it is the one among
     `SHARES`, of those that are likely to give standard errors (`LIKELY`), with the least
 
     .. math:: \frac{1}{p} \sum_j \log v_j - 3 \log P,
@@ -109,7 +114,9 @@ def outlook(
     description, over `DESCRIBED` and what noise leaves open of it. Everything follows from public rows, from
     declarations, and from what was released before.
     """
-    told = _told(spec)
+    told = tells_curvature(spec)
+    if told and request.share is None and spec.releases_sandwich:
+        return Outlook(options=options)
     if request.share == 0 or told:
         return Outlook(options=mechanism.settled(options, request.share or Fraction(0)), reported=told)
     alone = mechanism.settled(options, Fraction(0))
@@ -132,7 +139,7 @@ def outlook(
     )
 
 
-def _told(spec: LossSpec) -> bool:
+def tells_curvature(spec: LossSpec) -> bool:
     """Return whether public rows tell the curvature, at the public fit at least."""
     public = spec.public
     if public is None or not public.known:
@@ -179,10 +186,24 @@ class _Bought:
 def _best(
     spec: LossSpec, mechanism: "PointMechanism", options: PointOptions, request: FitRequest, people: People
 ) -> _Bought:
-    """Return what the best share buys: of those that are likely to give standard errors, else of all."""
-    found = [_bought(spec, mechanism, mechanism.settled(options, share), request, people) for share in SHARES]
-    likely = [each for each in found if each.likely]
-    return min(likely, key=lambda each: each.loss) if likely else max(found, key=lambda each: each.share)
+    """Return what the best share buys: of those that are likely to give standard errors, else the largest."""
+
+    def bought(share: Fraction) -> _Bought:
+        return _bought(spec, mechanism, mechanism.settled(options, share), request, people)
+
+    def best() -> _Bought | None:
+        return min((each for each in found.values() if each.likely), key=lambda each: each.loss, default=None)
+
+    found = {share: bought(share) for share in SHARES}
+    for _ in range(HALVINGS):
+        least = best()
+        if least is None:
+            return found[SHARES[-1]]
+        shares = sorted(found)
+        place = shares.index(least.share)
+        for low, high in itertools.pairwise(shares[max(0, place - 1) : place + 2]):
+            found[(low + high) / 2] = bought((low + high) / 2)
+    return best() or found[SHARES[-1]]
 
 
 def _queries(

@@ -281,11 +281,14 @@ class Model(ABC):
             errors of objective perturbation, and `plan` predicts smaller ones of clipped_newton (of regressions clearly
             smaller).
         se_share
-            Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian: for standard errors without public rows,
-            or for standard errors by the curvature of the private covariates themselves, correlations included.
-            ``"auto"`` is 0 where public rows tell the curvature. Elsewhere it is the share by which the standard errors
-            are predicted to be smallest, from public facts only; the summary shows it. Where no share is likely to give
-            standard errors, the fit is refused before it is charged. 0 asks for coefficients alone.
+            Share of epsilon, from 0 to 0.9, that is spent on what standard errors rest on. Without public rows that is
+            a noisy Hessian. With public rows it is, for regressions of one predictor, noisy sums of the private
+            people's own Hessians and squared scores, so that intervals are right also where private people vary
+            otherwise than public ones or the model is not exactly true; for other models a noisy Hessian. With public
+            rows that tell the curvature ``"auto"`` is a share up to 0.1 for such sums where people and epsilon are so
+            many that they make standard errors next to no larger, else 0. Elsewhere it is the share by which the
+            standard errors are predicted to be smallest, from public facts only; the summary shows it. Where no share
+            is likely to give standard errors, the fit is refused before it is charged. 0 asks for coefficients alone.
         replicate
             Number of the draw.
         allow_large_epsilon
@@ -298,7 +301,7 @@ class Model(ABC):
         describe
             Without a description the fit asks for what it needs to know of the private people, with a part of epsilon
             that `plan` and the summary show. False declines: intervals then assume that no cell is missing and
-            that covariates are distributed as the public ones.
+            that covariates are distributed as the public ones; nothing else is asked for standard errors either.
 
         Raises
         ------

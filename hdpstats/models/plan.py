@@ -36,7 +36,7 @@ from hdpstats.mechanisms.registry import BY_NAME
 from hdpstats.models.fit_mechanism import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
-from hdpstats.results.plots import COLOURS, pyplot
+from hdpstats.results.plots import COLOURS, is_intercept, palette, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -439,8 +439,12 @@ def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
 
 
 def _share(found: Prediction) -> float:
-    """Return the share of epsilon for a noisy Hessian."""
-    return float(found.mechanism.share or 0)
+    """Return the share of epsilon that is spent on what standard errors rest on."""
+    return float(found.for_sandwich or found.mechanism.share or 0)
+
+
+HESSIAN: Final = "the noisy Hessian that standard errors need"
+SANDWICH: Final = "their own Hessians and squared scores"
 
 
 def _parts(request: FitRequest, found: Prediction) -> list[tuple[float, str]]:
@@ -452,7 +456,7 @@ def _parts(request: FitRequest, found: Prediction) -> list[tuple[float, str]]:
     parts = [
         (float(count), "the number of people who count"),
         (float(averages), "averages of their covariates"),
-        (float(left) * _share(found), "the noisy Hessian that standard errors need"),
+        (float(left) * _share(found), SANDWICH if found.for_sandwich else HESSIAN),
     ]
     return [(share, what) for share, what in parts if share]
 
@@ -476,7 +480,8 @@ def plot_plan(frame: pd.DataFrame) -> "Figure":
 
     The intercept is left out where there are other coefficients.
     """
-    terms = [term for term in frame["term"].unique() if term != "Intercept"] or ["Intercept"]
+    named = list(frame["term"].unique())
+    terms = [term for term in named if not is_intercept(term)] or named
     across, down = min(ACROSS, len(terms)), math.ceil(len(terms) / ACROSS)
     figure, panels = pyplot().subplots(
         down, across, figsize=(3.0 * across, 0.6 + 2.3 * down), sharex=True, squeeze=False, layout="constrained"
@@ -496,12 +501,15 @@ def plot_plan(frame: pd.DataFrame) -> "Figure":
 
 def _draw(panel: "Axes", part: pd.DataFrame) -> None:
     """Draw the curves of one coefficient; the vertical axis ends where the private rows alone stop mattering."""
-    black, blue, vermilion = COLOURS[:3]
+    ink, (_, blue, vermilion) = palette()[0], COLOURS[:3]
+    blue = palette()[1] if ink != COLOURS[0] else blue
     public = float(part["public_only"].iloc[0])
     known = not math.isnan(public)
     if known:
-        panel.axhline(public, color=black, linestyle=":", label="public only")
+        panel.axhline(public, color=ink, linestyle=":", label="public only")
     marker = "o" if len(part) == 1 else None
     panel.plot(part["epsilon"], part["private_only"], marker=marker, color=blue, linestyle="--", label="private only")
     panel.plot(part["epsilon"], part["std_error"], marker=marker, color=vermilion, linewidth=2, label="reported")
-    panel.set_ylim(0.0, 1.7 * public if known else 1.1 * float(part["private_only"].max()))
+    drawn = part[["private_only", "std_error"]].to_numpy()
+    largest = float(np.max(drawn[np.isfinite(drawn)], initial=0.0))
+    panel.set_ylim(0.0, (1.7 * public if known else 1.1 * largest) or 1.0)

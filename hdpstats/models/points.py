@@ -1,7 +1,7 @@
 """Mechanisms that release the coefficients by one query to each site: what is asked, expected, and read."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, ClassVar, cast, final
@@ -41,16 +41,19 @@ from hdpstats.models.estimates import (
     tied_quantile,
 )
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
-from hdpstats.models.hessian_share import PointOptions, outlook
+from hdpstats.models.hessian_share import PointOptions, outlook, tells_curvature
 from hdpstats.models.private_result import Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
+from hdpstats.models.sandwich_share import chosen_part
 from hdpstats.models.site_records import SiteRecords, planned_records, record_counts
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
 from hdpstats.public.moments import PublicSide
+from hdpstats.records.model import AnyModel
 from hdpstats.records.query import PointQuery, PointRelease, stack
+from hdpstats.records.sandwich import NoisySandwich, SandwichPart
 from hdpstats.results import Result, RowWeights
 from hdpstats.sites.asking import ask
 
@@ -133,9 +136,10 @@ class PointMechanism(FitMechanism):
         """Read what the sites are expected to release, from the very queries and constants of a fit."""
         found = outlook(spec, self, options, request, people)
         sites = planned_records(spec, request, people, averages=self.rests_on_averages(found.options))
-        parts, sides = [], []
+        parts, sides, spent = [], [], Fraction(0)
         for site in sites.values():
             query = self.ask(spec, found.options, site)
+            spent = max(spent, Fraction(0) if query.sandwich is None else query.sandwich.share)
             release, noise = self.expected(spec, query, site)
             public = spec.side(query.model)
             parts.append(_part(spec, query, release, noise, site, public=public))
@@ -151,6 +155,7 @@ class PointMechanism(FitMechanism):
             refusal=found.refusal,
             risk=found.risk,
             sites=sites,
+            for_sandwich=spent,
         )
 
     def read(self, spec: LossSpec, request: FitRequest, points: Contributions[PointQuery, PointRelease]) -> Result:
@@ -231,7 +236,37 @@ def _expected(spec: LossSpec, query: PointQuery, site: SiteRecords, calibration:
     if calibration.hessian is not None:
         H = spec.expected_moments(query, records=site.records, described=site.cohort).H
         hessian = tuple(stack(H).tolist())
-    return calibration.released(query.centre, hessian)
+    sandwich, side = None, spec.side(query.model)
+    if calibration.sandwich is not None and query.sandwich is not None and side is not None:
+        people, at = max(site.records, 1), calibration.sandwich
+        _, cut = side.cut_moments(np.array(query.centre), query.sandwich)
+        sandwich = NoisySandwich(
+            hessian=tuple(stack(people * cut.H).tolist()),
+            scores=tuple(stack(people * cut.J).tolist()),
+            hessian_sd=at.curvature.noise_sd,
+            scores_sd=at.scores.noise_sd,
+        )
+    return calibration.released(query.centre, hessian, sandwich)
+
+
+def _asks_sandwich(
+    spec: LossSpec, options: PointOptions, site: SiteRecords
+) -> Callable[[AnyModel], SandwichPart | None] | None:
+    """Return what is asked of private Hessians and squared scores in a geometry; None where nothing is.
+
+    It is where public rows tell enough to read them, unless a share of 0 was asked for, or that nothing is described.
+    """
+    share = options.share
+    if share == 0 or (share is None and not site.request.describe):
+        return None
+    if not (spec.releases_sandwich and tells_curvature(spec)):
+        return None
+
+    def chosen(model: AnyModel) -> SandwichPart | None:
+        side = spec.side(model)
+        return None if side is None else chosen_part(spec, side, site, model, share=share)
+
+    return chosen
 
 
 @final
@@ -243,7 +278,15 @@ class Objective(PointMechanism):
 
     def ask(self, spec: LossSpec, options: ObjectivePerturbation, site: SiteRecords) -> ObjectiveQuery:
         """Return the query to a site."""
-        return ask_objective(spec, options, site.request, records=site.records, most=site.most, among=site.among)
+        return ask_objective(
+            spec,
+            options,
+            site.request,
+            records=site.records,
+            most=site.most,
+            among=site.among,
+            sandwich=_asks_sandwich(spec, options, site),
+        )
 
     def expected(
         self, spec: LossSpec, query: ObjectiveQuery, site: SiteRecords
@@ -271,12 +314,14 @@ class Output(PointMechanism):
     def ask(self, spec: LossSpec, options: OutputPerturbation, site: SiteRecords) -> OutputQuery:
         """Return the query to a site."""
         request = site.request
+        sandwich = _asks_sandwich(spec, options, site)
         query = spec.ask(
             epsilon=request.epsilon,
             records=site.records,
-            share=options.share or Fraction(0),
+            share=Fraction(0) if sandwich else options.share or Fraction(0),
             replicate=request.replicate,
             sites=site.among,
+            sandwich=sandwich,
         )
         return choose_output(
             query,
@@ -347,18 +392,21 @@ def ask_objective(
     records: int,
     most: int | None = None,
     among: Sequence[Asked] = (),
+    sandwich: Callable[[AnyModel], SandwichPart | None] | None = None,
 ) -> ObjectiveQuery:
     """Return the query of a fit by objective perturbation: kind of noise, ridge and share for smoothing settled.
 
     Noise is normal where delta makes that the smaller one. ``records`` count; ``most`` are all people of the site, as
-    many where nothing else is said; ``among`` are all sites that are asked, none for this one alone.
+    many where nothing else is said; ``among`` are all sites that are asked, none for this one alone; ``sandwich`` says
+    what is asked for standard errors in place of the mechanism's share for a noisy Hessian.
     """
     query = spec.ask(
         epsilon=request.epsilon,
         records=records,
-        share=mechanism.share or Fraction(0),
+        share=Fraction(0) if sandwich else mechanism.share or Fraction(0),
         replicate=request.replicate,
         sites=among,
+        sandwich=sandwich,
     )
     person_loss, relation = spec.person_loss(query.model), spec.study.relation
     if request.delta > 0:

@@ -198,12 +198,19 @@ def _released(study: Study, request: FitRequest, contributions: Contributions[An
 
 
 def _description(request: FitRequest, given: Mapping[str, Contribution[Any, Any]]) -> DescribedCohort | None:
-    """Return the descriptions that a fit rests on, with what they cost; None without one."""
+    """Return the descriptions that a fit rests on, with what they cost; None without one.
+
+    Of a description that was charged before they are those of all its sites, also of one that gave nothing else: what
+    the others were asked may depend on it.
+    """
+    before = request.description
+    if before is not None:
+        return DescribedCohort(charged=False, queries=before.queries, releases=before.releases)
     known = [(name, each.people.description) for name, each in given.items() if each.people.description is not None]
     if not known:
         return None
     return DescribedCohort(
-        charged=request.description is None,
+        charged=True,
         queries=tuple((name, each.query) for name, each in known),
         releases=tuple((name, each.release) for name, each in known),
     )

@@ -214,6 +214,8 @@ class MechanismName(StrEnum):
     GAUSSIAN_OUTPUT = "output perturbation (Gaussian noise on the certified minimiser)"
     SMOOTHING = "lattice noise on the solution (covers solver error and floating point)"
     HESSIAN = "L2 K-norm noise on the weighted Hessian at the released coefficients"
+    CURVATURE = "L2 K-norm noise on Hessians of people, each cut to a norm, at the released coefficients"
+    SQUARES = "L2 K-norm noise on squared scores of people, each cut to a norm, at the released coefficients"
     GRADIENT = "noisy gradient sum (Gaussian)"
     GRADIENT_PURE = "noisy gradient sum (L2 K-norm noise)"
     SCORE = "noisy sum of logistic scores of rows cut to a length (Gaussian)"
@@ -306,8 +308,9 @@ class Part:
     epsilon, delta : Fraction
         Their guarantee.
     releases : tuple of str
-        The SHA-256 of releases that other results may rest on too, in order: what has the same ones is one charge.
-        Empty where no other result does.
+        The places in ledgers (`LedgerEntry.head`) of releases that other results may rest on too, in order: what has
+        the same ones is one charge. Empty where no other result does, or a place is not known: the same numbers may be
+        those of two charges.
     """
 
     what: str
@@ -398,9 +401,14 @@ class Guarantee:
         return self.relation.between(self.unit, most_rows=self.most_rows)
 
     @property
+    def pair(self) -> str:
+        """Its epsilon and delta: '1', '(1, 1e-06)'."""
+        return _pair(self.epsilon, self.delta)
+
+    @property
     def words(self) -> str:
         """Its epsilon and delta in words, without its parts."""
-        return f"{_pair(self.epsilon, self.delta)}-differential privacy{'' if self.delta else ' (pure)'}"
+        return f"{self.pair}-differential privacy{'' if self.delta else ' (pure)'}"
 
     def __str__(self) -> str:
         return f"{self.words} in all: {self.listed}" if self.parts else self.words

@@ -18,6 +18,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.public.invented import unknown_directions
 from hdpstats.public.row_weights import APART, Allowance, Moved, UnseenPeople, contrast_tau, kept, mallows, moved
 from hdpstats.records.geometry import Geometry, at_radius, mallows_weights
+from hdpstats.records.sandwich import SandwichPart
 
 
 @final
@@ -27,6 +28,20 @@ class Moments:
 
     H: FloatArray
     J: FloatArray
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    r"""Mean traces of public people's Hessians and squared scores, with a window's half-width; None for the loss's own.
+
+    ``part`` is the share of people who have curvature, :math:`(E\, l'')^2 / E\, l''^2`.
+    """
+
+    width: float | None
+    curvature: float
+    scores: float
+    part: float
 
 
 class PublicSide(ABC):
@@ -130,6 +145,18 @@ class PublicSide(ABC):
     def case_weights(self) -> FloatArray:
         """The people's case weights (people,)."""
         return np.ones(self.people)
+
+    def windows(self, halvings: int) -> tuple[float | None, ...]:  # noqa: ARG002
+        """Return half-widths of windows in which outcomes may count for curvature, the widest first; None for none."""
+        return (None,)
+
+    def sandwich_at(self, width: float | None) -> Window:
+        """Return how large public people's Hessians and squared scores are at the centre."""
+        raise NotImplementedError
+
+    def cut_moments(self, theta: FloatArray, part: SandwichPart) -> tuple[Moments, Moments]:
+        """Return averages of one public person's moments at ``theta``: whole, and each person's matrices cut."""
+        raise NotImplementedError
 
     @abstractmethod
     def moments(self, theta: FloatArray, *, records: float, row_weights: FloatArray | None = None) -> Moments:
@@ -428,9 +455,13 @@ def averaged(
     levelled
         Coordinates in which the whitened design is close to round: their diagonal is levelled in the target.
     """
-    n = len(triangles[0])
-    H, J = (records * shrunk(_symmetric(row_weights @ each), rows=n, levelled=levelled) for each in triangles)
+    H, J = (records * averages(each, row_weights=row_weights, levelled=levelled) for each in triangles)
     return Moments(H=H, J=J)
+
+
+def averages(triangles: FloatArray, *, row_weights: FloatArray, levelled: tuple[slice, ...]) -> FloatArray:
+    """Return one of the two averages (B, D, D) of `averaged`, of one person."""
+    return shrunk(_symmetric(row_weights @ triangles), rows=len(triangles), levelled=levelled)
 
 
 def averaged_squares(

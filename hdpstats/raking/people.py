@@ -11,7 +11,7 @@ import numpy as np
 
 from hdpstats._base.compiled import compiled_reordered
 from hdpstats._base.typing import FloatArray
-from hdpstats.formulas.design import whiten_columns
+from hdpstats.formulas.design import pieces, whiten_columns
 from hdpstats.raking.variables import RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 
@@ -87,7 +87,7 @@ def whitened_people(geometry: Geometry, people: RakedPeople) -> WhitenedPeople:
     """Return raked people in a geometry."""
     first, (m, A) = int(geometry.intercept), geometry.arrays()
     whitened, square = np.array(np.moveaxis(people.X, 2, 0), order="C"), np.zeros(people.weights.shape)
-    whiten_columns(whitened[first:].reshape(len(m), -1), m, A, square.reshape(-1))
+    whiten_columns(whitened[first:].reshape(len(m), -1), m, A, square.reshape(-1), *pieces(len(m)))
     return WhitenedPeople(
         raked=people,
         X=np.moveaxis(whitened, 0, 2),
@@ -113,20 +113,19 @@ def rounded(square: FloatArray, *, mean: FloatArray, total: FloatArray) -> Float
 def weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
     """Return ``sum_i w_i x_i x_i'`` (k, B, D, D) of rows (B, n, D) with weights (k, B, n)."""
     out = np.zeros((*w.shape[:2], X.shape[2], X.shape[2]))
-    _add_lower(np.ascontiguousarray(np.moveaxis(X, 2, 0)), w, out)
+    _add_lower(np.ascontiguousarray(np.moveaxis(X, 2, 0)), w, np.empty((X.shape[2], LANES)), out)
     i, j = np.triu_indices(X.shape[2], 1)
     out[:, :, i, j] = out[:, :, j, i]
     return out
 
 
 @compiled_reordered
-def _add_lower(columns: FloatArray, weights: FloatArray, out: FloatArray) -> None:
+def _add_lower(columns: FloatArray, weights: FloatArray, weighted: FloatArray, out: FloatArray) -> None:
     """Add products of columns (D, B, n) to the lower triangles, two columns times two at a time.
 
     Where their number is odd the last one stands for the one that lacks: its products are written twice, not added.
     """
     D, B, n = columns.shape
-    weighted = np.empty((D, LANES))
     for b in range(B):
         for start in range(0, n, LANES):
             end = min(start + LANES, n)

@@ -16,6 +16,7 @@ from hdpstats.records import codec
 from hdpstats.records.codec import LEFT_OUT, Record, to_dict
 from hdpstats.records.limits import LARGEST_AMOUNT, MOST_COEFFICIENTS, MOST_WITH_HESSIAN, Ahead, check_ahead
 from hdpstats.records.model import AnyModel
+from hdpstats.records.sandwich import NoisySandwich, SandwichPart
 
 
 class Query(Record, ABC):
@@ -268,12 +269,16 @@ class MinimiserQuery(ChargedQuery, ABC):
     smoothing_share : Fraction or None
         The share of epsilon that covers the solver and floating point where the computed minimiser is smoothed, above
         `LEAST_SMOOTHING` and at most `MOST_SMOOTHING`; None, which JSON leaves out, is `LEAST_SMOOTHING`.
+    sandwich : SandwichPart or None
+        What is asked of private Hessians and squared scores at the released coefficients, of regressions of one linear
+        predictor; None, which JSON leaves out, where nothing is.
     """
 
     centre: tuple[float, ...]
     ridge: Fraction
     hessian_share: Fraction = Fraction(0)
     smoothing_share: Annotated[Fraction | None, LEFT_OUT] = None
+    sandwich: Annotated[SandwichPart | None, LEFT_OUT] = None
 
     @property
     @abstractmethod
@@ -291,14 +296,19 @@ class MinimiserQuery(ChargedQuery, ABC):
         return LEAST_SMOOTHING if self.smoothing_share is None else self.smoothing_share
 
     @property
+    def for_errors(self) -> Fraction:
+        """The share of epsilon that is spent on what standard errors rest on."""
+        return self.hessian_share + (Fraction(0) if self.sandwich is None else self.sandwich.share)
+
+    @property
     def for_objective(self) -> Fraction:
         """The share of epsilon that is left for noise in the objective."""
-        return 1 - self.hessian_share - self.for_smoothing
+        return 1 - self.for_errors - self.for_smoothing
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
         check_size("coefficients", self.dimension, MOST_COEFFICIENTS, remedy="take fewer terms, levels or causes")
-        if self.hessian_share:
+        if self.for_errors:
             remedy = "take fewer terms, or standard errors from public rows: hessian_share=0"
             check_size("coefficients with a noisy Hessian", self.dimension, MOST_WITH_HESSIAN, remedy=remedy)
         if len(self.centre) != self.dimension:
@@ -309,6 +319,8 @@ class MinimiserQuery(ChargedQuery, ABC):
             raise MechanismError("the query needs ridge > 0, 0 < epsilon <= 1e6 and a Hessian's share from 0 to 0.9")
         if not 0 <= self.delta < 1:
             raise MechanismError("the query needs a delta in [0, 1)")
+        if not self.for_errors <= Fraction(9, 10):
+            raise MechanismError("the shares of a Hessian and of a sandwich must be at most 0.9 together")
         if self.smoothing_share is not None:
             self._check_smoothing(self.smoothing_share)
         if max(amount.denominator for amount in (self.epsilon, self.delta, self.hessian_share)) > 10**30:
@@ -374,6 +386,8 @@ class PointRelease(ChargedRelease, ABC):
         The lattice of ``theta`` (a power of two).
     records : int
         The number of people: public under replace-one, else declared.
+    sandwich : NoisySandwich or None
+        Noisy sums of Hessians and squared scores at ``theta``, where they were asked for.
     """
 
     theta: tuple[float, ...]
@@ -383,6 +397,7 @@ class PointRelease(ChargedRelease, ABC):
     hessian_noise_sd: float
     grid: float
     records: int
+    sandwich: Annotated[NoisySandwich | None, LEFT_OUT] = None
 
 
 def stack(matrix: FloatArray) -> FloatArray:

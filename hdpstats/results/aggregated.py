@@ -129,7 +129,7 @@ class Aggregate(HasCoefficients, Reported, Saved):
     <aggregate of 2 results in 1 group: Distribution>
     """
 
-    _format: ClassVar[int] = 4
+    _format: ClassVar[int] = 5
     _what: ClassVar[str] = "an aggregate"
 
     nodes: tuple[Node, ...]

@@ -10,6 +10,7 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.display import Block, Report, columns, named_values, p_value
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.hazard_curves import hazard_facts
+from hdpstats.results.labels import group_names
 from hdpstats.results.population import population
 from hdpstats.results.result import Result
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, privacy_blocks
@@ -34,6 +35,8 @@ def report(curves: "SurvivalCurves", alpha: float) -> Report:
     """Return the report of curves."""
     private = curves.guarantee is not None
     blocks = [named_values(_head(curves)), _groups(curves, alpha)]
+    if len(curves.causes) > 1:
+        blocks.append(_incidences(curves, alpha))
     if len(curves.groups) > 1:
         blocks.append(_comparison(curves, alpha))
     if curves.guarantee is not None:
@@ -79,9 +82,32 @@ def _groups(curves: "SurvivalCurves", alpha: float) -> Block:
         known = bool(np.isfinite(of_median["people"]))
         counts = [f"{of_median['people']:.0f}", f"{happened:.0f}"] if known else ["N/A", "N/A"]
         rows.append([*counts, time(of_median["estimate"]), limits[0], time(of_mean["estimate"]), limits[1]])
-    names = [str(label) if label is not None else "all" for label in curves.groups]
+    own = [str(label) if label is not None else "all" for label in curves.groups]
+    labelled = any(name in curves.schema.labels for name in curves.grouping)
+    names = group_names(curves.grouping, curves.schema) if labelled else own
     level, end = f"{1.0 - alpha:.0%} limits", f"mean to {mean['time'].iloc[0]:g}"
     return columns(["people", "events", "median", level, end, level], names, rows, title="By group")
+
+
+def _incidences(curves: "SurvivalCurves", alpha: float) -> Block:
+    """Return the incidence of each cause at the last time at which it is stated."""
+    table = curves.tidy(1.0 - alpha)
+    names, rows = [], []
+    called = dict(zip(curves.groups, group_names(curves.grouping, curves.schema), strict=True))
+    for group in curves.groups:
+        of_group = table[table["group"].isna() if group is None else table["group"] == group]
+        for cause in curves.causes:
+            own = of_group[of_group["cause"] == cause]
+            stated = own[np.isfinite(own["estimate"])]
+            names.append(cause if group is None else f"{called[group]}: {cause}")
+            if stated.empty:
+                rows.append(["N/A"] * 4)
+                continue
+            last = stated.iloc[-1]
+            limits = f"[{last['conf_low']:.3f}, {last['conf_high']:.3f}]"
+            rows.append([f"{own['events'].sum():.0f}", f"{last['time']:g}", f"{last['estimate']:.3f}", limits])
+    headers = ["events", "at", "incidence", f"{1.0 - alpha:.0%} limits"]
+    return columns(headers, names, rows, title="Incidence of causes")
 
 
 def _comparison(curves: "SurvivalCurves", alpha: float) -> Block:

@@ -39,6 +39,8 @@ _INDENT: Final = "   "
 _HALF_DIAMOND: Final = 0.3
 _LINE: Final = 0.28
 """Inches of an interval, or of a line of a label, in a figure of coefficients."""
+_ACROSS: Final = 4
+"""A figure has no more panels beside each other."""
 _LONGEST: Final = 36
 """The longest line of a label at the left, in characters."""
 SIZE: Final = {"width": 6.4, "height": 4.0}
@@ -77,6 +79,45 @@ def axes_of(ax: "Axes | None", *, width: float, height: float) -> "Axes":
     if not isinstance(ax, Axes):
         raise ArgumentError(f"ax must be matplotlib Axes, not {type(ax).__name__}", argument="ax")
     return ax
+
+
+MOST_PANELS: Final = 30
+"""A figure has no more panels."""
+
+
+def panels(ax: "Axes | None", count: int, *, apart: bool, below: float = 0.0, what: str = "groups") -> list["Axes"]:
+    """Return axes for so many lines: one for all of them, or ``apart`` a panel for each.
+
+    ``below`` is the height in inches that each needs below its axis; ``what`` are the lines, for errors.
+
+    Raises
+    ------
+    ArgumentError
+        If there are too many lines, or axes were given where each has a panel.
+    """
+    if not apart:
+        return [axes_of(ax, width=SIZE["width"], height=SIZE["height"] + below)]
+    if ax is not None:
+        raise ArgumentError(
+            f"ax is one panel, and more than {len(COLOURS)} lines have one for each of {count} {what}: leave it out",
+            argument="ax",
+        )
+    if count > MOST_PANELS:
+        raise ArgumentError(f"a figure shows up to {MOST_PANELS} {what}, not {count}", argument="self")
+    across = min(math.ceil(math.sqrt(count)), _ACROSS)
+    down = math.ceil(count / across)
+    module = pyplot()
+    ground = module.rcParams["figure.facecolor"] if _is_dark() else "white"
+    figure = module.figure(figsize=(2.6 * across, (1.9 + below) * down), layout="constrained", facecolor=ground)
+    made = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
+    for empty in made[count:]:
+        empty.remove()
+    return list(made[:count])
+
+
+def name_panel(axes: "Axes", name: str) -> None:
+    """Write a panel's name above it."""
+    axes.set_title(_wrapped(name), loc="left", fontsize="small")
 
 
 def _is_dark() -> bool:
@@ -128,7 +169,7 @@ def plot_coefficients(
     place of terms, ``factors`` (p,) multiply the coefficients, ``numbers`` are written beside the intervals.
     """
     terms, given = estimates[0].terms, names or {}
-    shown = [place for place in places if not _is_intercept(terms[place])] or list(places)
+    shown = [place for place in places if not is_intercept(terms[place])] or list(places)
     texts = [_wrapped(given.get(terms[place], terms[place])) for place in shown]
     lines = max(len(estimates), *(text.count("\n") + 1 for text in texts))
     axes = axes_of(ax, width=7.0, height=1.2 + _LINE * max(len(shown) * lines, 3))
@@ -159,7 +200,7 @@ def plot_coefficients(
     return axes
 
 
-def _is_intercept(term: str) -> bool:
+def is_intercept(term: str) -> bool:
     """Return whether a coefficient is the intercept of a model, or that of one level of a categorical outcome."""
     return term == "Intercept" or term.endswith(":Intercept")
 
@@ -333,21 +374,30 @@ _LABEL: Final = 48
 """The longest line of an axis label, in characters, that a figure of 6.4 inches with long tick labels has room for."""
 
 
-def plot_balance(table: pd.DataFrame, *, ax: "Axes | None") -> "Axes":
-    """Draw differences and their limits, a line per feature, of `hdpstats.results.WeightedSample.balance`."""
+def plot_balance(table: pd.DataFrame, *, ax: "Axes | None", labels: Mapping[str, str] | None = None) -> "Axes":
+    """Draw differences and their limits, a line per feature, of `hdpstats.results.WeightedSample.balance`.
+
+    ``labels`` are those of the features.
+    """
     if table.empty:
         raise ArgumentError("there is no column whose public values differ: nothing to balance", argument="self")
     features = table.rename(columns={"feature": "variable"}).assign(level=None, group=None)
-    return plot_differences(features, by=None, label="private (estimated) minus public mean", ax=ax)
+    return plot_differences(features, by=None, label="private (estimated) minus public mean", ax=ax, labels=labels)
 
 
-def plot_differences(table: pd.DataFrame, *, by: str | None, label: str, ax: "Axes | None") -> "Axes":
-    """Draw standardised differences with limits, a line per variable or level and a colour per group."""
+def plot_differences(
+    table: pd.DataFrame, *, by: str | None, label: str, ax: "Axes | None", labels: Mapping[str, str] | None = None
+) -> "Axes":
+    """Draw standardised differences with limits, a line per variable or level and a colour per group.
+
+    ``labels`` are those of the variables.
+    """
+    known = labels or {}
     table = table.dropna(subset="difference")
     if table.empty:
         raise ArgumentError("no mean or share is clear of its noise: there is no difference to draw", argument="self")
     names = [
-        f"{variable} = {level}" if isinstance(level, str) else str(variable)
+        f"{known.get(variable, variable)} = {level}" if isinstance(level, str) else str(known.get(variable, variable))
         for variable, level in zip(table["variable"], table["level"], strict=True)
     ]
     lines = list(dict.fromkeys(names))

@@ -175,10 +175,13 @@ def _for_others(theirs: str, own: str) -> ArgumentError:
 def _charge(release: Release) -> tuple[object, ...]:
     """Return what only a release that was charged once has: two charges may have given the same numbers.
 
-    Analysts of one account have numbers of their own, and heads that nobody else has.
+    Analysts of one account have numbers of their own, and heads that nobody else has. Without a place in a ledger it is
+    the object in memory: another one may be of another charge.
     """
     entry = release.entry
-    return (release.sha256, *(() if entry is None else (entry.account or entry.dataset, entry.number, entry.head)))
+    if entry is None:
+        return (id(release),)
+    return release.sha256, entry.account or entry.dataset, entry.number, entry.head
 
 
 def standard_deviations(fit: "Result", rows: Population) -> FloatArray:

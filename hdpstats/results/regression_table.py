@@ -12,10 +12,11 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported, columns, p_value
 from hdpstats.losses import multinomial
-from hdpstats.privacy.budget import decimal
+from hdpstats.privacy.budget import OWN, Guarantee
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.contrasts import levels_of_term
 from hdpstats.results.facts import BASELINE, TermBlock, term_blocks
+from hdpstats.results.labels import coefficient_labels, labelled
 from hdpstats.results.sites import people
 from hdpstats.results.tables import frame_of
 
@@ -65,7 +66,9 @@ class TableColumn:
     events : float or None
         The number of events, where it was given.
     epsilon : str
-        The sum of the epsilons of its fits: never less than what they guarantee together.
+        The sum of the epsilons of its fits, ``"2"``, with that of their deltas where there are any, ``"(2, 1e-06)"``:
+        never less than what they guarantee together. It names the relation where columns of the table differ in it,
+        ``"2 (replace_one)"``.
     """
 
     name: str
@@ -125,11 +128,12 @@ class RegressionTable(Reported):
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
         headers, names, cells = self._cells()
         level = f"{100.0 * self.conf_level:.6g}%"
+        with_delta = "; with delta as (epsilon, delta)" if any("," in each.epsilon for each in self.columns) else ""
         notes = [
             f"Numbers in brackets are {level} confidence intervals; they count sampling and privacy noise.",
             *({"OR": "OR: odds ratio.", "HR": "HR: hazard ratio.", "IRR": "IRR: rate ratio."}[measure]
               for measure in dict.fromkeys(each.measure for each in self.columns) if measure != "coef"),
-            "Epsilon: the privacy that the fits of a column cost together, added up.",
+            f"Epsilon: the privacy that the fits of a column cost together, added up{with_delta}.",
         ]  # fmt: skip
         return Report(title="Regression table", blocks=[columns(headers, names, cells)], notes=notes)
 
@@ -194,14 +198,16 @@ def regression_table(
 
     Ratios where the exponential of a coefficient is one, coefficients elsewhere; intercepts and baselines are left out,
     and factors have a line for their reference level. Below stand the number of records (noisy where it is protected),
-    the number of events where it is known, and epsilon. It is post-processing and costs nothing.
+    the number of events where it is known, and epsilon, with delta where there is one. It is post-processing and costs
+    nothing.
 
     Parameters
     ----------
     results : list of Result, or mapping of str to Result or list of Result
         The columns, by their headers. A column may be several fits, such as a crude one for each covariate.
     labels : mapping of str to str, optional
-        What to write for a variable (``"size"``), a coefficient (``"log1p(nodes)"``) or a level (``">50"``).
+        What to write for a variable (``"size"``), a coefficient (``"log1p(nodes)"``) or a level (``">50"``); variables
+        have the labels of the schema by default.
     events : mapping of str to float, optional
         Released numbers of events, by the headers of columns: those of survival curves or of a description. A fit
         itself releases none.
@@ -217,8 +223,9 @@ def regression_table(
     Raises
     ------
     ArgumentError
-        If there is no result, a column has the same coefficient twice, names of ``labels`` or ``events`` are of
-        nothing in the table, or a result is of a categorical outcome or has no covariates.
+        If there is no result, a column has the same coefficient twice or fits under both relations, whose epsilons do
+        not add up, names of ``labels`` or ``events`` are of nothing in the table, or a result is of a categorical
+        outcome or has no covariates.
 
     Examples
     --------
@@ -238,12 +245,19 @@ def regression_table(
     >>> print(str(table).splitlines()[4])
     Age (years)        1.00 (0.98 to 1.01)    0.640   1.00 (0.98 to 1.01)    0.681
     """
+    from hdpstats.results.result import Result
+
     named = dict(results) if isinstance(results, Mapping) else {f"({k})": each for k, each in enumerate(results, 1)}
     if not named:
         raise ArgumentError("results must have one or more results", argument="results")
     level = real(conf_level, name="conf_level", lower=0.001, upper=0.999)
     counts = dict(events or {})
-    made = tuple(_column(str(name), each, level, counts.pop(name, None)) for name, each in named.items())
+    fits = {name: _fits(str(name), each) for name, each in named.items()}
+    relations = {fit.guarantee.relation for each in fits.values() for fit in each if fit.guarantee is not None}
+    several = len(relations) > 1
+    made = tuple(
+        _column(str(name), each, level, counts.pop(name, None), names_relation=several) for name, each in fits.items()
+    )
     if counts:
         raise ArgumentError(
             f"events: there is no column {next(iter(counts))!r}; they are {', '.join(named)}", argument="events"
@@ -253,10 +267,29 @@ def regression_table(
     if unknown:
         listed = ", ".join(sorted(str(text) for text in known - {None}))
         raise ArgumentError(f"labels: there is no {unknown[0]!r}; there are {listed}", argument="labels")
-    return RegressionTable(columns=made, labels=dict(labels or {}), conf_level=level)
+    own: dict[str, str] = {}
+    for each in named.values():
+        for fit in [each] if isinstance(each, Result) else each:
+            own = {**_labels(fit), **own}
+    shown = {name: label for name, label in {**own, **(labels or {})}.items() if name in known and name != label}
+    return RegressionTable(columns=made, labels=shown, conf_level=level)
 
 
-def _column(name: str, given: "Result | Sequence[Result]", level: float, events: float | None) -> TableColumn:
+def _labels(fit: "Result") -> dict[str, str]:
+    """Return what variables are called: by the labels of the schema."""
+    names, found = coefficient_labels(fit), dict[str, str]()
+    for block in term_blocks(fit):
+        of_cause = "" if block.cause is None else f"{block.cause}: "
+        bare = _bare(block)
+        found[of_cause + bare] = of_cause + labelled(bare, fit.schema)
+        found[block.label] = of_cause + labelled(block.term, fit.schema)
+        if len(block.places) > 1:
+            found.update({fit.estimate.terms[place]: names[place] for place in block.places})
+    return found
+
+
+def _fits(name: str, given: "Result | Sequence[Result]") -> "list[Result]":
+    """Return the fits of a column, or refuse what is no fit with covariates."""
     from hdpstats.results.result import Result
 
     fits = [given] if isinstance(given, Result) else list(given)
@@ -273,6 +306,12 @@ def _column(name: str, given: "Result | Sequence[Result]", level: float, events:
                 "of no covariate: take tidy()",
                 argument="results",
             )
+    return fits
+
+
+def _column(
+    name: str, fits: "Sequence[Result]", level: float, events: float | None, *, names_relation: bool
+) -> TableColumn:
     measures = list(dict.fromkeys(_measure(fit) for fit in fits))
     if len(measures) > 1:
         raise ArgumentError(
@@ -284,15 +323,31 @@ def _column(name: str, given: "Result | Sequence[Result]", level: float, events:
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ArgumentError(f"results: column {name!r} has {twice[0]!r} more than once", argument="results")
-    spent = [fit.guarantee.epsilon for fit in fits if fit.guarantee is not None]
     return TableColumn(
         name=name,
         measure=measures[0],
         rows=tuple(rows),
         records=_records(fits),
         events=None if events is None else real(events, name="events", lower=0.0, upper=np.inf),
-        epsilon="none" if not spent else decimal(sum(spent[1:], spent[0])),
+        epsilon=_cost(
+            name, [fit.guarantee for fit in fits if fit.guarantee is not None], names_relation=names_relation
+        ),
     )
+
+
+def _cost(name: str, guarantees: Sequence[Guarantee], *, names_relation: bool) -> str:
+    """Return what fits cost together, with the relation where that is asked for."""
+    if not guarantees:
+        return "none"
+    first = guarantees[0]
+    if any((each.relation, each.unit) != (first.relation, first.unit) for each in guarantees):
+        raise ArgumentError(
+            f"results: column {name!r} has fits under several relations or for several units, whose epsilons do not "
+            "add up: put them in columns of their own",
+            argument="results",
+        )
+    whole = first.resting_on(*(part for each in guarantees[1:] for part in each.as_parts(OWN)))
+    return whole.pair + (f" ({whole.relation.value})" if names_relation else "")
 
 
 def _measure(fit: "Result") -> str:

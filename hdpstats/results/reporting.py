@@ -90,6 +90,8 @@ SOURCES: Final = {
     MechanismName.GAUSSIAN_OUTPUT: (_OBJECTIVE, _HYBRID, _GAUSSIAN),
     MechanismName.SMOOTHING: (_GEOMETRY,),
     MechanismName.HESSIAN: (_GEOMETRY,),
+    MechanismName.CURVATURE: (_GEOMETRY,),
+    MechanismName.SQUARES: (_GEOMETRY,),
     MechanismName.GRADIENT: (_NEWTON, _GAUSSIAN),
     MechanismName.GRADIENT_PURE: (_NEWTON,),
     MechanismName.SCORE: (_CLIPPED, _GAUSSIAN),

@@ -32,6 +32,7 @@ from hdpstats.results.contrasts import ContrastResults, PairwiseTests, WaldTest,
 from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck
 from hdpstats.results.facts import ESTIMATES, ModelFacts, chosen, covariates
+from hdpstats.results.labels import coefficient_labels
 from hdpstats.results.marginal_effects import MarginalEffects
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.reporting import methods_text
@@ -641,10 +642,10 @@ class Result(HasCoefficients, Reported, Saved):
 
         The curve is that of `predict_survival`, with constant hazards within intervals.
 
-        ``frame`` has one to seven rows, named by ``labels`` or by its index; by default the curve is at the model's
-        typical covariates (`facts`), or at zeros where it has none. ``at_risk`` are survival curves whose numbers at
-        risk stand below the axis; ``time_unit`` is as in `SurvivalCurves.plot`. Errors: `predict_survival`,
-        `plot_coefficients`.
+        ``frame`` has one to thirty rows, named by ``labels`` or by its index; more than seven have a panel each, of
+        which the first is returned. By default the curve is at the model's typical covariates (`facts`), or at zeros
+        where it has none. ``at_risk`` are survival curves whose numbers at risk stand below the axis; ``time_unit`` is
+        as in `SurvivalCurves.plot`. Errors: `predict_survival`, `plot_coefficients`.
         """
         return survival_plots.plot_survival(
             self, frame, labels=labels, ci=ci, at_risk=at_risk, time_unit=time_unit, ax=ax
@@ -687,7 +688,8 @@ class Result(HasCoefficients, Reported, Saved):
         exponentiate : bool
             Whether to draw the exponentials, on a logarithmic axis.
         labels : mapping of str to str, optional
-            What to write in the place of terms: ``{"size[T.>50]": "tumour over 50 mm"}``.
+            What to write in the place of terms: ``{"size[T.>50]": "tumour over 50 mm"}``; by default the labels of the
+            schema.
         terms : sequence of str, optional
             Which coefficients to draw, in their order; by default all but the intercept and the baseline.
         scale : {"unit", "sd"}
@@ -716,7 +718,7 @@ class Result(HasCoefficients, Reported, Saved):
             [tables.place_of(self.estimate, term) for term in terms or ()] or covariates(self.facts, self.estimate),
             label=f"{label}, of numbers per standard deviation" if standard else label,
             exponentiate=exponentiate,
-            names=labels,
+            names={**dict(zip(self.estimate.terms, coefficient_labels(self), strict=True)), **(labels or {})},
             factors=standard_deviations(self, population(self, self.public_rows, over)) if standard else None,
             numbers=estimates,
             ax=ax,
@@ -742,7 +744,7 @@ class Result(HasCoefficients, Reported, Saved):
         rows = plots.forest_of_sites(self.site_facts, parts_of(self) or [self.estimate])
         place = tables.place_of(self.estimate, term)
         name = f"{self.facts.exponentiated} of " if exponentiate else ""
-        label = f"{name}{self.estimate.terms[place]}"
+        label = f"{name}{coefficient_labels(self)[place]}"
         return plots.plot_forest(rows, place, label=label, exponentiate=exponentiate, ax=ax)
 
     def plot_calibration(self, ax: "Axes | None" = None, cause: str | None = None) -> "Axes":

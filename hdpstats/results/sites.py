@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Annotated, Final, final
 
@@ -91,17 +91,23 @@ class DescribedCohort(Record):
     @property
     def part(self) -> Part:
         """What it guarantees by itself, as a part of what a result rests on: the largest epsilon and delta of sites."""
-        pairs = [as_pair(total(charged_events(each))) for _, each in self.releases]
+        pairs, places = [as_pair(total(charged_events(each))) for _, each in self.releases], self.entries
         return Part(
             what=DESCRIBED,
             epsilon=max(each.epsilon for each in pairs),
             delta=max(each.delta for each in pairs),
-            releases=tuple(sorted(each.sha256 for _, each in self.releases)),
+            releases=tuple(sorted(each.head for each in places)) if len(places) == len(self.releases) else (),
         )
 
     def added_to(self, guarantee: Guarantee, *, own: str) -> Guarantee:
-        """Return the guarantee of a result that rests on it; as it is where that includes it already."""
-        return guarantee if self.charged or guarantee.parts else guarantee.resting_on(self.part, own=own)
+        """Return the guarantee of a result that rests on it; as it is where that includes it already.
+
+        Who is at two of its sites was charged at both, also where one of them gave the result nothing else.
+        """
+        if self.charged or guarantee.parts:
+            return guarantee
+        together = guarantee.resting_on(self.part, own=own)
+        return replace(together, sites=max(guarantee.sites, len(self.releases)))
 
 
 @final
@@ -162,11 +168,16 @@ def cohort_row(known: DescribedCohort) -> tuple[str, str]:
     return "Cohort:", f"described before, at {known.part.amount} ({entries})"
 
 
+FOR_ERRORS: Final = (MechanismName.HESSIAN, MechanismName.CURVATURE, MechanismName.SQUARES)
+"""What standard errors are bought with."""
+
+
 def described_rows(released: Released) -> list[tuple[str, str]]:
     """Return what a fit spent beside its coefficients, or which description it rests on, as names and values."""
     known, guarantee = released.description, released.guarantee
     rows: list[tuple[str, str]] = []
     parts: list[tuple[str, Fraction]] = []
+    none = Fraction(0)
     if known is not None and not known.charged:
         rows.append(cohort_row(known))
     elif released.count is not None:
@@ -174,7 +185,7 @@ def described_rows(released: Released) -> list[tuple[str, str]]:
         parts.append(("the number of complete rows" if counted else "the number of people", _most(released.count)))
     if known is not None and known.charged:
         parts.append(("averages of the private people", _most(SitesRelease(sites=known.releases))))
-    if released.release is not None and (spent := _most(released.release, of=MechanismName.HESSIAN)):
+    if released.release is not None and (spent := sum((_most(released.release, of=each) for each in FOR_ERRORS), none)):
         share = spent / _most(released.release)
         parts.append((f"standard errors (se_share = {float(share):.3g})", spent))
     if guarantee is None or not guarantee.epsilon or not parts:

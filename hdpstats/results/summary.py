@@ -26,6 +26,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Release
 from hdpstats.records.several import answers_in
 from hdpstats.results.facts import HazardFacts, ModelFacts, covariates, readable_order
+from hdpstats.results.labels import coefficient_labels
 from hdpstats.results.sites import (
     Counts,
     Released,
@@ -60,11 +61,13 @@ def report_of(result: "Result", alpha: float) -> Report:
     """
     facts, estimate, parts, check = result.facts, result.estimate, parts_of(result), result.public_check
     places = shown_places(facts, estimate)
+    names = coefficient_labels(result)
+    shown = [names[place] for place in places]
     blocks = [
         _top(facts, estimate, result.count),
         named_values(_words_of(facts), only="text"),
         named_values(_model_rows(facts, estimate, result.count), only="page"),
-        coefficients(estimate, places, alpha),
+        coefficients(estimate, places, alpha, labels=shown),
     ]
     if len(parts) > 1:
         labels = [part.label for part in parts]
@@ -72,7 +75,7 @@ def report_of(result: "Result", alpha: float) -> Report:
         cells = [[number for pair in row for number in pair] for row in _pairs(parts, places)]
         headers = [header for label in labels for header in (label, "std err")]
         blocks.append(columns(labels, terms, side_by_side(parts, places), only="text"))
-        blocks.append(columns(headers, terms, cells, title="Estimates side by side", only="page"))
+        blocks.append(columns(headers, terms, cells, title="Estimates side by side", only="page", labels=shown))
     sites = result.site_facts if len(result.site_facts) > 1 else ()
     disagreement = result.disagreement
     agreement = [] if disagreement is None else [("Private vs public:", disagreement.words)]
@@ -347,8 +350,8 @@ def shown_places(facts: ModelFacts, estimate: Estimate) -> list[int]:
     return (covariates(facts, estimate) if many else []) or readable_order(facts, estimate)
 
 
-def coefficients(estimate: Estimate, places: Sequence[int], alpha: float) -> Block:
-    """Return a row per coefficient, in statsmodels' words."""
+def coefficients(estimate: Estimate, places: Sequence[int], alpha: float, *, labels: Sequence[str] = ()) -> Block:
+    """Return a row per coefficient, in statsmodels' words; a page has the labels of the rows as well."""
     limits = estimate.conf_int(alpha).to_numpy()
     listed = list(zip(estimate.values, estimate.bse, estimate.tvalues, estimate.pvalues, limits, strict=True))
     rows = [
@@ -356,7 +359,7 @@ def coefficients(estimate: Estimate, places: Sequence[int], alpha: float) -> Blo
         for b, se, z, p, (low, high) in (listed[place] for place in places)
     ]
     headers = ["coef", "std err", "z", "P>|z|", *limit_headers(alpha)]
-    return columns(headers, [estimate.terms[place] for place in places], rows)
+    return columns(headers, [estimate.terms[place] for place in places], rows, labels=labels)
 
 
 def limit_headers(alpha: float) -> list[str]:

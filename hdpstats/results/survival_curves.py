@@ -572,7 +572,8 @@ class SurvivalCurves(Reported, Saved):
         Parameters
         ----------
         ax
-            Where to draw; by default a new figure.
+            Where to draw; by default a new figure. More than seven groups have a panel each, in a figure of their own:
+            the first of them is returned, and its ``figure`` has all.
         ci
             Whether limits are drawn.
         at_risk

@@ -27,6 +27,7 @@ from hdpstats.records.query import LedgerEntry, Query, Release
 from hdpstats.records.saved import Frame, Saved
 from hdpstats.results import plots, reporting
 from hdpstats.results.facts import SampleFacts
+from hdpstats.results.labels import labelled
 from hdpstats.results.population import FittedRows, Population, rows_of
 from hdpstats.results.sites import DescribedCohort, charged_before, cohort_row
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, noisy_number, privacy_blocks
@@ -312,7 +313,9 @@ class WeightedSample(Reported, Saved):
         Each level of a categorical column has a line of its own. The 95 % intervals count sampling and privacy noise;
         differences within 0.1 are shaded.
         """
-        return plots.plot_balance(self.balance(), ax=ax)
+        table = self.balance()
+        labels = {str(name): labelled(str(name), self.schema) for name in table["feature"]}
+        return plots.plot_balance(table, ax=ax, labels=labels)
 
     def to_csv(self, path: str | PathLike[str]) -> None:
         """Write `frame` to a CSV file, numbers to the last digit."""
@@ -419,7 +422,7 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
         named_values([("Effective size:", f"{size} public rows"), *extremes, alike], only="text"),
         Block(html=bars),
         named_values(extremes, only="page"),
-        *([] if shifts.empty else [_shifts(shifts)]),
+        *([] if shifts.empty else [_shifts(shifts, sample.schema)]),
         *privacy_blocks(privacy, sample.guarantee, sample.releases, before),
     ]
     return Report(
@@ -432,7 +435,7 @@ def sample_report(sample: WeightedSample, shifts: pd.DataFrame) -> Report:
     )
 
 
-def _shifts(balance: pd.DataFrame) -> Block:
+def _shifts(balance: pd.DataFrame, schema: Schema) -> Block:
     """Return the table of shifts for a page; a long one is shown when it is asked for."""
     headers = ["public", "private, estimated", "difference in public std dev", "95% interval"]
     cells = [
@@ -440,4 +443,5 @@ def _shifts(balance: pd.DataFrame) -> Block:
         for public, private, difference, low, high in balance[list(_SHOWN)].itertuples(index=False)
     ]
     names, long = [str(feature) for feature in balance["feature"]], len(balance) > _ALL_SHOWN
-    return columns(headers, names, cells, title="What the weights change", folded=long, only="page")
+    labels = [labelled(name, schema) for name in names]
+    return columns(headers, names, cells, title="What the weights change", folded=long, only="page", labels=labels)

@@ -1,15 +1,15 @@
 """What all kinds of column have in common: the map of cells, missing ones, and bounds."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, final
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import SchemaError
 from hdpstats._base.typing import BoolArray, FloatArray
-from hdpstats._base.validation import real, truth
+from hdpstats._base.validation import real, text, truth
 from hdpstats.records.codec import Json
 from hdpstats.schema import coerce
 
@@ -47,11 +47,15 @@ class Column(ABC):
     ----------
     complete : bool
         Whether it is declared that no cell is missing.
+    label : str or None
+        What tables, figures and pages call the column. It declares nothing about cells: columns with other labels are
+        equal, and no hash, query or ledger has it.
     """
 
     __slots__ = ()
     kind: ClassVar[str]
     complete: bool
+    label: str | None
 
     @abstractmethod
     def admit(self, cells: "pd.Series[Any]") -> Cells:
@@ -64,10 +68,16 @@ class Column(ABC):
 
     @final
     def to_dict(self) -> dict[str, Json]:
-        """Return the declaration as plain data."""
+        """Return the declaration as plain data, with the label where there is one."""
+        entry = self.declaration()
+        return entry if self.label is None else {**entry, "label": self.label}
+
+    @final
+    def declaration(self) -> dict[str, Json]:
+        """Return what is declared about cells, without the label."""
         entry: dict[str, Json] = {"kind": self.kind}
         for declared in fields(self):  # type: ignore[arg-type]  # every kind is a dataclass
-            if declared.init:
+            if declared.init and declared.name != "label":
                 value = getattr(self, declared.name)
                 entry[declared.name] = list(value) if isinstance(value, tuple) else value
         return entry
@@ -124,6 +134,23 @@ class NumericColumn(Column):
             values=values,
             missing=absent if self.missing is None else np.zeros_like(absent),
         )
+
+
+LABEL: Final[Any] = field(default=None, compare=False, repr=False)
+"""The field of a column's label, which has no part in comparisons."""
+LONGEST_LABEL: Final = 200
+
+
+def label_of(label: object) -> str | None:
+    """Return the label of a column after checking that it is a line of text that prints."""
+    if label is None:
+        return None
+    words = text(label, name="label", longest=LONGEST_LABEL)
+    if words != words.strip() or not words.isprintable():
+        raise SchemaError(
+            f"label must be a line of text without blanks around it, not {words!r}: it names the column in tables"
+        )
+    return words
 
 
 def set_fields(column: Column, **values: object) -> None:

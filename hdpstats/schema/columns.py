@@ -27,6 +27,7 @@ from hdpstats._base.typing import BoolArray, FloatArray
 from hdpstats._base.validation import integer, real, text
 from hdpstats.schema import coerce
 from hdpstats.schema.column import (
+    LABEL,
     LARGEST_BOUND,
     SHORTEST,
     Cells,
@@ -35,6 +36,7 @@ from hdpstats.schema.column import (
     filled_in,
     interval,
     is_complete,
+    label_of,
     set_fields,
 )
 
@@ -69,6 +71,8 @@ class Continuous(NumericColumn):
         The number that fills a missing private cell in. Without it the row is left out of whatever reads this column.
     complete : bool
         Whether it is declared that the column has no missing cell.
+    label : str, optional
+        What tables, figures and pages call the column (`hdpstats.schema.column.label_of`).
 
     Raises
     ------
@@ -91,10 +95,15 @@ class Continuous(NumericColumn):
     upper: float
     missing: float | None
     complete: bool
+    label: str | None = LABEL
 
-    def __init__(self, lower: object, upper: object, *, missing: object = None, complete: object = False) -> None:
+    def __init__(
+        self, lower: object, upper: object, *, missing: object = None, complete: object = False, label: object = None
+    ) -> None:
         low, high = interval(lower, upper)
-        set_fields(self, lower=low, upper=high, **filled_in(missing, low, high, complete=complete))
+        set_fields(
+            self, lower=low, upper=high, **filled_in(missing, low, high, complete=complete), label=label_of(label)
+        )
 
 
 @final
@@ -113,6 +122,8 @@ class Binary(NumericColumn):
         The number that fills a missing private cell in. Without it the row is left out of whatever reads this column.
     complete : bool
         Whether it is declared that the column has no missing cell.
+    label : str, optional
+        What tables, figures and pages call the column (`hdpstats.schema.column.label_of`).
 
     Examples
     --------
@@ -128,13 +139,23 @@ class Binary(NumericColumn):
     labels: tuple[str, str] | None
     missing: float | None
     complete: bool
+    label: str | None = LABEL
     lower: float = field(init=False, repr=False)
     upper: float = field(init=False, repr=False)
 
-    def __init__(self, *, labels: object = None, missing: object = None, complete: object = False) -> None:
+    def __init__(
+        self, *, labels: object = None, missing: object = None, complete: object = False, label: object = None
+    ) -> None:
         value = None if missing is None else integer(missing, name="missing", lower=0, upper=1)
         filled = filled_in(value, 0.0, 1.0, complete=complete)
-        set_fields(self, labels=None if labels is None else _labels(labels), **filled, lower=0.0, upper=1.0)
+        set_fields(
+            self,
+            labels=None if labels is None else _labels(labels),
+            **filled,
+            label=label_of(label),
+            lower=0.0,
+            upper=1.0,
+        )
 
     def numbers(self, cells: "pd.Series[Any]") -> FloatArray:
         """Return 0 or 1 for each cell, and NaN where it holds neither."""
@@ -169,6 +190,8 @@ class Duration(NumericColumn):
         The time that fills a missing private cell in. Without it the row is left out of whatever reads this column.
     complete : bool
         Whether it is declared that the column has no missing cell.
+    label : str, optional
+        What tables, figures and pages call the column (`hdpstats.schema.column.label_of`).
 
     Examples
     --------
@@ -182,16 +205,29 @@ class Duration(NumericColumn):
     unit: str | None
     missing: float | None
     complete: bool
+    label: str | None = LABEL
     lower: float = field(init=False, repr=False)
     upper: float = field(init=False, repr=False)
 
     def __init__(
-        self, horizon: object, unit: object = None, *, missing: object = None, complete: object = False
+        self,
+        horizon: object,
+        unit: object = None,
+        *,
+        missing: object = None,
+        complete: object = False,
+        label: object = None,
     ) -> None:
         end = real(horizon, name="horizon", lower=SHORTEST, upper=LARGEST_BOUND)
         name = None if unit is None else text(unit, name="unit", longest=100)
         set_fields(
-            self, horizon=end, unit=name, **filled_in(missing, 0.0, end, complete=complete), lower=0.0, upper=end
+            self,
+            horizon=end,
+            unit=name,
+            **filled_in(missing, 0.0, end, complete=complete),
+            label=label_of(label),
+            lower=0.0,
+            upper=end,
         )
 
     def beyond(self, cells: "pd.Series[Any]") -> BoolArray:
@@ -212,6 +248,8 @@ class Weight(NumericColumn):
         The weight that fills a missing private cell in. Without it the row is left out of whatever reads this column.
     complete : bool
         Whether it is declared that the column has no missing cell.
+    label : str, optional
+        What tables, figures and pages call the column (`hdpstats.schema.column.label_of`).
 
     Examples
     --------
@@ -223,6 +261,7 @@ class Weight(NumericColumn):
     max: float
     missing: float | None
     complete: bool
+    label: str | None = LABEL
     lower: float = field(init=False, repr=False)
     upper: float = field(init=False, repr=False)
 
@@ -232,9 +271,17 @@ class Weight(NumericColumn):
         *,
         missing: object = None,
         complete: object = False,
+        label: object = None,
     ) -> None:
         most = real(max, name="max", lower=SHORTEST, upper=LARGEST_BOUND)
-        set_fields(self, max=most, **filled_in(missing, 0.0, most, complete=complete), lower=0.0, upper=most)
+        set_fields(
+            self,
+            max=most,
+            **filled_in(missing, 0.0, most, complete=complete),
+            label=label_of(label),
+            lower=0.0,
+            upper=most,
+        )
 
 
 @final
@@ -250,6 +297,8 @@ class Offset(NumericColumn):
         The number that fills a missing private cell in. Without it the row is left out of whatever reads this column.
     complete : bool
         Whether it is declared that the column has no missing cell.
+    label : str, optional
+        What tables, figures and pages call the column (`hdpstats.schema.column.label_of`).
 
     Examples
     --------
@@ -262,10 +311,15 @@ class Offset(NumericColumn):
     upper: float
     missing: float | None
     complete: bool
+    label: str | None = LABEL
 
-    def __init__(self, lower: object, upper: object, *, missing: object = None, complete: object = False) -> None:
+    def __init__(
+        self, lower: object, upper: object, *, missing: object = None, complete: object = False, label: object = None
+    ) -> None:
         low, high = interval(lower, upper)
-        set_fields(self, lower=low, upper=high, **filled_in(missing, low, high, complete=complete))
+        set_fields(
+            self, lower=low, upper=high, **filled_in(missing, low, high, complete=complete), label=label_of(label)
+        )
 
 
 def _level(value: object) -> str:
@@ -323,6 +377,8 @@ class Categorical(Column):
         The level that a cell without a label takes; it is added as the last one where it is not declared.
     complete : bool
         Whether it is declared that the column has no missing cell.
+    label : str, optional
+        What tables, figures and pages call the column (`hdpstats.schema.column.label_of`).
 
     Raises
     ------
@@ -345,9 +401,16 @@ class Categorical(Column):
     other: str | None
     missing_level: str | None
     complete: bool
+    label: str | None = LABEL
 
     def __init__(
-        self, levels: object, *, other: object = None, missing_level: object = None, complete: object = False
+        self,
+        levels: object,
+        *,
+        other: object = None,
+        missing_level: object = None,
+        complete: object = False,
+        label: object = None,
     ) -> None:
         declared = _levels(levels)
         blank = None if missing_level is None else _level(missing_level)
@@ -357,7 +420,7 @@ class Categorical(Column):
         if fallback is not None and fallback not in declared:
             raise SchemaError(f"other must be one of the levels, not {fallback!r}", other=fallback, levels=declared)
         present = is_complete(complete, filled=blank is not None, by="missing_level")
-        set_fields(self, levels=declared, other=fallback, missing_level=blank, **present)
+        set_fields(self, levels=declared, other=fallback, missing_level=blank, **present, label=label_of(label))
 
     @property
     def leaves_out(self) -> bool:

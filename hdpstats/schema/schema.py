@@ -110,7 +110,8 @@ class Schema(Mapping[str, Column]):
         if not declared:
             raise SchemaError("a schema needs at least one column, for example Schema(age=Continuous(18, 100))")
         self._columns = {name: _check_column(name, column) for name, column in declared.items()}
-        self._sha256 = codec.sha256(self.to_dict())
+        declarations = {name: column.declaration() for name, column in self._columns.items()}
+        self._sha256 = codec.sha256(dictionary.document(declarations))
 
     def __getitem__(self, name: str) -> Column:
         return self._columns[name]
@@ -126,15 +127,49 @@ class Schema(Mapping[str, Column]):
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the canonical form of the schema, 64 hex digits; the order of columns plays no part."""
+        """SHA-256 of the canonical form of the schema, 64 hex digits; order and labels of columns play no part."""
         return self._sha256
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of the columns that have one."""
+        return {name: column.label for name, column in self._columns.items() if column.label is not None}
+
+    def with_labels(self, mapping: Mapping[str, str | None] | None = None, /, **labels: str | None) -> "Schema":
+        """Return the schema with other labels of some columns, None for no label.
+
+        What tables call a column is no part of what is declared about it: the schema has the same hash and equals this
+        one, and what was fitted under it is answered from the ledger, for nothing.
+
+        Raises
+        ------
+        SchemaError
+            If a column is not declared, or a label is no line of text.
+
+        Examples
+        --------
+        >>> from hdpstats.schema.columns import Continuous
+        >>> schema = Schema(age=Continuous(20, 90))
+        >>> schema.with_labels(age="Age (years)").labels, schema.with_labels(age="Age (years)") == schema
+        ({'age': 'Age (years)'}, True)
+        """
+        given = {**(mapping or {}), **labels}
+        check_names(self, given)
+        entries = {name: column.declaration() for name, column in self._columns.items()}
+        for name, label in {**self.labels, **given}.items():
+            entries[name]["label"] = label
+        return self.from_dict(dictionary.document(entries))
+
+    def label(self, name: str) -> str:
+        """Return what tables call a column: its label, or its name where it has none."""
+        return self[name].label or name
 
     def leaves_out(self, names: Iterable[str]) -> bool:
         """Return whether rows may be left out because of the named columns: how many are complete is then private."""
         return any(self[name].leaves_out for name in names)
 
     def to_dict(self) -> dict[str, Json]:
-        """Return the schema as plain data, as it is written to YAML or JSON."""
+        """Return the schema as plain data with its labels, as it is written to YAML or JSON."""
         return dictionary.document({name: column.to_dict() for name, column in self._columns.items()})
 
     @classmethod
@@ -193,12 +228,19 @@ class Schema(Mapping[str, Column]):
         """
         return cls(dictionary.derived_columns(public_frame, declared))
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        return [(name, column.kind, _range(column), _missing(column)) for name, column in self._columns.items()]
+    def _headers(self) -> tuple[str, ...]:
+        return ("column", "kind", "range or levels", "missing cells", *(["label"] if self.labels else []))
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        rows = [
+            (name, column.kind, _range(column), _missing(column), column.label or "")
+            for name, column in self._columns.items()
+        ]
+        return [row[: len(self._headers())] for row in rows]
 
     def __repr__(self) -> str:
-        rows = [("column", "kind", "range or levels", "missing cells"), *self._rows()]
-        widths = [max(len(row[place]) for row in rows) for place in range(4)]
+        rows = [self._headers(), *self._rows()]
+        widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
         lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
         return "\n".join(line.rstrip() for line in lines)
 
@@ -207,7 +249,7 @@ class Schema(Mapping[str, Column]):
 
     def as_html(self) -> str:
         """Return the table of columns as HTML."""
-        return grid(("column", "kind", "range or levels", "missing cells"), self._rows())
+        return grid(self._headers(), self._rows())
 
 
 def check_names(schema: Schema, names: Iterable[str]) -> tuple[str, ...]:

@@ -255,7 +255,7 @@ class LocalSite(Site):
         """
         prepared = self._prepare(query, analyst)
         if self._compiled:
-            load()
+            load(prepared.loops, in_files=False)
         return partial(rehearse, prepared, costly_table(query, self._site_facts(analyst), rows=rows))
 
     def quote(self, query: Query, *, analyst: str | None = None) -> Quote:
@@ -306,7 +306,7 @@ class LocalSite(Site):
         """Prepare a query, and load the code of its computation, on the workers of a cluster too."""
         prepared = self._prepare(query, analyst)
         if self._compiled:
-            self._table.load(load)
+            self._table.load(partial(load, prepared.loops, in_files=self._in_files))
         for compile_loops in prepared.loads:
             self._table.load(compile_loops)
         return prepared
@@ -314,8 +314,11 @@ class LocalSite(Site):
     @property
     def _compiled(self) -> bool:
         """Whether answers run compiled code; always where the number of rows is private."""
-        in_files = not isinstance(self._table, PrivateTable)
-        return self._terms.n_max is not None or in_files or self._table.rows >= SMALLEST_COMPILED
+        return self._terms.n_max is not None or self._in_files or self._table.rows >= SMALLEST_COMPILED
+
+    @property
+    def _in_files(self) -> bool:
+        return not isinstance(self._table, PrivateTable)
 
     def _compute(self, pace: Callable[[], AbstractContextManager[None]], prepared: Prepared) -> Release:
         with pace():

@@ -90,7 +90,7 @@ from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_of
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.losses.logistic import logistic_residual, residuals
+from hdpstats.losses.logistic import logistic_residual, residuals, writable
 
 PIECE = 4096
 """Rows that are handled at a time."""
@@ -196,27 +196,22 @@ def compensated_pairs(
     if by_column(X):
         columns = X.T
     elif end - start >= SMALLEST_COMPILED:
-        columns, start, end = _plain(X[rows].T), 0, end - start
+        columns, start, end = writable(X[rows].T), 0, end - start
     else:
         return _pairs(X[rows], parts, offset[rows])
     own, rest = np.array(offset[rows], dtype=np.float64), np.zeros(end - start)
-    _compensated(columns, start, parts, own, rest)
+    _compensated(columns, start, writable(parts), own, rest)
     return own, rest
 
 
 def _pairs(X: FloatArray, parts: FloatArray, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return what `add_products` computes, by numpy: the same operations in the same order."""
-    theta, leading, tail = parts
-    if not X.shape[1]:
-        return np.array(offset, dtype=np.float64), np.zeros(len(X))
-    h = heads(X)
-    products = h * leading
-    sums = np.add.accumulate(np.column_stack([offset, products]), axis=1)
-    before, after = sums[:, :-1], sums[:, 1:]
-    part = after - before
-    missing = (before - (after - part)) + (products - part)
-    rest = np.add.accumulate(missing + (h * tail + (X - h) * theta), axis=1)[:, -1] + 0.0
-    return np.ascontiguousarray(sums[:, -1]), np.asarray(rest)
+    own, rest = np.array(offset, dtype=np.float64), np.zeros(len(X))
+    for column, theta, leading, tail in zip(writable(X.T), *parts, strict=True):
+        h = heads(column)
+        own, missing = two_sums(own, h * leading)
+        rest += missing + (h * tail + (column - h) * theta)
+    return own, rest
 
 
 def row_products(X: FloatArray, theta: FloatArray, rows: slice = ALL) -> FloatArray:
@@ -264,7 +259,7 @@ def logistic_sum(
     if by_column(X):
         columns, scale = (y[rows], weights[rows], offset[rows]), math.ldexp(1.0, bits)
         total = np.zeros((len(columns[0]) // SUMMED + 1, X.shape[1]), dtype=np.int64)
-        _logistic_sum(X.T, rows.indices(len(X))[0], *map(_plain, (*columns, parts)), scale, total)
+        _logistic_sum(X.T, rows.indices(len(X))[0], *map(writable, (*columns, parts)), scale, total)
         return exact_total(total)
     residual = weights[rows] * logistic_residual(compensated(X, parts, offset, rows), y[rows])
     return score_sum(X, residual, rows, bits=bits)
@@ -320,7 +315,8 @@ def compensated_work(rows: int, D: int, *, by_columns: bool = True) -> Operation
     """Return what `compensated` of all rows takes at most."""
     if by_columns and rows >= SMALLEST_COMPILED:
         return Operations(steps=20.0, products=COMPENSATED * rows * D, passes=2.0 * rows)
-    return Operations(steps=60.0 * (rows // PIECE + 1.0), passes=(20.0 if by_columns else 20.0 + STRIDED) * rows * D)
+    steps = (60.0 + 20.0 * D) * (rows // PIECE + 1.0)
+    return Operations(steps=steps, passes=(20.0 if by_columns else 20.0 + STRIDED) * rows * D)
 
 
 def added_work(
@@ -356,11 +352,6 @@ def curvature_work(rows: int, D: int, *, functions: float, by_columns: bool = Tr
 def by_column(X: FloatArray) -> bool:
     """Whether rows are kept column by column, and are so many that compiled code is worth loading."""
     return len(X) >= SMALLEST_COMPILED and X.T.flags.c_contiguous and X.dtype == np.float64
-
-
-def _plain(numbers: FloatArray) -> FloatArray:
-    """Return an array as loops take it: doubles one after the other."""
-    return np.ascontiguousarray(numbers, dtype=np.float64)
 
 
 @compiled

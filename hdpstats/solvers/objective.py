@@ -20,6 +20,7 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
+from hdpstats.records.sandwich import SandwichPart
 
 UNIT = 2.0**-53
 """Unit roundoff of binary64."""
@@ -243,6 +244,15 @@ class Rows(ABC):
 
         The upper triangle, off-diagonal entries multiplied by the square root of two (D (D + 1) / 2,).
         """
+
+    def stacked_sandwich(
+        self, theta: FloatArray, part: SandwichPart, *, grids: tuple[float, float]
+    ) -> tuple[ExactArray, ExactArray]:
+        """Return the sums of the people's Hessians and squared scores, stacked, each person's cut to a norm.
+
+        They are rounded to multiples of ``grids`` before they are added. Only where the loss releases them.
+        """
+        raise NotImplementedError
 
     def penalised(
         self, *, ridge: FloatArray, centre: FloatArray | None = None, linear: FloatArray | None = None

@@ -89,6 +89,16 @@ collected_handles <- function() {
 
 # ---- The R package, scripts and cells -------------------------------------------------------------------------------
 
+# Let a data set of a package be read when it is first used, as LazyData does in an installed package.
+lazy_data <- function(ns, file) {
+  name <- sub("[.]rda$", "", basename(file))
+  delayedAssign(name, {
+    held <- new.env()
+    load(file, held)
+    held[[name]]
+  }, assign.env = getNamespaceInfo(ns, "lazydata"))
+}
+
 # Make a namespace from the source of a package, as loadNamespace() does from an installed one, and attach it.
 attach_package <- function(source, dispatch) {
   name <- basename(source)
@@ -117,6 +127,7 @@ attach_package <- function(source, dispatch) {
       for (file in sort(list.files(file.path(source, "R"), pattern = "[.]R$", full.names = TRUE))) sys.source(file, ns)
       if (exists(".onLoad", ns, inherits = FALSE)) ns$.onLoad(dirname(source), name)
       registerS3methods(info$S3methods, name, ns)
+      for (file in list.files(file.path(source, "data"), pattern = "[.]rda$", full.names = TRUE)) lazy_data(ns, file)
       namespaceExport(ns, info$exports)
       for (pattern in info$exportPatterns) namespaceExport(ns, grep(pattern, ls(ns, all.names = TRUE), value = TRUE))
     }, error = function(e) {

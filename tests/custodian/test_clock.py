@@ -528,7 +528,7 @@ ONCE = {
     "hdpstats.custodian.prices.measured",  # by process, of invented numbers
     "hdpstats.ledger.leases._holder_of",  # by process
     "hdpstats.ledger.leases._machine",
-    "hdpstats.mechanisms.loading.load",
+    "hdpstats.mechanisms.loading._loaded",
     "hdpstats.records.codec._of_class",  # by types of this package
     "hdpstats.records.codec._of_type",
     "hdpstats.schema.partitions.environment",

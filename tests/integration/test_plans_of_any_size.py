@@ -15,7 +15,7 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import HdpWarning
-from hdpstats.mechanisms.perturbation import ObjectivePerturbation
+from hdpstats.mechanisms.perturbation import ObjectivePerturbation, request
 from hdpstats.mechanisms.perturbation.site import perturbation_of
 from hdpstats.mechanisms.perturbation.smoothing import variance_of
 from hdpstats.models.model import predict
@@ -62,7 +62,7 @@ MODELS = {
     "quantile": lambda study: hdpf.quantile("score" + RIGHT, study),
     "poisson": lambda study: hdpf.poisson("count" + RIGHT, study),
     "multinomial": lambda study: hdpf.multinomial("level" + RIGHT, study),
-    "hazard, logit": lambda study: hdpf.hazard("Surv(time, event)" + RIGHT, study, intervals=12, cap=2.0),
+    "hazard, logit": lambda study: hdpf.hazard("Surv(time, event)" + RIGHT, study, intervals=12),
     "hazard, cloglog": lambda study: hdpf.hazard(
         "Surv(time, event)" + RIGHT, study, intervals=12, link="cloglog", cap=2.0
     ),
@@ -104,19 +104,17 @@ def more_than_exact(spec, *, records, epsilon):
     return float(np.sqrt(np.max(found / exact)))
 
 
-KNOWN = "hazards' smaller ridges, chosen against the pull of the ridge, leave arithmetic 3 % at 10^8 people of one site"
-STEPS = "the choice of hazards' caps jumps between 5,012 and 5,513 people"
+MOST = {("hazard, logit", 10**8): 1.06}
+"""Limits other than 1.02: caps that are left to the search add up to 64 to 128 a person with so many people.
+
+A larger ridge would make the part of arithmetic smaller, and pull estimates where curvature is not that of public rows.
+"""
+
+EVERY = pytest.mark.parametrize("public", [True, False])
 
 
-def models(*, but, why, without=()):
-    """Return the models with and without public rows, one of which is known to exceed the limit."""
-    known = pytest.mark.xfail(reason=why, strict=True)
-    pairs = [(name, public) for public in (True, False) for name in MODELS if name not in without]
-    marks = {(but, True): [known]}
-    return [pytest.param(*pair, marks=marks.get(pair, []), id=f"{pair[0]}-{pair[1]}") for pair in pairs]
-
-
-@pytest.mark.parametrize(("name", "public"), models(but="hazard, logit", why=KNOWN))
+@EVERY
+@pytest.mark.parametrize("name", MODELS)
 def test_arithmetic_adds_no_more_than_two_percent(name, public):
     """Fails where the ridge and the share are fixed, or a sum's error grows faster than the number of people."""
     spec = spec_of(name, public)
@@ -126,7 +124,7 @@ def test_arithmetic_adds_no_more_than_two_percent(name, public):
         for sites in SITES
         for epsilon in EPSILONS
     }
-    assert not {cell: more for cell, more in found.items() if more > 1.02}
+    assert not {cell: more for cell, more in found.items() if more > MOST.get((name, cell[0]), 1.02)}
 
 
 def private_only(spec, *, records, epsilon):
@@ -139,9 +137,8 @@ def private_only(spec, *, records, epsilon):
     return np.einsum("ij,jk,ik->i", back, at.J + noise.covariance(at.H), back)
 
 
-@pytest.mark.parametrize(
-    ("name", "public"), models(but="hazard, cloglog", why=STEPS, without=("hazard, logit",))
-)  # as with the other link
+@EVERY
+@pytest.mark.parametrize("name", MODELS)
 def test_small_steps_to_more_people_or_more_epsilon_never_predict_more(name, public):
     """In steps of a tenth: a jump in what a query asks for does not hide behind the gain of a larger step."""
     spec, found = spec_of(name, public), {}
@@ -217,17 +214,19 @@ def test_no_plan_predicts_more_for_more_while_it_buys_the_same(name, public, sit
     assert max(switched for _, switched in found) <= 2  # so that nearly all are compared
 
 
-def test_a_plan_names_where_more_epsilon_gives_larger_errors():
+def test_a_plan_names_where_more_epsilon_gives_larger_errors(monkeypatch):
+    """With few candidates for the share of the determinant one more step of epsilon takes another, and costs more."""
+    monkeypatch.setattr(request, "SHARES", (0.05, 0.3, 0.7))
     model = hdpf.quantile("score" + RIGHT, hdp.Study(public=frame(), schema=SCHEMA))
-    plan = model.plan([0.126, 0.158], n=3000)
+    plan = model.plan([0.127, 0.142], n=3000)
     (only,) = plan.switches
     wide = plan.frame.pivot_table(index="term", columns="epsilon", values="std_error")
-    rise = (wide[0.158] / wide[0.126]).max()
+    rise = (wide[0.142] / wide[0.127]).max()
     assert rise > 1.03
-    assert only.startswith("between epsilon = 0.126 and 0.158 errors of Intercept, age, nodes, hormon rise by up to ")
+    assert only.startswith("between epsilon = 0.127 and 0.142 errors of Intercept, age, nodes, hormon rise by up to ")
     assert only in str(plan)
     assert only in plan._repr_html_()
-    assert not model.plan([0.158, 0.159], n=3000).switches
+    assert not model.plan([0.142, 0.143], n=3000).switches
 
 
 def test_a_plan_names_where_a_fit_comes_to_buy_something_else():

@@ -16,18 +16,14 @@ import jupytext
 import nbformat
 import psutil
 import pytest
-from playwright.sync_api import BrowserContext, Error, Locator, Page, expect, sync_playwright
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from r_bridge.kernel import install
 from tests import forked
+from tests.browser import SECONDS, look_with_a_browser
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = (
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
 SETTINGS = {
     "notebook-extension/tracker": {"windowingMode": "none"},  # cells out of sight are on the page, too
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -35,19 +31,14 @@ SETTINGS = {
 SERVER = """
 from jupyterlab.labapp import main
 from tests import forked
+from tests.browser import SECONDS, look_with_a_browser
 with forked.kernels():
     main()
 """
 INLINE = "module://matplotlib_inline.backend_inline"  # what a kernel sets where matplotlib is not imported yet
-SECONDS = 120
 PORTS = range(2**14, 2**15)
 """Where the server looks for a free port. It lets go what it finds before it listens there; here, below Linux's range
 of ports that are handed out, no other program is given it meanwhile.
-"""
-BROWSERS = 9
-"""How many are started where the process of Chromium itself ends, as Debian's does now and then by a segmentation
-fault in its search for fonts: all of them with probability 1e-9 if each did with probability 0.1. A page that crashes,
-or a cell that fails, leaves the browser there.
 """
 ERROR = "[data-mime-type='application/vnd.jupyter.error']"
 DONE = """error => {
@@ -141,23 +132,6 @@ def _ask_to_stop(address: str, token: str) -> None:
     )
     with urllib.request.urlopen(request, timeout=SECONDS):
         pass
-
-
-@contextmanager
-def browser(profile: Path) -> Iterator[BrowserContext]:
-    """Start Debian's Chromium, with an empty profile."""
-    with sync_playwright() as engine:
-        opened = engine.chromium.launch_persistent_context(
-            str(profile),
-            executable_path=CHROMIUM,
-            args=list(FLAGS),
-            viewport={"width": 1200, "height": 1000},
-            timeout=1000 * SECONDS,
-        )
-        try:
-            yield opened
-        finally:
-            opened.close()
 
 
 @contextmanager
@@ -270,20 +244,5 @@ def test_notebooks_run_in_a_browser_and_are_legible_in_both_themes(
     folder = tmp_path / "notebooks"
     folder.mkdir()
     with tempfile.TemporaryDirectory(prefix="lab-") as runtime, laboratory(folder, Path(runtime)) as (address, token):
-        ended: list[str] = []
-        for attempt in range(BROWSERS):
-            profile = str(tmp_path / f"profile-{attempt}")
-            lived = False
-            try:
-                with browser(Path(profile)) as opened:
-                    opened.on("close", lambda *, profile=profile: ended.append(profile))
-                    try:
-                        seen(opened, address, token, folder, attempt)
-                    except (Error, AssertionError):
-                        lived = profile not in ended
-                        raise
-                break
-            except (Error, AssertionError):
-                if lived or attempt == BROWSERS - 1:
-                    raise
+        look_with_a_browser(tmp_path, lambda opened, attempt: seen(opened, address, token, folder, attempt))
     until(lambda: not processes_of(tmp_path), lambda: f"the end of {processes_of(tmp_path)}", pause=0.1)

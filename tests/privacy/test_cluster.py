@@ -162,10 +162,10 @@ def damage():
     def damaged(*_):
         raise EOFError("Ran out of input")
 
-    own = getattr(loading, "_own", loading.whiten_columns)
-    loading.whiten_columns = own if loading.whiten_columns is not own else damaged
+    own = getattr(loading, "_own", loading.mark_missing)
+    loading.mark_missing = own if loading.mark_missing is not own else damaged
     loading._own = own
-    loading.load.cache_clear()
+    loading._loaded.cache_clear()
 
 
 def test_a_price_asks_nothing_of_workers(cluster, tmp_path, monkeypatch):

@@ -1,5 +1,8 @@
 """Code that many rows need is loaded before anything is charged, whatever the number of rows is."""
 
+import subprocess
+import sys
+
 import numba
 import numpy as np
 import pandas as pd
@@ -7,7 +10,7 @@ import pytest
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats._base.compiled import SMALLEST_COMPILED
+from hdpstats._base.compiled import SMALLEST_COMPILED, Loops
 from hdpstats._base.errors import MechanismError
 from hdpstats.families.hazard import spells
 from hdpstats.families.regression import one_pass
@@ -46,9 +49,9 @@ def test_code_that_cannot_be_loaded_tells_nothing_of_the_number_of_rows(monkeypa
     def damaged(*_: object) -> None:
         raise EOFError("Ran out of input")
 
-    loading.load.cache_clear()
+    loading._loaded.cache_clear()
     monkeypatch.setattr(loading, "whiten_columns", damaged)
-    private = study(rows, relation="add_or_remove_one", n_max=2000)
+    private = study(rows, relation="add_or_remove_one", n_max=8000)
     with pytest.raises(MechanismError, match=r"compiled code cannot be loaded \(EOFError\), and nothing was charged"):
         hdpf.logit("y ~ x", data=private).fit(epsilon=1, se_share=0)
     assert all(ledger.spent.epsilon == 0 for ledger in private.ledgers.values())
@@ -70,8 +73,8 @@ def test_code_for_few_rows_in_files_is_loaded_before_a_charge(monkeypatch, tmp_p
 
     people(40).to_parquet(tmp_path / "0.parquet")
     in_files = hdp.Study(private=tmp_path, schema=SCHEMA, budget=hdp.Budget(epsilon=9))
-    loading.load.cache_clear()
-    monkeypatch.setattr(loading, "whiten_columns", damaged)
+    loading._loaded.cache_clear()
+    monkeypatch.setattr(loading, "mark_missing", damaged)
     with pytest.raises(MechanismError, match="cannot be loaded"):
         ask(in_files)
     assert all(ledger.spent.epsilon == 0 for ledger in in_files.ledgers.values())
@@ -81,7 +84,7 @@ def test_threads_that_cannot_be_started_tell_nothing_of_the_number_of_rows(monke
     def absent() -> int:
         raise ValueError("No threading layer could be loaded.")
 
-    loading.load.cache_clear()
+    loading._loaded.cache_clear()
     monkeypatch.setattr(numba, "get_num_threads", absent)
     private = study(40, relation="add_or_remove_one", n_max=2000)
     with pytest.raises(MechanismError, match=r"cannot be loaded \(ValueError\), and nothing was charged"):
@@ -104,7 +107,7 @@ def test_what_is_loaded_is_what_an_answer_runs(monkeypatch, tmp_path) -> None:
         for name in LOOPS[module]:
             if hasattr(loading, name):
                 monkeypatch.setattr(loading, name, getattr(module, name))
-    loading.load.cache_clear()
+    loading._loaded.cache_clear()
     loading.load()
     loaded, seen = seen, {}
     private = study(2 * SMALLEST_COMPILED)
@@ -133,7 +136,7 @@ def test_what_is_loaded_is_what_an_answer_about_spells_runs(monkeypatch) -> None
 
         monkeypatch.setattr(loading, name, spy)
         monkeypatch.setattr(spells, name, spy)
-    loading.load.cache_clear()
+    loading._loaded.cache_clear()
     loading.load()
     loaded, seen = seen, {}
     schema = hdp.Schema(x=hdp.Continuous(0, 1), time=hdp.Duration(12), start=hdp.Duration(12), event=hdp.Binary())
@@ -146,3 +149,20 @@ def test_what_is_loaded_is_what_an_answer_about_spells_runs(monkeypatch) -> None
         model.fit(epsilon=1, mechanism="objective", se_share=0)
     assert set(seen) == set(loaded)
     assert all(types <= loaded[name] for name, types in seen.items())
+
+
+def test_no_answer_loads_a_loop_while_it_is_computed() -> None:
+    command = [sys.executable, "-m", "tests.privacy.loops_of_answers"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # a process that has loaded nothing
+    assert done.stdout.split() == []
+
+
+def test_only_loops_that_a_query_may_run_are_loaded() -> None:
+    private, loaded = study(2 * SMALLEST_COMPILED).site, loading._loaded
+    loaded.cache_clear()
+    hdp.describe(hdp.Study(private=private), ["x"], epsilon=1)
+    assert loaded.cache_info().currsize == 2
+    hdpf.logit("y ~ x", data=hdp.Study(private=private)).fit(epsilon=1, se_share=0, mechanism="objective")
+    assert loaded.cache_info().currsize == 2
+    loading.load()
+    assert loaded.cache_info().currsize == len(Loops) + 3

@@ -170,6 +170,12 @@ def test_neighbours_never_cost_more_than_epsilon(name, correlation, relation):
     assert (0.5 if name == "multinomial" else 0.7) < largest <= 1.0
 
 
+def test_cut_hessians_and_squared_scores_of_rows_are_not_released_for_people_with_several():
+    _, several = loss_of("squares", most_rows=4, correlation=0.3)
+    _, one = loss_of("squares", most_rows=1, correlation="person")
+    assert (several.releases_sandwich, one.releases_sandwich) == (False, True)
+
+
 def test_rows_that_count_as_one_person_cost_what_one_row_costs():
     _, several = loss_of("logistic", most_rows=6, correlation=1.0)
     _, one = loss_of("logistic", most_rows=1, correlation="person")

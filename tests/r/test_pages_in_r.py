@@ -1,4 +1,4 @@
-"""Code blocks of the pages in R run, in one R, a warning being an error."""
+"""Code blocks of the pages in R run, in one R, a warning being an error, and print what is stated of them."""
 
 import json
 
@@ -27,5 +27,9 @@ def test_blocks_of_r_run(page, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in pages.built_on(page, "r"):
         run(block)
+    whole = ""
     for block in pages.blocks(page, "r"):
-        pages.keep(page, block, run(block), tmp_path)
+        printed = run(block)
+        pages.keep(page, block, printed, tmp_path)
+        whole += f"{printed}\n"
+    assert pages.not_printed(page, "r", whole) == []

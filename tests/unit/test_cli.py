@@ -212,3 +212,11 @@ def test_a_part_for_gaussian_noise_is_opened(run, tmp_path):
     part = ("--gaussian-epsilon", "1/3", "--gaussian-delta", "1e-7")
     assert run("open", tmp_path / "new.db", *words, *part)[0] == 0
     assert Ledger.open_existing(tmp_path / "new.db").balance.gaussian == Budget(Fraction(333333333, 10**9), 1e-7)
+
+
+def test_warm_up_compiles_what_fits_run(monkeypatch, capsys):
+    loaded = []
+    monkeypatch.setattr("hdpstats.models.compiling.load", lambda: loaded.append(True))
+    assert main(["warm-up"]) == 0
+    assert capsys.readouterr() == ("loops over rows are compiled\n", "")
+    assert loaded == [True]

@@ -28,11 +28,27 @@ def test_blocks_of_python_run(page: Path, tmp_path: Path, monkeypatch: pytest.Mo
     names: dict[str, object] = {}
     for block in pages.built_on(page, "python"):
         exec(compile(block, str(page), "exec"), names)
+    whole = ""
     for block in pages.blocks(page, "python"):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(compile(block, str(page), "exec"), names)
         pages.keep(page, block, printed.getvalue(), tmp_path)
+        whole += printed.getvalue() + "\n"
     plt.close("all")
+    assert pages.not_printed(page, "python", whole) == []
+
+
+def test_what_pages_print_is_stated_of_every_page_of_tasks() -> None:
+    silent = {"docs/how-to/index", "docs/start/install"}
+    shown = {pages.named(page) for language in ("python", "r") for page in pages.with_blocks(language)}
+    assert shown - silent - {"docs/reference/index"} == set(pages.SHOWN)
+
+
+def test_what_a_page_does_not_print_is_missed() -> None:
+    page = pages.DOCS / "how-to" / "plan.md"
+    printed = "5000 private records\n\nage  0.0087   wanted"
+    assert pages.not_printed(page, "r", printed) == []
+    assert pages.not_printed(page, "r", printed.replace("87", "88")) == ["0.0087"]
 
 
 def test_functions_of_the_page_of_formulas_are_read() -> None:

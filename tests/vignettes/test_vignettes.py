@@ -82,6 +82,34 @@ SHOWN = {
             "every coefficient is a whole number of steps: True",
         ),
     ),
+    "cancer-trial": (
+        2,
+        (
+            "686 women, 299 relapses or deaths, 246 treated",
+            "Check of private rows against their schema: for the custodian only",
+            "hormonal treatment",
+            "1-differential privacy (pure)",
+            "Log-rank test",
+            "Hospital and trial: HR",
+            "HR: hazard ratio.",
+            "whitened by public rows",
+            "4 charges, relation replace_one",
+        ),
+    ),
+    "cancer-trial-in-r": (
+        2,
+        (
+            "686     299     246",
+            "Check of private rows against their schema: for the custodian only",
+            "hormonal treatment",
+            "1-differential privacy (pure)",
+            "Log-rank test",
+            "Hospital and trial: HR",
+            "HR: hazard ratio.",
+            "whitened by public rows",
+            "spent                5            0",
+        ),
+    ),
     "custodian": (
         0,
         (

@@ -40,6 +40,7 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.work import Operations, sorting
@@ -133,6 +134,11 @@ class HazardPersonLoss(DeclaredLoss):
         if self.time_varying:
             return self.dimension
         return min(self.dimension, self.model.causes * (len(self.model.baseline[0]) + 1))
+
+    @property
+    def loops(self) -> frozenset[Loops]:
+        """Those of covariates, and those over spells."""
+        return frozenset({Loops.REGRESSIONS, Loops.HAZARDS})
 
     @property
     def valued(self) -> bool:

@@ -326,8 +326,7 @@ def hazard_side(
     """Return the public people in their own whitening (radius 1, hardly capped), with the public fit."""
     geometry = design.covariates.whitening(rows.X)
     seen = rows.seen
-    at_risk = seen.at_risk(len(features))
-    baseline = mixed_baseline(features, at_risk + 1.0)
+    baseline = mixed_baseline(features)
     Z = whiten(geometry, rows.X).X[:, 1:]
     own = whiten(geometry, seen.X).X[:, 1:]
     fit = fit_public(seen, baseline, geometry, own, link=link, causes=causes)

@@ -394,7 +394,7 @@ class HazardSpec(LossSpec):
 
     @property
     def _flat_baseline(self) -> Baseline:
-        return mixed_baseline(self.features, np.ones(len(self.features)))
+        return mixed_baseline(self.features)
 
     @cached_property
     def _whitened(self) -> Geometry | None:

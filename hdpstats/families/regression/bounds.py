@@ -110,6 +110,11 @@ class RegressionPersonLoss(RowLoss):
         return min(self.dimension, self.most_rows)
 
     @property
+    def releases_sandwich(self) -> bool:
+        """Yes, of people with one row: what is cut is a row's part."""
+        return self.most_rows == 1
+
+    @property
     def fixed_sign(self) -> bool:
         """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled, and there is one row."""
         return self.loss.coupled and self.most_rows == 1
@@ -237,6 +242,7 @@ def row_work(read: Operations, rows: int, sums: ObjectiveWork, *, functions: flo
         scores=predictors + values + Operations(passes=8.0 * rows * D),
         losses=predictors + values,
         stacked=predictors + values + stacking_work(rows, D),
+        sandwich=2.0 * (predictors + values + Operations(passes=(10.0 + 2.0 * D) * rows) + stacking_work(rows, D)),
     )
 
 

@@ -21,18 +21,20 @@ from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.base import summed
 from hdpstats.families.multinomial.rows import MultinomialRows
 from hdpstats.families.regression.clustered import adjusted, clustered_meat
-from hdpstats.families.regression.rows import RegressionRows, whose
+from hdpstats.families.regression.rows import RegressionRows, cut_numbers, whose
 from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import whitened_matrix
 from hdpstats.formulas.outcome import Response
-from hdpstats.losses import PredictorLoss
+from hdpstats.losses import PredictorLoss, SmoothedQuantile
+from hdpstats.losses.base import three_digits
 from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
     Penalty,
     PublicFit,
     WhitenedRows,
+    Window,
     averaged_squares,
     averaged_sums,
     coefficient_parts,
@@ -45,6 +47,7 @@ from hdpstats.raking.curvature import RakeableSide, raked
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
+from hdpstats.records.sandwich import SandwichPart
 from hdpstats.schema.persons import by_appearance
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -283,6 +286,44 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         if self.loss.robust and self.y is not None:
             return (self.bread or self.loss).curvature(eta, self.y), self.loss.score(eta, self.y) ** 2
         return self.loss.typical(eta)
+
+    def windows(self, halvings: int) -> tuple[float | None, ...]:
+        """Return the window of public rows, its half, ..., none narrower than that of the loss."""
+        if not isinstance(self.loss, SmoothedQuantile):
+            return (None,)
+        widest = self.loss.h if not isinstance(self.bread, SmoothedQuantile) else self.bread.h
+        widths = [three_digits(widest * 0.5**k) for k in range(halvings + 1)]
+        return tuple(each for k, each in enumerate(widths) if k == 0 or each >= self.loss.h)
+
+    def sandwich_at(self, width: float | None) -> Window:
+        """Return how large public people's Hessians and squared scores are at the public fit."""
+        curvature, square = self._sandwich(self.centre, width)
+        lengths, weight = np.sum(self.X**2, axis=1), self.weights * self.mallows
+        level = float(np.mean(curvature))
+        return Window(
+            width=width,
+            curvature=float(np.mean(weight * curvature * lengths)),
+            scores=float(np.mean(weight**2 * square * lengths)),
+            part=max(level**2 / max(float(np.mean(curvature**2)), 1e-300), 1.0 / self.people),
+        )
+
+    def cut_moments(self, theta: FloatArray, part: SandwichPart) -> tuple[Moments, Moments]:
+        """Return averages of moments, whole and cut; see `PublicSide.cut_moments`."""
+        curvature, square = self._sandwich(theta, part.width)
+        weight, lengths, X = self.weights * self.mallows, np.sum(self.X**2, axis=1), self.X
+        whole = (weight * curvature, weight**2 * square)
+        cut = [
+            cut_numbers(each, lengths, bound=c) for each, c in zip(whole, (part.curvature, part.scores), strict=True)
+        ]
+        found = [[np.asarray(X.T @ (each[:, None] * X)) / self.people for each in pair] for pair in (whole, cut)]
+        return Moments(H=found[0][0], J=found[0][1]), Moments(H=found[1][0], J=found[1][1])
+
+    def _sandwich(self, theta: FloatArray, width: float | None) -> tuple[FloatArray, FloatArray]:
+        """Return curvatures over a window, and squared scores (n,): of own outcomes where they are public."""
+        eta = self.X @ theta + self.offset
+        if self.y is None:
+            return self.loss.typical(eta)
+        return self.loss.with_width(width).curvature(eta, self.y), self.loss.score(eta, self.y) ** 2
 
     @property
     def covariates(self) -> IntArray:

@@ -3,6 +3,7 @@ r"""Rows of a regression: losses of one linear predictor, exactly added.
 :math:`w_i\,\ell(x_i'\theta + o_i;\, y_i)` for each row.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -14,6 +15,7 @@ from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.families.base import added_by_person, added_in_grid_steps, number_of_people, summed
 from hdpstats.losses import PredictorLoss
+from hdpstats.records.sandwich import SandwichPart
 from hdpstats.solvers.kernels import (
     PIECES_AT_ONCE,
     added_over_pieces,
@@ -274,6 +276,47 @@ class RegressionRows(BoundedRows):
         if person is None:
             return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
         return added_by_person(person, self.X.shape[1], grid=grid, of_rows=of_rows)
+
+    def stacked_sandwich(
+        self, theta: FloatArray, part: SandwichPart, *, grids: tuple[float, float]
+    ) -> tuple[ExactArray, ExactArray]:
+        """Return the exact sums of stacked Hessians and squared scores, each row's cut to a norm, in grid steps.
+
+        Both are a number times ``x x'``, whose norm is that number times the squared length of the row. The number is
+        cut; curvatures are cut to [0, sup l''] first.
+        """
+        windowed = self.loss.with_width(part.width)
+        steepest = float(windowed.smoothness)
+
+        def curvatures(eta: FloatArray, rows: slice) -> FloatArray:
+            return self.weights[rows] * np.clip(windowed.curvature(eta, self.y[rows]), 0.0, steepest)
+
+        def squares(eta: FloatArray, rows: slice) -> FloatArray:
+            return np.asarray((self.weights[rows] * self.loss.score(eta, self.y[rows])) ** 2)
+
+        def added(numbers: Callable[[FloatArray, slice], FloatArray], bound: float, grid: float) -> ExactArray:
+            def of_rows(rows: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
+                X = self.X[rows]
+                eta = row_products(X, theta) + self.offset[rows]
+                cut = cut_numbers(numbers(eta, rows), squared_lengths(X), bound=bound)
+                return np.asarray(X[:, i] * X[:, j] * (cut[:, None] * factor))
+
+            return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
+
+        return added(curvatures, part.curvature, grids[0]), added(squares, part.scores, grids[1])
+
+
+def squared_lengths(X: FloatArray) -> FloatArray:
+    """Return ``||x||^2`` of rows (n,), each from its own row alone to the last bit: column by column."""
+    total = np.zeros(len(X))
+    for column in X.T:
+        total += column * column
+    return total
+
+
+def cut_numbers(numbers: FloatArray, lengths: FloatArray, *, bound: float) -> FloatArray:
+    """Return numbers ``a >= 0`` cut so that ``a x x'`` has a norm of at most ``bound``; ``lengths`` are ``||x||^2``."""
+    return np.asarray(np.minimum(numbers, bound / np.maximum(lengths, 1e-150)))
 
 
 def whose(rows: RegressionRows) -> IntArray:

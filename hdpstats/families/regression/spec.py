@@ -256,6 +256,16 @@ class RegressionSpec(RowSpec):
         return RowSpec.candidates(self, delta) if self.several is None else (ObjectivePerturbation(),)
 
     @property
+    def loss_words(self) -> str:
+        """The loss, in words."""
+        return f"the {self.loss.name} loss"
+
+    @property
+    def releases_sandwich(self) -> bool:
+        """Yes, where public rows say how large private people's parts are, and people have one row each."""
+        return self.public is not None and self.several is None
+
+    @property
     def origin(self) -> FloatArray:
         """The outcome's shift, which the intercept takes up, in coefficients of the formula."""
         origin = np.zeros(len(self.terms))
@@ -391,13 +401,7 @@ class RegressionSpec(RowSpec):
         )
 
     def cost(self, epsilon: Fraction, *, share: Fraction) -> RegressionCost:
-        """Return what noise and what ridge a site's epsilon asks for; refuse a share for a loss without a meat."""
-        if share and self.meat is None:
-            raise MechanismError(
-                f"se_share is spent on a Hessian, which does not give standard errors of the {self.loss.name} loss; "
-                "leave it out: they come from public rows with the outcome",
-                available=("objective", "output", "exponential"),
-            )
+        """Return what noise and what ridge a site's epsilon asks for."""
         return RegressionCost(
             loss=self.loss,
             epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),

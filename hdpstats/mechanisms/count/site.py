@@ -23,6 +23,7 @@ from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError
 from hdpstats._base.work import Operations, sorting
 from hdpstats.mechanisms.base import Prepared
@@ -44,6 +45,11 @@ class PreparedCount(Prepared):
     noise: TwoSidedGeometric
     most: int
     columns: tuple[str, ...] | None
+
+    @property
+    def loops(self) -> frozenset[Loops]:
+        """Those of a fit that may follow: code that cannot be loaded is to stop it before the count is charged."""
+        return frozenset({Loops.REGRESSIONS, Loops.DESCRIPTIONS})
 
     def work(self, rows: int) -> Operations:
         """Return what the names of so many rows, and one number of noise, take at most."""

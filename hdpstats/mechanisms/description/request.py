@@ -8,7 +8,7 @@ so that no value is split. Without public rows all ends are even.
 A fit that describes its own people cuts numbers to `REACH` public standard deviations about the public mean, inside the
 declared bounds (`averaged_columns`).
 
-Follow-up is counted in public intervals, whose ends are given, or are even up to the horizon.
+Follow-up is counted in public intervals, whose ends are given, or are round times up to the horizon.
 """
 
 import itertools
@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
+from hdpstats._base.time_units import CALENDAR, DAYS, ROUNDED, known_unit
 from hdpstats._base.typing import FloatArray
 from hdpstats._base.validation import integer, real
 from hdpstats.mechanisms.description import DescribedColumn
@@ -172,6 +173,10 @@ PEOPLE_OF_AN_INTERVAL: Final = 60.0
 """People of a group times the square of epsilon that an interval takes: noise is then at most half of sampling."""
 
 
+MORE, FEWER = 1.25, 2.0
+"""How many times more intervals than suit, or fewer, there are where steps of the calendar make it so."""
+
+
 def checked_times(times: object, column: Column) -> tuple[float, ...] | int | None:
     """Return the ends of intervals that a user gives, without 0, or their number; None stays None."""
     if times is None:
@@ -206,12 +211,39 @@ def number_of_intervals(people: float, epsilon: float) -> int:
 def ends_of(
     times: tuple[float, ...] | int | None, column: Column, *, people: float, epsilon: float
 ) -> tuple[float, ...]:
-    """Return the ends of intervals: those that are given, or so many even ones up to the horizon."""
+    """Return the ends of intervals: those that are given, so many even ones, or those that readers expect.
+
+    By default they are months, quarters, half years or years of a known unit, round numbers of others, and the horizon:
+    of the steps the one that comes closest to the number of intervals that suits.
+    """
     if isinstance(times, tuple):
         return times
-    number = number_of_intervals(people, epsilon) if times is None else times
     horizon = column.horizon if isinstance(column, Duration) else 0.0
-    return tuple(float(f"{end:.8g}") for end in np.linspace(0.0, horizon, number + 1)[1:])
+    if times is None:
+        unit = column.unit if isinstance(column, Duration) else None
+        ends = round_ends(horizon, unit, number_of_intervals(people, epsilon))
+    else:
+        ends = np.linspace(0.0, horizon, times + 1)[1:]
+    return tuple(float(f"{end:.8g}") for end in ends)
+
+
+def round_ends(horizon: float, unit: str | None, number: int) -> FloatArray:
+    """Return round times above 0 and the horizon: about so many of them.
+
+    >>> round_ends(5.0, "years", 6).tolist(), round_ends(2557.0, "days", 6).tolist()[-2:]
+    ([1.0, 2.0, 3.0, 4.0, 5.0], [2191.5, 2557.0])
+    >>> round_ends(45.0, None, 8).tolist()
+    [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 45.0]
+    """
+    known, suits = known_unit(unit), horizon / number
+    calendar = [] if known is None else [days / DAYS[known] for days in CALENDAR]
+    steps = [step for step in calendar if suits / MORE <= step <= FEWER * suits]
+    if not steps:
+        scale = 10.0 ** math.floor(math.log10(suits))
+        steps = [size * scale for size in (1.0, 2.0, 5.0, 10.0)]
+    step = min(steps, key=lambda each: abs(math.log(each / suits)))
+    ends = step * np.arange(1.0, math.ceil(horizon / step * (1.0 - ROUNDED)))
+    return np.append(ends, horizon)
 
 
 def smallest_share(public: PublicTable | None, grouping: Sequence[str], levels: Sequence[int]) -> float:

@@ -75,6 +75,7 @@ from typing import Final, final
 import numpy as np
 
 from hdpstats._base.caching import remembered
+from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats._base.work import Operations, sorting
@@ -122,6 +123,11 @@ class PreparedDescription(Prepared):
     follow_up: CountNoise | None
     sds: tuple[float, float, float]
     records: int | None
+
+    @property
+    def loops(self) -> frozenset[Loops]:
+        """Those over features, and those of a fit that may follow: see `PreparedCount`."""
+        return frozenset({Loops.DESCRIPTIONS, Loops.REGRESSIONS})
 
     def work(self, rows: int) -> Operations:
         """Return what so many rows take at most: a few operations for each sum of a group, and for each table."""

@@ -57,7 +57,7 @@ class ExponentialQuery(PointQuery):
         if not self.proposals >= 1:
             raise MechanismError("the number of proposals must be 1 or more")
         check_size("proposals", self.proposals, MOST_PROPOSALS, remedy="use mechanism='objective'")
-        if self.delta == 0 or self.hessian_share:
+        if self.delta == 0 or self.for_errors:
             raise MechanismError("sampling needs a delta above 0, and releases no Hessian")
 
 

@@ -147,5 +147,5 @@ class ImportanceWeightsQuery(MinimiserQuery):
         MinimiserQuery.__post_init__(self)
         if self.perturbs not in ("objective", "output"):
             raise MechanismError("the noise of a density ratio is added to the 'objective' or to the 'output'")
-        if self.hessian_share or self.public_sha256 is None:
+        if self.for_errors or self.public_sha256 is None:
             raise MechanismError("a density ratio names its public rows, which give its Hessian: it releases none")

@@ -32,9 +32,9 @@ class ObjectivePerturbation(WithHessianShare):
     Parameters
     ----------
     se_share
-        Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian: standard errors then rest on the private
-        covariates, not on public rows. ``"auto"`` leaves it to the fit: 0 where public rows tell the curvature, else
-        the share by which standard errors are predicted to be smallest. 0 asks for coefficients alone.
+        Share of epsilon, from 0 to 0.9, that is spent on what standard errors rest on: a noisy Hessian, or with public
+        rows, for regressions of one predictor, noisy sums of private Hessians and squared scores. ``"auto"`` leaves it
+        to the fit (`Model.fit`). 0 asks for coefficients alone.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class OutputPerturbation(WithHessianShare):
     Parameters
     ----------
     se_share
-        Share of epsilon, from 0 to 0.9, that is spent on a noisy Hessian, or ``"auto"``, as for
+        Share of epsilon, from 0 to 0.9, that is spent on what standard errors rest on, or ``"auto"``, as for
         `ObjectivePerturbation`.
 
     Examples

@@ -47,7 +47,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import final
+from functools import cache, partial
+from typing import TypeVar, final
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -69,18 +70,37 @@ from hdpstats.mechanisms.perturbation.request import (
 from hdpstats.noise.distributions import ball_variance
 from hdpstats.privacy.hazard_sensitivity import hazard_loss
 from hdpstats.privacy.sensitivity import DOWN, Relation
-from hdpstats.public.moments import averaged
-from hdpstats.public.row_weights import APART, SPARE, Allowance, Moved, at_radii, contrast_tau, kept, mallows, moved
+from hdpstats.public.moments import averages
+from hdpstats.public.row_weights import (
+    APART,
+    SPARE,
+    STEPS_OF_TWO,
+    Allowance,
+    Moved,
+    at_radii,
+    contrast_tau,
+    kept,
+    mallows,
+    moved,
+)
 from hdpstats.records.geometry import Geometry, at_radius
 from hdpstats.records.model import HazardCap, HazardModel
 from hdpstats.records.query import LEAST_SMOOTHING
 
+T = TypeVar("T")
+
 FLAT_TOTAL = 4.0
 """The largest sum of caps of one person where there is no public fit."""
 
-TOTALS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0, 32.0, 64.0, 128.0)
-MARGINS = (0.3, 0.7, 1.2, 2.0, 3.0)
-"""Candidates of totals and margins; radii are some of those of `hdpstats.public.row_weights.radii`."""
+TOTALS = tuple(float(f"{2.0 ** (k / STEPS_OF_TWO):.3g}") for k in range(7 * STEPS_OF_TWO + 1))
+MARGINS = tuple(k / 20 for k in range(6, 61))
+"""Candidates of totals, from 1 to 128, and of margins; radii are those of `hdpstats.public.row_weights.radii`."""
+
+COARSE, STEPS = 8, (4, 2, 1)
+"""The search begins with each so many-th total and margin, and goes on about the best one in steps of so many.
+
+With few candidates, far apart, one more person could make errors larger by half.
+"""
 
 ENDED_TOTALS = (1.0, 1.8, 3.0, 6.0, 12.0, 25.0)
 ENDED_MARGINS = (0.3, 0.7, 1.2)
@@ -93,7 +113,7 @@ HALF = 0.4
 PREDICTED, NODES = math.log(2.0), 32
 """Standard deviation of private log hazards about those of the public fit; points of the integral over it."""
 
-LEFT = (0.97, 0.94, 0.9, 0.85, 0.8, 0.7)
+LEFT = tuple(0.97 * 0.98**k for k in range(17))
 """How much of the noise of a free determinant a ridge may leave: candidates."""
 
 OVER_TIME = 1.5
@@ -151,23 +171,42 @@ def choose_loss(
     relation
         Who is a neighbour of whom.
     """
-    few = side.thinned(SEARCHED)
-    totals = TOTALS if total is None else (total,)
-    if side.weighable and not person_loss.time_varying:
-        geometries = _geometries(few)
-        parts = [_weighed(few, geometries, margin=margin, totals=totals) for margin in MARGINS]
-    else:
-        parts = [_ended(few, totals=ENDED_TOTALS if total is None else totals)]
-    candidates = [each for part in parts for each in part.candidates]
-    own = side.counted
-    volumes = np.concatenate(
-        [part.volumes(person_loss, side, sites, apart=apart, share=share, relation=relation) for part in parts]
-    )
-    squares = np.concatenate(
-        [np.trace(part.allowances(apart)[:, own[:, None], own], axis1=1, axis2=2) for part in parts]
-    )
-    near = volumes <= np.min(volumes) + len(own) * math.log(SPARE)
-    return candidates[int(np.argmin(np.where(near, squares, np.inf)))].loss(person_loss)
+    few, own = side.thinned(SEARCHED), side.counted
+
+    def best(parts: Sequence[_Tried]) -> _Candidate:
+        """Return the one of the smallest allowance among those that are nearly as good as any."""
+        candidates = [each for part in parts for each in part.candidates]
+        volumes = np.concatenate(
+            [part.volumes(person_loss, side, sites, apart=apart, share=share, relation=relation) for part in parts]
+        )
+        squares = np.concatenate(
+            [np.trace(part.allowances(apart)[:, own[:, None], own], axis1=1, axis2=2) for part in parts]
+        )
+        near = volumes <= np.min(volumes) + len(own) * math.log(SPARE)
+        return candidates[int(np.argmin(np.where(near, squares, np.inf)))]
+
+    if not side.weighable or person_loss.time_varying:
+        return best([_ended(few, totals=ENDED_TOTALS if total is None else (total,))]).loss(person_loss)
+    geometries, totals = _geometries(few), TOTALS if total is None else (total,)
+
+    def among(margins: Sequence[float], radii: Sequence[Geometry], sums: Sequence[float]) -> _Candidate:
+        """Return the best one of some margins, radii and totals."""
+        return best([_weighed(few, radii, margin=margin, totals=sums) for margin in margins])
+
+    found = among(MARGINS[::COARSE], geometries[:: -(COARSE // 2)], totals[::COARSE])
+    for step in STEPS:
+        found = among(
+            _about(MARGINS, found.cap.margin, step=step, most=2),
+            _about(geometries, found.geometry, step=max(1, step // 2), most=2),
+            _about(totals, found.cap.total, step=max(1, step // 2), most=2),
+        )
+    return found.loss(person_loss)
+
+
+def _about(grid: Sequence[T], value: T, *, step: int, most: int) -> Sequence[T]:
+    """Return a value of a grid, and at most so many to both sides of it, a step apart."""
+    place = grid.index(value)
+    return grid[place - step * min(most, place // step) : place + step * most + 1 : step]
 
 
 @final
@@ -243,22 +282,20 @@ def _of_weighed(candidates: list[_Candidate], side: HazardSide, whole: HazardCap
     """Return what losses do that differ in total and radius alone; ``whole`` is their cap with the largest total."""
     full = side.at(at_radius(side.geometry, MOST_RADIUS), whole)
     H, J = full.triangles(side.centre)
-    none = np.ones((1, side.people)) / side.people
-    at_full = averaged((H, J), records=1.0, row_weights=none, levelled=side.levelled).H[0]
+    average = partial(averages, levelled=side.levelled)
+    at_full = average(H, row_weights=np.ones((1, side.people)) / side.people)[0]
     weights = _weights(candidates, full.spells, side.rows.person, people=side.people, intervals=len(side.starts))
-    first = averaged((H, J), records=1.0, row_weights=weights / side.people, levelled=side.levelled)
-    second = averaged((J, J), records=1.0, row_weights=weights**2 / side.people, levelled=side.levelled)
-    means = kept(first.H, at_full, side.covariates)
-    apart = 0.5 * np.abs(weights - means[:, None]) / side.people
-    N = averaged((H, H), records=1.0, row_weights=apart, levelled=side.levelled).H
+    left = average(H, row_weights=weights / side.people)
+    means = kept(left, at_full, side.covariates)
+    N = average(H, row_weights=0.5 * np.abs(weights - means[:, None]) / side.people)
     if side.unseen is not None and len(side.covariates):
         N = N + _moved_unseen(candidates, full.spells, side, means, level=at_full)
     floor = 1e-9 * np.trace(at_full) * np.eye(len(at_full))
     return _Tried(
         candidates=candidates,
-        H=first.H,
-        J=second.J,
-        moved=moved(first.H + floor, N, shares=1.0 - means),
+        H=left,
+        J=average(J, row_weights=weights**2 / side.people),
+        moved=moved(left + floor, N, shares=1.0 - means),
         own=_own(side, whole.margin),
     )
 
@@ -303,10 +340,16 @@ def _moved_unseen(
 
 def _own(side: HazardSide, margin: float) -> FloatArray:
     """Return what a relative cap does by itself: a standard deviation (D,) along each slope, over ``tau^2``."""
-    z, density = hermegauss(NODES)
+    z, density = _normal_nodes()
     square, own = np.exp(2.0 * (PREDICTED * z - margin)), np.zeros(side.dimension)
     own[side.covariates] = HALF * float(density @ (3.0 * square / (1.0 + square))) / math.sqrt(2.0 * math.pi)
     return own
+
+
+@cache
+def _normal_nodes() -> tuple[FloatArray, FloatArray]:
+    """Return the points and weights (NODES,) of integrals over a normal variable, up to the root of 2 pi."""
+    return hermegauss(NODES)
 
 
 def _ended(side: HazardSide, *, totals: Sequence[float]) -> _Tried:
@@ -364,7 +407,7 @@ def _geometries(side: HazardSide) -> list[Geometry]:
         return [at_radius(side.geometry, 1.0)]
     farthest = float(np.max(lengths)) if side.unseen is None else side.unseen.farthest
     middle = max(float(np.median(lengths)), 1e-3)
-    return at_radii(side.geometry, middle=middle, farthest=farthest)[-1::-4][::-1]
+    return at_radii(side.geometry, middle=middle, farthest=farthest)
 
 
 def allowance(model: HazardModel, side: HazardSide, *, apart: float) -> Allowance:

@@ -90,14 +90,14 @@ UNSHRUNK = 0.5
 CHEAP = 2.0
 """Ridge over the same where there is no public fit to pull to."""
 
-SHARES, SHARE_ALONE = (0.05, 1.0 / 14.0, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7), 1.0 / 7.0
-"""Shares of epsilon that the determinant of a loss without a coupling may cost, with a public fit and without.
+SHARES, SHARE_ALONE = tuple(1.0 - 0.95 * 0.96**k for k in range(29)), 1.0 / 7.0
+"""Shares of epsilon that the determinant of a loss without a coupling may cost: .05 to .7, and without a public fit.
 
 Half of it leaves four times the variance of the noise, which is little where there are many people.
 """
 
-SHARES_OF_LEVELS = (0.05, 1.0 / 14.0, 0.1, 1.0 / 7.0, 0.2)
-"""The same with a public fit for the multinomial loss."""
+SHARES_OF_LEVELS = tuple(1.0 - 0.95 * 0.98**k for k in range(9))
+"""The same, .05 to .2, with a public fit for the multinomial loss."""
 
 MOST_EXPONENT = 5.0
 """And no more than this much of it, however large it is: a ridge need not vanish."""
@@ -370,7 +370,7 @@ def choose_output(
 
     ``delta`` is used where normal noise is smaller than pure noise; else the query asks for pure noise.
     """
-    epsilon = query.epsilon * (1 - query.hessian_share)
+    epsilon = query.epsilon * (1 - query.for_errors)
     variances = [noise_variance(person_loss, epsilon=epsilon, delta=Fraction(0), relation=relation)]
     if delta > 0:
         variances.append(noise_variance(person_loss, epsilon=epsilon, delta=delta, relation=relation))

@@ -23,7 +23,8 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    point is certified to lie within ``error`` of the exact one, *surely*, by work that is a public constant as ``error``
    is (`hdpstats.mechanisms.minimiser`).
 3. **Smoothing.** The query says which share ``s`` of epsilon is for this, from 1/1000 to 1/10 (`MinimiserQuery.
-   for_smoothing`): ``epsilon_2 = s epsilon``, and ``epsilon_1`` is what that and a Hessian's part leave. It is plain
+   for_smoothing`): ``epsilon_2 = s epsilon``, and ``epsilon_1`` is what that and the parts
+   for standard errors leave. It is plain
    public data, as epsilon is, and the proof holds for each value by itself. The computed point is rounded to a lattice
    and L2 K-norm noise of rate ``epsilon_2 / (2 (error + rounding))`` is added (`smoothing_noise`).
    For every fixed ``b`` the distributions around the computed and
@@ -59,7 +60,8 @@ missing cell has the gradient 0, which is not longer than ``g``.
 (Hardt and Talwar 2010). With one: normal noise of standard deviation ``S / mu``, exact and rounded
 (`hdpstats.noise.normal`), which is ``mu``-GDP, with the ``mu`` that ``(epsilon, delta)`` allows.
 
-A further part of either, where a query asks for it, releases the weighted Hessian at the *released* coefficients.
+Further parts of either, where a query asks for them, release the weighted Hessian, or cut Hessians and squared scores,
+at the *released* coefficients (`hdpstats.mechanisms.minimiser`).
 """
 
 import math
@@ -74,6 +76,7 @@ from hdpstats.mechanisms.minimiser import (
     effort_of,
     hessian_of,
     prepared,
+    sandwich_of,
 )
 from hdpstats.mechanisms.perturbation import ObjectiveRelease, OutputRelease
 from hdpstats.noise.distributions import FINENESS, NoiseDistribution, lattice, lattice_noise
@@ -120,6 +123,7 @@ def calibrate_objective(
     total = effort.radius + perturbation.cell / query.ridge
     smoothing, grid = smoothing_noise(total=total, dimension=person_loss.dimension, epsilon=epsilon_smoothing)
     hessian, of_hessian = hessian_of(query, person_loss, relation=relation)
+    sandwich, of_sandwich = sandwich_of(query, person_loss, relation=relation)
     return PointCalibration(
         release=ObjectiveRelease,
         perturbation=perturbation,
@@ -130,11 +134,13 @@ def calibrate_objective(
         noise_rate=perturbation.rate,
         noise_sd=perturbation.sd,
         hessian=hessian,
+        sandwich=sandwich,
         records=records,
         events=(
             perturbation.event,
             PrivacyEvent(ran=MechanismName.SMOOTHING, epsilon=epsilon_smoothing),
             *of_hessian,
+            *of_sandwich,
         ),
     )
 
@@ -274,7 +280,7 @@ def calibrate_output(
     relation
         Who is a neighbour of whom.
     """
-    D, epsilon = person_loss.dimension, query.epsilon * (1 - query.hessian_share)
+    D, epsilon = person_loss.dimension, query.epsilon * (1 - query.for_errors)
     effort = effort_of(query, person_loss, noise=0.0, records=records)
     moved = minimiser_sensitivity(person_loss, ridge=query.ridge, relation=relation) + 2 * effort.radius
     grid = power_of_two_below(moved) * COEFFICIENT_FINENESS
@@ -290,6 +296,7 @@ def calibrate_output(
         noise = RoundedNormal(dimension=D, sd=sd, grid=grid)
         event = PrivacyEvent(ran=MechanismName.GAUSSIAN_OUTPUT, epsilon=epsilon, delta=query.delta, mu_squared=square)
     hessian, of_hessian = hessian_of(query, person_loss, relation=relation)
+    sandwich, of_sandwich = sandwich_of(query, person_loss, relation=relation)
     return PointCalibration(
         release=OutputRelease,
         perturbation=None,
@@ -300,8 +307,9 @@ def calibrate_output(
         noise_rate=rate,
         noise_sd=sd,
         hessian=hessian,
+        sandwich=sandwich,
         records=records,
-        events=(event, *of_hessian),
+        events=(event, *of_hessian, *of_sandwich),
     )
 
 

@@ -124,7 +124,7 @@ def with_smoothing(
     noise = (axes**2).T @ variance_of(inside, person_loss)
     whole = (scores + noise) / h**2
     shares = shares_of(query)
-    left = np.array([float(query.for_objective / (1 - query.hessian_share - share)) for share in shares])
+    left = np.array([float(query.for_objective / (1 - query.for_errors - share)) for share in shares])
     parts = np.array([float(LEAST_SMOOTHING / share) for share in shares])
     inner = float(np.mean(noise / h**2 / whole))
     best, least = (query.ridge if ridges == 1 else rounded_up(query.ridge), LEAST_SMOOTHING), math.inf
@@ -140,9 +140,7 @@ def with_smoothing(
         if errors[place] >= least:
             break
         share = shares[place]
-        stretched = (
-            ridge if ridges == 1 else rounded_up(ridge * query.for_objective / (1 - query.hessian_share - share))
-        )
+        stretched = ridge if ridges == 1 else rounded_up(ridge * query.for_objective / (1 - query.for_errors - share))
         best, least = (stretched, share), float(errors[place])
     ridge, share = best
     if share > LEAST_SMOOTHING:
@@ -155,7 +153,7 @@ def with_smoothing(
 
 def shares_of(query: MinimiserQuery) -> tuple[Fraction, ...]:
     """Return the shares a query may have: smoothing never takes most of what the Hessian leaves, or of a delta."""
-    left = (1 - query.hessian_share) / 2
+    left = (1 - query.for_errors) / 2
     enough = MOST_OF_DELTA / query.epsilon if query.delta > 0 else Fraction(1)
     return tuple(share for share in SHARES if share == LEAST_SMOOTHING or share <= min(left, enough))
 

@@ -129,3 +129,15 @@ def test_folders_of_kept_code_outside_the_package_are_named(kept, loop):
     loop(2)
     (folder,) = kept_code()
     assert folder.parent == kept.resolve()
+
+
+def test_compiling_is_said_once_and_loading_what_was_kept_is_not(kept, loop, monkeypatch, capsys):
+    monkeypatch.setattr(compiling, "_SAID", [])
+    loop(2)(np.arange(6.0))
+    loop(3)(np.arange(6.0))
+    assert capsys.readouterr().err == f"hdpstats: {compiling.COMPILING}\n"
+    compiling._SAID.clear()
+    loop(3)(np.arange(6.0))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stderr", None)
+    loop(4)(np.arange(6.0))  # nobody to tell

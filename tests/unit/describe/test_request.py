@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.mechanisms.description.request import cuts_between
+import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.description.request import cuts_between, round_ends
 from hdpstats.noise import BoxNoise
 from tests import known_noise
 
@@ -48,8 +49,8 @@ PRIVATE, PUBLIC = people(2000, 1), people(600, 2)
 
 
 def study_of(private=PRIVATE, public=PUBLIC, **options):
-    options = {"budget": hdp.Budget(epsilon=1000, delta=1e-3)} | options
-    return hdp.Study(private=private, public=public, schema=SCHEMA, **options)
+    options = {"schema": SCHEMA, "budget": hdp.Budget(epsilon=1000, delta=1e-3)} | options
+    return hdp.Study(private=private, public=public, **options)
 
 
 def number(frame, variable, statistic, *, level=None, group=None):
@@ -381,10 +382,93 @@ def test_bad_arguments_are_named_before_anything_is_charged(columns, options, ar
     assert study.ledger.spent.epsilon == 0
 
 
-def test_times_by_themselves_suit_epsilon():
+def test_times_by_themselves_are_round_and_suit_epsilon():
     study = study_of()
-    ends = [len(hdp.describe(study, "Surv(time, event)", epsilon=e).query.follow_up.ends) for e in (0.1, 1, 5)]
-    assert ends[0] == 6 < ends[1] <= ends[2] == 28
+    ends = [hdp.describe(study, "Surv(time, event)", epsilon=e).query.follow_up.ends for e in (0.1, 1, 5)]
+    assert ends[0] == (2, 4, 6, 8, 10)
+    assert ends[2] == tuple(np.arange(0.5, 10.5, 0.5))
+    assert len(ends[0]) <= len(ends[1]) <= len(ends[2])
+
+
+@pytest.mark.parametrize(
+    ("horizon", "unit", "number", "first", "last", "count"),
+    [
+        (2557, "days", 6, 365.25, 2191.5, 7),
+        (2557, "days", 12, 365.25 / 2, 2374.125, 14),
+        (1826, "day", 25, 365.25 / 4, 1734.9375, 20),
+        (36, "months", 28, 1, 35, 36),
+        (5, "years", 28, 0.25, 4.75, 20),
+        (9.5, "years", 8, 1, 9, 10),
+        (40, "days", 25, 2, 38, 20),
+        (45, None, 8, 5, 40, 9),
+        (45, "visits", 8, 5, 40, 9),
+        (0.5, "years", 6, 1 / 12, 5 / 12, 6),
+    ],
+)
+def test_round_times_end_at_the_horizon(horizon, unit, number, first, last, count):
+    ends = round_ends(horizon, unit, number)
+    assert ends[[0, -2, -1]] == pytest.approx([first, last, horizon], rel=1e-12)
+    assert len(ends) == count
+    assert (np.diff(ends) > 0).all()
+
+
+def test_the_first_table_has_labels_and_is_written_to_files(no_noise, tmp_path):
+    schema = SCHEMA.with_labels(age="Age (years)", size="Tumour size", sex="Sex")
+    study = study_of(schema=schema)
+    described = hdp.describe(study, ["age", "size", "sex"], epsilon=5)
+    table = described.first_table({"s": "small", "sex": "Sex at birth"})
+    assert table.headers == ("private", "public", "SMD")
+    by_name = dict(zip(table.names, table.cells, strict=True))
+    assert [name.strip() for name in table.names if "missing" not in name] == [
+        "n", "Age (years), mean (SD)", "median [q1, q3]", "Tumour size", "small", "m", "l", "Sex at birth = woman",
+    ]  # fmt: skip
+    differences = described.balance().set_index(["variable", "level"])["difference"]
+    assert by_name["Age (years), mean (SD)"][2] == f"{differences['age'].iloc[0]:+.2f}"
+    for name, level in (("small", "s"), ("m", "m")):
+        assert by_name[f"\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}{name}"][2] == f"{differences['size', level]:+.2f}"
+    table.to_docx(tmp_path / "table1.docx")
+    cells = [
+        cell.text
+        for part in docx.Document(str(tmp_path / "table1.docx")).tables
+        for row in part.rows
+        for cell in row.cells
+    ]
+    assert "Age (years), mean (SD)" in cells
+    table.to_csv(tmp_path / "table1.csv")
+    read = pd.read_csv(tmp_path / "table1.csv", index_col=0, dtype=str, keep_default_na=False)
+    assert read.index.tolist() == table.names
+    assert read.to_numpy().tolist() == table.cells
+    for text in (
+        str(table),
+        table.summary().as_html(),
+        table.summary().as_latex(),
+        table._repr_html_(),
+        str(described),
+    ):
+        assert "Age (years), mean (SD)" in text
+    assert "half the width of the 90% interval" in str(described.first_table(conf_level=0.9))
+    assert [text.get_text() for text in described.plot().get_yticklabels()][:2] == ["Age (years)", "Tumour size = s"]
+    by = hdp.describe(study, ["age"], by="sex", epsilon=5)
+    assert by.first_table().headers[0] == f"Sex = {by.groups[0]}"
+    with pytest.raises(hdp.ArgumentError, match="labels: there is no 'weight'"):
+        described.first_table({"weight": "Weight"})
+
+
+def test_a_label_that_is_changed_later_is_no_new_question():
+    study = hdp.Study(private=PRIVATE, schema=SCHEMA, budget=hdp.Budget(epsilon=10))
+    first = hdp.describe(study, ["age"], epsilon=1)
+    fit = hdpf.logit("sex ~ age", data=study).fit(epsilon=1)
+    spent, ledger = study.ledger.spent, study.ledger
+    again = hdp.Study(private=PRIVATE, schema=SCHEMA.with_labels(age="Age (years)"), ledger=ledger)
+    described, fitted = hdp.describe(again, ["age"], epsilon=1), hdpf.logit("sex ~ age", data=again).fit(epsilon=1)
+    assert ledger.spent == spent
+    assert described.sums().equals(first.sums())
+    assert fitted.params.equals(fit.params)
+    assert fitted.query.to_json() == fit.query.to_json()
+    assert "Age (years), mean (SD)" in described.first_table().names
+    assert "Age (years)" in fitted._repr_html_()
+    assert "Age (years)" not in fit._repr_html_()
+    assert "Age (years)" not in ledger.history().to_json()
 
 
 @pytest.mark.parametrize("whole", [False, True])

@@ -9,7 +9,7 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, FormulaError
 from hdpstats.formulas import compile_design
 from hdpstats.formulas.column_space import canonical_design
-from hdpstats.formulas.knots import with_public_knots
+from hdpstats.formulas.knots import with_public_knots, without_public_knots
 from hdpstats.formulas.splines import restricted_splines, values
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.table import AdmittedTable
@@ -75,6 +75,21 @@ def test_names_are_those_that_the_user_wrote_and_the_ledger_has_the_knots():
     design = compile_design(with_public_knots("event3 ~ ns(age, df=2)", STUDY.public), SCHEMA)
     assert canonical_design(design, SCHEMA).design.canonical.endswith("ns(age, knots=[53.0], lower=21.0, upper=80.0)")
     assert compile_design(design.canonical, SCHEMA).columns == design.columns
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("ns(age, df=2, lower=[30], upper=80.0)", "ns(age, df=2)"),
+        ("ns(age,df=2,knots=c(50),lower=30)", "ns(age, df=2)"),
+        ("bs(age, knots=[40, 60], lower=0, degree=2)", "bs(age, knots=[40, 60], degree=2)"),
+        ("rcs(age, c(40, 50, 60), nk=3)", "rcs(age, c(40, 50, 60), nk=3)"),
+        ("rcs(age, 3, knots=(40, 50, 60))", "rcs(age, 3)"),
+        ("ns(I(age - 50), 2, knots=[-1.5], lower=-5, upper=1e1)", "ns(I(age - 50), 2)"),
+    ],
+)
+def test_a_name_leaves_out_bounds_and_knots_that_are_counted(call, name):
+    assert without_public_knots(f"event3 ~ nodes + {call}") == f"event3 ~ nodes + {name}"
 
 
 def test_spellings_of_one_restricted_spline_are_one_question():

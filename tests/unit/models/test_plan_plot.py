@@ -4,6 +4,7 @@ import sys
 
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
@@ -68,3 +69,17 @@ def test_a_plan_shows_how_far_it_is(monkeypatch):
     monkeypatch.setattr("hdpstats.models.model.progress", recorded)
     hdpf.logit("y ~ x", data=hdp.Study(public=None, schema=SCHEMA)).plan([1, 2, 3], n=2000)
     assert shown == [(3, "plan")]
+
+
+def test_a_dark_plan_is_written_in_light_and_unknown_errors_leave_gaps():
+    frame = plan(people(PUBLIC_ROWS, seed=1), "y ~ x").frame
+    with mpl.style.context("dark_background"):
+        (panel,) = plot_plan(frame).axes
+        public = next(line for line in panel.get_lines() if line.get_label() == "public only")
+        assert public.get_color() == "#ffffff"
+    unknown = frame.assign(private_only=np.nan, std_error=np.nan, public_only=np.nan)
+    (panel,) = plot_plan(unknown).axes
+    assert panel.get_ylim() == (0.0, 1.0)
+    levels = plan(None, "y ~ x").frame.replace({"term": {"x": "2:Intercept"}})
+    both = pd.concat([levels, levels.assign(term="2:x")])
+    assert [panel.get_title() for panel in plot_plan(both).axes if panel.get_title()] == ["2:x"]

@@ -14,6 +14,7 @@ from hdpstats.privacy.budget import Guarantee, Part, over_data_sets
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.results import Result
 from hdpstats.results.aggregated import Aggregate
+from hdpstats.results.sites import DescribedCohort
 from r_bridge.handles import aggregate as aggregate_for_r
 
 SCHEMA = hdp.Schema(died=hdp.Binary(complete=True))
@@ -178,6 +179,32 @@ def test_a_description_of_an_account_that_is_not_known_may_be_of_any_of_the_peop
         hdp.aggregate([moved, second])
 
 
+def test_two_descriptions_with_the_same_numbers_are_two_charges():
+    """Of both fits the account is not known, so that one person may have been charged for both, 3 each time."""
+    schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
+    people = pd.DataFrame({"died": np.arange(2000) % 5 < 2, "age": (np.arange(2000) % 97) / 97})
+
+    def nameless(release, **changes):
+        return release.at(replace(release.entry, account="", **changes))
+
+    def result(description, released, **changes):
+        releases = tuple((site, nameless(each, **changes)) for site, each in description.releases)
+        own = nameless(released.release)
+        sites = tuple(replace(each, entries=(own.entry,)) for each in released.site_facts)
+        given = DescribedCohort(charged=False, queries=description.queries, releases=releases)
+        alone = Guarantee(epsilon=Fraction(1), delta=Fraction(0), relation=Relation.REPLACE_ONE, unit="person")
+        kept = replace(released.released, release=own, sites=sites, description=given, guarantee=alone)
+        return replace(released, released=kept)
+
+    study = hdp.Study(private=people, public=people.head(300), schema=schema, budget=hdp.Budget(epsilon=9))
+    cohort = hdp.describe(study, ["died", "age"], complete=True, epsilon=2)
+    model = hdpf.logit("died ~ age", data=study)
+    fits = [model.fit(epsilon=1, description=cohort, replicate=number) for number in (1, 2)]
+    one, same, other = result(cohort, fits[0]), result(cohort, fits[1]), result(cohort, fits[1], head="0" * 64)
+    assert "4-differential privacy (pure) at most for one person" in str(hdp.aggregate([one, same]))
+    assert "6-differential privacy (pure) at most for one person" in str(hdp.aggregate([one, other]))
+
+
 def test_a_site_of_which_no_entry_is_known_may_be_of_any_of_the_people(path):
     """Of one of two sites nothing says to whom its release was charged, here to the people of the second result."""
     ledgers = {each: hdp.Ledger(path, dataset=each, epsilon=20) for each in "ab"}
@@ -259,3 +286,37 @@ def test_a_site_that_sold_only_its_number_of_people_belongs_to_the_result():
         with pytest.raises(hdp.ArgumentError, match=r"'b', version 1.* were charged to one account"):
             hdp.aggregate({"x": one, "y": second})
     assert [each.dataset for sets in hdp.aggregate(first).data_sets for each in sets] == ["a", "b"]
+
+
+class OnlyDescribed(hdp.LocalSite):
+    """A site that sells a description and then nothing else."""
+
+    def answer(self, query, **options):
+        if not query.kind.startswith("description"):
+            raise SiteError("down")
+        return super().answer(query, **options)
+
+
+def test_a_site_that_sold_only_a_description_belongs_to_the_result_that_rests_on_it(path):
+    """Its people were charged 4: 2 for the description, and 2 for a fit of their own."""
+    schema = hdp.Schema(died=hdp.Binary(complete=True), age=hdp.Continuous(0, 1, complete=True))
+    people = pd.DataFrame({"died": np.arange(2000) % 5 < 2, "age": (np.arange(2000) % 97) / 97})
+    a, b = (hdp.Ledger(path, dataset=name, epsilon=8) for name in "ab")
+
+    def study(sites, **options):
+        return hdp.Study(private=sites, schema=schema, public=people.head(300), **options)
+
+    sites = {"A": hdp.LocalSite(people, schema=schema, ledger=a), "B": OnlyDescribed(people, schema=schema, ledger=b)}
+    both = study(sites, quorum=1)
+    cohort = hdp.describe(both, ["died", "age"], complete=True, epsilon=2)
+    first = hdpf.logit("died ~ age", data=both).fit(epsilon=1, description=cohort)
+    assert [name for name, _ in first.released.description.releases] == ["A", "B"]
+    assert (first.guarantee.epsilon, first.guarantee.sites) == (3, 2)
+    assert "each person is at one only" in first.guarantee.statement()
+    model = hdpf.logit("died ~ age", data=study({"B": hdp.LocalSite(people, schema=schema, ledger=b)}))
+    second = model.fit(epsilon=2)
+    assert b.spent.epsilon == 4
+    for one in (first, Result.from_json(first.to_json()), hdp.aggregate(first)):
+        with pytest.raises(hdp.ArgumentError, match=r"'b', version 1.* were charged to one account"):
+            hdp.aggregate({"x": one, "y": second})
+    assert model.evaluate(first, epsilon=0.5).guarantee.epsilon == Fraction("3.5")

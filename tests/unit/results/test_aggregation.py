@@ -309,11 +309,11 @@ def test_a_state_can_send_its_aggregate_and_no_more(tmp_path, interval):
     assert federation.at("south").values == pytest.approx(states["south"].estimate.values)
     with pytest.raises(hdp.ArgumentError, match="dictionary"):
         hdp.aggregate(federation)
-    for text in ("{}", "{}x", states["north"].to_json().replace('"format":4', '"format":9'), schools[0].to_json()):
+    for text in ("{}", "{}x", states["north"].to_json().replace('"format":5', '"format":9'), schools[0].to_json()):
         with pytest.raises(hdp.ArgumentError, match="not an aggregate"):
             hdp.Aggregate.from_json(text)
-    before = states["north"].to_json().replace('"format":4', '"format":3', 1)
-    with pytest.raises(hdp.ArgumentError, match="format 4, not 3; make it anew"):  # it may leave out descriptions
+    before = states["north"].to_json().replace('"format":5', '"format":4', 1)
+    with pytest.raises(hdp.ArgumentError, match="format 5, not 4; make it anew"):  # whom descriptions were charged to
         hdp.Aggregate.from_json(before)
 
 

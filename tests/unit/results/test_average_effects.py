@@ -333,6 +333,11 @@ def test_effects_state_all_that_they_rest_on():
     assert resting.average_effects("hormon", over=again).guarantee.epsilon == 5  # of other noise, with the same numbers
     another = replace(described, releases=((site, release.at(replace(release.entry, head="0" * 64))),))
     assert resting.average_effects("hormon", over=another).guarantee.epsilon == 5  # the first one of another analyst
+    one, another = (replace(described, releases=((site, replace(release, entry=None)),)) for _ in range(2))
+    nowhere = replace(resting.released, description=replace(resting.released.description, releases=one.releases))
+    resting_on_it = replace(resting, released=nowhere)
+    assert resting_on_it.average_effects("hormon", over=one).guarantee == resting_on_it.guarantee
+    assert resting_on_it.average_effects("hormon", over=another).guarantee.epsilon == 5  # maybe of another charge
     removed = replace(described, guarantee=replace(described.guarantee, relation=Relation.ADD_OR_REMOVE_ONE))
     with pytest.raises(ArgumentError, match=r"over: .* under add_or_remove_one, and the fit under replace_one"):
         fit.average_effects("hormon", over=removed)

@@ -1,6 +1,7 @@
 """A paper's table: columns of fits, reference levels, labels, counts, epsilon; as text, Word, LaTeX, HTML, CSV."""
 
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from docx import Document
 
 import hdpstats.api as hdp
+from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.estimate import Estimate
 
 LABELS = {"age": "Age (years)", "size": "Tumour size (mm)", "log1p(nodes)": "Nodes, log", ">50": "more than 50"}
@@ -92,6 +94,18 @@ def test_epsilons_of_a_column_add_up(adjusted):
         estimate=replace(own, terms=("Intercept", "log1p(nodes)")),
     )
     assert hdp.regression_table({"Crude": [alone, other]}).columns[0].epsilon == "2"
+
+    def under(**changes):
+        return replace(other, released=replace(other.released, guarantee=replace(other.guarantee, **changes)))
+
+    normal = hdp.regression_table({"Crude": [alone, under(delta=Fraction("1e-6"))], "Other": other})
+    assert [each.epsilon for each in normal.columns] == ["(2, 1e-06)", "1"]
+    assert "added up; with delta as (epsilon, delta)." in " ".join(str(normal).split())
+    removed = under(relation=Relation.ADD_OR_REMOVE_ONE)
+    apart = hdp.regression_table({"Crude": alone, "Other": removed})
+    assert [each.epsilon for each in apart.columns] == ["1 (replace_one)", "1 (add_or_remove_one)"]
+    with pytest.raises(hdp.ArgumentError, match=r"'Crude' has fits under several relations .* do not add up"):
+        hdp.regression_table({"Crude": [alone, removed]})
 
 
 def test_a_hazard_model_has_hazard_ratios_without_its_baseline(hazard):

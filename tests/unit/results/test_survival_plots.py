@@ -83,9 +83,9 @@ def test_one_row_has_no_legend_and_typical_covariates_are_named(hazard):
 
 
 def test_too_many_or_no_rows_are_refused(hazard):
-    for rows in (0, 8):
+    for rows in (0, 31):
         frame = pd.DataFrame({"age": np.full(rows, 50.0), "size": ["<=20"] * rows})
-        with pytest.raises(ArgumentError, match="1 to 7 rows"):
+        with pytest.raises(ArgumentError, match="1 to 30 rows"):
             hazard().plot_survival(frame, axes())
 
 
@@ -196,3 +196,11 @@ def test_ratios_have_plain_numbers(hazard, spread):
     ]
     assert len(shown) >= 2
     assert not any("e" in text or "$" in text for text in shown if 1e-3 < float(text) < 1e4)
+
+
+def test_what_is_not_known_leaves_a_gap_and_no_warning(hazard):
+    made = hazard()
+    unknown = replace(made, estimate=replace(made.estimate, sampling=np.full_like(made.estimate.sampling, np.nan)))
+    for ax in (unknown.plot_survival(ax=axes()), unknown.plot_hazard(axes())):
+        assert not ax.collections
+        ax.figure.draw_without_rendering()

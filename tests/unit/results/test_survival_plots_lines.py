@@ -171,7 +171,7 @@ def test_errors_name_the_argument(curves):
         (2557, "day", "months", "months", "84"),
         (84, "months", None, "years", "7"),
         (10, "weeks", None, "months", "2"),
-        (1.5, "years", None, "years", "1.4"),
+        (1.5, "years", None, "years", "1.5"),
         (300, "visits", None, "visits", "300"),
     ],
 )
@@ -200,3 +200,66 @@ def test_figures_of_groups_that_are_not_shown_say_so(monkeypatch):
     for ax in (hidden.plot(axes()), hidden.plot_incidence(axes())):
         assert "N/A: too few people for the noise" in texts(ax)
         assert ax.get_legend() is None
+
+
+@pytest.fixture
+def many(monkeypatch):
+    """Curves of nine groups."""
+    known_noise.counts(monkeypatch, 3)
+    schema = hdp.Schema({**SCHEMA, "arm": hdp.Categorical(list("ABCDEFGHI"), label="Treatment")})
+    people = [
+        pd.concat([rows(n, seed + k).assign(arm=arm) for k, arm in enumerate(schema["arm"].levels)])
+        for n, seed in ((150, 10), (60, 50))
+    ]
+    study = hdp.Study(private=people[0], public=people[1], schema=schema, budget=hdp.Budget(epsilon=9))
+    return hdpf.survfit("Surv(time, event) ~ arm", study, times=TIMES).fit(epsilon=5)
+
+
+def test_more_lines_than_colours_have_a_panel_for_each_group(many):
+    figure = many.plot(public=True).figure
+    panels = figure.axes
+    assert [panel.get_title(loc="left") for panel in panels] == [f"Treatment = {arm}" for arm in "ABCDEFGHI"]
+    table, numbers = many.tidy(), many.at([0, 730.5])
+    for arm, panel in zip("ABCDEFGHI", panels, strict=True):
+        own = event_free(table, arm)
+        line = line_of(panel, f"Treatment = {arm}")
+        assert height_of(line, own["time"]) == pytest.approx(own["estimate"].to_numpy(), abs=1e-12)
+        at_risk = event_free(numbers, arm)["at_risk"].to_numpy()
+        assert f"{at_risk[0]:.0f}" in texts(panel)
+        assert panel.get_legend() is None
+        assert panel.get_ylim() == (0.0, 1.02)
+    assert [bool(panel.get_ylabel()) for panel in panels] == [True, False, False] * 3
+    assert "log-rank" in figure.get_suptitle()
+    figure.draw_without_rendering()
+    matplotlib.pyplot.close(figure)
+
+
+def test_incidence_of_many_groups_has_colours_of_causes(many):
+    figure = many.plot_incidence().figure
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["relapse", "death"]
+    drawn = many.drawn("death")
+    for arm, panel in zip("ABCDEFGHI", figure.axes, strict=True):
+        line, own = line_of(panel, "death"), drawn[drawn["group"] == arm]
+        assert line.get_ydata() == pytest.approx(own["estimate"].to_numpy(), abs=1e-12)
+        assert line.get_color() == line_of(figure.axes[0], "death").get_color() != line_of(panel, "relapse").get_color()
+    matplotlib.pyplot.close(figure)
+
+
+def test_panels_need_a_figure_of_their_own(many):
+    with pytest.raises(hdp.ArgumentError, match="ax is one panel"):
+        many.plot(axes())
+
+
+def test_rows_of_a_model_have_panels():
+    people = rows(200, 1)
+    people["event"] = (people["event"] != "none").astype(float)
+    study = hdp.Study(public=people, schema=hdp.Schema({**SCHEMA, "event": hdp.Binary()}))
+    fit = hdpf.hazard("Surv(time, event) ~ arm", data=study, intervals=4).fit_public()
+    frame = pd.DataFrame({"arm": ["A", "B"] * 4}, index=[f"person {k}" for k in range(8)])
+    figure = fit.plot_survival(frame).figure
+    expected = fit.predict_survival(frame, times=[1500.0])["survival"]
+    for name, panel, value in zip(frame.index, figure.axes, expected, strict=True):
+        assert panel.get_title(loc="left") == name
+        assert height_of(line_of(panel, name), [1500.0]) == pytest.approx([value], abs=1e-4)
+    matplotlib.pyplot.close(figure)

@@ -6,7 +6,7 @@ import pytest
 
 from hdpstats._base.errors import ArgumentError, HdpError, SchemaError
 from hdpstats.display import STYLE
-from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration, Offset, Weight
+from hdpstats.schema.columns import KINDS, Binary, Categorical, Continuous, Duration, Offset, Weight, column_of
 from hdpstats.schema.schema import Schema
 
 
@@ -172,3 +172,41 @@ def test_what_becomes_of_missing_cells_is_a_part_of_the_hash_and_of_the_text():
         "none: complete", "left out",
     ]  # fmt: skip
     assert [schema.leaves_out("g") for schema in declared] == [True, False, True, True, False, True, False, False, True]
+
+
+def test_labels_are_kept_and_shown_and_are_no_part_of_what_is_declared(tmp_path):
+    plain = example()
+    labelled = plain.with_labels({"age": "Age (years)", "size": "Tumour size <mm>"})
+    again = labelled.with_labels(age="Alter", size=None)
+    assert labelled == plain == again
+    assert labelled.sha256 == plain.sha256 == again.sha256
+    assert hash(labelled) == hash(plain)
+    assert again.labels == {"age": "Alter"}
+    assert (labelled.label("age"), plain.label("age")) == ("Age (years)", "age")
+    assert "label" not in plain.to_dict()["columns"]["age"]
+    labelled.to_yaml(tmp_path / "dictionary.yaml")
+    assert Schema.from_yaml(tmp_path / "dictionary.yaml").labels == labelled.labels
+    assert "Age (years)" in repr(labelled).splitlines()[1 + list(labelled).index("age")]
+    assert "label" not in repr(plain)
+    assert "Tumour size &lt;mm&gt;" in labelled.as_html()
+
+
+def test_every_kind_of_column_has_a_label():
+    kinds = (
+        Continuous(0, 1, label="x"), Binary(label="x"), Categorical(["a", "b"], label="x"), Duration(5, label="x"),
+        Weight(5, label="x"), Offset(0, 1, label="x"),
+    )  # fmt: skip
+    assert {column.kind for column in kinds} == set(KINDS)
+    for column in kinds:
+        assert column.label == "x"
+        assert column_of(column.to_dict()).label == "x"
+        assert column_of(column.declaration()).label is None
+        assert column_of(column.declaration()) == column
+
+
+@pytest.mark.parametrize("label", ["", " Age", "Age\n(years)", 3, "a" * 201, "\u202eegA"])
+def test_a_label_is_a_line_of_text(label):
+    with pytest.raises(HdpError, match="label"):
+        Continuous(0, 1, label=label)
+    with pytest.raises(SchemaError, match="not declared: 'sex'"):
+        example().with_labels(sex="Sex")

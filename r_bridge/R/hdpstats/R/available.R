@@ -11,3 +11,8 @@ dp_available <- function() {
 dp_versions <- function() {
   c(unlist(.py("versions")), R = paste(R.version$major, R.version$minor, sep = "."))
 }
+
+dp_warm_up <- function() {
+  .py("warm_up")
+  invisible(NULL)
+}

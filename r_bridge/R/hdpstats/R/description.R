@@ -3,6 +3,11 @@
 
 dp_describe <- function(study, columns, by = NULL, complete = FALSE, quantiles = TRUE, times = NULL, epsilon = NULL,
                         delta = 0, ..., weights = NULL, replicate = 1) {
+  if (!missing(study) && !missing(columns) && inherits(columns, "dp_study")) { # ~ age + nodes, study: as models have it
+    second <- columns
+    columns <- study
+    study <- second
+  }
   .check_study(study, sys.call())
   described <- inherits(columns, "formula") && length(columns) == 3L
   columns <- if (described) .formula_text(columns, sys.call()) else .columns(columns, sys.call())
@@ -26,8 +31,8 @@ dp_follow_up <- function(x) {
 }
 
 dp_write_docx <- function(x, path) {
-  if (inherits(x, "dp_regression_table")) {
-    .py("regression_table_to_docx", c(x$made, list(labels = x$labels, path = .path(path))))
+  if (inherits(x, c("dp_regression_table", "dp_first_table"))) {
+    .py(paste0(sub("dp_", "", class(x)[[1L]]), "_to_docx"), c(x$made, list(labels = x$labels, path = .path(path))))
     return(invisible(x))
   }
   name <- if (inherits(x, "dp_result")) "result" else "description"
@@ -67,9 +72,13 @@ plot.dp_description <- function(x, between = NULL, level = 0.95, xlab = NULL, ..
   table <- dp_balance(x, between = between, level = level)
   table <- table[is.finite(table$difference), ]
   if (!nrow(table)) .refuse("no mean or share is clear of its noise: there is no difference to draw", sys.call())
-  labels <- if (is.null(x$by)) "difference" else paste0(x$by, " = ", table$group)
+  called <- .py("balance_labels", list(description = x))
+  labels <- if (is.null(x$by)) "difference" else paste0(called$by, " = ", table$group)
+  shown <- table$variable
+  known <- shown %in% names(called$labels)
+  shown[known] <- called$labels[shown[known]]
   table <- cbind(
-    data.frame(label = labels, term = paste0(table$variable, ifelse(is.na(table$level), "", paste(" =", table$level))),
+    data.frame(label = labels, term = paste0(shown, ifelse(is.na(table$level), "", paste(" =", table$level))),
                estimate = table$difference),
     table[c("conf.low", "conf.high")]
   )

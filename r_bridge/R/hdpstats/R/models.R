@@ -32,6 +32,7 @@ dp_distribution <- function(formula, data, epsilon, family, ..., ranges = NULL, 
 }
 
 dp_fit_public <- function(formula, data, ..., model = NULL) {
+  if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
   options <- .given_options(match.call(expand.dots = FALSE)$..., data, parent.frame(), sys.call())
   .made(paste0(.model(formula, model, sys.call()), "_public"), formula, data, match.call(), options)
@@ -39,6 +40,11 @@ dp_fit_public <- function(formula, data, ..., model = NULL) {
 
 dp_plan <- function(formula, data, epsilon = if (is.null(std_error)) c(0.1, 0.5, 1, 3), ..., std_error = NULL,
                     n = NULL, delta = 0, mechanism = "auto", se_share = "auto", description = NULL, describe = TRUE, model = NULL) {
+  if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
+  if (inherits(formula, "dp_curves_request")) {
+    .only(match.call(), c("formula", "epsilon", "n"), sys.call())
+    return(do.call(dp_survfit_plan, c(unclass(formula), list(epsilon = if (missing(epsilon)) c(0.1, 0.3, 1) else epsilon, n = n))))
+  }
   if (inherits(formula, "dp_description_request")) return(.plan_of_request(formula, epsilon, n, missing(epsilon), match.call(), sys.call()))
   .check_data(data, sys.call())
   if (identical(model, "survfit")) {
@@ -51,6 +57,16 @@ dp_plan <- function(formula, data, epsilon = if (is.null(std_error)) c(0.1, 0.5,
     mechanism = mechanism, se_share = if (!identical(se_share, "auto")) se_share, description = description,
     describe = if (!isTRUE(describe)) describe
   ), options))
+}
+
+# Call a function of (formula, data) again that was given the study first, as in study |> dp_plan(outcome ~ terms).
+.study_second <- function(call, study, frame) {
+  if (is.null(call$data)) .refuse("formula must be given beside the study: outcome ~ terms", call)
+  held <- new.env(parent = frame)
+  held$.study <- study
+  call$formula <- call$data
+  call$data <- quote(.study)
+  eval(call, held)
 }
 
 # A request for a description is planned as it is: its columns and groups are in it.
@@ -66,6 +82,12 @@ dp_plan <- function(formula, data, epsilon = if (is.null(std_error)) c(0.1, 0.5,
 
 # A fit that costs epsilon. What is not given is refused before anything else.
 .fit <- function(name, formula, data, epsilon, call, options) {
+  if (!missing(formula) && !missing(data) && inherits(formula, "dp_study")) { # study |> dp_logit(outcome ~ terms, epsilon = 1)
+    study <- formula
+    formula <- data
+    data <- study
+    call[c("formula", "data")] <- call[c("data", "formula")]
+  }
   .check_data(data, sys.call(-1L))
   .check_epsilon(epsilon, sys.call(-1L))
   frame <- parent.frame() # the options are evaluated there, after this

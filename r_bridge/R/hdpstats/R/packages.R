@@ -23,7 +23,7 @@ autoplot.dp_result <- function(object, level = 0.95, exponentiate = FALSE, label
   table <- found$table
   columns <- c("estimate", "conf.low", "conf.high")
   if (exponentiate) table[columns] <- exp(table[columns])
-  table$term <- factor(table$term, rev(unique(table$term)))
+  table$term <- factor(.wrapped(table$term), rev(unique(.wrapped(table$term))))
   table$label <- factor(table$label, unique(table$label))
   table$text <- .limits_text(table$estimate, table$conf.low, table$conf.high)
   aes <- function(...) do.call(ggplot2::aes, lapply(c(...), as.name))
@@ -33,7 +33,10 @@ autoplot.dp_result <- function(object, level = 0.95, exponentiate = FALSE, label
     ggplot2::geom_vline(xintercept = as.numeric(exponentiate), colour = "grey50") +
     ggplot2::geom_pointrange(position = beside) +
     ggplot2::labs(x = found$label, y = NULL, colour = NULL)
-  if (exponentiate) drawn <- drawn + ggplot2::scale_x_log10()
+  bright <- .colours[-1L] # seen on light and on dark grounds
+  if (sources < length(.colours)) drawn <- drawn + ggplot2::scale_colour_manual(values = bright)
+  if (sources == 1L) drawn <- drawn + ggplot2::guides(colour = "none")
+  if (exponentiate) drawn <- drawn + ggplot2::scale_x_log10(breaks = .ratio_ticks, labels = .plain)
   if (!estimates) return(drawn)
   drawn + ggplot2::geom_text(aes(label = "text"), x = Inf, hjust = -0.05, size = 3, position = beside, show.legend = FALSE) +
     ggplot2::coord_cartesian(clip = "off") +

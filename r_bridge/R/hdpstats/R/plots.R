@@ -2,6 +2,37 @@
 
 .colours <- c("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9") # Okabe and Ito (2008)
 
+# The colours of lines: on dark grounds white for black, and the light ones first.
+.palette <- function() if (.is_dark()) c("#FFFFFF", .colours[c(7L, 6L, 4L, 5L, 3L, 2L)]) else .colours
+
+# Set graphical parameters, all that is written in the colour of the device, and return what was set.
+.par <- function(...) {
+  ink <- graphics::par("fg")
+  graphics::par(..., col.axis = ink, col.lab = ink, col.main = ink, col = ink)
+}
+
+# Numbers of a logarithmic axis as plain numbers: 0.01, not 1e-02.
+.plain <- function(x) vapply(x, function(each) if (is.na(each)) NA_character_ else format(each, scientific = FALSE, digits = 12L, trim = TRUE), "")
+
+# Round places on a logarithmic axis between two limits: even ones where these are close, powers of ten where they are far.
+.ratio_ticks <- function(limits) {
+  if (!all(is.finite(limits)) || limits[[1L]] <= 0) return(1)
+  reach <- limits[[2L]] / limits[[1L]]
+  powers <- 10^seq(floor(log10(limits[[1L]])), ceiling(log10(limits[[2L]])))
+  found <- if (reach < 8) pretty(limits, 6) else if (reach > 1000) powers else sort(as.vector(outer(c(1, 2, 5), powers)))
+  found[found >= limits[[1L]] * (1 - 1e-9) & found <= limits[[2L]] * (1 + 1e-9)]
+}
+
+.ratio_axis <- function(side = 1) {
+  at <- .ratio_ticks(10^graphics::par("usr")[if (side %% 2) 1:2 else 3:4])
+  graphics::axis(side, at = at, labels = .plain(at), gap.axis = 0.25)
+}
+
+# A text in lines that leave a figure room for what is drawn.
+.wrapped <- function(texts) vapply(texts, function(text) paste(strwrap(text, 37L), collapse = "\n"), "", USE.NAMES = FALSE)
+
+.widest <- function(texts) max(nchar(unlist(strsplit(c(texts, ""), "\n", fixed = TRUE))), 0L)
+
 plot.dp_result <- function(x, level = 0.95, exponentiate = FALSE, xlab = NULL, which = c("coefficients", "sites"),
                            term = NULL, labels = NULL, terms = NULL, scale = c("unit", "sd"), estimates = FALSE, over = NULL,
                            ...) {
@@ -36,24 +67,46 @@ plot.dp_hazard <- function(x, newdata = NULL, which = c("survival", "hazard", "c
   if (is.null(newdata)) .refuse("newdata must have the covariates of the people to draw, one row each", sys.call())
   unit <- .py("unit_of_time", list(result = x))
   table <- predict.dp_hazard(x, newdata, type = which, level = level)
-  axis <- .time_axis(max(table[[if (which == "survival") "time" else "stop"]]), unit, units = units, xlab = xlab, call = sys.call())
+  label <- .py("label_of_time", list(result = x))
+  axis <- .time_axis(max(table[[if (which == "survival") "time" else "stop"]]), unit, units = units, xlab = xlab, call = sys.call(),
+                     label = label)
   if (which == "survival") table <- predict.dp_hazard(x, newdata, times = .fine_times(table$time), level = level)
   .draw_curves(table, value = which, labels = labels, ylab = ylab, axis = axis, ...)
   invisible(x)
 }
 
+# A panel for each coefficient, as in Python: what a fit would report, the private rows alone, the public rows alone.
 plot.dp_plan <- function(x, ...) {
   table <- as.data.frame.dp_plan(x)
-  wide <- tapply(table$std.error, list(table$epsilon, factor(table$term, unique(table$term))), identity)
-  epsilon <- as.numeric(rownames(wide))
-  margins <- graphics::par("mar")
-  old <- graphics::par(mar = c(margins[1:3], 5 + 0.45 * max(nchar(colnames(wide)))))
+  named <- unique(table$term)
+  terms <- named[!grepl("^(.*:)?[(]?Intercept[)]?$", named)]
+  if (!length(terms)) terms <- named
+  across <- min(3L, length(terms))
+  down <- ceiling(length(terms) / across)
+  old <- .par(mfrow = c(down, across), mar = c(2, 2.5, 2.2, 0.5), oma = c(2, 2, 2.2, 0), mgp = c(1.5, 0.5, 0), tcl = -0.3)
   on.exit(graphics::par(old))
-  graphics::matplot(epsilon, wide, type = "b", log = "xy", pch = 19, lty = 1, col = .colours,
-                    xlab = "epsilon", ylab = "predicted standard error", ...)
-  corner <- 10^graphics::par("usr")[c(2L, 4L)]
-  graphics::legend(corner[[1L]], corner[[2L]], colnames(wide), col = .colours, lty = 1, pch = 19, bty = "n", cex = 0.8,
-                   xpd = NA)
+  colours <- c(public = .palette()[[1L]], private = .palette()[[2L]], reported = .colours[[3L]])
+  for (term in terms) {
+    own <- table[table$term == term, ]
+    own <- own[order(own$epsilon), ]
+    public <- own$public.only[[1L]]
+    top <- if (is.finite(public)) 1.7 * public else 1.1 * .highest(own[c("private.only", "std.error")])
+    graphics::plot(NA, xlim = range(own$epsilon), ylim = c(0, top), log = "x", xaxt = "n", xlab = "", ylab = "", las = 1,
+                   main = .wrapped(term), cex.main = 1, font.main = 1, ...)
+    .ratio_axis()
+    if (is.finite(public)) graphics::abline(h = public, lty = 3, col = colours[["public"]])
+    type <- if (nrow(own) == 1L) "b" else "l"
+    graphics::lines(own$epsilon, own$private.only, type = type, lty = 2, col = colours[["private"]])
+    graphics::lines(own$epsilon, own$std.error, type = type, lwd = 2, col = colours[["reported"]])
+  }
+  ink <- graphics::par("fg")
+  graphics::mtext("epsilon (log scale)", 1, outer = TRUE, line = 0.7, col = ink)
+  graphics::mtext("predicted standard error", 2, outer = TRUE, line = 0.5, col = ink)
+  graphics::par(mfrow = c(1, 1), mar = c(0, 0, 0, 0), oma = c(0, 0, 0, 0), new = TRUE)
+  graphics::plot.new()
+  known <- is.finite(table$public.only[[1L]])
+  graphics::legend("top", c(if (known) "public only", "private only", "reported"), col = colours[c(known, TRUE, TRUE)],
+                   lty = c(if (known) 3, 2, 1), lwd = c(if (known) 1, 1, 2), horiz = TRUE, bty = "n", text.col = ink)
   invisible(x)
 }
 
@@ -66,23 +119,42 @@ plot.dp_plan <- function(x, ...) {
   high <- shown(table$conf.high)
   rank <- match(table$label, estimates) - (length(estimates) + 1) / 2
   height <- length(terms) - match(table$term, terms) + 1 - 0.6 * rank / length(estimates)
-  colour <- .colours[match(table$label, estimates)]
+  colours <- rep_len(.palette(), length(estimates))
+  colour <- colours[match(table$label, estimates)]
   texts <- if (numbers) .limits_text(value, low, high) else ""
+  labels <- .wrapped(terms)
+  small <- .fitting(length(terms) * max(lengths(strsplit(labels, "\n", fixed = TRUE)), if (numbers) length(estimates), 1L))
   margins <- graphics::par("mar")
-  old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(terms))), margins[3L], max(margins[4L], 0.5 * max(nchar(texts)))))
+  letter <- 0.55 * small
+  above <- if (length(estimates) > 1L) max(margins[3L], 2) else margins[3L]
+  old <- .par(mar = c(margins[1L], max(4, letter * .widest(labels) + 1), above, max(margins[4L], letter * max(nchar(texts)) + 1)))
   on.exit(graphics::par(old))
   if (is.null(xlab)) xlab <- paste0(if (exponentiate) "exp(coefficient)" else "coefficient", " (", 100 * level, "% interval)")
-  limits <- range(value, low, high, finite = TRUE)
-  graphics::plot(value, height, xlim = limits, ylim = c(0.4, length(terms) + 0.6), yaxt = "n", ylab = "", xlab = xlab,
-                 log = if (exponentiate) "x" else "", pch = 19, col = colour, ...)
+  graphics::plot(NA, xlim = .limits_of(c(value, low, high), exponentiate), ylim = c(0.4, length(terms) + 0.6), xaxt = "n", yaxt = "n",
+                 ylab = "", xlab = xlab, log = if (exponentiate) "x" else "", ...)
+  if (exponentiate) .ratio_axis() else graphics::axis(1)
   graphics::abline(v = if (exponentiate) 1 else 0, col = "grey50")
   graphics::segments(low, height, high, height, col = colour, lwd = 1.5)
-  graphics::axis(2, at = rev(seq_along(terms)), labels = terms, las = 1, tick = FALSE)
-  if (numbers) graphics::mtext(texts, 4, line = 0.5, at = height, las = 1, cex = 0.8 * graphics::par("cex"), col = colour)
+  graphics::points(value, height, pch = 19, col = colour)
+  graphics::axis(2, at = rev(seq_along(terms)), labels = labels, las = 1, tick = FALSE, cex.axis = small)
+  if (numbers) graphics::mtext(texts, 4, line = 0.5, at = height, las = 1, cex = 0.8 * small * graphics::par("cex"), col = colour)
   if (length(estimates) > 1L) {
-    graphics::legend("top", estimates, col = .colours[seq_along(estimates)], pch = 19, lty = 1, horiz = TRUE, bty = "n",
-                     xpd = NA, inset = c(0, -0.12))
+    graphics::legend(graphics::grconvertX(0, "npc"), graphics::grconvertY(1, "npc"), estimates, col = colours, pch = 19, lty = 1,
+                     horiz = TRUE, bty = "n", xpd = NA, yjust = 0, xjust = 0, cex = 0.85, text.col = graphics::par("fg"))
   }
+}
+
+# The size of letters at which so many lines fit between the axes.
+.fitting <- function(lines) {
+  height <- graphics::par("fin")[[2L]] - sum(graphics::par("mai")[c(1L, 3L)])
+  max(0.4, min(1, height / (1.1 * lines * graphics::par("csi"))))
+}
+
+# The limits of an axis: those of the numbers that are there, and of the place of no effect.
+.limits_of <- function(values, exponentiate) {
+  values <- values[is.finite(values) & (!exponentiate | values > 0)]
+  found <- range(c(values, if (exponentiate) 1 else 0))
+  if (found[[1L]] == found[[2L]]) if (exponentiate) c(0.5, 2) else c(-1, 1) else found
 }
 
 # Estimates with their limits as text; in scientific form where three decimals would hide them.
@@ -108,22 +180,26 @@ plot.dp_plan <- function(x, ...) {
   labels <- paste0(strrep("   ", table$depth), table$label)
   limits_text <- .limits_text(value, low, high)
   margins <- graphics::par("mar")
-  old <- graphics::par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.5 * max(nchar(limits_text))))
+  colours <- .palette()
+  if (!is.null(table$shown)) term <- table$shown[[1L]]
+  old <- .par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.5 * max(nchar(limits_text))))
   on.exit(graphics::par(old))
   if (is.null(xlab)) xlab <- paste0(if (exponentiate) paste0("exp(", term, ")") else term, " (", 100 * level, "% interval)")
-  limits <- range(value, low, high, finite = TRUE)
-  graphics::plot(NA, xlim = limits, ylim = c(0.4, length(value) + 0.6), yaxt = "n", ylab = "", xlab = xlab,
-                 log = if (exponentiate) "x" else "", bty = "n", ...)
+  graphics::plot(NA, xlim = .limits_of(c(value, low, high), exponentiate), ylim = c(0.4, length(value) + 0.6), xaxt = "n", yaxt = "n",
+                 ylab = "", xlab = xlab, log = if (exponentiate) "x" else "", bty = "n", ...)
+  if (exponentiate) .ratio_axis() else graphics::axis(1)
   graphics::abline(v = value[[1L]], col = "grey50", lty = 3)
   if (exponentiate) graphics::abline(v = 1, col = "grey50")
   for (k in which(table$group)) {
     graphics::polygon(c(low[[k]], value[[k]], high[[k]], value[[k]]), height[[k]] + c(0, -0.3, 0, 0.3), border = NA,
-                      col = .colours[[if (table$depth[[k]]) 2L else 3L]])
+                      col = colours[[if (table$depth[[k]]) 2L else 3L]])
   }
   alone <- !table$group
-  graphics::segments(low[alone], height[alone], high[alone], height[alone], col = .colours[[1L]], lwd = 1.2)
-  precision <- min(table$std.error[alone], na.rm = TRUE) / table$std.error
-  graphics::points(value[alone], height[alone], pch = 15, cex = pmax(0.5, 1.6 * precision[alone]), col = .colours[[1L]])
+  graphics::segments(low[alone], height[alone], high[alone], height[alone], col = colours[[1L]], lwd = 1.2)
+  errors <- table$std.error[alone & is.finite(table$std.error)]
+  precision <- if (length(errors)) min(errors) / table$std.error else rep(0, nrow(table))
+  precision[!is.finite(precision)] <- 0
+  graphics::points(value[alone], height[alone], pch = 15, cex = pmax(0.5, 1.6 * precision[alone]), col = colours[[1L]])
   graphics::axis(2, at = height, labels = labels, las = 1, tick = FALSE, hadj = 0, line = max(2, 0.55 * max(nchar(labels))) - 1)
   graphics::axis(4, at = height, labels = limits_text, las = 1, tick = FALSE, cex.axis = 0.8)
 }
@@ -135,24 +211,35 @@ plot.dp_plan <- function(x, ...) {
   group <- if (is.null(table$cause)) table$row else interaction(table$row, table$cause, sep = ": ", lex.order = TRUE)
   curves <- split(table, factor(group, unique(group)))
   labels <- if (is.null(labels)) names(curves) else labels
-  top <- if (value == "survival") 1 else max(table[[value]], pmin(table$conf.high, 4 * max(table[[value]])), na.rm = TRUE)
-  end <- axis$end
+  top <- if (value == "survival") 1 else .highest(list(table[[value]], pmin(table$conf.high, 4 * .highest(table[[value]]))))
   if (is.null(ylab)) ylab <- if (value == "survival") "event-free probability" else "hazard per interval"
-  graphics::plot(NA, xlim = c(0, end), ylim = c(0, top), las = 1, xaxt = "n", xlab = axis$title, ylab = ylab, ...)
-  graphics::axis(1, at = axis$ticks, labels = axis$labels)
-  for (k in seq_along(curves)) {
-    curve <- curves[[k]]
-    colour <- .colours[(k - 1L) %% length(.colours) + 1L]
-    if (value == "survival") {
-      .joined_band(curve, colour)
-      graphics::lines(curve$time, curve$survival, col = colour, lwd = 2)
-    } else {
-      .band(c(curve$start, end), curve$conf.low, pmin(curve$conf.high, 2 * top), colour)
-      graphics::lines(c(curve$start, end), c(curve$hazard, curve$hazard[nrow(curve)]), type = "s", col = colour, lwd = 2)
-    }
+  apart <- length(curves) > length(.colours)
+  shown <- if (apart) as.list(seq_along(curves)) else list(seq_along(curves))
+  named <- !apart && length(curves) > 1L
+  margins <- graphics::par("mar")
+  old <- .par(mfrow = if (apart) .panels(length(curves)) else c(1, 1), mgp = c(2.2, 0.6, 0),
+              mar = if (apart) c(3.2, 3.4, 1.6, 0.5) else c(margins[1:2], if (named) 0.9 * length(curves) + 0.8 else margins[[3L]], margins[[4L]]))
+  on.exit(graphics::par(old))
+  ink <- graphics::par("fg")
+  for (part in shown) {
+    graphics::plot(NA, xlim = c(0, axis$end), ylim = c(0, top), las = 1, xaxt = "n", xlab = axis$title, ylab = ylab, bty = "l", ...)
+    graphics::axis(1, at = axis$ticks, labels = axis$labels)
+    for (k in part) .draw_curve(curves[[k]], value, .palette()[[if (apart) 1L else k]], axis$end, top)
+    if (apart) graphics::mtext(labels[[part]], 3, line = 0.2, adj = 0, cex = 0.7, col = ink)
   }
-  if (length(curves) > 1L) {
-    graphics::legend(if (value == "survival") "bottomleft" else "topright", labels, col = .colours, lwd = 2, bty = "n")
+  if (named) {
+    graphics::legend(graphics::grconvertX(0, "npc"), graphics::grconvertY(1, "npc"), labels, col = .palette()[seq_along(curves)], lwd = 2,
+                     bty = "n", xpd = NA, yjust = 0, xjust = 0, cex = 0.85, y.intersp = 0.9, text.col = ink)
+  }
+}
+
+.draw_curve <- function(curve, value, colour, end, top) {
+  if (value == "survival") {
+    .joined_band(curve, colour)
+    graphics::lines(curve$time, curve$survival, col = colour, lwd = 2)
+  } else {
+    .band(c(curve$start, end), curve$conf.low, pmin(curve$conf.high, 2 * top), colour)
+    graphics::lines(c(curve$start, end), c(curve$hazard, curve$hazard[nrow(curve)]), type = "s", col = colour, lwd = 2)
   }
 }
 

@@ -154,7 +154,9 @@ plot.dp_weighted_sample <- function(x, which = c("weights", "balance"), level = 
 .draw_weights <- function(x, xlab, ...) {
   weights <- weights.dp_weighted_sample(x)
   relative <- weights / mean(weights)
-  graphics::hist(relative, breaks = min(60, max(10, length(weights) %/% 10)), col = .colours[[2L]], border = "white",
+  old <- .par()
+  on.exit(graphics::par(old))
+  graphics::hist(relative, breaks = min(60, max(10, length(weights) %/% 10)), col = .palette()[[2L]], border = graphics::par("bg"),
                  xlab = if (is.null(xlab)) "weight over mean weight" else xlab, ylab = "public rows", las = 1,
                  main = sprintf("effective size %.0f of %d public rows", x$effective_size, length(weights)), ...)
   graphics::abline(v = 1, col = "grey50")
@@ -163,7 +165,8 @@ plot.dp_weighted_sample <- function(x, which = c("weights", "balance"), level = 
 .draw_balance <- function(x, level, xlab, ...) {
   table <- dp_sample_balance(x, level = level)
   if (!nrow(table)) .refuse("there is no column whose public values differ: nothing to balance", sys.call(-1L))
-  table <- cbind(data.frame(label = "difference", term = table$feature, estimate = table$difference),
+  called <- .py("sample_labels", list(sample = x, features = table$feature))
+  table <- cbind(data.frame(label = "difference", term = as.character(called), estimate = table$difference),
                  table[c("conf.low", "conf.high")])
   if (is.null(xlab)) xlab <- paste0("private (estimated) minus public mean, in public SD (", 100 * level, "% interval)")
   .draw_coefficients(table, exponentiate = FALSE, level = level, xlab = xlab, ...)

@@ -1,8 +1,18 @@
 # The schema: what is declared about all columns, never learned from private rows.
 
-dp_schema <- function(...) .py("schema", list(columns = list(...)))
+dp_schema <- function(...) .py("schema", list(columns = lapply(list(...), .with_label)))
 
-dp_schema_from_public <- function(frame, ...) .py("schema_from_public", list(frame = frame, columns = .declared(...)))
+dp_schema_from_public <- function(frame, ...) {
+  .py("schema_from_public", list(frame = frame, columns = .declared(...), labels = .labels_of(frame)))
+}
+
+# Other labels of columns: the schema declares the same, has the same hash, and no fit becomes a new question.
+dp_with_labels <- function(schema, ..., labels = NULL) {
+  if (is.data.frame(labels)) labels <- .labels_of(labels[intersect(names(labels), schema$columns)])
+  given <- c(as.list(labels), list(...))
+  given[vapply(given, is.null, NA)] <- NA_character_
+  .py("with_labels", list(schema = schema, labels = given))
+}
 
 dp_read_schema <- function(path) .py("schema_from_yaml", list(path = .path(path)))
 
@@ -47,4 +57,4 @@ print.dp_check <- function(x, ...) {
 
 as.data.frame.dp_check <- function(x, row.names = NULL, optional = FALSE, ...) x$table
 
-.declared <- function(...) if (...length() > 0L) list(...)
+.declared <- function(...) if (...length() > 0L) lapply(list(...), .with_label)

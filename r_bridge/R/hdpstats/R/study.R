@@ -7,7 +7,7 @@ dp_study <- function(private = NULL, public = NULL, schema = NULL, ledger = NULL
                      n_max = NULL, row_order = c("undeclared", "arbitrary"), deadline = NULL, quorum = NULL, ...) {
   .py("study", list(
     private = .places(private),
-    public = public, schema = schema, ledger = ledger, budget = budget,
+    public = public, labels = .labels_of(public), schema = schema, ledger = ledger, budget = budget,
     relation = .first(relation, c("replace_one", "add_or_remove_one")), unit = unit,
     max_rows_per_unit = max_rows_per_unit, n_max = n_max,
     row_order = .first(row_order, c("undeclared", "arbitrary")), deadline = deadline, quorum = quorum, ...

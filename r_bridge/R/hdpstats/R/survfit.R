@@ -3,16 +3,27 @@
 
 dp_survfit <- function(formula, data, epsilon = NULL, ..., times = NULL, weights = NULL, recorded = c("within", "at_ends"),
                        delta = 0, description = NULL, replicate = 1) {
+  if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
-  if (is.null(description)) .check_epsilon(epsilon, sys.call())
+  if (is.null(description) && is.null(epsilon)) {
+    asked <- list(formula = .formula_text(formula, sys.call()), data = data, times = times, weights = weights,
+                  recorded = match.arg(recorded))
+    return(structure(asked, class = "dp_curves_request"))
+  }
   .py("survfit", list(
     formula = .formula_text(formula, sys.call()), data = data, epsilon = epsilon, times = times, weights = weights,
     recorded = match.arg(recorded), delta = delta, description = description, replicate = replicate, ...
   ))
 }
 
+print.dp_curves_request <- function(x, ...) {
+  cat("request for survival curves, ", x$formula, ": dp_plan() predicts what they would say; give epsilon to release them\n", sep = "")
+  invisible(x)
+}
+
 dp_survfit_plan <- function(formula, data, epsilon = c(0.1, 0.3, 1), ..., times = NULL, weights = NULL,
                             recorded = c("within", "at_ends"), n = NULL) {
+  if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
   .py("survfit_plan", list(
     formula = .formula_text(formula, sys.call()), data = data, epsilon = epsilon, times = times, weights = weights,
@@ -21,6 +32,7 @@ dp_survfit_plan <- function(formula, data, epsilon = c(0.1, 0.3, 1), ..., times 
 }
 
 dp_survfit_public <- function(formula, data, times = NULL, weights = NULL) {
+  if (!missing(formula) && inherits(formula, "dp_study")) return(.study_second(match.call(), formula, parent.frame()))
   .check_data(data, sys.call())
   .py("survfit_public", list(formula = .formula_text(formula, sys.call()), data = data, times = times, weights = weights))
 }
@@ -96,7 +108,28 @@ print.dp_curves <- function(x, digits = max(3L, getOption("digits") - 3L), ...) 
                       lower = found$conf.low, upper = found$conf.high, row.names = x$groups)
   names(shown)[4:5] <- c("0.95LCL", "0.95UCL")
   print(shown, digits = digits)
+  if (length(x$causes) > 1L) .print_incidences(x, digits)
   invisible(x)
+}
+
+# Of several causes the incidence of each at the last time at which it is stated, as survfit() prints states.
+.print_incidences <- function(x, digits) {
+  own <- .broom_names(x$table)
+  own <- own[own$cause != "(event-free)", ]
+  own$group <- ifelse(is.na(own$group), "all", own$group)
+  parts <- split(own, list(factor(own$cause, x$causes), factor(own$group, x$groups)), lex.order = FALSE)
+  rows <- lapply(parts, function(part) {
+    stated <- part[is.finite(part$estimate), ]
+    last <- if (nrow(stated)) stated[nrow(stated), ] else part[nrow(part), ]
+    data.frame(cause = last$cause, events = round(sum(part$events)), time = last$time, incidence = last$estimate,
+               lower = last$conf.low, upper = last$conf.high, row.names = NULL)
+  })
+  shown <- do.call(rbind, rows)
+  names(shown)[5:6] <- c("0.95LCL", "0.95UCL")
+  groups <- rep(x$groups, each = length(x$causes))
+  if (length(x$groups) > 1L) shown <- cbind(group = groups, shown)
+  cat("\nincidence of each cause at the last time at which it is stated\n\n")
+  print(shown, digits = digits, row.names = FALSE)
 }
 
 summary.dp_curves <- function(object, level = 0.95, times = NULL, ...) {

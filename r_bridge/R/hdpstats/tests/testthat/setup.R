@@ -36,3 +36,28 @@ private_fit <- function() once("private fit", dp_logit(event3 ~ age + hormon, da
 
 # An error's class is the first one that is not shared by all of them.
 caught <- function(code) tryCatch(code, error = identity)
+
+# What base graphics draw: a list of the calls of a page, each with the name of its primitive and its arguments.
+calls_of <- function(code, width = 7, height = 6, dark = FALSE) {
+  grDevices::pdf(NULL, width = width, height = height)
+  on.exit(grDevices::dev.off())
+  grDevices::dev.control("enable")
+  if (dark) graphics::par(bg = "black", fg = "white")
+  force(code)
+  lapply(grDevices::recordPlot()[[1L]], function(call) {
+    parts <- as.list(call[[2L]])
+    list(name = parts[[1L]]$name, arguments = parts[-1L])
+  })
+}
+
+# The lines of a page as data frames, each with its colour.
+lines_in <- function(calls) {
+  drawn <- Filter(function(call) call$name == "C_plotXY" && call$arguments[[2L]] %in% c("l", "s"), calls)
+  lapply(drawn, function(call) list(x = call$arguments[[1L]]$x, y = call$arguments[[1L]]$y, col = call$arguments[[5L]], lty = call$arguments[[4L]]))
+}
+
+# All texts of a page: in margins, of axes, of legends.
+texts_in <- function(calls) {
+  found <- lapply(calls, function(call) Filter(function(each) is.character(each) || is.expression(each), call$arguments))
+  unlist(lapply(unlist(found, recursive = FALSE), as.character))
+}

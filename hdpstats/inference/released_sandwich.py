@@ -1,0 +1,193 @@
+r"""Moments of the private score that were released themselves, combined with what public people tell of them.
+
+Of ``n`` people noisy sums :math:`\sum_i \min\{1, c / \|A_i\|\} A_i` were released at the released coefficients, of
+Hessians :math:`A_i = \nabla^2 \ell_i` and of squared scores :math:`A_i = s_i s_i'` (`hdpstats.records.sandwich`). What
+cutting took away is added as public rows have it, in proportion: with the averages :math:`W` and :math:`C` of public
+people's matrices and of the cut ones, and the release ``R``,
+
+.. math:: R + n \kappa (W - C), \qquad \kappa = \operatorname{tr}(C^{-1} R) / (n D).
+
+Public people tell the same matrix, :math:`M_0 = V \Lambda V'`. Both are combined entry by entry along its principal
+directions, in units of its eigenvalues: there the entries of ``R`` have noise of the known standard deviations
+:math:`\sigma_{jk} = \sigma / \sqrt{\lambda_j \lambda_k}` (diagonal entries; others that over :math:`\sqrt 2`), and
+those of :math:`R - M_0` differ by :math:`\tau` beside, how far private people are from public ones: the one of `APART`
+of largest likelihood. What is taken is
+
+.. math:: M_0 + V \{B \circ V'(R - M_0) V\} V', \qquad b_{jk} = \frac{\tau^2}{\tau^2 + \sigma_{jk}^2}.
+
+Draws of what the truth may be take draws of :math:`M_0` (weightings of public rows, and what is not known of a
+description), and noise that is added to ``R`` anew: their spread is that of the posterior where :math:`M_0` errs by
+:math:`\tau`. With many people every ``b`` is nearly 1, and neither the assumption that private people vary as public
+ones do, nor that the model is true, is left in standard errors.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.inference.information import Information
+from hdpstats.public.moments import Moments, PublicSide
+from hdpstats.records.query import PointQuery, PointRelease, unstack
+
+APART: Final = (0.3, 0.45, 0.7, 1.0, 1.5)
+"""How far private people's moments may be from public ones, relative to these."""
+
+SMALLEST: Final = 0.1
+"""The smallest eigenvalue of combined moments over those that public people tell."""
+
+RATIOS: Final = (0.1, 10.0)
+"""Bounds of the proportion in which is added what cutting took away."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Part:
+    """A released matrix (D, D), completed, with the standard deviation of its stacked entries, and how it is combined.
+
+    ``axes`` (D, D) are principal directions of what public people tell, ``gains`` (D, D) what the release counts there.
+    """
+
+    matrix: FloatArray
+    sd: float
+    axes: FloatArray
+    gains: FloatArray
+
+    @property
+    def share(self) -> float:
+        """What the release counts along the direction of the median gain."""
+        return float(np.median(np.diag(self.gains)))
+
+    def combined(self, told: FloatArray, released: FloatArray) -> FloatArray:
+        """Return what is combined of what public people tell and of the release, (D, D) or stacks (B, D, D)."""
+        V = self.axes
+        return _kept_positive(told + V @ (self.gains * (V.T @ (released - told) @ V)) @ V.T, told)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SandwichInformation(Information):
+    """Moments that a site released, combined with those that public people tell of it (``told``)."""
+
+    told: Information
+    curvature: _Part
+    scores: _Part
+
+    @property
+    def source(self) -> object:
+        """That of public people; noise is the site's own."""
+        return self.told.source
+
+    @property
+    def canonical(self) -> bool:
+        """Whether curvature does not depend on outcomes."""
+        return self.told.canonical
+
+    @property
+    def located(self) -> bool:
+        """Whether curvature is mostly that of public outcomes near the predictor."""
+        return self.told.located and self.curvature.share < 0.5
+
+    @property
+    def spread_of_size(self) -> float:
+        """That of public moments, as far as they count."""
+        return (1.0 - min(self.curvature.share, self.scores.share)) * self.told.spread_of_size
+
+    def repeated(self, errors: int) -> int:
+        """Return how many errors may share a draw."""
+        return self.told.repeated(errors)
+
+    @property
+    def planned_draws(self) -> int:
+        """Over how many draws a plan averages."""
+        return self.told.planned_draws
+
+    def at(self, theta: FloatArray) -> Moments:
+        """Return the combined moments."""
+        known = self.told.at(theta)
+        return Moments(
+            H=self.curvature.combined(known.H, self.curvature.matrix),
+            J=self.scores.combined(known.J, self.scores.matrix),
+        )
+
+    def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
+        """Return what public people tell."""
+        return self.told.hessian_change(theta, steps)
+
+    def draw(self, rng: draws.Generator, *, count: int) -> FloatArray:
+        """Return draws of the public source."""
+        return self.told.draw(rng, count=count)
+
+    def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
+        """Return moments that belong to draws of the public source, with noise drawn anew."""
+        known = self.told.given(drawn, theta=theta, rng=rng)
+        D, count = known.H.shape[1], len(known.H)
+        noisy = [
+            each.matrix + draws.symmetric(rng, D, sd=each.sd, count=count) for each in (self.curvature, self.scores)
+        ]
+        return Moments(H=self.curvature.combined(known.H, noisy[0]), J=self.scores.combined(known.J, noisy[1]))
+
+
+def with_sandwich(
+    told: Information, side: PublicSide, query: PointQuery, release: PointRelease, *, records: int
+) -> Information:
+    """Return what is known of a site with its released moments; ``told`` where it released none.
+
+    ``side`` are the public people at the query's geometry, and ``records`` the number of private ones.
+    """
+    part, released = query.sandwich, release.sandwich
+    if part is None or released is None:
+        return told
+    theta, D, n = np.array(release.theta), query.dimension, max(records, 1)
+    known, (whole, cut) = told.at(theta), side.cut_moments(theta, part)
+    H, J = (unstack(np.array(each), D) for each in (released.hessian, released.scores))
+    return SandwichInformation(
+        told=told,
+        curvature=_part(H, whole.H, cut.H, known.H, sd=released.hessian_sd, records=n),
+        scores=_part(J, whole.J, cut.J, known.J, sd=released.scores_sd, records=n),
+    )
+
+
+def _part(
+    released: FloatArray, whole: FloatArray, cut: FloatArray, told: FloatArray, *, sd: float, records: int
+) -> _Part:
+    """Return a released matrix completed by what cutting took away of public people, and what it counts."""
+    D = len(told)
+    ratio = float(np.clip(np.trace(np.linalg.lstsq(cut, released, rcond=None)[0]) / (records * D), *RATIOS))
+    matrix = released + records * ratio * (whole - cut)
+    eigenvalues, axes = np.linalg.eigh(told)
+    scale = np.sqrt(np.outer(eigenvalues, eigenvalues))
+    differences = axes.T @ (matrix - told) @ axes / scale
+    noise = (sd / scale * np.where(np.eye(D, dtype=bool), 1.0, math.sqrt(0.5))) ** 2
+    apart = _apart(differences, noise)
+    return _Part(matrix=matrix, sd=sd, axes=axes, gains=_gains(apart, noise))
+
+
+def _gains(apart: float, noise: FloatArray) -> FloatArray:
+    variances = apart**2 * np.where(np.eye(len(noise), dtype=bool), 1.0, 0.5)
+    return np.asarray(variances / (variances + noise))
+
+
+def _apart(differences: FloatArray, noise: FloatArray) -> float:
+    """Return the one of `APART` under which differences (D, D) with noise of some variances are most likely."""
+    i, j = np.triu_indices(len(noise))
+
+    def likelihood(apart: float) -> float:
+        variances = (apart**2 * np.where(i == j, 1.0, 0.5)) + noise[i, j]
+        return float(np.sum(-np.log(variances) - differences[i, j] ** 2 / variances))
+
+    return max(APART, key=likelihood)
+
+
+def _kept_positive(found: FloatArray, told: FloatArray) -> FloatArray:
+    """Return matrices with eigenvalues relative to ``told`` of at least `SMALLEST`."""
+    root: FloatArray = np.asarray(np.linalg.cholesky(told), dtype=np.float64)
+    inner = np.linalg.solve(root, np.swapaxes(np.linalg.solve(root, found), -1, -2))
+    eigenvalues, vectors = np.linalg.eigh(0.5 * (inner + np.swapaxes(inner, -1, -2)))
+    if bool(np.all(eigenvalues >= SMALLEST)):
+        return found
+    out = root @ vectors
+    return np.asarray((out * np.maximum(eigenvalues, SMALLEST)[..., None, :]) @ np.swapaxes(out, -1, -2))

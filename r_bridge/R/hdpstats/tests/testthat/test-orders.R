@@ -1,0 +1,42 @@
+test_that("a study may stand first or second, and the call that is kept is the usual one", {
+  need_python()
+  study <- dp_study(private = dp_rotterdam, public = dp_gbsg, budget = dp_budget(9),
+                    schema = dp_schema(age = dp_continuous(20, 90), event3 = dp_binary(), hormon = dp_binary(), time = dp_duration(2557), event = dp_binary()))
+  usual <- dp_logit(event3 ~ age, data = study, epsilon = 1)
+  piped <- study |> dp_logit(event3 ~ age, epsilon = 1)
+  expect_identical(coef(piped), coef(usual))
+  expect_identical(piped$call, usual$call)
+  expect_identical(coef(study |> dp_fit_public(event3 ~ age)), coef(dp_fit_public(event3 ~ age, data = study)))
+  expect_identical(as.data.frame(study |> dp_plan(event3 ~ age, epsilon = 1)), as.data.frame(dp_plan(event3 ~ age, data = study, epsilon = 1)))
+  expect_identical(as.data.frame(dp_describe(~ age, study, epsilon = 1)), as.data.frame(dp_describe(study, ~ age, epsilon = 1)))
+  curves <- study |> dp_survfit(Surv(time, event) ~ hormon, times = c(365, 730), epsilon = 1)
+  expect_s3_class(curves, "dp_curves")
+  expect_error(dp_plan(study), "formula must be given", class = "dp_argument_error")
+  expect_error(dp_logit(epsilon = 1), "data must be a study", class = "dp_argument_error")
+})
+
+test_that("every request is planned by one verb", {
+  need_python()
+  study <- dp_study(private = dp_rotterdam, public = dp_gbsg, budget = dp_budget(9),
+                    schema = dp_schema(age = dp_continuous(20, 90), hormon = dp_binary(), time = dp_duration(2557), event = dp_binary()))
+  request <- dp_survfit(Surv(time, event) ~ hormon, data = study, times = c(365, 730))
+  expect_output(print(request), "dp_plan() predicts", fixed = TRUE)
+  expect_identical(as.data.frame(dp_plan(request, epsilon = c(0.3, 1))),
+                   as.data.frame(dp_plan(Surv(time, event) ~ hormon, data = study, model = "survfit", times = c(365, 730), epsilon = c(0.3, 1))))
+  expect_s3_class(dp_plan(dp_describe(study, ~ age)), "dp_description_plan")
+  expect_error(dp_plan(request, times = 3), "times is no argument", class = "dp_argument_error")
+  expect_equal(dp_ledger(study)$spent[["epsilon"]], 0)
+})
+
+test_that("data sets of the package are what Python loads", {
+  need_python()
+  for (name in c("rotterdam", "gbsg", "colon", "flchain", "nwtco")) {
+    loaded <- get(paste0("dp_load_", name))()
+    expect_equal(get(paste0("dp_", name)), loaded)
+  }
+})
+
+test_that("loops can be compiled beforehand", {
+  need_python()
+  expect_null(dp_warm_up())
+})
