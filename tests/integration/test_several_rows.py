@@ -1,6 +1,7 @@
 """Regressions of people with several rows: what public fits compute, and private fits from charge to table."""
 
 import subprocess
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ from scipy import stats
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.registry import query_from_json
 from tests import known_noise
 
 SCHEMA = hdp.Schema(
@@ -277,3 +279,13 @@ def test_a_fit_beyond_the_declared_number_of_people_is_used_and_certified(monkey
     known_noise.off(monkeypatch)
     fits = [hdpf.logit("y ~ x + z", study_of(n_max=n)).fit(epsilon=2, se_share=0) for n in (1500, 1000)]
     assert fits[0].params.to_numpy() == pytest.approx(fits[1].params.to_numpy(), abs=0.2)
+
+
+def test_a_query_says_how_rows_count_and_is_silent_where_people_have_one():
+    several = hdpf.logit("y ~ x", study_of(None), correlation=0.4)._spec
+    alone = hdpf.logit("y ~ x", hdp.Study(public=PUBLIC, schema=SCHEMA))._spec
+    asked = {"epsilon": Fraction(1), "records": 1500, "share": Fraction(0), "replicate": 1}
+    query = several.ask(**asked)
+    assert '"correlation":0.4' in query.to_json().replace(" ", "")
+    assert query_from_json(query.to_json()) == query
+    assert "correlation" not in alone.ask(**asked).to_json()
