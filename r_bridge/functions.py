@@ -194,7 +194,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "warm_up": hdp.warm_up,
     **{
         f"load_{name}": getattr(hdp.datasets, f"load_{name}")
-        for name in ("rotterdam", "gbsg", "flchain", "nwtco", "colon")
+        for name in ("rotterdam", "gbsg", "flchain", "nwtco", "colon", "pbcseq")
     },
 }
 """The functions by the names that R uses."""

@@ -250,4 +250,8 @@ def _questions(rows, names):
     study = hdp.Study(private=several, public=people(200, 1).assign(id=[f"q{n}" for n in range(200)]))
     long = fit(lambda: hdpf.hazard("Surv(start, time, event) ~ x1 + g", data=study, intervals=12))
     yield "hazard of several rows", several, asked(long)
+    visits = fit(lambda: hdpf.logit("y ~ x1 + g", data=study), se_share=0.2)
+    yield "logistic of several rows", several, asked(visits)
+    visits = fit(lambda: hdpf.multinomial("g ~ x1 + x2", data=study), mechanism=mechanisms.OutputPerturbation())
+    yield "levels of several rows", several, asked(visits)
     yield "count", several, CountQuery(epsilon=Fraction(1), schema_sha256=SCHEMA.sha256)
