@@ -271,7 +271,7 @@ class RegressionRows(BoundedRows):
             X = self.X[part]
             eta = row_products(X, theta) + self.offset[part]
             curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
-            return np.asarray(X[:, i] * X[:, j] * (curvature[:, None] * factor))
+            return products(X, i, j, numbers=curvature, factor=factor)
 
         if person is None:
             return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
@@ -299,11 +299,17 @@ class RegressionRows(BoundedRows):
                 X = self.X[rows]
                 eta = row_products(X, theta) + self.offset[rows]
                 cut = cut_numbers(numbers(eta, rows), squared_lengths(X), bound=bound)
-                return np.asarray(X[:, i] * X[:, j] * (cut[:, None] * factor))
+                return products(X, i, j, numbers=cut, factor=factor)
 
             return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
 
         return added(curvatures, part.curvature, grids[0]), added(squares, part.scores, grids[1])
+
+
+def products(X: FloatArray, i: IntArray, j: IntArray, *, numbers: FloatArray, factor: FloatArray) -> FloatArray:
+    """Return entries ``(i, j)`` of numbers (n,) times ``x x'`` times factors (k,), (n, k): in memory entry by entry."""
+    columns = np.ascontiguousarray(X.T)
+    return np.asarray((columns[i] * columns[j] * (numbers * factor[:, None])).T)
 
 
 def squared_lengths(X: FloatArray) -> FloatArray:
