@@ -20,7 +20,7 @@ APT := flock Makefile $(if $(filter 0,$(shell id -u)),,sudo )env DEBIAN_FRONTEND
 # R, R's survival for the reference values, what the R bridge and its tests use, a browser for JupyterLab, and a PostgreSQL
 # server that tests start for themselves.
 DEBS := r-base-core r-cran-survival make r-cran-bit64 r-cran-generics r-cran-irkernel r-cran-reticulate libpython3-dev r-cran-testthat \
-  r-cran-car r-cran-emmeans r-cran-haven r-cran-lmtest r-cran-multcomp r-cran-parameters r-cran-performance r-cran-repr r-cran-sandwich r-cran-survey r-cran-xtable \
+  r-cran-car r-cran-clubsandwich r-cran-emmeans r-cran-geepack r-cran-haven r-cran-lmtest r-cran-multcomp r-cran-parameters r-cran-performance r-cran-repr r-cran-sandwich r-cran-survey r-cran-xtable \
   r-cran-ggplot2 r-cran-tibble r-cran-withr r-cran-knitr r-cran-rmarkdown pandoc chromium libatomic1 postgresql
 # Packages of Debian are installed while pip installs those of Python, and loops are compiled meanwhile.
 MAKEFLAGS += -j2

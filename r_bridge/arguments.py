@@ -23,6 +23,7 @@ _LISTS: Final = frozenset({"private", "results"})
 _VECTORS: Final = frozenset(
     {
         "columns",
+        "features",
         "std_error",
         "levels",
         "labels",

@@ -46,6 +46,14 @@ _FUNCTIONS: Final = {
 }
 """What R calls a public name of Python, where that is not the name itself after ``dp_``."""
 
+_READERS: Final = {
+    "Result": "dp_read_result()",
+    "SurvivalCurves": "dp_read_curves()",
+    "Description": "dp_read_description()",
+    "WeightedSample": "dp_read_sample()",
+}
+"""What R calls the functions that read files."""
+
 _TYPES: Final = {
     **dict.fromkeys(("int", "float", "int64", "float64"), "a number"),
     **dict.fromkeys(("dict", "list", "tuple"), "a list"),
@@ -95,6 +103,10 @@ _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
     (re.compile(r"\ban object of hdp\.mechanisms\b(?!\.)"), "a list with its name and options"),
     (re.compile(r"\bhdp\.(mechanisms\.\w+)(?:\([^()]*\))?"), _in_r),
     (re.compile(r"\bhdp\.(losses\.\w+)(?:\([^()]*\))?"), _in_r),
+    (
+        re.compile(r"\bhdp\.(Result|SurvivalCurves|Description|WeightedSample)\.from_json"),
+        lambda match: _READERS[match[1]],
+    ),
     (re.compile(r"\bhdpf?\.(\w+)"), _in_r),
     (re.compile(rf"\b(?<!dp_)({_KINDS})(?=\()"), _in_r),
     (re.compile(r"\bnot (\w+)(?=[;:.,]|$)"), lambda match: f"not {_TYPES.get(match[1], match[1])}"),
@@ -105,11 +117,26 @@ _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
     (re.compile(r"(?<!dp_schema_)\bfrom_public\b"), "dp_schema_from_public()"),
     (re.compile(r"\bconf_int\(\)"), "confint()"),
     (re.compile(r"\bcov_params\(\)"), "vcov()"),
+    (
+        re.compile(r"^alpha must be a number in \[0\.001, 0\.999\], not (-?[\d.]+)"),
+        lambda match: f"the level must be a number in [0.001, 0.999], not {1.0 - float(match[1]):.6g}",
+    ),
+    (re.compile(r"\bconf_level\b"), "conf.level"),
+    (re.compile(r"(?<=, )row (\d+)(?=:)"), lambda match: f"row {int(match[1]) + 1}"),
+    (re.compile(r"(?<![\w.])(Study|Schema)(?=\()"), _in_r),
+    (re.compile(r"\bhazard \(dp_hazard in R\)"), "dp_hazard()"),
+    (re.compile(r"\bsurvfit \(dp_survfit\)"), "dp_survfit()"),
+    (re.compile(r"(?<!dp_)\bsurvfit(?= of )"), "dp_survfit()"),
+    (re.compile(r"(?<![\w.])describe(?=\()"), "dp_describe"),
+    (re.compile(rf"\ba ({_KINDS})(?= with\b)"), lambda match: f"a dp_{match[1].lower()}"),
+    (re.compile(r"(?<=not )(-?\d+)\.0(?![\d.])"), r"\1"),
     (re.compile(r"\bNone\b"), "NULL"),
     (re.compile(r"\bNaN\b"), "NA"),
     (re.compile(r"\bTrue\b"), "TRUE"),
     (re.compile(r"\bFalse\b"), "FALSE"),
     (re.compile(r"(?<=[\w\"])=(?=[\w\"'.\[(-])(?!=)"), " = "),
+    (re.compile(r"(?<=\w)=(?=[,) ])"), " = "),
+    (re.compile(r"(?<=\w) =  "), " = "),
 )
 
 
@@ -167,7 +194,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "warm_up": hdp.warm_up,
     **{
         f"load_{name}": getattr(hdp.datasets, f"load_{name}")
-        for name in ("rotterdam", "gbsg", "flchain", "nwtco", "colon")
+        for name in ("rotterdam", "gbsg", "flchain", "nwtco", "colon", "pbcseq")
     },
 }
 """The functions by the names that R uses."""
@@ -221,6 +248,8 @@ def _report(error: BaseException, said: dict[str, Any]) -> Any:
     try:
         facts = error.facts.items() if isinstance(error, HdpError) else ()
         fields = {key: _fact(value) for key, value in facts}
+        if isinstance(fields.get("row"), int):
+            fields["row"] += 1  # R counts rows from 1
         filled = {key: value for key, value in fields.items() if value is not None}
         return to_r(
             {"status": "error", "classes": _classes(error), "message": _message(error), "fields": filled, **said}

@@ -285,7 +285,13 @@ def plan_in_r(plan: hdp.Plan, formula: str, schema: hdp.Schema) -> hdp.Plan:
     names = [coefficient.name for coefficient in model_matrix.coefficients(formula, schema, terms)]
     in_r = dict(zip(terms, names, strict=True))
     wanted = tuple(replace(wanted, term=in_r[wanted.term]) for wanted in plan.wanted)
-    return replace(plan, frame=plan.frame.assign(term=plan.frame["term"].map(in_r)), wanted=wanted)
+    frame, others = plan.frame, plan.correlations
+    return replace(
+        plan,
+        frame=frame.assign(term=frame["term"].map(in_r)),
+        wanted=wanted,
+        correlations=None if others is None else others.assign(term=others["term"].map(in_r)),
+    )
 
 
 def in_python(named: Any, formula: str, schema: hdp.Schema) -> Any:

@@ -201,10 +201,10 @@ def balance_labels(description: hdp.Description) -> dict[str, Any]:
     }
 
 
-def sample_labels(sample: hdp.WeightedSample, features: Any) -> list[str]:
-    """Return what a figure calls the features of a sample's balance."""
+def sample_labels(sample: hdp.WeightedSample, terms: Any) -> list[str]:
+    """Return what a figure calls the terms of a sample's balance."""
     given: hdp.WeightedSample = instance(sample, hdp.WeightedSample)
-    return [labelled(str(name), given.schema) for name in elements(features)]
+    return [labelled(str(name), given.schema) for name in elements(terms)]
 
 
 def time_axis(

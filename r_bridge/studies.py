@@ -122,7 +122,7 @@ def _levels(cells: "pd.Series[Any]") -> list[str]:
     return [str(level) for level in cells.cat.categories]
 
 
-def rows_check(frame: pd.DataFrame, schema: hdp.Schema, unit: str | None = None) -> dict[str, Any]:
+def rows_check(frame: Any, schema: hdp.Schema, unit: str | None = None) -> dict[str, Any]:
     """Compare private rows with their schema, for the custodian who holds them."""
     rows_check = hdp.check(frame, instance(schema, hdp.Schema), unit=unit)
     return {

@@ -142,8 +142,15 @@ def _questions(rows, names):
         "logit of levels": fit(
             lambda: hdpf.logit("y ~ many + x1:g", data=alone, row_norm=2.0), mechanism="objective", se_share=0
         ),
-        "logit with a Hessian": fit(
+        "multinomial with a Hessian": fit(
+            lambda: hdpf.multinomial("cause ~ x1 + x2 + x3", data=with_public), se_share=0.2, mechanism="objective"
+        ),
+        "logit with a sandwich": fit(
             lambda: hdpf.logit("y ~ x1 + x2 + g + x3 + x4", data=with_public), se_share=0.2, mechanism="objective"
+        ),
+        "quantile with a sandwich": fit(
+            lambda: hdpf.quantile("k ~ x1 + x2 + g", data=with_public, q=0.5),
+            mechanism=mechanisms.OutputPerturbation(se_share=0.2),
         ),
         "logit with a delta": fit(
             lambda: hdpf.logit("y ~ x1 + x2", data=with_public), delta=1e-6, mechanism="objective"
@@ -243,4 +250,8 @@ def _questions(rows, names):
     study = hdp.Study(private=several, public=people(200, 1).assign(id=[f"q{n}" for n in range(200)]))
     long = fit(lambda: hdpf.hazard("Surv(start, time, event) ~ x1 + g", data=study, intervals=12))
     yield "hazard of several rows", several, asked(long)
+    visits = fit(lambda: hdpf.logit("y ~ x1 + g", data=study), se_share=0.2)
+    yield "logistic of several rows", several, asked(visits)
+    visits = fit(lambda: hdpf.multinomial("g ~ x1 + x2", data=study), mechanism=mechanisms.OutputPerturbation())
+    yield "levels of several rows", several, asked(visits)
     yield "count", several, CountQuery(epsilon=Fraction(1), schema_sha256=SCHEMA.sha256)

@@ -5,16 +5,21 @@ to reorder, contract or approximate: in any lane of a vector, and in what is lef
 operation is that of IEEE 754, as numpy's are.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final, cast, final
+from typing import Any, Final, TypeVar, cast, final
 
 import numba
 
 from hdpstats._base.progress import note
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 SMALLEST_COMPILED = 4096
 """Rows from which compiled loops are used: below, numpy is done before compiled code is loaded."""
@@ -127,6 +132,19 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         numba.set_num_threads(before)
+
+
+def in_threads(work: Callable[[Given], Made], items: Sequence[Given]) -> list[Made]:
+    """Return what ``work`` makes of each item, in their order, by as many threads as numba is set to.
+
+    Threads inherit the context of the caller: how numpy treats overflow, and whether work is rehearsed.
+    """
+    threads = min(numba.get_num_threads(), len(items)) if len(items) > 1 else 1  # asking numba starts its threads
+    if threads < 2:
+        return [work(item) for item in items]
+    contexts = [copy_context() for _ in items]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(lambda context, item: context.run(work, item), contexts, items))
 
 
 def several_threads() -> bool:

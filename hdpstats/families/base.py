@@ -12,7 +12,8 @@ import numpy as np
 from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SiteError
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
-from hdpstats._base.work import Operations
+from hdpstats._base.work import Operations, sorting
+from hdpstats.families.several_rows import row_weights, total_weight
 from hdpstats.formulas import Design
 from hdpstats.privacy.sensitivity import BallNorm, Norm, Relation
 from hdpstats.records.model import AnyModel
@@ -227,9 +228,32 @@ class DeclaredLoss(PersonLoss, ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RowLoss(DeclaredLoss, ABC):
-    """The loss of a person with one row of a design; ``design`` may be None where only constants are asked."""
+    """The loss of a person with rows of a design; ``design`` may be None where only constants are asked.
+
+    ``most_rows`` is the largest number of rows of a person that are used (`hdpstats.families.several_rows`).
+    """
 
     design: Design | None = None
+    most_rows: int = 1
+
+    @property
+    def half(self) -> Fraction:
+        """The largest weight of a person, rounding included: ``W`` times that of a case."""
+        if self.most_rows == 1:
+            return Fraction(self.largest_weight) * ROUNDING
+        return Fraction(self.largest_weight) * ROUNDING * self.total * (1 + self.most_rows * Fraction(1, 2**48))
+
+    @property
+    def total(self) -> Fraction:
+        """``W``: the largest sum of the weights of a person's rows, case weights aside."""
+        return total_weight(self.most_rows, self.model.several_rows)
+
+    def row_weights(self, table: AdmittedTable) -> FloatArray:
+        """Return the case weight of each row times what its person's number of rows makes of it; 0 if incomplete."""
+        weights = numbers_of(table, self.model.weights, otherwise=1.0) * table.complete
+        if table.persons is None or self.model.several_rows is None:
+            return weights
+        return weights * row_weights(table.persons, table.complete, self.model.several_rows)
 
     @property
     def valued(self) -> bool:
@@ -269,6 +293,50 @@ def added_in_grid_steps(
         steps = np.rint(of_people(slice(start, start + size), i, j, factor)).astype(np.int64)
         total += steps.sum(axis=0).astype(object)  # of at most 2^20 numbers, each below 2^26
     return total
+
+
+def summed(person: IntArray, of_rows: FloatArray, *, people: int) -> FloatArray:
+    """Return the sums (people, D) of what rows contribute (n, D), each person's in the order of the rows."""
+    added = [np.bincount(person, weights=column, minlength=people) for column in of_rows.T]
+    return np.asarray(np.stack(added).T, dtype=np.float64)  # of nobody they are integers
+
+
+def number_of_people(person: IntArray | None, *, rows: int) -> int:
+    """Return how many people there are, from whose each row is; None: every row is a person."""
+    return rows if person is None else int(person.max(initial=-1)) + 1
+
+
+def added_by_person(
+    person: IntArray,
+    dimension: int,
+    *,
+    grid: float,
+    of_rows: Callable[[slice, IntArray, IntArray, FloatArray], FloatArray],
+) -> ExactArray:
+    """Return `added_in_grid_steps` of people whose rows (n,) stand together, from what rows contribute."""
+    people = number_of_people(person, rows=len(person))
+
+    def of_people(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
+        start, stop = np.searchsorted(person, [part.start, part.stop]).tolist()
+        step, out = part.stop - part.start, np.zeros((min(part.stop, people) - part.start, len(i)))
+        for first in range(start, stop, step):
+            some = slice(first, min(first + step, stop))
+            np.add.at(out, person[some] - part.start, of_rows(some, i, j, factor))
+        return out
+
+    return added_in_grid_steps(people, dimension, grid=grid, of_people=of_people)
+
+
+def several_work(of_rows: LossWork, rows: int, D: int, *, columns: int) -> LossWork:
+    """Return what the losses of people with several rows take at most: rows are put together, and added by person."""
+    together = Operations(steps=60.0 + 12.0 * columns, passes=(6.0 * columns + 30.0) * rows, sorts=4.0 * sorting(rows))
+    return LossWork(
+        read=of_rows.read + together,
+        sums=of_rows.sums,
+        scores=of_rows.scores + Operations(steps=10.0 * D, passes=10.0 * rows * D),
+        losses=of_rows.losses + Operations(steps=10.0, passes=10.0 * rows),
+        stacked=of_rows.stacked + Operations(steps=400.0, passes=40.0 * rows * D**2),
+    )
 
 
 def stacking_work(rows: int, D: int) -> Operations:

@@ -20,6 +20,7 @@ from hdpstats._base.validation import real
 from hdpstats.families.base import PersonLoss, declared_bound
 from hdpstats.families.outcomes import Outcomes
 from hdpstats.families.regression.likelihood import is_tied
+from hdpstats.families.several_rows import SeveralRows, checked_correlation, estimand
 from hdpstats.formulas import Design, compile_design
 from hdpstats.formulas.column_space import CanonicalDesign
 from hdpstats.formulas.compiler import SurvivalDesign
@@ -35,7 +36,7 @@ from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import AnyModel, QueryModel, TimeGrid
 from hdpstats.records.query import MechanismOptions, PointQuery
 from hdpstats.records.sandwich import SandwichPart
-from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts
+from hdpstats.results import NOT_CHECKED, DeferredCheck, ModelFacts, RowsOfPeople
 from hdpstats.schema.columns import NumericColumn
 from hdpstats.schema.schema import declared_column
 from hdpstats.schema.site_facts import SiteFacts
@@ -213,9 +214,21 @@ class ModelSpec(ABC):
     ) -> ModelFacts:
         """Return the public facts of a fit; ``model`` is that of its query, None for a fit to public rows alone."""
 
+    @property
+    def several(self) -> SeveralRows | None:
+        """How rows of a person count, of a regression where people have several; None elsewhere."""
+        return None
+
+    def with_correlation(self, correlation: float) -> Self:  # noqa: ARG002
+        """Return the model with another ``r``, of people with several rows; this one elsewhere."""
+        return self
+
     @abstractmethod
-    def likelihood(self) -> tuple[Estimate, int]:
-        """Return the maximum-likelihood fit to the public rows as they are, and their number."""
+    def likelihood(self, *, small_sample: bool = False) -> tuple[Estimate, int]:
+        """Return the maximum-likelihood fit to the public rows as they are, and their number.
+
+        Errors over people with several rows are corrected for a ``small_sample``.
+        """
 
     @property
     @abstractmethod
@@ -616,6 +629,28 @@ def check_cluster(study: Study, design: Design) -> None:
             f'{reason}: give the study unit="{written}" and max_rows_per_unit=, which protects all rows of a person',
             argument="formula",
         )
+
+
+def several_rows(study: Study, correlation: object) -> SeveralRows | None:
+    """Return how rows of a person count in a regression on a study; None where a person has one row."""
+    most = 1 if study.unit is None else study.most_rows
+    checked = checked_correlation(correlation, most_rows=most)
+    return None if checked is None else SeveralRows(most_rows=most, correlation=checked)
+
+
+def rows_of_people(study: Study, several: SeveralRows, needs: Sequence[str]) -> RowsOfPeople:
+    """Return how rows of a person count, for results."""
+    table = study.public
+    known = table is not None and table.persons is not None and all(name in table.names for name in needs)
+    persons = None if table is None or not known else table.raw(needs).persons
+    return RowsOfPeople(
+        unit=str(study.unit),
+        most_rows=several.most_rows,
+        correlation=several.correlation,
+        estimand=estimand(several.correlation),
+        total=float(several.total),
+        public_people=None if persons is None else len(np.unique(persons)),
+    )
 
 
 def check_no_strata(design: Design, *, remedy: str) -> None:

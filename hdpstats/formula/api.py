@@ -31,6 +31,7 @@ def poisson(
     weights: str | None = None,
     offset: str | None = None,
     row_norm: float | None = None,
+    correlation: str | float = "person",
 ) -> MEstimator:
     """Return a Poisson regression with a log link: `mestimate` with ``loss=hdp.losses.Poisson(cap)``.
 
@@ -42,7 +43,7 @@ def poisson(
         The study.
     cap
         No mean is predicted above it: by default the largest count, which no mean exceeds.
-    weights, offset, row_norm
+    weights, offset, row_norm, correlation
         As for `linear`.
 
     Raises
@@ -60,11 +61,26 @@ def poisson(
     >>> model.fit_public().facts.exponentiated
     'incidence rate ratio'
     """
-    return mestimate(formula, data, loss=options.Poisson(cap), weights=weights, offset=offset, row_norm=row_norm)
+    return mestimate(
+        formula,
+        data,
+        loss=options.Poisson(cap),
+        weights=weights,
+        offset=offset,
+        row_norm=row_norm,
+        correlation=correlation,
+    )
 
 
 @forgets_rows
-def multinomial(formula: str, data: Study, *, weights: str | None = None, row_norm: float | None = None) -> MEstimator:
+def multinomial(
+    formula: str,
+    data: Study,
+    *,
+    weights: str | None = None,
+    row_norm: float | None = None,
+    correlation: str | float = "person",
+) -> MEstimator:
     """Return a multinomial logistic regression: `mestimate` with ``loss=hdp.losses.Multinomial()``.
 
     Coefficients are log odds ratios of each level against the first, named ``level:term``.
@@ -75,7 +91,7 @@ def multinomial(formula: str, data: Study, *, weights: str | None = None, row_no
         ``"outcome ~ terms"``; the outcome is declared as `Categorical`.
     data
         The study.
-    weights, row_norm
+    weights, row_norm, correlation
         As for `linear`. There is no offset: each level has a predictor of its own.
 
     Raises
@@ -91,7 +107,8 @@ def multinomial(formula: str, data: Study, *, weights: str | None = None, row_no
     >>> list(model.fit_public().params.index)
     ['20-50:Intercept', '20-50:age', '>50:Intercept', '>50:age']
     """
-    return mestimate(formula, data, loss=options.Multinomial(), weights=weights, row_norm=row_norm)
+    loss = options.Multinomial()
+    return mestimate(formula, data, loss=loss, weights=weights, row_norm=row_norm, correlation=correlation)
 
 
 __all__ = ["distribution", "hazard", "linear", "logit", "mestimate", "multinomial", "poisson", "quantile", "survfit"]

@@ -166,7 +166,7 @@ def _check_response(name: str, schema: Schema) -> None:
         reason = f"a {column.kind} column cannot be the outcome"
         remedy = "choose a binary, continuous or duration column"
         if isinstance(column, Categorical):
-            remedy += "; a multinomial loss models all levels, and a Binary with labels= is of two levels"
+            remedy += "; hdpf.multinomial models all levels, and a Binary with labels= is of two levels"
         raise refusal(name, reason, remedy)
 
 

@@ -82,6 +82,11 @@ class SandwichInformation(Information):
         return self.told.source
 
     @property
+    def hidden(self) -> bool:
+        """Whether public people tell more of curvature or of scores than what was released."""
+        return min(self.curvature.share, self.scores.share) < 0.5
+
+    @property
     def canonical(self) -> bool:
         """Whether curvature does not depend on outcomes."""
         return self.told.canonical

@@ -56,7 +56,6 @@ from hdpstats.records.codec import declare_kinds, from_dict
 from hdpstats.records.model import AnyModel, HazardModel, MultinomialModel, RegressionModel
 from hdpstats.records.query import MechanismOptions, Query, Release
 from hdpstats.records.several import RoundQuery, RoundRelease, RoundsQuery, RoundsRelease, SitesQuery, SitesRelease
-from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 
 __all__ = [
@@ -106,6 +105,8 @@ class Mechanism:
         How it fits a distribution, where it does.
     family : callable
         Returns which of several families the model of a query is of; by default that of its ``model``.
+    several_rows : frozenset of str
+        The families for which its proof covers people with several rows, where a person's loss is that of all of them.
     columns : callable or None
         Returns the columns that an answer is computed from, from a query and the facts about a site, where they are
         known without `prepare`.
@@ -119,6 +120,7 @@ class Mechanism:
     options: type[MechanismOptions] | None = None
     distribution: DistributionMethod | None = None
     family: Callable[[Any], str] = _of_model
+    several_rows: frozenset[str] = HAZARD
     columns: Callable[[Any, SiteFacts], tuple[str, ...]] | None = None
 
     @property
@@ -151,6 +153,7 @@ MECHANISMS: Final = (
         ANY_MODEL,
         perturbation_site.prepare_objective,
         uses_person_loss=True,
+        several_rows=ANY_MODEL,
         options=ObjectivePerturbation,
     ),
     Mechanism(
@@ -159,6 +162,7 @@ MECHANISMS: Final = (
         ANY_MODEL,
         perturbation_site.prepare_output,
         uses_person_loss=True,
+        several_rows=ANY_MODEL,
         options=OutputPerturbation,
     ),
     Mechanism(
@@ -267,19 +271,20 @@ declare_kinds(RoundQuery, {kind: each for kind, each in _QUERIES.items() if issu
 declare_kinds(RoundRelease, {kind: each for kind, each in _RELEASES.items() if issubclass(each, RoundRelease)})
 
 
-def _one_row_each(made: Callable[[Any, Schema], PersonLoss], model: AnyModel, site_facts: SiteFacts) -> PersonLoss:
-    if site_facts.unit is not None:
-        raise SiteError(
-            "this site's people have several rows each; a regression of one row per person does not fit them: use a "
-            "hazard model in long form, or aggregate to one row per person"
-        )
-    return made(model, site_facts.schema)
+def _several_rows(made: Callable[..., PersonLoss], model: AnyModel, site_facts: SiteFacts) -> PersonLoss:
+    """Return the loss of a person with at most so many rows as the site uses of one."""
+    several = site_facts.unit is not None and site_facts.most_rows > 1
+    if several and model.several_rows is None:
+        raise SiteError("this site's people have several rows each: the query must say how rows of a person count")
+    if not several and model.several_rows is not None:
+        raise SiteError("the query is about people with several rows each; this site uses one row of a person")
+    return made(model, site_facts.schema, most_rows=site_facts.most_rows if several else 1)
 
 
 PERSON_LOSSES: Final[Mapping[str, Callable[[Any, SiteFacts], PersonLoss]]] = MappingProxyType(
     {
-        RegressionModel.kind: partial(_one_row_each, regression_person_loss),
-        MultinomialModel.kind: partial(_one_row_each, multinomial_person_loss),
+        RegressionModel.kind: partial(_several_rows, regression_person_loss),
+        MultinomialModel.kind: partial(_several_rows, multinomial_person_loss),
         HazardModel.kind: hazard_person_loss,
     }
 )
@@ -314,6 +319,12 @@ def prepare(query: Query, site_facts: SiteFacts) -> Prepared:
     asked: Any = query
     mechanism = _BY_QUERY[type(query)]
     person = (person_loss_of(asked.model, site_facts),) if mechanism.uses_person_loss else ()
+    if person and site_facts.unit is not None and asked.model.kind not in mechanism.several_rows:
+        raise MechanismError(
+            f"{mechanism.name} is not proved for people with several rows in such a model; use mechanism='objective' "
+            "or 'output'",
+            available=("objective", "output"),
+        )
     return mechanism.prepare(asked, *person, site_facts)
 
 

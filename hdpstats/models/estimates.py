@@ -32,7 +32,7 @@ from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
-from hdpstats.inference.released_sandwich import with_sandwich
+from hdpstats.inference.released_sandwich import SandwichInformation, with_sandwich
 from hdpstats.inference.sandwich import (
     DRAWS,
     PredictedCovariance,
@@ -49,6 +49,7 @@ from hdpstats.raking.information import UNUSABLE, raked_information
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private {what} to be distributed as the public ones."
+HIDDEN = "Noise hides private people's own Hessians and squared scores for the most part."
 RELEASED = (
     "Standard errors rest on noisy sums of private people's own Hessians and squared scores, and on public rows as far "
     "as noise hides these."
@@ -233,7 +234,8 @@ def _with_sandwich(part: ReleasedPoint, read: _Read | None) -> _Read | None:
     if read is None or part.public is None or part.release.sandwich is None:
         return read
     known = with_sandwich(read.information, part.public, part.query, part.release, records=part.records)
-    return _Read(information=known, note=RELEASED)
+    hidden = isinstance(known, SandwichInformation) and known.hidden
+    return _Read(information=known, note=f"{HIDDEN} {read.note}" if hidden else RELEASED)
 
 
 def assumed(public: PublicSide | None) -> str:

@@ -186,6 +186,7 @@ class MEstimator(Model):
         weights: str | None = None,
         offset: str | None = None,
         row_norm: float | None = None,
+        correlation: str | float = "person",
     ) -> Self:
         """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class.
 
@@ -197,7 +198,7 @@ class MEstimator(Model):
         >>> MEstimator.from_formula("nodes ~ age", study, loss=hdp.losses.Poisson())
         <MEstimator: nodes ~ age, Poisson>
         """
-        columns = {"weights": weights, "offset": offset, "row_norm": row_norm}
+        columns = {"weights": weights, "offset": offset, "row_norm": row_norm, "correlation": correlation}
         if isinstance(loss, options.Multinomial):
             return cls._of(open_multinomial(formula, data, name="MEstimator", **columns))
         return cls._of(open_regression(formula, data, loss, name="MEstimator", **columns))

@@ -271,14 +271,24 @@ def _untold(spec: LossSpec) -> str:
             f"rows with the outcome whose residuals vary. Give the study such rows; {ALONE}"
         )
     return (
-        f"this mechanism releases no noisy Hessian, and there are not {FEWEST_ROWS} complete public rows that "
-        f"tell the curvature. Use mechanism='objective', or give the study public rows; {ALONE}"
+        f"this mechanism releases no noisy Hessian, and {_too_few(spec)}. Use mechanism='objective', or give the study "
+        f"public rows; {ALONE}"
+    )
+
+
+def _too_few(spec: LossSpec) -> str:
+    """Return which public rows are not there."""
+    if spec.several is None:
+        return f"there are not {FEWEST_ROWS} complete public rows that tell the curvature"
+    return (
+        f"there are not {FEWEST_ROWS} public people with the outcome and the column {spec.study.unit!r}, whose rows "
+        "tell correlations within a person"
     )
 
 
 def _hidden(spec: LossSpec, request: FitRequest, *, best: _Bought | None, likely: bool) -> str:
     """Return why no noisy Hessian would give standard errors, or not the one that was asked for."""
-    p, few = len(spec.terms), f"there are not {FEWEST_ROWS} complete public rows that tell the curvature"
+    p, few = len(spec.terms), _too_few(spec)
     if best is None:
         return f"{few}, and a noisy Hessian of {p} coefficients is too large. Take fewer terms; {ALONE}"
     share = f"with se_share={float(request.share):g}" if request.share else "at any share"

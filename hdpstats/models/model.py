@@ -2,7 +2,7 @@
 
 import warnings
 from abc import ABC
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Final, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 from hdpstats._base.errors import ArgumentError, HdpWarning, MechanismError
 from hdpstats._base.progress import progress
 from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import truth
 from hdpstats.describe.description import Description
 from hdpstats.display import Report, named_values
 from hdpstats.families.distribution.spec import DistributionSpec
@@ -130,6 +131,20 @@ def recommended(spec: ModelSpec, request: FitRequest) -> MechanismOptions:
     return predict(spec, request, people).mechanism
 
 
+def _by_correlation(
+    spec: ModelSpec, requests: Sequence[FitRequest], people: Mapping[str, int]
+) -> list[tuple[float, FitRequest, Prediction]]:
+    """Return what fits to the average person, as asked and to the average row would report; none for one row each.
+
+    They may estimate different coefficients: predictions stand side by side, and none is chosen by them.
+    """
+    if spec.several is None:
+        return []
+    values = sorted({1.0, spec.several.correlation, 0.0}, reverse=True)
+    models = [(value, spec.with_correlation(value)) for value in values]
+    return [(value, each, predict(model, each, people)) for each in requests for value, model in models]
+
+
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 """What a plan is for, unless it is asked for others."""
 
@@ -224,12 +239,14 @@ class Model(ABC):
             values = [epsilon]
         else:
             values = dict.fromkeys(epsilons_of(EPSILONS if epsilon is None else epsilon))
+        found = [predicted(value) for value in progress(list(values), label="plan")]
         return Plan.of(
             spec,
-            [predicted(value) for value in progress(list(values), label="plan")],
+            found,
             records=records,
             declared=n is None and spec.study.relation is Relation.ADD_OR_REMOVE_ONE,
             wanted=wanted,
+            others=_by_correlation(spec, [request for request, _ in found], people or {ONLY: records}),
         )
 
     def fit(
@@ -326,7 +343,7 @@ class Model(ABC):
         options = request.mechanism or recommended(spec, request)
         return mechanism_of(spec, options).fit(spec, options, request)
 
-    def fit_public(self) -> Result:
+    def fit_public(self, *, small_sample: bool = False) -> Result:
         """Return the ordinary fit to the public rows alone: no noise, no penalty, no cost.
 
         It is what R's ``glm``, ``lm``, ``rq``, ``survreg`` or, for hazards, ``glm`` on person-period rows (which are
@@ -334,9 +351,23 @@ class Model(ABC):
         horizon, beyond which everybody is censored; rows with missing values are dropped, as ``glm`` does. A
         coefficient that they do not identify, or whose maximum-likelihood estimate is infinite, is NaN, with a
         `RuntimeWarning`. A private fit has the same numbers in `Result.public_only`.
+
+        Where the study has ``unit=`` regressions are what ``geepack::geeglm`` and statsmodels' ``GEE`` compute with an
+        independence working correlation: rows weigh as ``correlation=`` says, and errors are over people (CR0).
+
+        Parameters
+        ----------
+        small_sample
+            Whether errors over people are corrected for few of them: CR2 (Bell and McCaffrey 2002).
         """
         spec = self._spec
-        estimate, people = spec.likelihood()
+        if truth(small_sample, name="small_sample") and spec.several is None:
+            raise ArgumentError(
+                "small_sample is for regressions of people with several rows: give the study unit= and "
+                "max_rows_per_unit= above 1",
+                argument="small_sample",
+            )
+        estimate, people = spec.likelihood(small_sample=small_sample)
         warn_of_nan(estimate)
         facts = spec.facts(spec.classical, records=None, public=people)
         checked = spec.check(facts, estimate.values)

@@ -21,7 +21,7 @@ import itertools
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final, final
 
@@ -202,6 +202,10 @@ class Plan:
         What an epsilon would buy beside coefficients, and the mechanism that releases them.
     wanted : tuple of Wanted
         Where the plan was asked for standard errors: what is wanted, and the smallest epsilon that reaches it.
+    correlations : DataFrame or None
+        Where people have several rows what fits with other ``correlation=`` would report, side by side: columns
+        ``correlation`` (r), ``total`` (W, the most that a person counts), ``epsilon, term, std_error, private_only``.
+        They may be errors of different coefficients: choose what is to be estimated, not the smaller error.
 
     Examples
     --------
@@ -224,6 +228,7 @@ class Plan:
     shares: Mapping[float, str] = field(default_factory=dict)
     bought: Mapping[float, tuple[str, ...]] = field(default_factory=dict)
     wanted: tuple[Wanted, ...] = ()
+    correlations: pd.DataFrame | None = None
 
     @classmethod
     def of(
@@ -234,6 +239,7 @@ class Plan:
         records: int,
         declared: bool,
         wanted: tuple[Wanted, ...] = (),
+        others: Sequence[tuple[float, FitRequest, Prediction]] = (),
     ) -> "Plan":
         """Return the plan of fits that would be asked for, from what each would report."""
         counted = any(site.for_count for _, found in predictions for site in found.sites.values())
@@ -269,6 +275,7 @@ class Plan:
                 )
                 for request, found in predictions
             },
+            correlations=_side_by_side(spec, others),
             floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
         )
 
@@ -350,6 +357,7 @@ class Plan:
         lines += [str(each) for each in self.wanted]
         lines += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
         lines += self.switches
+        lines += ["", _of_rows(self.correlations), BY_CORRELATION] if self.correlations is not None else []
         return "\n".join([*lines, self.assumption])
 
     def __repr__(self) -> str:
@@ -364,11 +372,52 @@ class Plan:
         said = [str(each) for each in self.wanted]
         said += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
         said += self.switches
+        said += [BY_CORRELATION] if self.correlations is not None else []
         verdicts = (element("li", words) for words in said)
         hidden = [f"{self.title}."] if self.declared else []
         words = (f"<ul>{''.join(verdicts)}</ul>", notes([*hidden, self.assumption]))
         badges = ["nothing is spent", f"{self.records} private records{', as declared' if self.declared else ''}"]
         return page("Predicted standard errors", grid(headers, rows, aligns="lr"), *words, badges=badges)
+
+
+BY_CORRELATION: Final = (
+    "They estimate the coefficients of the average person (r = 1), of the average row (r = 0) or between: choose by "
+    "what is to be estimated, not by the error."
+)
+
+
+def _side_by_side(spec: ModelSpec, others: Sequence[tuple[float, FitRequest, Prediction]]) -> pd.DataFrame | None:
+    """Return what fits with several values of ``correlation=`` would report; None where people have one row."""
+    if spec.several is None or not others:
+        return None
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "correlation": value,
+                    "total": float(replace(spec.several, correlation=value).total),
+                    "epsilon": float(request.epsilon),
+                    "term": spec.terms,
+                    "std_error": found.errors.reported,
+                    "private_only": np.hypot(found.errors.sampling, found.errors.privacy),
+                }
+            )
+            for value, request, found in others
+        ],
+        ignore_index=True,
+    )
+
+
+def _of_rows(frame: pd.DataFrame) -> str:
+    """Return errors by coefficient, a column for each correlation at each epsilon."""
+    columns = [
+        f"r={value:g} (W={total:.3g}), epsilon={epsilon:.3g}"
+        for value, total, epsilon in frame[["correlation", "total", "epsilon"]].itertuples(index=False)
+    ]
+    wide = frame.assign(column=columns).set_index(["term", "column"])["std_error"].unstack()  # noqa: PD010
+    wide = wide.loc[frame["term"].drop_duplicates(), list(dict.fromkeys(columns))]
+    wide.index.name = wide.columns.name = None
+    return wide.T.map(lambda value: f"{value:.4f}").to_string()
 
 
 def _verdict(part: pd.DataFrame) -> str:

@@ -176,7 +176,7 @@ class PointMechanism(FitMechanism):
         facts = spec.facts(
             self._method(first, whitened=spec.public is not None, few=spec.study.public is not None, sites=len(parts)),
             records=sum(part.records for part in parts),
-            public=None if public is None else public.seen,
+            public=None if public is None else public.seen_rows,
             model=first.model,
         )
         if weights is not None and not np.isnan(found.private_only.privacy).all():
@@ -188,6 +188,8 @@ class PointMechanism(FitMechanism):
         """Return the method in words; ``few`` says that there are public rows, too few where not ``whitened``."""
         name = self.words + (" with normal noise" if self.is_normal(query) else "")
         name += f" at {sites} sites, combined by inverse variance" if sites > 1 else ""
+        if query.hessian_share and query.model.several_rows is not None:
+            name += ", with errors that hold for any correlation of a person's rows"
         if whitened:
             return f"{name}, whitened by public rows"
         return f"{name}, scaled by the schema" + (f" (fewer than {FEWEST_ROWS} complete public rows)" if few else "")

@@ -83,6 +83,7 @@ class Logit(Model):
         weights: str | None = None,
         offset: str | None = None,
         row_norm: float | None = None,
+        correlation: str | float = "person",
     ) -> Self:
         """Return the model of a formula on a study.
 
@@ -96,6 +97,13 @@ class Logit(Model):
             Columns declared as `Weight` and `Offset`.
         row_norm
             See the class.
+        correlation
+            Where the study has ``unit=``, how much each of a person's n rows counts: :math:`1 / (1 + (n - 1) r)`. The
+            default, ``"person"``, is r = 1: every person counts the same (the average person). ``"independence"`` is r
+            = 0: every row does (the average row). A number from 0 to 1 is between. They estimate the same coefficients
+            where the number of rows says nothing of the outcome that the covariates do not say; else different ones. So
+            r is a choice of what is estimated, and none of accuracy; with a small r one person moves more, and the
+            noise is larger.
 
         Raises
         ------
@@ -112,7 +120,14 @@ class Logit(Model):
         """
         return cls._of(
             open_regression(
-                formula, data, options.Logistic(), name="Logit", weights=weights, offset=offset, row_norm=row_norm
+                formula,
+                data,
+                options.Logistic(),
+                name="Logit",
+                weights=weights,
+                offset=offset,
+                row_norm=row_norm,
+                correlation=correlation,
             )
         )
 
@@ -231,6 +246,7 @@ class Linear(Model):
         weights: str | None = None,
         offset: str | None = None,
         row_norm: float | None = None,
+        correlation: str | float = "person",
     ) -> Self:
         """Return the model of a formula on a study.
 
@@ -244,6 +260,8 @@ class Linear(Model):
             Columns declared as `Weight` and `Offset`.
         loss, row_norm
             See the class.
+        correlation
+            How rows of a person count, where the study has ``unit=``; see `Logit.from_formula`.
 
         Examples
         --------
@@ -255,7 +273,14 @@ class Linear(Model):
         """
         return cls._of(
             open_regression(
-                formula, data, _checked(loss), name="Linear", weights=weights, offset=offset, row_norm=row_norm
+                formula,
+                data,
+                _checked(loss),
+                name="Linear",
+                weights=weights,
+                offset=offset,
+                row_norm=row_norm,
+                correlation=correlation,
             )
         )
 
@@ -321,6 +346,7 @@ class Quantile(Model):
         weights: str | None = None,
         offset: str | None = None,
         row_norm: float | None = None,
+        correlation: str | float = "person",
     ) -> Self:
         """Return the model of a formula on a study; arguments are those of `Linear.from_formula` and of the class.
 
@@ -341,5 +367,6 @@ class Quantile(Model):
                 weights=weights,
                 offset=offset,
                 row_norm=row_norm,
+                correlation=correlation,
             )
         )

@@ -27,8 +27,6 @@ import math
 from fractions import Fraction
 from typing import Final
 
-import numpy as np
-
 from hdpstats.families.spec import LossSpec
 from hdpstats.models.site_records import SiteRecords
 from hdpstats.privacy.sensitivity import Relation
@@ -57,6 +55,18 @@ HALVINGS: Final = 4
 
 MOST_OF_ALL: Final = Fraction(1, 5)
 """What a fit may buy beside its coefficients, of its epsilon."""
+
+ROOTS: Final = (
+    1.0,
+    1.0905077326652577,
+    1.189207115002721,
+    1.2968395546510096,
+    1.4142135623730951,
+    1.5422108254079407,
+    1.681792830507429,
+    1.8340080864093424,
+)
+"""Powers of the eighth root of two as doubles: a query is the same on machines whose powers differ in a last digit."""
 
 
 def chosen_part(
@@ -120,4 +130,5 @@ def _aimed(noise: float, finer: float) -> bool:
 def _bound(level: float, *, noise: float) -> float:
     """Return what matrices of a mean trace are cut to, rounded to a power of the eighth root of two."""
     multiple = max((each for each in MULTIPLES if _aimed(noise * each, each / ORDINARY)), default=MULTIPLES[0])
-    return float(2.0 ** (round(8.0 * np.log2(multiple * max(level, 1e-50))) / 8.0))
+    eighths = round(8.0 * math.log2(multiple * max(level, 1e-50)))
+    return math.ldexp(ROOTS[eighths % 8], eighths // 8)

@@ -24,6 +24,14 @@ The bracket is concave in ``p`` with slope :math:`4r - e_b/2` at 0: **if 8 r <= 
 whole of :math:`e_b` goes into noise. Otherwise the supremum is attained at the smaller root of a quadratic. The full
 proof, step by step, is the vignette ``explanation/objective-perturbation``.
 
+**Several rows of a person.** Rows ``j`` with weights that add up to at most ``W`` times the largest one of a row count
+as one record. By the triangle inequality :math:`K(g) \le W h \bar u`, :math:`\bar u` being the mean of their
+:math:`u_j`, and as :math:`u (1 - u)` is concave (Jensen's inequality) the trace of their Hessian over the ridge is at
+most :math:`4 r W \bar u (1 - \bar u)`. So all of the above holds with :math:`W h`, :math:`W r` and :math:`\bar u`, but
+for the determinant: a Hessian of rank ``k`` has :math:`\log\det(I + H/\Lambda) \le k \log(1 + \operatorname{tr} / k)`,
+in place of :math:`\log(1 + \operatorname{tr})`. The slope of the bracket at ``p = 0`` is the same for every ``k``, and
+so is the condition under which the determinant is free.
+
 Where a person is added or removed the record ``u'`` is absent: with :math:`\rho h = e_b` the loss is the bracket alone
 with :math:`e_b` in place of :math:`e_b / 2`, and the determinant is free if 4 r <= e_b.
 
@@ -39,7 +47,8 @@ formula the minimiser has the density :math:`\nu(b_D(\theta)) \det(\lambda I + \
   twice a person's where one is replaced, once where one is added or removed;
 * with ``M`` the matrix that they share, :math:`\det(M + H) / \det(M + H') \le \det(M + H) / \det M \le
   \det(I + H / \lambda)`, as :math:`H' \ge 0` and :math:`M \ge \lambda I`. Only the record that is present counts, and
-  once. For a Hessian :math:`H = \ell''\,x x'` of rank one that is :math:`1 + \ell''\|x\|^2 / \lambda`.
+  once. For a Hessian :math:`H = \ell''\,x x'` of rank one that is :math:`1 + \ell''\|x\|^2 / \lambda`, for one of rank
+  ``k`` at most :math:`(1 + \operatorname{tr} H / k \lambda)^k`, by the inequality of the means of eigenvalues.
 
 So the loss is :math:`\rho S + J` with :math:`J = \log(1 + \sup \ell''\|x\|^2 / \lambda)`, and the rest of epsilon is
 for noise. Where noise is drawn on a lattice and thought of as spread over its cells, ``S`` grows by a cell.
@@ -214,7 +223,9 @@ DOWN = 1.0 - 2.0**-30
 """Safety factor of every float that enters a guarantee: float error here is below 2^-45."""
 
 
-def coupled_loss(noise_epsilon: float, curvature_ratio: float, *, relation: Relation = Relation.REPLACE_ONE) -> float:
+def coupled_loss(
+    noise_epsilon: float, curvature_ratio: float, *, relation: Relation = Relation.REPLACE_ONE, rank: int = 1
+) -> float:
     """Return the privacy loss of noise ``e_b`` at curvature ratio ``r``.
 
     Parameters
@@ -226,18 +237,21 @@ def coupled_loss(noise_epsilon: float, curvature_ratio: float, *, relation: Rela
         ``r``: the supremum of a quarter of the weighted squared row length in the metric of the ridge.
     relation
         Who is a neighbour of whom.
+    rank
+        The largest rank ``k`` of one person's Hessian.
     """
     replaced = relation is Relation.REPLACE_ONE
     half, r = noise_epsilon / (2.0 if replaced else 1.0), curvature_ratio
     if 4.0 * r <= half:
         return noise_epsilon
-    b, c = 2.0 + half, 1.0 - half / (4.0 * r)  # of half p^2 - b p + c = 0: divided by 4 r, so that nothing overflows
-    p = min(1.0, 2.0 * c / (b + math.sqrt(b * b - 4.0 * half * c)))
-    return (half if replaced else 0.0) + half * (1.0 - p) + math.log1p(4.0 * r * p * (1.0 - p))
+    a = half / rank
+    b, c = 2.0 + a, 1.0 - half / (4.0 * r)  # of a p^2 - b p + c = 0: divided by 4 r, so that nothing overflows
+    p = min(1.0, 2.0 * c / (b + math.sqrt(b * b - 4.0 * a * c)))
+    return (half if replaced else 0.0) + half * (1.0 - p) + rank * math.log1p(4.0 * r * p * (1.0 - p) / rank)
 
 
 def coupled_noise_epsilon(
-    epsilon: Fraction, curvature_ratio: Fraction, *, relation: Relation = Relation.REPLACE_ONE
+    epsilon: Fraction, curvature_ratio: Fraction, *, relation: Relation = Relation.REPLACE_ONE, rank: int = 1
 ) -> Fraction:
     """Return the largest certified ``e_b`` whose coupled loss is at most ``epsilon``, rounded down.
 
@@ -252,15 +266,15 @@ def coupled_noise_epsilon(
         return epsilon
     r, target = float(curvature_ratio) / DOWN, float(epsilon) * DOWN
     low, high = 0.0, target
-    if coupled_loss(low, r, relation=relation) > target:
+    if coupled_loss(low, r, relation=relation, rank=rank) > target:
         raise MechanismError(
             f"the ridge is too small for epsilon = {float(epsilon):g}: its determinant alone costs "
-            f"{coupled_loss(low, r, relation=relation):.3g}; use a larger ridge",
+            f"{coupled_loss(low, r, relation=relation, rank=rank):.3g}; use a larger ridge",
             epsilon=epsilon,
         )
     for _ in range(200):
         middle = 0.5 * (low + high)
-        fits = coupled_loss(middle, r, relation=relation) <= target
+        fits = coupled_loss(middle, r, relation=relation, rank=rank) <= target
         low, high = (middle, high) if fits else (low, middle)
     return Fraction(low * DOWN)
 
@@ -276,6 +290,17 @@ def rank_one_jacobian(ratio: Fraction) -> Fraction:
     True
     """
     return Fraction(math.log1p(float(ratio) * UP) * UP)
+
+
+def jacobian_of_rank(ratio: Fraction, rank: int) -> Fraction:
+    """Return ``k log(1 + ratio / k)``, rounded up: the same for a Hessian of a rank ``k`` at most.
+
+    >>> jacobian_of_rank(Fraction(1, 10), 1) == rank_one_jacobian(Fraction(1, 10))
+    True
+    >>> float(jacobian_of_rank(Fraction(1, 10), 6) / rank_one_jacobian(Fraction(1, 10))) < 1.05
+    True
+    """
+    return rank * rank_one_jacobian(ratio / rank)
 
 
 def uncoupled_rate(epsilon: Fraction, *, jacobian: Fraction, width: Fraction) -> Fraction:

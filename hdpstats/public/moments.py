@@ -117,6 +117,11 @@ class PublicSide(ABC):
         return self.people
 
     @property
+    def seen_rows(self) -> int:
+        """The number of their rows."""
+        return self.seen
+
+    @property
     def invented(self) -> IntArray | None:
         """For which lacking value a person was invented (people,), 0 for public people; None where none was."""
         return None
@@ -245,9 +250,11 @@ def each_column(directions: FloatArray) -> tuple[FloatArray, ...]:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class WhitenedRows(PublicSide, ABC):
-    """Public rows ``X`` (n, D), one for each person, whitened; Mallows and case weights (n,), and the public fit.
+    """Public rows ``X`` (n, D), whitened; Mallows and case weights (n,), and the public fit.
 
-    ``groups`` (n,) says which of them are invented; ``unseen`` are people whom they do not show.
+    ``groups`` (n,) says which of them are invented; ``unseen`` are people whom they do not show. Where people have
+    ``several`` rows, weights count their number, and ``person`` (n,) says whose each row is, those of a person
+    together; None where every row is a person, or where it is not public.
     """
 
     geometry: Geometry
@@ -257,21 +264,35 @@ class WhitenedRows(PublicSide, ABC):
     fit: PublicFit | None
     groups: IntArray | None = None
     unseen: UnseenPeople | None = None
+    several: bool = False
+    person: IntArray | None = None
 
     @property
     def people(self) -> int:
-        """The number of rows."""
-        return len(self.X)
+        """The number of people."""
+        return len(self.X) if self.person is None else int(self.person.max(initial=-1)) + 1
 
     @property
     def seen(self) -> int:
+        """The number of public people."""
+        return self.people if self.invented is None else int(np.sum(self.invented == 0))
+
+    @property
+    def seen_rows(self) -> int:
         """The number of public rows."""
         return len(self.X) if self.groups is None else int(np.sum(self.groups == 0))
 
     @property
     def invented(self) -> IntArray | None:
-        """Which rows are invented, and for which value."""
-        return self.groups
+        """Which people are invented, and for which value."""
+        if self.person is None or self.groups is None:
+            return self.groups
+        return self.groups[np.flatnonzero(np.diff(self.person, prepend=-1))]
+
+    @property
+    def taken_alike(self) -> str:
+        """What of private people `moments` take to be distributed as that of the public ones, in words."""
+        return "covariates, numbers of rows and correlations within a person" if self.several else "covariates"
 
     @property
     def centre(self) -> FloatArray:
@@ -316,7 +337,7 @@ class WhitenedRows(PublicSide, ABC):
     @property
     def left(self) -> FloatArray:
         """The share of the likelihood's information on each row's predictor that a loss leaves at the centre (n,)."""
-        return np.ones(self.people)
+        return np.ones(len(self.X))
 
     def left_of_unseen(self, X: FloatArray) -> FloatArray:
         """Return the same for whitened rows (m, width) of unseen people."""
@@ -387,6 +408,8 @@ class WhitenedRows(PublicSide, ABC):
         influences: FloatArray = np.asarray(
             (np.linalg.solve(full, scores.T) - np.linalg.solve(H, (weights[:, None] * scores).T)).T, dtype=np.float64
         )
+        if self.person is not None:
+            influences = np.add.reduceat(influences, np.flatnonzero(np.diff(self.person[real], prepend=-1)))
         M = self._moved_at([geometry], H[None] / self.seen, unseen=False).matrices[0]
         return contrast_tau(influences[:, self.counted], M[self.counted], unit=self.unit)
 
@@ -403,7 +426,7 @@ class WhitenedRows(PublicSide, ABC):
     @cached_property
     def _unweighted(self) -> FloatArray:
         """The Hessian (D, D) of one person without Mallows weights."""
-        return np.asarray(self.with_weights(np.ones((1, self.people)))[0])
+        return np.asarray(self.with_weights(np.ones((1, len(self.X))))[0])
 
     @cached_property
     def _whole(self) -> FloatArray:

@@ -8,12 +8,13 @@ share, and averages from the posterior, each site's own: noise, sampling of publ
 difference between private and public people all count.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
 import numpy as np
 
+from hdpstats._base.compiled import in_threads
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.inference.information import OverPublicPeople
@@ -87,37 +88,44 @@ class RakedInformation(OverPublicPeople):
 
     def hessian_change(self, theta: FloatArray, steps: FloatArray) -> FloatArray:
         """Return the same of the moments averaged over what is known of the averages."""
-        changes = [self.public.raked_hessian_change(theta, steps, people=each) for each in self.averaged]
+        changes = in_threads(lambda part: self.public.raked_hessian_change(theta, steps, people=part), self.averaged)
         return np.asarray(self.records * np.concatenate(changes).mean(axis=0))
 
     def given(self, drawn: FloatArray, *, theta: FloatArray, rng: draws.Generator) -> Moments:
         """Return moments under weightings of the public rows and draws of the averages."""
         averages = self.posterior.draw(rng, len(drawn))
-        people = _whitened_in_parts(self.public, self.raking, averages, base=drawn)
-        return _moments(self.public, theta, people, records=self.records)
+
+        def moments(part: slice) -> Moments:
+            people = _whitened(self.public, self.raking, averages, base=drawn, part=part)
+            return self.public.raked_moments(theta, records=self.records, people=people)
+
+        return _together(in_threads(moments, _parts(self.public, len(drawn))))
 
 
-def _moments(side: RakeableSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float) -> Moments:
+def _together(moments: Sequence[Moments]) -> Moments:
     """Return the moments of all draws (B, D, D)."""
-    moments = [side.raked_moments(theta, records=records, people=each) for each in people]
     return Moments(H=np.concatenate([each.H for each in moments]), J=np.concatenate([each.J for each in moments]))
 
 
 def _mean_moments(
-    side: RakeableSide, theta: FloatArray, people: Iterable[WhitenedPeople], *, records: float
+    side: RakeableSide, theta: FloatArray, people: Sequence[WhitenedPeople], *, records: float
 ) -> Moments:
     """Return the moments averaged over all draws (D, D)."""
-    moments = _moments(side, theta, people, records=records)
+    moments = _together(in_threads(lambda part: side.raked_moments(theta, records=records, people=part), people))
     return Moments(H=moments.H.mean(axis=0), J=moments.J.mean(axis=0))
 
 
-def _whitened_in_parts(
-    side: RakeableSide, raking: Raking, averages: Averages, *, base: FloatArray
-) -> Iterator[WhitenedPeople]:
-    """Yield people of averages (B of each) with base weights (B, n), some draws at a time."""
+def _parts(side: RakeableSide, count: int) -> list[slice]:
+    """Return parts of so many draws, each of some draws at a time."""
     step = max(1, AT_A_TIME // side.people)
-    for part in (slice(start, start + step) for start in range(0, len(base), step)):
-        yield side.whitened(raking.raked(averages.take(part), base=base[part]))
+    return [slice(start, start + step) for start in range(0, count, step)]
+
+
+def _whitened(
+    side: RakeableSide, raking: Raking, averages: Averages, *, base: FloatArray, part: slice
+) -> WhitenedPeople:
+    """Return people of a part of averages (B of each) with base weights (B, n)."""
+    return side.whitened(raking.raked(averages.take(part), base=base[part]))
 
 
 def raked_information(
@@ -133,7 +141,10 @@ def raked_information(
     rng = draws.generator(codec.sha256(["raked", known.release_sha256]))
     count = min(AVERAGED, max(FEWEST, WORK // (side.people * side.cells)))
     base = np.full((count, side.people), 1.0 / side.people)
-    averaged = tuple(_whitened_in_parts(side, raking, posterior.draw(rng, count), base=base))
+    averages = posterior.draw(rng, count)
+    averaged = tuple(
+        in_threads(lambda part: _whitened(side, raking, averages, base=base, part=part), _parts(side, count))
+    )
     people = known.people if known.weighted else float(records)
     information = RakedInformation(
         public=side,

@@ -113,19 +113,20 @@ def rounded(square: FloatArray, *, mean: FloatArray, total: FloatArray) -> Float
 def weighted_squares(X: FloatArray, w: FloatArray) -> FloatArray:
     """Return ``sum_i w_i x_i x_i'`` (k, B, D, D) of rows (B, n, D) with weights (k, B, n)."""
     out = np.zeros((*w.shape[:2], X.shape[2], X.shape[2]))
-    _add_lower(np.ascontiguousarray(np.moveaxis(X, 2, 0)), w, np.empty((X.shape[2], LANES)), out)
+    _add_lower(np.ascontiguousarray(np.moveaxis(X, 2, 0)), w, out)
     i, j = np.triu_indices(X.shape[2], 1)
     out[:, :, i, j] = out[:, :, j, i]
     return out
 
 
 @compiled_reordered
-def _add_lower(columns: FloatArray, weights: FloatArray, weighted: FloatArray, out: FloatArray) -> None:
+def _add_lower(columns: FloatArray, weights: FloatArray, out: FloatArray) -> None:
     """Add products of columns (D, B, n) to the lower triangles, two columns times two at a time.
 
     Where their number is odd the last one stands for the one that lacks: its products are written twice, not added.
     """
     D, B, n = columns.shape
+    weighted = np.empty((D, LANES))
     for b in range(B):
         for start in range(0, n, LANES):
             end = min(start + LANES, n)

@@ -103,6 +103,11 @@ class QueryModel(Record, ABC):
     offset: str | None
 
     @property
+    def several_rows(self) -> float | None:
+        """``r``; None where a person has one row, or the rows of a person do not count one by one."""
+        return None
+
+    @property
     @abstractmethod
     def dimension(self) -> int:
         """The number of coefficients."""
@@ -116,6 +121,8 @@ class QueryModel(Record, ABC):
         """Refuse what is no name of a column."""
         if not all(name is None or isinstance(name, str) for name in (self.weights, self.offset)):
             raise MechanismError("weights and offset must be names of columns, or None")
+        if self.several_rows is not None and not 0.0 <= self.several_rows <= 1.0:
+            raise MechanismError("the correlation of rows of a person must be from 0 to 1")
 
 
 @final
@@ -131,6 +138,9 @@ class RegressionModel(QueryModel):
         The loss's numbers, in units of the outcome as it is declared.
     table : tuple of tuple of float
         The scores of somebody's own loss (`hdpstats.losses.own`); empty for all others.
+    correlation : float or None
+        ``r`` where people have several rows: each of n complete ones counts ``1 / (1 + (n - 1) r)``
+        (`hdpstats.families.several_rows`). None, which JSON leaves out, where they have one.
     """
 
     kind: ClassVar[str] = "regression"
@@ -141,6 +151,12 @@ class RegressionModel(QueryModel):
     offset: str | None = None
     parameters: tuple[float, ...] = ()
     table: tuple[tuple[float, ...], ...] = ()
+    correlation: Annotated[float | None, LEFT_OUT] = None
+
+    @property
+    def several_rows(self) -> float | None:
+        """``r``; None where a person has one row."""
+        return self.correlation
 
     def __post_init__(self) -> None:
         """Refuse names that are none, and numbers that are not finite."""
@@ -163,6 +179,9 @@ class MultinomialModel(QueryModel):
     ----------
     others : int
         How many levels the outcome has beside the reference.
+    correlation : float or None
+        ``r`` where people have several rows: each of n complete ones counts ``1 / (1 + (n - 1) r)``
+        (`hdpstats.families.several_rows`). None, which JSON leaves out, where they have one.
     """
 
     kind: ClassVar[str] = "multinomial"
@@ -171,6 +190,12 @@ class MultinomialModel(QueryModel):
     geometry: Geometry
     weights: str | None = None
     offset: str | None = None
+    correlation: Annotated[float | None, LEFT_OUT] = None
+
+    @property
+    def several_rows(self) -> float | None:
+        """``r``; None where a person has one row."""
+        return self.correlation
 
     def __post_init__(self) -> None:
         """Refuse a model without levels, of a size that nobody can solve, or with an offset."""

@@ -8,10 +8,11 @@ import base64
 import binascii
 import json
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, final
+from typing import Annotated, Any, ClassVar, Self, TypeVar, final
 
 import numpy as np
 import pandas as pd
@@ -153,6 +154,9 @@ class ErrorDraws:
         return cls(numbers.astype(np.float32))
 
 
+_NOT_READ = (HdpError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
+
+
 class Saved:
     """A record that is kept as JSON text, in a file or handed on: with the version of its format."""
 
@@ -190,19 +194,41 @@ class Saved:
         """
         text = _text_of(path_or_text)
         try:
-            document = codec.loads(text)
-            written = document.pop("format")
-            record = from_dict(cls, cls._completed(document)) if written == cls._format else None
-        except (HdpError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
-            raise ArgumentError(f"this is not {cls._what} that hdpstats wrote", argument="path_or_text") from None
+            written, record = _read(cls, text)
+        except _NOT_READ:
+            raise ArgumentError(
+                f"this is not {cls._what} that hdpstats wrote{_elsewhere(cls, text)}", argument="path_or_text"
+            ) from None
         if record is None:
             raise ArgumentError(
                 f"this is not {cls._what} that this version of hdpstats reads: it reads format {cls._format}, not "
-                f"{shown(written)}; make it anew: a query that this version writes as before costs nothing, any "
-                "other is charged",
+                f"{shown(written)}{_elsewhere(cls, text)}; read it with the version that wrote it, installed in an "
+                "environment of its own, and keep tables as CSV; or make it anew: a query that this version writes as "
+                "before costs nothing, any other is charged",
                 argument="path_or_text",
             )
         return record
+
+
+_Record = TypeVar("_Record", bound=Saved)
+
+
+def _read(kind: type[_Record], text: str) -> tuple[Any, _Record | None]:
+    """Return the format of a text, and the record where that is the format of this version."""
+    document = codec.loads(text)
+    written = document.pop("format")
+    return written, from_dict(kind, kind._completed(document)) if written == kind._format else None
+
+
+def _elsewhere(asked: type[Saved], text: str) -> str:
+    """Return words for what else a text holds, and how that is read; nothing where it is nothing known."""
+    kinds = {kind.__name__: kind for kind in Saved.__subclasses__()}  # of a class with slots the last one made
+    for name, kind in kinds.items():
+        if name != asked.__name__:
+            with suppress(*_NOT_READ):
+                if _read(kind, text)[1] is not None:
+                    return f"; it is {kind._what}: hdp.{name}.from_json reads it"
+    return ""
 
 
 def _text_of(path_or_text: str | PathLike[str]) -> str:

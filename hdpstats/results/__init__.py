@@ -53,7 +53,7 @@ from hdpstats.public.follow_up import PublicCheck
 from hdpstats.results.aggregated import Aggregate
 from hdpstats.results.aggregation import aggregate
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck, Evaluation, check_public
-from hdpstats.results.facts import HazardFacts, ModelFacts, RowWeights, SampleFacts
+from hdpstats.results.facts import HazardFacts, ModelFacts, RowsOfPeople, RowWeights, SampleFacts
 from hdpstats.results.population import FittedRows
 from hdpstats.results.regression_table import RegressionTable, regression_table
 from hdpstats.results.result import Result
@@ -76,6 +76,7 @@ __all__ = [
     "Released",
     "Result",
     "RowWeights",
+    "RowsOfPeople",
     "SampleFacts",
     "SiteContribution",
     "SurvivalCurves",

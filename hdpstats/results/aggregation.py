@@ -199,7 +199,8 @@ def _check_apart(members: Sequence[tuple[Group, Aggregate]]) -> None:
 def _meaning(facts: ModelFacts) -> tuple[object, ...]:
     """Return what the terms of a model mean."""
     time = None if facts.hazard is None else (facts.hazard.link, facts.hazard.grid, facts.hazard.baseline)
-    return facts.model, facts.loss, facts.family, facts.exponentiated, time
+    rows = None if facts.several_rows is None else (facts.several_rows.correlation, facts.several_rows.most_rows)
+    return facts.model, facts.loss, facts.family, facts.exponentiated, time, rows
 
 
 INTERVALS: Final = ("model", "across_sites")

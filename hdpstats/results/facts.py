@@ -196,6 +196,46 @@ class RowWeights(Record):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RowsOfPeople(Record):
+    """How the rows of people with several rows count.
+
+    Attributes
+    ----------
+    unit : str
+        The column that names the person.
+    most_rows : int
+        The most rows of a person that are used.
+    correlation : float
+        ``r``: each of a person's n complete rows counts ``1 / (1 + (n - 1) r)``.
+    estimand : str
+        Whose coefficients are estimated, in words.
+    total : float
+        ``W``: the largest sum of the weights of a person's rows.
+    public_people : int or None
+        The number of people whom the public rows are of, where they say so.
+    """
+
+    unit: str
+    most_rows: int
+    correlation: float
+    estimand: str
+    total: float
+    public_people: int | None = None
+
+    @property
+    def words(self) -> str:
+        """How rows count, in a sentence without its end."""
+        if self.correlation == 1.0:
+            each = "each of n rows counts 1 / n"
+        elif self.correlation == 0.0:
+            each = "each row counts 1"
+        else:
+            each = f"each of n rows counts 1 / (1 + {self.correlation:g} (n - 1))"
+        return f"{self.estimand}: {each}; a person's rows, {self.most_rows} at most, count up to {self.total:.3g} (W)"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ModelFacts(Record):
     """Public facts about a model and its fit.
 
@@ -232,6 +272,8 @@ class ModelFacts(Record):
         Whether such a noisy number leaves out rows that lack a column; None where ``records_sd`` is.
     row_weights : RowWeights or None
         What weights of people take away, and the allowance for it; None where nobody is weighted by public rows.
+    several_rows : RowsOfPeople or None
+        How the rows of a person count, where people have several; None where each row is a person, and for hazards.
 
     Raises
     ------
@@ -254,6 +296,7 @@ class ModelFacts(Record):
     records_sd: Annotated[float | None, LEFT_OUT] = None
     complete_rows: Annotated[bool | None, LEFT_OUT] = None
     row_weights: Annotated[RowWeights | None, LEFT_OUT] = None
+    several_rows: Annotated[RowsOfPeople | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse what gives predictions no mean, or two."""

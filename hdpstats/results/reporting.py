@@ -8,6 +8,7 @@ the registry of deployments that OpenDP keeps (variant, privacy loss, accounting
 """
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from hdpstats import __version__
@@ -19,7 +20,7 @@ from hdpstats.records.codec import to_dict
 from hdpstats.records.query import Query, Release
 from hdpstats.records.several import SitesRelease, answers_in, charged_events
 from hdpstats.results.facts import ModelFacts, design_of
-from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_before, charged_releases, people
+from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_before, charged_releases, people, spent_on
 from hdpstats.results.summary import weights_words
 from hdpstats.schema.schema import Schema
 
@@ -75,6 +76,11 @@ _RAKING: Final = (
     "Deville J-C, Sarndal C-E (1992). Calibration estimators in survey sampling. Journal of the American Statistical "
     "Association 87, 376-382."
 )
+_SEVERAL: Final = (
+    "Liang K-Y, Zeger SL (1986). Longitudinal data analysis using generalized linear models. Biometrika 73, 13-22.",
+    "Williamson JM, Datta S, Satten GA (2003). Marginal analyses of clustered data when cluster size is informative. "
+    "Biometrics 59, 36-42.",
+)
 _HAZARDS: Final = "Tutz G, Schmid M (2016). Modeling Discrete Time-to-Event Data. Springer."
 
 SOURCES: Final = {
@@ -121,6 +127,7 @@ def references_of(result: "Result") -> tuple[str, ...]:
     loss = result.facts.loss
     references = [_HAZARDS] if result.facts.hazard is not None else []
     references += [REGRESSIONS[loss][1]] if loss is not None and REGRESSIONS[loss][1] else []
+    references += _SEVERAL if result.facts.several_rows is not None else []
     if result.guarantee is not None:
         own, before = charged_releases(result.released), charged_before(result.released.description)
         releases = [each for whole in (*own, *before) for each in answers_in(whole)]
@@ -135,7 +142,14 @@ def _model(facts: ModelFacts) -> str:
     hazard = facts.hazard
     if hazard is None:
         what = f"The {facts.family} distribution" if facts.loss is None else REGRESSIONS[facts.loss][0]
-        return f"{what} was fitted with the formula {facts.formula}."
+        fitted = f"{what} was fitted with the formula {facts.formula}"
+        if facts.several_rows is None:
+            return f"{fitted}."
+        return (
+            f"{fitted} to all rows of each person (column {facts.several_rows.unit}), by generalised estimating "
+            "equations with an independence working correlation. It describes "
+            f"{facts.several_rows.words}. Standard errors are over people."
+        )
     unit = f" {hazard.unit_of_time}" if hazard.unit_of_time else ""
     causes = f", cause-specific for {', '.join(hazard.causes)}" if len(hazard.causes) > 1 else ""
     return (
@@ -172,6 +186,15 @@ def _described(result: "Result") -> list[str]:
     return [f"Standard errors rest on {averages}, to which the public rows were raked."]
 
 
+def _own_sums(release: Release | None) -> list[str]:
+    """Return that standard errors rest on private people's own Hessians and squared scores, and what these cost."""
+    spent = Fraction(0) if release is None else spent_on(release, (MechanismName.CURVATURE, MechanismName.SQUARES))
+    if release is None or not spent:
+        return []
+    what = "noisy sums of the private people's own Hessians and squared scores"
+    return [f"Standard errors rest on {what} (part of this loss: epsilon = {decimal(spent)})."]
+
+
 def _private(result: "Result", guarantee: Guarantee) -> list[str]:
     """Return what was protected how, what was used, and what intervals count."""
     facts, estimate = result.facts, result.estimate
@@ -188,9 +211,10 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
         sentences.append(f"Records of {guarantee.sites} sites were analysed where they are; no record left its site.")
     noisy = result.count is not None or facts.records_sd is not None
     if facts.records is not None:
-        what = "private records that are complete in the model's columns" if facts.complete_rows else "private records"
+        records = "private records" if facts.several_rows is None else "private people"
+        what = f"{records} that are complete in the model's columns" if facts.complete_rows else records
         sentences.append(f"The number of {what} was {facts.records}{' (a noisy number)' if noisy else ''}.")
-    sentences += _left_out(result) + _described(result)
+    sentences += _left_out(result) + _described(result) + _own_sums(result.release)
     if facts.public_rows is not None:
         pooled = " and entered the pooled estimate" if result.pooled is not None else ""
         sentences.append(f"{facts.public_rows} public rows set the scale of the covariates{pooled}.")
@@ -390,5 +414,10 @@ def _not_protected(guarantee: Guarantee | None, *, used_public_rows: bool) -> li
     if guarantee is None:
         return facts
     if guarantee.relation is Relation.REPLACE_ONE:
-        facts.append("the number of private records: it is public under replace_one")
+        several = guarantee.most_rows > 1
+        facts.append(
+            "the declared number of people; how many there are, and how many rows, is protected"
+            if several
+            else "the number of private records: it is public under replace_one"
+        )
     return [*facts, *_ALWAYS_PUBLIC]

@@ -177,7 +177,6 @@ def described_rows(released: Released) -> list[tuple[str, str]]:
     known, guarantee = released.description, released.guarantee
     rows: list[tuple[str, str]] = []
     parts: list[tuple[str, Fraction]] = []
-    none = Fraction(0)
     if known is not None and not known.charged:
         rows.append(cohort_row(known))
     elif released.count is not None:
@@ -185,13 +184,18 @@ def described_rows(released: Released) -> list[tuple[str, str]]:
         parts.append(("the number of complete rows" if counted else "the number of people", _most(released.count)))
     if known is not None and known.charged:
         parts.append(("averages of the private people", _most(SitesRelease(sites=known.releases))))
-    if released.release is not None and (spent := sum((_most(released.release, of=each) for each in FOR_ERRORS), none)):
+    if released.release is not None and (spent := spent_on(released.release, FOR_ERRORS)):
         share = spent / _most(released.release)
         parts.append((f"standard errors (se_share = {float(share):.3g})", spent))
     if guarantee is None or not guarantee.epsilon or not parts:
         return rows
     words = [f"{float(spent / guarantee.epsilon):.1%} for {what}" for what, spent in parts]
     return [*rows, ("Of epsilon:", " and ".join(words))]
+
+
+def spent_on(release: Release, names: Sequence[MechanismName]) -> Fraction:
+    """Return what parts of a release cost together, each as much as at the site where it cost most."""
+    return sum((_most(release, of=each) for each in names), Fraction(0))
 
 
 def _most(release: Release, *, of: MechanismName | None = None) -> Fraction:

@@ -287,7 +287,7 @@ def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> Block:
     """Return the first table of the text, with two names and values in a row."""
     private, public = _records_of(facts, count)
     rows = [
-        [facts.response, "No. private records:", private],
+        [facts.response, "No. private records:" if facts.several_rows is None else "No. private people:", private],
         [facts.model, "No. public rows:", public],
     ]
     if facts.weights is not None or facts.offset is not None:
@@ -300,6 +300,8 @@ def _top(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> Block:
 def _records_of(facts: ModelFacts, count: Counts | None) -> tuple[str, str]:
     """Return the numbers of private and of public records, as texts."""
     private, public = ("none" if value is None else str(value) for value in (facts.records, facts.public_rows))
+    if facts.several_rows is not None and facts.several_rows.public_people is not None:
+        public = f"{public} of {facts.several_rows.public_people} people"
     if count is None:
         return noisy_number(private, facts.records_sd, complete=bool(facts.complete_rows)), public
     complete = all(each.columns is not None for each in counts_in(count))
@@ -314,7 +316,8 @@ def noisy_number(people: str, sd: float | None, *, complete: bool) -> str:
 
 def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> list[tuple[str, str]]:
     private, public = _records_of(facts, count)
-    rows = [("Estimate:", estimate.label), ("Private records:", private), ("Public rows:", public)]
+    whose = "Private records:" if facts.several_rows is None else "Private people:"
+    rows = [("Estimate:", estimate.label), (whose, private), ("Public rows:", public)]
     own = (("Weights:", facts.weights), ("Offset:", facts.offset))
     return [*_words_of(facts), *rows, *((name, value) for name, value in own if value is not None)]
 
@@ -322,7 +325,8 @@ def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> 
 def _words_of(facts: ModelFacts) -> list[tuple[str, str]]:
     """Return what was fitted how, as names and values."""
     axis = [] if facts.hazard is None else _time_axis(facts.hazard)
-    return [("Method:", facts.method), ("Formula:", facts.formula), *axis]
+    several = [] if facts.several_rows is None else [("Rows of a person:", facts.several_rows.words)]
+    return [("Method:", facts.method), ("Formula:", facts.formula), *several, *axis]
 
 
 def _time_axis(hazard: HazardFacts) -> list[tuple[str, str]]:

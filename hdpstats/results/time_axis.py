@@ -25,7 +25,7 @@ APART: Final = 0.6
 """The end has a tick of its own where it is so many steps from the last round time."""
 UNIT: Final = re.compile(r"\s*[(\[,]\s*(?:in )?(?P<unit>[a-z]+)\s*[)\]]?$", re.IGNORECASE)
 """The unit at the end of a label, which an axis says by itself."""
-STEPS: Final = (1.0, 2.0, 3.0, 5.0, 6.0)
+STEPS: Final = (1.0, 2.0, 5.0)
 CALENDAR: Final = {
     "months": (1.0, 2.0, 3.0, 6.0, 12.0, 24.0, 60.0, 120.0),
     "years": (0.25, 0.5, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 50.0),

@@ -14,7 +14,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NoReturn, SupportsIndex, final
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, NoReturn, SupportsIndex, final
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -26,6 +28,7 @@ from hdpstats.display import Report, Reported, columns, named_values
 from hdpstats.schema import coerce
 from hdpstats.schema.advice import NOT_TOLD_APART, READ_AS_TEXT, TOO_LARGE, Findings, Spelling, advice, shown
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
+from hdpstats.schema.parquet import files_of, rows_in, state_of
 from hdpstats.schema.persons import persons_of
 from hdpstats.schema.schema import Schema, check_frame, check_unique, locate, select_unit
 
@@ -245,8 +248,12 @@ def _spelled(spellings: Sequence[tuple[str, int]]) -> list[str]:
     return [f"{spelling} ({number})" for spelling, number in spellings[:_SHOWN]] + [f"{more} more"] * (more > 0)
 
 
+FILES: Final = (str, PathLike, list, tuple)
+Checkable = pd.DataFrame | str | PathLike[str] | Sequence[str | PathLike[str]]
+
+
 @forgets_rows
-def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> RowsCheck:
+def check(frame: Checkable, schema: Schema, *, unit: str | None = None) -> RowsCheck:
     """Compare the rows of a file with their schema, exactly and without noise: for the custodian who holds them.
 
     Run it before rows are served or analysed, and when the file or the schema changes. What it shows is private: it is
@@ -254,9 +261,10 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
 
     Parameters
     ----------
-    frame : pandas.DataFrame
+    frame : pandas.DataFrame, path, or list of paths
         The private rows, loaded as they will be served: all columns of a CSV file as texts
-        (``pd.read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False)``).
+        (``pd.read_csv(path, dtype=str, keep_default_na=False, skip_blank_lines=False)``). Or Parquet files, as
+        ``Study(private=)`` takes them: one, a folder, a pattern or a list. They are read into memory, all of them.
     schema : Schema
         What is declared.
     unit : str, optional
@@ -270,8 +278,8 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
     Raises
     ------
     ArgumentError, SchemaError
-        If an argument has a wrong type, several columns have a declared name, or the unit's column is absent. No cell
-        is a reason.
+        If an argument has a wrong type, no file has that name or can be read, several columns have a declared name, or
+        the unit's column is absent. No cell is a reason.
 
     Examples
     --------
@@ -283,12 +291,17 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
     'arm': the label 'drug' (1 cell) is not declared, 'Drug' is, and differs in case: spell it as declared
     'event': it is coded 1 and 2, not 0 and 1: recode the file, or declare labels=("1", "2"), the label of 0 first
     """
-    plain = check_frame(frame, name="frame")
+    files = [] if isinstance(frame, pd.DataFrame) or not isinstance(frame, FILES) else files_of(frame, name="frame")
+    states = {_file(path) for path in files}
+    loaded = [rows_in(path, name="frame") for path in files]
+    plain = check_frame(pd.concat(loaded, ignore_index=True) if loaded else frame, name="frame")
     if not isinstance(schema, Schema):
         raise ArgumentError("schema must be an hdp.Schema", argument="schema")
     places = locate(plain, schema)
     check_unique(places)
-    _CHECKED[id(frame)] = frame
+    if isinstance(frame, pd.DataFrame):
+        _CHECKED[id(frame)] = frame
+    _CHECKED_FILES.update(states)
     named = None if unit is None else select_unit(plain, text(unit, name="unit", longest=100), whose="private")
     return RowsCheck(
         rows=len(plain),
@@ -304,9 +317,25 @@ def check(frame: pd.DataFrame, schema: Schema, *, unit: str | None = None) -> Ro
 _CHECKED: WeakValueDictionary[int, pd.DataFrame] = WeakValueDictionary()
 
 
-def was_checked(frame: object) -> bool:
-    """Return whether `check` was run on this very object in this process; no cell is looked at."""
-    return _CHECKED.get(id(frame)) is frame
+_CHECKED_FILES: set[tuple[str, tuple[int, ...]]] = set()
+"""Files by their names and states: one that was written anew is another."""
+
+
+def _file(path: Path) -> tuple[str, tuple[int, ...]]:
+    return str(path.resolve()), state_of(path)
+
+
+def was_checked(rows: object) -> bool:
+    """Return whether `check` was run in this process on this very frame, or on files as they are now.
+
+    No cell is looked at.
+    """
+    if not isinstance(rows, FILES):
+        return _CHECKED.get(id(rows)) is rows
+    try:
+        return all(_file(path) in _CHECKED_FILES for path in files_of(rows, name="private"))
+    except (ArgumentError, OSError):  # files that went away since they were opened
+        return False
 
 
 def _column(name: str, column: Column, cells: "pd.Series[Any]") -> ColumnCheck:

@@ -1,4 +1,4 @@
-"""Rows that anybody may see: five public studies of R's ``survival`` package, and invented rows.
+"""Rows that anybody may see: six public studies of R's ``survival`` package, and invented rows.
 
 **Example data.** The files in ``hdpstats/schema/csv`` hold R's rows, columns and values unchanged (survival 3.5-3,
 Terry Therneau and others, LGPL version 2 or later; written by ``tools/export_datasets.R``). They are public, so any of
@@ -39,7 +39,7 @@ from hdpstats.records.model import TimeGrid
 from hdpstats.schema.columns import Binary, Categorical, Column, NumericColumn
 from hdpstats.schema.schema import Schema
 
-__all__ = ["load_colon", "load_flchain", "load_gbsg", "load_nwtco", "load_rotterdam"]
+__all__ = ["load_colon", "load_flchain", "load_gbsg", "load_nwtco", "load_pbcseq", "load_rotterdam"]
 
 THREE_YEARS: Final = 3 * 365.25
 """Three years in days: the time limit of ``event3``."""
@@ -282,6 +282,40 @@ def load_colon() -> pd.DataFrame:
     (929, 452)
     """
     return _read("colon")
+
+
+def load_pbcseq() -> pd.DataFrame:
+    """Load the visits of the Mayo Clinic's trial in primary biliary cholangitis: 312 patients, 1945 visits.
+
+    Patients came after 6 months, after a year and yearly from then on, 1 to 16 times: those who died early came less
+    often. The columns are R's own with names that formulas can spell: ``alk.phos`` is ``alk_phos``.
+
+    Returns
+    -------
+    pandas.DataFrame
+        1945 rows: id (patient), futime (days from registration to death, transplantation or last follow-up), status (0:
+        alive, 1: transplanted, 2: dead), trt (1: D-penicillamine, 0: placebo), age (years at registration), sex (``m``
+        or ``f``), day (of the visit, from registration), ascites, hepato (enlarged liver), spiders (malformed vessels
+        of the skin), edema (0, 0.5 or 1), bili (bilirubin, mg/dl), chol (cholesterol, mg/dl), albumin (g/dl), alk_phos
+        and ast (U/l), platelet (counts per 1000), protime (seconds), stage (1 to 4).
+
+    Notes
+    -----
+    Source: data set ``pbcseq`` of R's survival 3.5-3, licence LGPL version 2 or later.
+
+    References
+    ----------
+    Murtaugh P.A., Dickson E.R., Van Dam G.M. et al. (1994). Primary biliary cirrhosis: prediction of short-term
+    survival based on repeated patient visits. Hepatology 20, 126-134.
+
+    Examples
+    --------
+    >>> from hdpstats.schema.datasets import load_pbcseq
+    >>> visits = load_pbcseq()
+    >>> len(visits), visits["id"].nunique(), int(visits["id"].value_counts().max())
+    (1945, 312, 16)
+    """
+    return _read("pbcseq").rename(columns={"alk.phos": "alk_phos"})
 
 
 @final

@@ -73,7 +73,7 @@ class RowGroup:
     of_numpy: tuple[str, ...]
 
 
-def _state(path: str | Path) -> tuple[int, ...]:
+def state_of(path: str | Path) -> tuple[int, ...]:
     """Return what tells a file from another one that took its name: size, times, and the number of its entry.
 
     The device is not among them: another machine numbers it otherwise.
@@ -202,7 +202,7 @@ class ParquetTable(PrivateRows):
         """Refuse to read files whose size, times or entry in the file system are not those at opening."""
         for path, state in {group.path: group.state for group in self._groups}.items():
             try:
-                same = _state(path) == state
+                same = state_of(path) == state
             except OSError:
                 same = False
             if not same:
@@ -293,7 +293,7 @@ def _row_groups(path: Path, schema: Schema, *, name: str) -> tuple[list[RowGroup
     except ImportError:
         raise ArgumentError(ABSENT, argument=name) from None
     try:
-        kept, state = stat(path), _state(path)
+        kept, state = stat(path), state_of(path)
         with parquet.ParquetFile(path) as file:
             labels, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
             coded = tuple(column.name for column in file.schema_arrow if is_dictionary(column.type))
@@ -367,6 +367,16 @@ def frame_of(path: Path) -> pd.DataFrame:
     return frame
 
 
+def rows_in(path: Path, *, name: str) -> pd.DataFrame:
+    """Return the rows of one file by `frame_of`; what cannot be read is an `ArgumentError` without a text of it."""
+    try:
+        return frame_of(path)
+    except ImportError:
+        raise ArgumentError("reading Parquet needs pyarrow: pip install pyarrow", argument=name) from None
+    except (ValueError, OSError):
+        raise ArgumentError(f"{name} is not a Parquet file that can be read", argument=name) from None
+
+
 def _unread(file: Any, coded: Sequence[str]) -> set[str]:
     """Return the columns with dictionaries of texts of which Arrow raises where one text, or any, is odd."""
     from pyarrow.types import is_dictionary
@@ -395,7 +405,7 @@ def _tables(columns: Mapping[str, Column], source: RowGroup) -> Iterator[Admitte
     """Read a row group, `BATCH` rows at a time; at least one table, and all rows that its footer states."""
     from pyarrow import parquet
 
-    if _state(source.path) != source.state:
+    if state_of(source.path) != source.state:
         raise OSError("the file has changed since it was opened")
     coded, declared = [name for name in source.coded if name in columns], Declared(columns)
     with parquet.ParquetFile(source.path, pre_buffer=False, buffer_size=BUFFER, read_dictionary=coded) as file:

@@ -26,7 +26,7 @@ from hdpstats.records.geometry import (
 )
 from hdpstats.schema import coerce
 from hdpstats.schema.columns import Binary, Categorical, Column, Duration, NumericColumn
-from hdpstats.schema.persons import by_appearance, persons_of
+from hdpstats.schema.persons import by_appearance, persons_of, places_of
 from hdpstats.schema.schema import Schema, check_frame, check_names, check_unique, locate, select_unit
 from hdpstats.schema.table import AdmittedTable
 
@@ -272,7 +272,14 @@ class PublicTable:
             rows=int(keep.sum()),
             beyond=MappingProxyType(beyond),
             persons=None if self.persons is None else by_appearance(self.persons[keep]),
+            places=None if self.persons is None else places_of(self.persons, self._cells())[keep],
         )
+
+    def _cells(self) -> Iterator[tuple[FloatArray | IntArray, BoolArray]]:
+        """Yield the values of all columns that these rows have, with which of them are missing."""
+        for name in sorted(self.names):
+            values = self.numbers[name] if name in self.numbers else self.codes[name]
+            yield values, np.isnan(values) if name in self.numbers else values == _MISSING
 
     def admitted(self, names: Iterable[str]) -> AdmittedTable:
         """Return the same rows as `raw`, with numbers clipped to the bounds of the schema."""

@@ -17,7 +17,7 @@ from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.records import codec
 from hdpstats.schema.columns import Column, Duration, NumericColumn
 from hdpstats.schema.partitions import InMemory, Parts
-from hdpstats.schema.persons import marks_of, persons_of
+from hdpstats.schema.persons import marks_of, persons_of, places_of
 from hdpstats.schema.schema import Schema, check_frame, check_names, select, select_unit
 
 if TYPE_CHECKING:
@@ -50,6 +50,9 @@ class AdmittedTable(Parts["AdmittedTable"]):
         then was not observed.
     persons : int64 array, optional
         Whose row it is, from 0, and -1 where the cell names nobody; None where every row is a person.
+    places : int64 array, optional
+        The place of each row among those of its person (`hdpstats.schema.persons.places_of`), all columns counted:
+        where more are there than are used, the first ones are. None where every row is a person.
     marks : int64 array, optional
         A keyed hash of the text that names the row's person, and -1 where it names nobody; None where no key was given.
     stored : StoredColumns, optional
@@ -62,6 +65,7 @@ class AdmittedTable(Parts["AdmittedTable"]):
     missing: Mapping[str, BoolArray] = field(default_factory=dict)
     beyond: Mapping[str, BoolArray] = field(default_factory=dict)
     persons: IntArray | None = None
+    places: IntArray | None = None
     marks: IntArray | None = None
     stored: "StoredColumns | None" = None
 
@@ -79,6 +83,27 @@ class AdmittedTable(Parts["AdmittedTable"]):
             if name not in but and (self.stored is None or name not in self.stored):
                 lacking |= self.missing[name]
         return lacking
+
+    def used(self, *, most_rows: int) -> "AdmittedTable":
+        """Return the first ``most_rows`` rows of each person, a person's together; rows of nobody are left out."""
+        if self.persons is None or self.places is None:
+            return self
+        rows = np.flatnonzero((self.persons >= 0) & (self.places < most_rows))
+        rows = rows[np.lexsort((self.places[rows], self.persons[rows]))]
+
+        def of(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+            return MappingProxyType({name: values[rows] for name, values in arrays.items()})
+
+        return AdmittedTable(
+            numeric=of(self.numeric),
+            codes=of(self.codes),
+            rows=len(rows),
+            missing=of(self.missing),
+            beyond=of(self.beyond),
+            persons=self.persons[rows],
+            places=self.places[rows],
+            marks=None if self.marks is None else self.marks[rows],
+        )
 
     def map(self, find: Callable[["AdmittedTable"], _U]) -> list[_U]:
         """Return what a function returns of this table."""
@@ -149,9 +174,14 @@ def mapped(cells: "pd.Series[Any]", column: Column) -> _Mapped:
 
 
 def admitted(
-    columns: Mapping[str, _Mapped], *, rows: int, persons: IntArray | None = None, marks: IntArray | None = None
+    columns: Mapping[str, _Mapped],
+    *,
+    rows: int,
+    persons: IntArray | None = None,
+    places: IntArray | None = None,
+    marks: IntArray | None = None,
 ) -> AdmittedTable:
-    """Return mapped columns as a table, with the persons and marks of its rows."""
+    """Return mapped columns as a table, with the persons, places and marks of its rows."""
     return AdmittedTable(
         numeric=MappingProxyType({name: column.mapped for name, column in columns.items() if column.numeric}),
         codes=MappingProxyType({name: column.mapped for name, column in columns.items() if not column.numeric}),
@@ -159,8 +189,16 @@ def admitted(
         missing=MappingProxyType({name: column.missing for name, column in columns.items()}),
         beyond=MappingProxyType({name: column.beyond for name, column in columns.items() if column.beyond is not None}),
         persons=persons,
+        places=places,
         marks=marks,
     )
+
+
+def _places(persons: IntArray, columns: Sequence[_Mapped]) -> IntArray:
+    """Return the place of each row among those of its person, by mapped columns."""
+    cells = [(each.mapped, each.missing) for each in columns]
+    beyond = [(each.beyond.astype(np.int64), each.missing) for each in columns if each.beyond is not None]
+    return places_of(persons, [*cells, *beyond])
 
 
 def _read_only_of(find: Callable[..., IntArray], *cells: Any) -> IntArray:
@@ -324,12 +362,18 @@ class PrivateTable(PrivateRows):
         Undeclared names are a `SchemaError`. Without a unit there are no marks.
         """
         listed = check_names(self._schema, names)
-        columns = {name: self._once(name, partial(mapped, self._cells[name], self._schema[name])) for name in listed}
-        unit, persons, marks = self._unit, None, None
+        columns = {name: self._column(name) for name in listed}
+        unit, persons, places, marks = self._unit, None, None, None
         if unit is not None:
             persons = self._once(None, partial(_read_only_of, persons_of, unit))
+            every = [self._column(each) for each in sorted(self._schema)]
+            places = self._once(b"", partial(_read_only_of, _places, persons, every))
             marks = None if key is None else self._once(key, partial(_read_only_of, marks_of, unit, key))
-        return admitted(columns, rows=self._rows, persons=persons, marks=marks)
+        return admitted(columns, rows=self._rows, persons=persons, places=places, marks=marks)
+
+    def _column(self, name: str) -> _Mapped:
+        """Return a column after the map of the schema, which is made once."""
+        return self._once(name, partial(mapped, self._cells[name], self._schema[name]))
 
     def check_whole(self, columns: int, *, rows: int) -> None:
         """Refuse nothing: the rows are in memory."""
@@ -354,7 +398,7 @@ class PrivateTable(PrivateRows):
         table = self.admit(self._schema, key=marks_key(self._schema.sha256))
         people = {
             name: numbers
-            for name, numbers in (("persons", table.persons), ("marks", table.marks))
+            for name, numbers in (("persons", table.persons), ("marks", table.marks))  # places follow from the rows
             if numbers is not None
         }
         digest = hmac.new(key, self._schema.sha256.encode(), "sha256")

@@ -14,7 +14,7 @@ from hdpstats.ledger import Ledger
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.limits import MOST_SITES
-from hdpstats.schema.parquet import ParquetTable, files_of, frame_of, is_in_parts
+from hdpstats.schema.parquet import ParquetTable, files_of, is_in_parts, rows_in
 from hdpstats.schema.partitions import engine_of
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import PrivateRows
@@ -230,10 +230,4 @@ def _frame(private: object) -> pd.DataFrame:
         raise ArgumentError(  # without the text: it may be a cell of private rows that were given by mistake
             "private must be the path of a Parquet file, and there is no file of that name", argument="private"
         )
-    try:
-        return frame_of(path)
-    except ImportError:
-        message = "reading Parquet needs pyarrow: pip install pyarrow"
-        raise ArgumentError(message, argument="private") from None
-    except (ValueError, OSError):
-        raise ArgumentError("private is not a Parquet file that can be read", argument="private") from None
+    return rows_in(path, name="private")

@@ -140,8 +140,8 @@ class Study:
             sources, schema=self._schema, ledger=ledger, budget=budget, declared=declared, engine=engine
         )
         self._terms = next(iter(self._sites.values())).terms if sources else terms_of(declared)
-        frames = [source for source in sources.values() if isinstance(source, pd.DataFrame)]
-        self._not_checked = any(not was_checked(frame) for frame in frames)
+        own = [source for source in sources.values() if not isinstance(source, Site)]
+        self._not_checked = any(not was_checked(source) for source in own)
         self._deadline = None if deadline is None else real(deadline, name="deadline", lower=0.0, open_lower=True)
         most = max(len(sources), 1)
         self._quorum = None if quorum is None else integer(quorum, name="quorum", lower=1, upper=most)

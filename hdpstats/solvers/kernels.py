@@ -78,15 +78,13 @@ is at risk, or below e^-360, which changes no score by more. So no spell needs a
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeVar, final
 
 import numba
 import numpy as np
 
-from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
+from hdpstats._base.compiled import SMALLEST_COMPILED, compiled, in_threads
 from hdpstats._base.intrinsics import ROUNDER, ROUNDER_BITS, bits_of, double_of
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
@@ -144,12 +142,7 @@ def added_over_pieces(rows: int, of_piece: Callable[[slice], Sums], *, at_once: 
     if threads < 2:
         return added([of_piece(piece) for piece in pieces])
 
-    def of_share(share: int) -> Sums:
-        return added([of_piece(piece) for piece in pieces[share::threads]])
-
-    contexts = [copy_context() for _ in range(threads)]
-    with ThreadPoolExecutor(threads) as pool:
-        return added(list(pool.map(lambda context, share: context.run(of_share, share), contexts, range(threads))))
+    return added(in_threads(lambda share: added([of_piece(piece) for piece in pieces[share::threads]]), range(threads)))
 
 
 def exact_total(sums: IntArray) -> ExactArray:

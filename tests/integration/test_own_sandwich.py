@@ -105,6 +105,9 @@ def test_a_plan_says_what_a_fit_buys(n, epsilon):
     assert frame["se_share"].unique().tolist() == [share]
     assert ("their own Hessians" in str(model.plan(epsilon))) == (share > 0)
     assert ("standard errors (se_share = " in str(result.summary())) == (share > 0)
+    assert ("the private people's own Hessians and squared scores (part of this loss" in result.methods_text()) == (
+        share > 0
+    )
     assert float(data.ledger.spent.epsilon) == pytest.approx(epsilon)
 
 

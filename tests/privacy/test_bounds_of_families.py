@@ -225,7 +225,7 @@ def test_all_rows_of_a_person_share_one_sum_of_caps(link):
     rows = people_of_all_kinds()[:400].assign(id=np.repeat(np.arange(100), 4), start=[0.0, 1.0, 2.0, 3.0] * 100, b=0)
     rows = rows.assign(time=rows["start"] + 1.0, x=1.0, z=0.0, far=1.3)
     people = person_loss.people(PrivateTable.from_frame(rows, SCHEMA, unit="id").admit(person_loss.needs))
-    theta = np.zeros(person_loss.dimension)
-    theta[0] = 60.0
+    theta, A = np.zeros(person_loss.dimension), np.array(query.model.baseline)
+    theta[: A.shape[1]] = np.linalg.lstsq(A, np.full(len(A), 60.0), rcond=None)[0]
     reached = np.linalg.norm(people.scores(theta), axis=1) / float(person_loss.gradient_bound)
     assert np.all((reached > 0.1) & (reached <= 1.0))

@@ -10,10 +10,13 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import MechanismError
+from hdpstats.families.base import ROUNDING
 from hdpstats.families.regression.rows import RegressionRows
-from hdpstats.losses import LogisticLoss
+from hdpstats.losses import HuberLoss, LogisticLoss, PoissonLoss, SmoothedQuantile
 from hdpstats.mechanisms.minimiser import calibrate_semidefinite, sandwich_of
 from hdpstats.mechanisms.registry import person_loss_of
+from hdpstats.models.sandwich_share import ROOTS, _bound
+from hdpstats.noise.exact import sqrt_up
 from hdpstats.privacy.budget import MechanismName
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.codec import dumps
@@ -113,6 +116,58 @@ def test_the_noise_is_that_of_the_cut_norm_and_both_draws_are_charged():
             assert each.noise_sd == pytest.approx(math.sqrt(entries + 1.0) / rate)
 
 
+def test_the_sensitivity_counts_rounding_of_the_norm_and_to_the_grid():
+    query, person_loss = opened("squares")
+    part = SandwichPart(share=Fraction(1, 5), curvature=4.0, scores=0.25)
+    asked, D = query.asked_as(type(query), sandwich=part), person_loss.dimension
+    for relation, square in ((Relation.REPLACE_ONE, 2), (Relation.ADD_OR_REMOVE_ONE, 1)):
+        found, _ = sandwich_of(asked, person_loss, relation=relation)
+        for each, bound in ((found.curvature, part.curvature), (found.scores, part.scores)):
+            rounded = each.sensitivity.value - each.grid * sqrt_up(Fraction(D * (D + 1) // 2))
+            assert rounded > 0
+            assert rounded**2 >= square * (Fraction(bound) * (1 + Fraction(1, 2**40))) ** 2
+
+
+LOSSES = {
+    "logistic": LogisticLoss(),
+    "poisson": PoissonLoss(upper=1e9, cap=1e9),
+    "huber": HuberLoss(lower=0.0, upper=1.0, c=1e9),
+    "quantile": SmoothedQuantile(lower=0.0, upper=1.0, q=0.25, h=1e-3),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("bound", [1e-60, 3.3, 1e60])
+def test_rows_of_any_size_stay_within_the_sensitivity_without_a_warning(name, bound, recwarn):
+    """Denormal and huge predictors, weights and coefficients; squared distances are exact, in grid steps."""
+    D, rng = 3, np.random.default_rng(4)
+    part = SandwichPart(share=Fraction(1, 2), curvature=bound, scores=bound, width=0.01)
+    constants = {each: calibrated(D, bound, relation=each) for each in Relation}
+    grid = float(constants[Relation.REPLACE_ONE].grid)
+    sizes = [0.0, 5e-324, 1e-160, 1e-75, 1e-10, 1.0, 1e20, 1e50]
+    rows = [size * row for size in sizes for row in (np.eye(D)[0], np.ones(D), rng.uniform(-1, 1, D))]
+    found = [[], []]
+    for theta in (np.zeros(D), 1e90 * rng.normal(size=D)):
+        for weight in (0.0, 5e-324, 1.0, 1e9):
+            for row in rows:
+                one = RegressionRows.of(
+                    LOSSES[name], row[None, :], np.ones(1), weights=np.array([weight]), offset=np.ones(1)
+                )
+                for which, each in enumerate(one.stacked_sandwich(theta, part, grids=(grid, grid))):
+                    found[which].append(tuple(int(number) for number in each))
+    for each in map(set, found):
+        alone = max(sum(a * a for a in one) for one in each)
+        apart = max(sum((a - b) ** 2 for a, b in zip(one, two, strict=True)) for one in each for two in each)
+        for relation, most in ((Relation.ADD_OR_REMOVE_ONE, alone), (Relation.REPLACE_ONE, apart)):
+            value = constants[relation].sensitivity.value / constants[relation].grid
+            assert value**2 / 2 < most <= value**2, "attained but for rounding, or nearly"
+    assert not recwarn.list
+
+
+def calibrated(D, bound, *, relation):
+    return calibrate_semidefinite(D, bound=Fraction(bound) * ROUNDING, epsilon=Fraction(1), relation=relation)
+
+
 def test_a_smaller_norm_is_a_smaller_sensitivity():
     small, large = (
         calibrate_semidefinite(3, bound=Fraction(bound), epsilon=Fraction(1), relation=Relation.REPLACE_ONE)
@@ -162,3 +217,8 @@ def test_a_fit_charges_what_it_was_asked_to_and_not_more():
     spent = {event.ran: event.epsilon for event in result.release.events}
     assert spent[MechanismName.CURVATURE] == spent[MechanismName.SQUARES] > 0
     assert float(study.ledger.spent.epsilon) == 3.0
+
+
+def test_norms_are_the_same_doubles_on_every_machine():
+    assert [each**8 for each in ROOTS] == pytest.approx([2.0**k for k in range(8)], rel=1e-14)
+    assert all(math.frexp(_bound(level, noise=1.0))[0] * 2 in ROOTS for level in np.geomspace(1e-12, 1e12, 97))

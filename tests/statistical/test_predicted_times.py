@@ -33,6 +33,7 @@ QUICK = (
     "curve of levels",
     "choice by loss",
     "hazard of several rows",
+    "logistic of several rows",
     "sampling of one",
     "statistics",
     "blocks",

@@ -129,6 +129,17 @@ SHOWN = {
             '"request": "answer", "kind": "count/1", "analyst": "ann"',
         ),
     ),
+    "repeated-visits": (
+        1,
+        (
+            "at most 8 rows per 'id', n_max 210",
+            "r=1 (W=1), epsilon=1",
+            "r=0 (W=8), epsilon=4",
+            "the average person: each of n rows counts 1 / n",
+            "of 104 people",
+            "Standard errors are over people",
+        ),
+    ),
     "survival-curves": (
         2,
         (

@@ -131,7 +131,7 @@ class DistributionSpec(ModelSpec):
             family=self.family.name,
         )
 
-    def likelihood(self) -> tuple[Estimate, int]:
+    def likelihood(self, *, small_sample: bool = False) -> tuple[Estimate, int]:  # noqa: ARG002
         """Return maximum likelihood from the public rows as they are, not clipped."""
         x, family = self.public, self.family
         if x is None or not len(x):

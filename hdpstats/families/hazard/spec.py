@@ -531,7 +531,7 @@ class HazardSpec(LossSpec):
         rows = self._public_rows(self.design.covariates)
         return None if rows is None or not len(rows) else tuple(rows[:, 1:].mean(axis=0).tolist())
 
-    def likelihood(self) -> tuple[Estimate, int]:
+    def likelihood(self, *, small_sample: bool = False) -> tuple[Estimate, int]:  # noqa: ARG002
         """Return the maximum-likelihood fit to the public people as they are."""
         rows = self.public_rows(self.needs, outcome=self.needs, words="times and events")
         case, shift = case_weights(rows, self.weights), offsets(rows, self.offset)

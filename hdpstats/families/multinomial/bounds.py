@@ -22,7 +22,7 @@ from hdpstats.families.base import (
     LossWork,
     RowLoss,
     declared_bound,
-    numbers_of,
+    several_work,
     stacking_work,
 )
 from hdpstats.families.multinomial.rows import MultinomialRows, several_error
@@ -31,7 +31,7 @@ from hdpstats.formulas.design import whitened_rows
 from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses.multinomial import steepest, trace_bound
 from hdpstats.noise.exact import round_down, sqrt_up
-from hdpstats.privacy.sensitivity import Relation, rank_one_jacobian, uncoupled_rate
+from hdpstats.privacy.sensitivity import Relation, jacobian_of_rank, uncoupled_rate
 from hdpstats.records.model import MultinomialModel
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import Schema
@@ -65,8 +65,8 @@ class MultinomialPersonLoss(RowLoss):
 
     @property
     def rank(self) -> int:
-        """M: gradients of a person are ``v (x) x``."""
-        return self.model.others
+        """M for each row: gradients of a row are ``v (x) x``."""
+        return min(self.dimension, self.model.others * self.most_rows)
 
     @property
     def charges_determinant(self) -> bool:
@@ -79,20 +79,21 @@ class MultinomialPersonLoss(RowLoss):
         return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
 
     def jacobian(self, ridge: Fraction) -> Fraction:
-        """Return ``M log(1 + trace / (M ridge))``, rounded up."""
-        return self.rank * rank_one_jacobian(self.trace / (self.rank * ridge))
+        """Return ``k log(1 + trace / (k ridge))``, rounded up; ``k`` is the rank."""
+        return jacobian_of_rank(self.trace / ridge, self.rank)
 
     def largest_loss(self, centre: FloatArray) -> float:
-        """Return a bound on one row's loss at ``centre``; it is never below 0."""
+        """Return a bound on the losses of a person's rows at ``centre``; they are never below 0."""
         size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
-        return self.largest_weight * (math.log(self.model.others + 1.0) + 2.0 * size)
+        return self.largest_weight * float(self.total) * (math.log(self.model.others + 1.0) + 2.0 * size)
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return `MultinomialRows.sum_error` for bounded rows: see `RegressionPersonLoss.rounding`."""
         geometry, summand = self.model.geometry, self.largest_weight * self.model.geometry.length
         sizes = geometry.leverage / geometry.length * size
         per_row = summand * float(several_error(self.model.others, geometry.dimension, sizes=sizes))
-        return people * (per_row + 1.5 * SUMS * UNIT * summand) + rounded_cells(people, self.dimension, summand=summand)
+        cells = rounded_cells(people * self.most_rows, self.dimension, summand=summand)
+        return people * float(self.total) * (per_row + 1.5 * SUMS * UNIT * summand) + cells
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64 + M) u`` of the sizes, twice: of the sum and of the own predictor."""
@@ -115,26 +116,33 @@ class MultinomialPersonLoss(RowLoss):
             hessian=predictors + chances + pairs * block,
             error=one.error,
         )
-        return LossWork(
+        found = LossWork(
             read=self.read.whitening_work(rows) + Operations(steps=60.0, passes=20.0 * rows),
             sums=sums,
             scores=predictors + chances + Operations(steps=10.0 * M, passes=8.0 * rows * self.dimension),
             losses=predictors + chances,
             stacked=predictors + chances + 2.0 * stacking_work(rows, self.dimension),
         )
+        several = self.most_rows > 1
+        return several_work(found, rows, self.dimension, columns=len(self.needs)) if several else found
 
     def people(self, table: AdmittedTable) -> MultinomialRows:
-        """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
+        """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0.
+
+        A total map, row by row, and where people have several rows person by person.
+        """
+        table = table.used(most_rows=self.most_rows)
         rows = whitened_rows(self.read, self.model.geometry, table)
         return MultinomialRows(
             others=self.model.others,
             X=rows.X,
             y=table.codes[self.read.response],
-            weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0) * table.complete,
+            weights=rows.weights * self.row_weights(table),
+            person=None if self.most_rows == 1 else table.persons,
         )
 
 
-def multinomial_person_loss(model: MultinomialModel, schema: Schema) -> MultinomialPersonLoss:
+def multinomial_person_loss(model: MultinomialModel, schema: Schema, *, most_rows: int = 1) -> MultinomialPersonLoss:
     """Return the loss of a person under a model at a site, or raise where the model does not fit the site's schema."""
     design = categorical_design(model.formula, schema)
     geometry, outcome = model.geometry, schema[design.response]
@@ -146,4 +154,5 @@ def multinomial_person_loss(model: MultinomialModel, schema: Schema) -> Multinom
         model=model,
         design=design,
         largest_weight=declared_bound(schema, model.weights, kind="weight", default=1.0),
+        most_rows=most_rows,
     )

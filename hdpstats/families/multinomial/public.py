@@ -5,15 +5,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.base import summed
 from hdpstats.families.existence import existence, has_maximum, level_rows, longest_of, polished
 from hdpstats.families.multinomial.rows import MultinomialRows
+from hdpstats.families.regression.clustered import adjusted, clustered_meat
 from hdpstats.families.regression.likelihood import identified, spread
-from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit
+from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit, with_invented
+from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
 from hdpstats.public.invented import completed, unknown_directions
@@ -34,6 +38,7 @@ from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
+from hdpstats.schema.persons import by_appearance
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.solvers import Penalised, minimise
@@ -47,11 +52,23 @@ class MultinomialSide(WhitenedRows, RakeableSide):
     ``y`` (n,) are the codes of outcomes, None where these are not public. A person has
     ``H = a w (diag p - pp') (x) xx'`` and ``J = a^2 w^2`` times the same: the multinomial variance. ``variables`` are
     the rows by variables.
+
+    **Several rows of a person** (``several``). As in `hdpstats.families.regression.public.WhitenedPublic`: ``t`` (n, M)
+    are standardised residuals of the public fit, adjusted for few people. A row's score is the root of the multinomial
+    covariance times its residuals; None where nothing is known of correlations within a person. ``J`` is then ``most``
+    times what it is for single rows.
     """
 
     others: int
     y: IntArray | None = None
     variables: PublicVariables | None = None
+    t: FloatArray | None = None
+    most: float = 1.0
+
+    @property
+    def known(self) -> bool:
+        """Whether standard errors may rest on `moments`."""
+        return not self.several or self.t is not None
 
     @property
     def scores(self) -> FloatArray | None:
@@ -76,6 +93,8 @@ class MultinomialSide(WhitenedRows, RakeableSide):
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         D, weight, levelled = self.geometry.dimension, (self.weights * self.mallows)[:, None], self._levelled
         p = probabilities(self.X @ theta.reshape(self.others, D).T)
+        if self.several:
+            return self._of_people(p, weight[:, 0], records=records, row_weights=row_weights)
         if row_weights is None:
             H, J = (self._sum(each * p, p) for each in (weight, weight**2))
             return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
@@ -84,6 +103,23 @@ class MultinomialSide(WhitenedRows, RakeableSide):
         return averaged(
             (weight * products, weight**2 * products), records=records, row_weights=row_weights, levelled=levelled
         )
+
+    def _of_people(
+        self, p: FloatArray, weight: FloatArray, *, records: float, row_weights: FloatArray | None
+    ) -> Moments:
+        """Return the moments of people with several rows; ``row_weights`` (B, people) are of people."""
+        count = self.people
+        share = np.full((1, count), 1.0 / count) if row_weights is None else row_weights
+        of_rows = share if self.person is None else share[:, self.person]
+        H = self._blocks(of_rows * weight, p.T)
+        if self.t is None or self.person is None:
+            J = self.most * self._blocks(of_rows * weight**2, p.T)
+        else:
+            size = weight[:, None] * np.einsum("nab,nb->na", roots(p)[0], self.t)
+            scores = summed(self.person, _of_levels(size, self.X), people=count)
+            J = squares(scores, share, np.ones(count))
+        H, J = (records * shrunk(each, rows=count, levelled=self._levelled) for each in (H, J))
+        return Moments(H=H[0], J=J[0]) if row_weights is None else Moments(H=H, J=J)
 
     @property
     def cells(self) -> int:
@@ -132,6 +168,8 @@ class MultinomialSide(WhitenedRows, RakeableSide):
 
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
         """Return the moments at the centre in geometries of other radii; see `WhitenedRows.at_radii`."""
+        if self.several:
+            return WhitenedRows.at_radii(self, geometries, records=records)
         weights = self.weights * mallows(self.lengths, geometries)
         return Moments(H=records * self._averages(weights), J=records * self._averages(weights**2))
 
@@ -141,15 +179,20 @@ class MultinomialSide(WhitenedRows, RakeableSide):
 
     def _averages(self, weights: FloatArray) -> FloatArray:
         """Return the average Hessians (k, M D, M D) of people at the centre under weights (k, n), shrunk."""
+        p = probabilities(self.X @ self.centre.reshape(self.others, -1).T).T
+        found = self._blocks(weights, p, people=self.people)
+        return shrunk(found, rows=self.people, levelled=self._levelled)
+
+    def _blocks(self, weights: FloatArray, p: FloatArray, *, people: int = 1) -> FloatArray:
+        """Return sums (k, M D, M D) of Hessians at chances (M, n) under weights (k, n), over a number of people."""
         M, D = self.others, self.geometry.dimension
-        p = probabilities(self.X @ self.centre.reshape(M, D).T).T
         found = np.zeros((len(weights), self.dimension, self.dimension))
         for k in range(M):
             for m in range(k + 1):
                 own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
-                block = squares(self.X, weights, p[k] * ((k == m) - p[m]) / self.people)
+                block = squares(self.X, weights, p[k] * ((k == m) - p[m]) / people)
                 found[:, own, other] = found[:, other, own] = block
-        return shrunk(found, rows=self.people, levelled=self._levelled)
+        return found
 
     @property
     def _levelled(self) -> tuple[slice, ...]:
@@ -166,29 +209,49 @@ class MultinomialSide(WhitenedRows, RakeableSide):
 
 
 def multinomial_side(
-    table: PublicTable, design: Design, schema: Schema, *, others: int, weights: str | None
+    table: PublicTable,
+    design: Design,
+    schema: Schema,
+    *,
+    others: int,
+    weights: str | None,
+    several: SeveralRows | None = None,
 ) -> MultinomialSide | None:
     """Return the complete public rows in their own whitening with the public fit; None where they are too few."""
     labelled = design.response in table.names
     covariates = [name for name in design.needs if name != design.response]
     extra = [name for name in (design.response if labelled else None, weights) if name is not None]
     rows = table.admitted([*covariates, *extra])
+    if several is not None:
+        rows = rows.used(most_rows=several.most_rows)
     if rows.rows < FEWEST_ROWS:
         return None
+    person = None if several is None or rows.persons is None else by_appearance(rows.persons)
+    case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
+    if several is not None and person is not None:
+        case = case * row_weights(person, np.ones(rows.rows, dtype=np.bool_), several.correlation)
     found = completed(rows, schema, covariates)
     rows, groups = (rows, None) if found is None else (found.table, found.invented)
+    if found is not None:
+        case = case[found.source]
+        person = None if person is None else with_invented(person, found.source, found.invented)
     X = design.matrix(rows)
     geometry = design.whitening(X)
     whitened = whiten(geometry, X)
-    case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
-    fit = None
+    fit, t = None, None
     if labelled:
         real = np.ones(rows.rows, dtype=bool) if groups is None else groups == 0
         outcome = rows.codes[design.response][real]
         seen = MultinomialRows(others=others, X=whitened.X[real], y=outcome, weights=case[real])
-        fit = likelihood_fit(seen, seen, first=int(design.intercept))
+        seen = replace(seen, person=None if person is None else person[real])
+        meat = None if person is None else partial(_meat_of_people, seen)
+        fit = likelihood_fit(seen, seen, first=int(design.intercept), meat_of_people=meat)
         parts = each_column(coefficient_parts(geometry, blocks=others))
         fit = spread_where_unknown(replace(fit, parts=parts), seen.X, repeated=others)
+        if seen.person is not None and seen.count >= FEWEST_ROWS:
+            t = np.zeros((rows.rows, others))
+            t[real] = _adjusted(seen, fit.theta, np.asarray(np.linalg.pinv(seen.curvature(fit.theta))))
+            t[~real] = t[real][np.arange(int(np.sum(~real))) % int(np.sum(real))]
     return MultinomialSide(
         others=others,
         y=rows.codes[design.response] if labelled else None,
@@ -199,14 +262,86 @@ def multinomial_side(
         fit=fit,
         groups=groups,
         unseen=UnseenPeople.of(design, covariates, schema, geometry),
-        variables=PublicVariables(table=rows, design=design),
+        variables=PublicVariables(table=rows, design=design) if several is None else None,
+        several=several is not None,
+        person=person,
+        t=t,
+        most=1.0 if several is None else float(several.total),
+    )
+
+
+def roots(p: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the symmetric roots (n, M, M) of the multinomial covariances ``diag p - pp'``, and their inverses."""
+    sizes, vectors = np.linalg.eigh(np.einsum("na,ab->nab", p, np.eye(p.shape[1])) - p[:, :, None] * p[:, None, :])
+    sizes = np.sqrt(np.maximum(sizes, LEAST))
+    found = (np.einsum("nak,nk,nbk->nab", vectors, each, vectors) for each in (sizes, 1.0 / sizes))
+    root, inverse = found
+    return np.asarray(root), np.asarray(inverse)
+
+
+LEAST = 1e-30
+"""Variances of levels that are taken for none."""
+
+
+def _of_levels(size: FloatArray, X: FloatArray) -> FloatArray:
+    """Return ``v (x) x`` of rows (n, M D), from ``v`` (n, M) and ``x`` (n, D)."""
+    return np.asarray((size[:, :, None] * X[:, None, :]).reshape(len(X), -1))
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Standardised:
+    """The terms of levels as rows of one predictor: ``X`` (n M, M D), ``person``, ``weights`` and ``t`` (n M,)."""
+
+    X: FloatArray
+    person: IntArray
+    weights: FloatArray
+    t: FloatArray
+
+
+def _standardised(rows: MultinomialRows, theta: FloatArray) -> _Standardised:
+    """Return rows whose residuals have a variance of 1 each and no correlation, where the model is true."""
+    M, person = rows.others, np.arange(len(rows.y)) if rows.person is None else rows.person
+    p = probabilities(rows.predictor(theta))
+    root, inverse = roots(p)
+    residual = p - (rows.y[:, None] == np.arange(1, M + 1))
+    return _Standardised(
+        X=np.asarray((root[:, :, :, None] * rows.X[:, None, None, :]).reshape(len(p) * M, -1)),
+        person=np.repeat(person, M),
+        weights=np.repeat(rows.weights, M),
+        t=np.einsum("nab,nb->na", inverse, residual).ravel(),
+    )
+
+
+def _adjusted(rows: MultinomialRows, theta: FloatArray, inverse: FloatArray) -> FloatArray:
+    """Return standardised residuals (n, M), each person's adjusted for few people."""
+    of = _standardised(rows, theta)
+    ones = np.ones(len(of.t))
+    found = adjusted(of.X, of.person, weights=of.weights, curvatures=ones, scores=of.t, inverse=inverse)
+    return found.reshape(-1, rows.others)
+
+
+def _meat_of_people(rows: MultinomialRows, theta: FloatArray, inverse: FloatArray | None) -> FloatArray:
+    """Return the sum of outer products of people's scores, adjusted for few people where ``inverse`` is given."""
+    of = _standardised(rows, theta)
+    return clustered_meat(
+        of.X, of.person, weights=of.weights, curvatures=np.ones(len(of.t)), scores=of.t, inverse=inverse
     )
 
 
 def multinomial_likelihood(
-    X: FloatArray, y: IntArray, *, others: int, weights: FloatArray, terms: tuple[str, ...]
+    X: FloatArray,
+    y: IntArray,
+    *,
+    others: int,
+    weights: FloatArray,
+    terms: tuple[str, ...],
+    person: IntArray | None = None,
+    small_sample: bool = False,
 ) -> Estimate:
     """Return the maximum-likelihood fit to rows ``X`` (n, D) of levels ``y`` (n,) with its model-based covariance.
+
+    With ``person`` (n,) errors are over people, for a ``small_sample`` corrected.
 
     A coefficient that the rows do not identify, or whose estimate is infinite, is NaN, as in
     `hdpstats.families.regression.likelihood.maximum_likelihood`.
@@ -228,6 +363,9 @@ def multinomial_likelihood(
         if np.all(found.finite):
             far.warn()
         theta, covariance = far.theta, far.covariance
+    if person is not None:
+        meat = _meat_of_people(replace(rows, person=person), theta, covariance if small_sample else None)
+        covariance = covariance @ meat @ covariance
     factor = np.tile(scale, others)
     values = np.where(infinite, np.nan, theta / factor)
     covariance = covariance / np.outer(factor, factor)

@@ -11,7 +11,7 @@ import numpy as np
 from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
-from hdpstats.families.base import added_in_grid_steps
+from hdpstats.families.base import added_by_person, added_in_grid_steps, number_of_people, summed
 from hdpstats.losses.multinomial import (
     exact_residuals,
     probabilities,
@@ -42,17 +42,21 @@ def several_error(others: int, D: int, *, sizes: FloatArray | float) -> FloatArr
 @final
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class MultinomialRows(Rows):
-    """Rows ``X`` (n, D), outcomes ``y`` (n,) from 0 to ``others``, total weights (n,)."""
+    """Rows ``X`` (n, D), outcomes ``y`` (n,) from 0 to ``others``, total weights (n,).
+
+    ``person`` (n,) says whose each row is, from 0, those of a person together; None where every row is a person.
+    """
 
     others: int
     X: FloatArray
     y: IntArray
     weights: FloatArray
+    person: IntArray | None = None
 
     @property
     def count(self) -> int:
-        """The number of rows."""
-        return len(self.y)
+        """The number of people."""
+        return number_of_people(self.person, rows=len(self.y))
 
     @property
     def dimension(self) -> int:
@@ -157,16 +161,18 @@ class MultinomialRows(Rows):
         return float((n + D + self.others + 8) * np.sum(self.weights * norms * (norms * size + 2.0 + self.others)))
 
     def scores(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient of each person's weighted loss (n, M D)."""
+        """Return the gradient of each person's weighted loss (people, M D)."""
         left = self.weights[:, None] * residuals(self.predictor(theta), self.y)
-        return np.concatenate([self.X.T * column for column in left.T]).T
+        of_rows = np.concatenate([self.X.T * column for column in left.T]).T
+        return of_rows if self.person is None else summed(self.person, of_rows, people=self.count)
 
     def losses(self, theta: FloatArray) -> FloatArray:
-        """Return each person's weighted loss (n,)."""
-        return np.asarray(self.weights * values(self.predictor(theta), self.y))
+        """Return each person's weighted loss (people,)."""
+        of_rows = np.asarray(self.weights * values(self.predictor(theta), self.y))
+        return of_rows if self.person is None else summed(self.person, of_rows[:, None], people=self.count)[:, 0]
 
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
-        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``."""
+        """Return the exact integer sum of the people's stacked contributions, each rounded to multiples of ``grid``."""
         D = self.X.shape[1]
 
         def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
@@ -174,4 +180,6 @@ class MultinomialRows(Rows):
             curvature = p[:, i // D] * ((i // D == j // D) - p[:, j // D]) * self.weights[part, None]
             return np.asarray(curvature * X[:, i % D] * X[:, j % D] * factor)
 
+        if self.person is not None:
+            return added_by_person(self.person, self.others * D, grid=grid, of_rows=of_rows)
         return added_in_grid_steps(len(self.y), self.others * D, grid=grid, of_people=of_rows)

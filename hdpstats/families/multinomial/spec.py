@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import ClassVar, final
+from typing import ClassVar, Self, final
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from hdpstats.families.multinomial.bounds import MultinomialPersonLoss
 from hdpstats.families.multinomial.public import MultinomialSide, multinomial_likelihood, multinomial_side
 from hdpstats.families.outcomes import LevelOutcomes, Outcomes
 from hdpstats.families.row_spec import RowSpec
+from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.families.spec import (
     FIXED,
     RADIUS,
@@ -23,6 +24,8 @@ from hdpstats.families.spec import (
     checked_row_norm,
     fitted,
     of_model,
+    rows_of_people,
+    several_rows,
 )
 from hdpstats.formulas import Design
 from hdpstats.formulas.column_space import CanonicalDesign, canonical_design
@@ -30,12 +33,13 @@ from hdpstats.formulas.design import reference_matrix
 from hdpstats.formulas.knots import with_public_knots
 from hdpstats.formulas.outcome import categorical_design
 from hdpstats.losses import multinomial
+from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.request import MultinomialCost
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import MultinomialModel, QueryModel
-from hdpstats.records.query import LEAST_SMOOTHING
+from hdpstats.records.query import LEAST_SMOOTHING, MechanismOptions
 from hdpstats.results import ModelFacts
 from hdpstats.schema.columns import Categorical
 from hdpstats.schema.schema import declared_column
@@ -60,6 +64,8 @@ class MultinomialSpec(RowSpec):
         A column of the schema.
     row_norm : float or None
         Declared bound on the scaled row norm, for the geometry of the schema's box.
+    several : SeveralRows or None
+        How rows of a person count; None where a person has one.
     """
 
     name: str
@@ -69,6 +75,7 @@ class MultinomialSpec(RowSpec):
     weights: str | None
     row_norm: float | None
     offset: str | None = None
+    several: SeveralRows | None = None
     kind: ClassVar[str] = MultinomialModel.kind
 
     @property
@@ -94,8 +101,8 @@ class MultinomialSpec(RowSpec):
 
     @property
     def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
-        """No times."""
-        return None, ()
+        """No times; None for several rows of a person."""
+        return (None, ()) if self.several is None else None
 
     @property
     def loss_title(self) -> str:
@@ -104,8 +111,18 @@ class MultinomialSpec(RowSpec):
 
     @property
     def meat(self) -> float:
-        """The declared bound on a case weight: the loss is a likelihood's."""
-        return self.largest_weight
+        """The declared bound on a person's weight: the loss is a likelihood's."""
+        return self.largest_weight * (1.0 if self.several is None else float(self.several.total))
+
+    def candidates(self, delta: Fraction) -> tuple[MechanismOptions, ...]:
+        """Return objective perturbation, with a delta, public people and one row each also noisy Newton steps."""
+        return RowSpec.candidates(self, delta) if self.several is None else (ObjectivePerturbation(),)
+
+    def with_correlation(self, correlation: float) -> Self:
+        """Return the model with another ``r``, of people with several rows."""
+        if self.several is None or self.several.correlation == correlation:
+            return self
+        return replace(self, several=replace(self.several, correlation=correlation))
 
     @cached_property
     def public(self) -> MultinomialSide | None:
@@ -114,13 +131,24 @@ class MultinomialSpec(RowSpec):
         return (
             None
             if table is None
-            else multinomial_side(table, self.asked.design, self.study.schema, others=self.others, weights=self.weights)
+            else multinomial_side(
+                table,
+                self.asked.design,
+                self.study.schema,
+                others=self.others,
+                weights=self.weights,
+                several=self.several,
+            )
         )
 
     def model_at(self, geometry: Geometry) -> MultinomialModel:
         """Return what a query is about, in a geometry."""
         return MultinomialModel(
-            formula=self.asked.design.canonical, others=self.others, geometry=geometry, weights=self.weights
+            formula=self.asked.design.canonical,
+            others=self.others,
+            geometry=geometry,
+            weights=self.weights,
+            correlation=None if self.several is None else self.several.correlation,
         )
 
     def cost(self, epsilon: Fraction, *, share: Fraction) -> MultinomialCost:
@@ -129,13 +157,21 @@ class MultinomialSpec(RowSpec):
             others=self.others,
             epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),
             persons=self.study.relation.persons_changed,
-            largest_weight=self.largest_weight,
+            largest_weight=self.meat,
+            rank=self.others * min(self._most_rows, len(self.asked.design.columns)),
         )
 
+    @property
+    def _most_rows(self) -> int:
+        return 1 if self.several is None else self.several.most_rows
+
     def person_loss(self, model: QueryModel) -> PersonLoss:
-        """Return the loss of one row."""
+        """Return the loss of one row, or of all rows of a person."""
         return MultinomialPersonLoss(
-            model=of_model(model, MultinomialModel), design=self.asked.design, largest_weight=self.largest_weight
+            model=of_model(model, MultinomialModel),
+            design=self.asked.design,
+            largest_weight=self.largest_weight,
+            most_rows=self._most_rows,
         )
 
     def reference(self, model: QueryModel, described: CohortMoments | None = None) -> MultinomialSide:
@@ -146,7 +182,7 @@ class MultinomialSpec(RowSpec):
             geometry=model.geometry,
             X=rows.X,
             mallows=rows.weights,
-            weights=np.ones(len(rows.X)),
+            weights=np.full(len(rows.X), 1.0 if self.several is None else float(self.several.total)),
             fit=None,
         )
 
@@ -177,29 +213,47 @@ class MultinomialSpec(RowSpec):
             offset=None,
             loss=multinomial.NAME,
             exponentiated="odds ratio",
+            several_rows=None if self.several is None else rows_of_people(self.study, self.several, self.needs),
         )
 
-    def likelihood(self) -> tuple[Estimate, int]:
-        """Return the maximum-likelihood fit to the public rows as they are."""
-        rows = self.public_rows(self.needs, outcome=[self.design.response])
+    def likelihood(self, *, small_sample: bool = False) -> tuple[Estimate, int]:
+        """Return the maximum-likelihood fit to public rows as they are; of a person with several, as many as are used.
+
+        Errors are then over people, for a ``small_sample`` corrected.
+        """
+        several, rows = self.several, self.public_rows(self.needs, outcome=[self.design.response])
+        if several is not None:
+            rows = rows.used(most_rows=several.most_rows)
+        weights, person = case_weights(rows, self.weights), None
+        if several is not None:
+            person = np.arange(rows.rows) if rows.persons is None else rows.persons
+            weights = weights * row_weights(person, np.ones(rows.rows, dtype=np.bool_), several.correlation)
         estimate = multinomial_likelihood(
             self.design.evaluate_unclipped(rows),
             rows.codes[self.design.response],
             others=self.others,
-            weights=case_weights(rows, self.weights),
+            weights=weights,
             terms=self.terms,
+            person=person,
+            small_sample=small_sample,
         )
         return estimate, rows.rows
 
 
 def open_multinomial(
-    formula: str, data: object, *, name: str, weights: object = None, offset: object = None, row_norm: object = None
+    formula: str,
+    data: object,
+    *,
+    name: str,
+    weights: object = None,
+    offset: object = None,
+    row_norm: object = None,
+    correlation: object = "person",
 ) -> MultinomialSpec:
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
     design = categorical_design(with_public_knots(formula, study.public), study.schema)
-    if study.unit is not None:
-        raise ArgumentError("this model needs one row per person; the study has unit=", argument="data")
+    several = several_rows(study, correlation)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
     if offset is not None or design.role("offset") is not None:
@@ -211,6 +265,7 @@ def open_multinomial(
         asked=canonical_design(design, study.schema),
         weights=declared_column(study.schema, weights, kind="weight", argument="weights"),
         row_norm=None,
+        several=several,
     )
     norm = checked_row_norm(row_norm, has_public=spec.public is not None)
     return spec if norm is None else replace(spec, row_norm=norm)

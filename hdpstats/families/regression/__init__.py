@@ -1,6 +1,7 @@
 """Losses of one linear predictor.
 
 * ``bounds``: The loss of one linear predictor, person by person.
+* ``clustered``: The covariance of a fit to public people with several rows: a sandwich with people in its middle.
 * ``likelihood``: Ordinary fits to public rows by any loss: what R's ``lm``, ``glm``, ``survreg``, ``rq`` and ``rlm``
   compute.
 * ``one_pass``: Logistic scores of rows that are read once: one pass from stored cells to integers, with no copy of

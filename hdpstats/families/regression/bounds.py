@@ -5,6 +5,10 @@ Hessian ``a w l''(eta) x x'``: both of rank one. As ``w ||z|| <= R``, ``w <= 1``
 norm ``K(t, v) = max(|t|, ||v|| / R)`` the gradient is at most ``a_max sup|l'|``, and the trace of the Hessian at most
 ``a_max L sup l''``. A row with a missing cell weighs 0: its gradient and its Hessian are zero, which lies within all
 of these bounds, and in the time it takes it is a row like any other.
+
+Where people have several rows, these weigh at most ``W`` together (`hdpstats.families.several_rows`): gradients, in any
+norm, and traces are at most ``W`` times those of a row, and a Hessian has a rank of at most the number of rows. The
+determinant is coupled as that of one row is (`hdpstats.privacy.sensitivity`).
 """
 
 import math
@@ -25,6 +29,7 @@ from hdpstats.families.base import (
     RowLoss,
     declared_bound,
     numbers_of,
+    several_work,
     stacking_work,
 )
 from hdpstats.families.parted import people_in_parts
@@ -40,14 +45,14 @@ from hdpstats.privacy.sensitivity import (
     Norm,
     Relation,
     coupled_noise_epsilon,
-    rank_one_jacobian,
+    jacobian_of_rank,
     uncoupled_rate,
 )
 from hdpstats.records.geometry import Geometry
 from hdpstats.records.model import RegressionModel
 from hdpstats.schema.partitions import Parts
 from hdpstats.schema.schema import Schema
-from hdpstats.schema.table import AdmittedTable
+from hdpstats.schema.table import AdmittedTable, joined
 from hdpstats.solvers.kernels import product_work
 from hdpstats.solvers.objective import SUMS, UNIT, ObjectiveWork, RowBounds, Rows, rounded_cells, score_bits
 
@@ -101,18 +106,18 @@ class RegressionPersonLoss(RowLoss):
 
     @property
     def rank(self) -> int:
-        """1: every gradient of a person is a multiple of the row."""
-        return 1
+        """The number of rows: every gradient of a person is a sum of multiples of these."""
+        return min(self.dimension, self.most_rows)
 
     @property
     def releases_sandwich(self) -> bool:
-        """Yes."""
-        return True
+        """Yes, of people with one row: what is cut is a row's part."""
+        return self.most_rows == 1
 
     @property
     def fixed_sign(self) -> bool:
-        """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled."""
-        return self.loss.coupled
+        """Whether ``l'`` keeps its sign given the outcome, as losses do that are coupled, and there is one row."""
+        return self.loss.coupled and self.most_rows == 1
 
     @property
     def charges_determinant(self) -> bool:
@@ -129,28 +134,34 @@ class RegressionPersonLoss(RowLoss):
         width = relation.persons_changed * self.gradient_bound
         if not self.loss.coupled:
             return round_down(uncoupled_rate(epsilon, jacobian=self.jacobian(ridge), width=width + cell), 90)
-        target = epsilon * (1 - cell / width)
-        return round_down(coupled_noise_epsilon(target, self.trace / ridge, relation=relation) / width, 90)
+        target, ratio = epsilon * (1 - cell / width), self.trace / ridge
+        return round_down(coupled_noise_epsilon(target, ratio, relation=relation, rank=self.rank) / width, 90)
 
     def jacobian(self, ridge: Fraction) -> Fraction:
-        """Return ``log(1 + trace / ridge)``, rounded up: the Hessian has rank one."""
-        return rank_one_jacobian(self.trace / ridge)
+        """Return ``k log(1 + trace / (k ridge))``, rounded up: the Hessian has a rank of at most ``k``."""
+        return jacobian_of_rank(self.trace / ridge, self.rank)
 
     def largest_loss(self, centre: FloatArray) -> float:
-        """Return how far one row's loss at ``centre`` can be above its infimum."""
+        """Return how far the losses of a person's rows at ``centre`` can be above their infimum."""
         size = math.sqrt(self.model.geometry.leverage) * float(np.linalg.norm(centre))
-        return self.largest_weight * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
+        return (
+            self.largest_weight
+            * float(self.total)
+            * (self.loss.at_zero + float(self.loss.lipschitz) * (size + self._offset))
+        )
 
     def rounding(self, size: float, *, people: int) -> float:
         """Return what `RegressionRows.sum_error` is for bounded rows: ``w ||x|| <= l`` and ``w ||x||^2 <= L``.
 
-        What is in proportion to ``w ||x|| (||x|| ||theta|| + |o|)`` is at most ``l (L / l ||theta|| + |o|)``.
+        What is in proportion to ``w ||x|| (||x|| ||theta|| + |o|)`` is at most ``l (L / l ||theta|| + |o|)``. A
+        person's rows weigh at most ``W`` together, and each of them is rounded to the grid by itself.
         """
         geometry, summand = self.model.geometry, self._bounds.summand
         sizes = geometry.leverage / geometry.length * size + self._offset
         per_row = row_error(self.loss, self.dimension, sizes=sizes)
         each = self.largest_weight * geometry.length * per_row + SUMS * UNIT * summand
-        return people * float(each) + rounded_cells(people, self.dimension, summand=summand)
+        cells = rounded_cells(people * self.most_rows, self.dimension, summand=summand)
+        return people * float(self.total) * float(each) + cells
 
     def loss_rounding(self, size: float) -> float:
         """Return ``(2 D + 64) u`` of the sizes: predictors err by ``2 (D + 2) u`` of their terms, losses by a few u."""
@@ -161,15 +172,21 @@ class RegressionPersonLoss(RowLoss):
     def work(self, rows: int) -> LossWork:
         """Return what rows take at most."""
         sums = linear_work(rows, self.dimension, functions=self.loss.functions, in_one_loop=self.loss.in_one_loop)
-        return row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
+        found = row_work(self.read.whitening_work(rows), rows, sums, functions=self.loss.functions)
+        return found if self.most_rows == 1 else several_work(found, rows, self.dimension, columns=len(self.needs))
 
     @property
     def in_parts(self) -> bool:
-        """What a row contributes is bounded beforehand, so that sums over partitions are on one grid."""
-        return True
+        """What a row contributes is bounded beforehand, so that sums over partitions are on one grid.
+
+        People with several rows are in memory: theirs may be in any partition.
+        """
+        return self.most_rows == 1
 
     def people_of(self, rows: Parts[AdmittedTable]) -> Rows:
         """Return the private people of all partitions."""
+        if not self.in_parts:
+            return self.people(rows.gathered(joined))
         read_once = self._stored if self.loss.in_one_loop else None
         in_parts: Callable[[Parts[RegressionRows]], Rows] = partial(people_in_parts, rows, self._bounds, read_once)
         return rows.as_one(self.people, in_parts)
@@ -188,15 +205,20 @@ class RegressionPersonLoss(RowLoss):
         )
 
     def people(self, table: AdmittedTable) -> RegressionRows:
-        """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0: a total, row-wise map."""
+        """Return whitened, weighted rows of an admitted table, incomplete ones of weight 0.
+
+        A total map, row by row, and where people have several rows person by person.
+        """
+        table = table.used(most_rows=self.most_rows)
         rows = whitened_rows(self.read, self.model.geometry, table)
         return RegressionRows(
             loss=self.loss,
             X=rows.X,
             y=self.response.of(table),
-            weights=rows.weights * numbers_of(table, self.model.weights, otherwise=1.0) * table.complete,
+            weights=rows.weights * self.row_weights(table),
             offset=numbers_of(table, self.model.offset, otherwise=0.0) / self.response.stretch,
             bounds=self._bounds,
+            person=None if self.most_rows == 1 else table.persons,
         )
 
     @property
@@ -224,7 +246,7 @@ def row_work(read: Operations, rows: int, sums: ObjectiveWork, *, functions: flo
     )
 
 
-def regression_person_loss(model: RegressionModel, schema: Schema) -> RegressionPersonLoss:
+def regression_person_loss(model: RegressionModel, schema: Schema, *, most_rows: int = 1) -> RegressionPersonLoss:
     """Return the loss of a person under a model at a site, or raise where the model does not fit the site's schema."""
     if model.loss not in BY_NAME:
         raise MechanismError(f"no loss is called {model.loss!r}; there are {', '.join(BY_NAME)}")
@@ -238,6 +260,7 @@ def regression_person_loss(model: RegressionModel, schema: Schema) -> Regression
         response=response_of(design, model.loss, schema),
         largest_weight=declared_bound(schema, model.weights, kind="weight", default=1.0),
         largest_offset=declared_bound(schema, model.offset, kind="offset", default=0.0),
+        most_rows=most_rows,
     )
     made(model.loss, model.parameters, model.table, person_loss.response)
     return person_loss

@@ -9,6 +9,9 @@ that the software of the field prints by default:
 * quantiles: the exact linear programme (Koenker and Bassett 1978), with Powell's sandwich, the density at the quantile
   being counted in a window of 1.3 residual scales times ``n^(-1/5)``.
 
+Where people have several rows coefficients are the same, and covariances are sandwiches with people in their middle
+(`clustered_fit`): what ``geepack::geeglm`` and statsmodels' ``GEE`` print.
+
 `maximum_likelihood` is what R's ``glm`` computes, but for coefficients that have no finite value: of these ``glm``
 shows where its iteration ended, and here they are NaN (`hdpstats.families.existence`).
 """
@@ -33,7 +36,8 @@ from hdpstats.families.existence import (
     longest_of,
     polished,
 )
-from hdpstats.families.regression.rows import RegressionRows
+from hdpstats.families.regression.clustered import clustered_meat
+from hdpstats.families.regression.rows import RegressionRows, whose
 from hdpstats.losses import (
     BoundedSquares,
     ExponentialTimes,
@@ -192,6 +196,40 @@ def _triangle(X: FloatArray) -> FloatArray | None:
 
 SHORTEST = 1e-12
 """Time of follow-up, in horizons, that stands for none."""
+
+
+def clustered_fit(rows: RegressionRows, *, terms: tuple[str, ...], small_sample: bool) -> Estimate:
+    """Return the fit to people with several rows, with errors over people (`hdpstats.families.regression.clustered`).
+
+    Coefficients are those of `classical_fit` with the same weights; the covariance is CR0, or CR2 for a
+    ``small_sample``.
+    """
+    estimate = classical_fit(replace(rows, person=None), terms=terms)
+    known, loss = np.isfinite(estimate.values), rows.loss.plain
+    columns, theta, offset, y = rows.X[:, known], estimate.values[known], rows.offset, rows.y
+    eta = columns @ theta + offset
+    if isinstance(loss, SmoothedQuantile):
+        wide = window(scale_of(y - eta), len(y))
+        curvatures, scores = (np.abs(y - eta) <= wide) / (2.0 * wide), (y < eta) - loss.q
+    elif isinstance(loss, ExponentialTimes):
+        time, event = np.maximum(np.abs(y), SHORTEST), np.signbit(y).astype(np.float64)
+        curvatures = np.exp(eta) * time
+        scores = curvatures - event
+    else:
+        curvatures, scores = loss.curvature(eta, y), loss.score(eta, y)
+    inverse = np.asarray(np.linalg.pinv(columns.T @ ((rows.weights * curvatures)[:, None] * columns)), dtype=np.float64)
+    modelled = curvatures if rows.loss.modelled else np.full(len(y), np.mean(curvatures))
+    meat = clustered_meat(
+        columns,
+        whose(rows),
+        weights=rows.weights,
+        curvatures=modelled,
+        scores=np.asarray(scores, dtype=np.float64),
+        inverse=inverse if small_sample else None,
+    )
+    square = np.full_like(estimate.sampling, np.nan)
+    square[np.ix_(known, known)] = inverse @ meat @ inverse
+    return replace(estimate, sampling=square)
 
 
 def classical_fit(rows: RegressionRows, *, terms: tuple[str, ...]) -> Estimate:

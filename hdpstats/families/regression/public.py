@@ -12,13 +12,17 @@ residual standard deviation for squares.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeVar, final
 
 import numpy as np
 
 from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.base import summed
 from hdpstats.families.multinomial.rows import MultinomialRows
-from hdpstats.families.regression.rows import RegressionRows, cut_numbers
+from hdpstats.families.regression.clustered import adjusted, clustered_meat
+from hdpstats.families.regression.rows import RegressionRows, cut_numbers, whose
+from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.formulas import Design
 from hdpstats.formulas.design import whitened_matrix
 from hdpstats.formulas.outcome import Response
@@ -35,13 +39,16 @@ from hdpstats.public.moments import (
     averaged_sums,
     coefficient_parts,
     each_column,
+    shrunk,
     spread_where_unknown,
+    squares,
 )
 from hdpstats.raking.curvature import RakeableSide, raked
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
 from hdpstats.records.sandwich import SandwichPart
+from hdpstats.schema.persons import by_appearance
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.table import AdmittedTable
@@ -73,7 +80,8 @@ class PublicRows:
 
     ``X`` (n, D) design with the intercept first, of the ``table``; ``y`` (n,) as the loss reads it, or None where the
     outcome is not public; ``weights``, ``offset`` (n,). ``groups`` (n,) says for which lacking value a row was
-    invented, 0 for none; None stands for 0 everywhere.
+    invented, 0 for none; None stands for 0 everywhere. ``person`` (n,) says whose each row is, those of a person
+    together; None where every row is a person.
     """
 
     table: AdmittedTable
@@ -82,6 +90,7 @@ class PublicRows:
     weights: FloatArray
     offset: FloatArray
     groups: IntArray | None = None
+    person: IntArray | None = None
 
     def completed(self, design: Design, schema: Schema, *, outcome: Sequence[str]) -> "PublicRows":
         """Return the rows with people invented for values that they lack in columns that are no outcome."""
@@ -96,7 +105,14 @@ class PublicRows:
             weights=self.weights[found.source],
             offset=self.offset[found.source],
             groups=found.invented,
+            person=None if self.person is None else with_invented(self.person, found.source, found.invented),
         )
+
+
+def with_invented(person: IntArray, source: IntArray, invented: IntArray) -> IntArray:
+    """Return whose each row is: rows that were invented of one person for one value are those of a further person."""
+    whose = invented * (int(person.max(initial=-1)) + 1) + person[source]
+    return np.asarray(np.unique(whose, return_inverse=True)[1], dtype=np.int64)
 
 
 @final
@@ -109,6 +125,14 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
     a loss that is not `PredictorLoss.robust`. ``bread`` is the loss whose curvature counts, where that of ``loss``
     itself would rest on too few rows. ``variables`` are the rows by variables, for losses whose coverage with raked
     rows was measured (`PredictorLoss.raked`).
+
+    **Several rows of a person** (``several``). ``weights`` count :math:`w(n)` (`hdpstats.families.several_rows`),
+    ``person`` (n,) says whose each row is. ``H`` and ``J`` are then averages over people, ``J`` of the outer products
+    of their scores. A row's score is :math:`\sqrt{\ell''}` times a standardised residual ``t`` of the public fit,
+    adjusted for few people (`hdpstats.families.regression.clustered`), so that correlations within a person are those
+    of public people, whatever the coefficients; for a loss that is `PredictorLoss.robust` ``t`` is the score itself.
+    ``t`` is None, and nothing is known of ``J``, where public rows do not tell whose they are, lack the outcome, or are
+    of few people; ``J`` is then ``most`` times what it is for single rows, which bounds it.
     """
 
     loss: PredictorLoss
@@ -116,10 +140,14 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
     y: FloatArray | None = None
     bread: PredictorLoss | None = None
     variables: PublicVariables | None = None
+    t: FloatArray | None = None
+    most: float = 1.0
 
     @property
     def known(self) -> bool:
         """Whether standard errors may rest on `moments`."""
+        if self.several:
+            return self.t is not None
         return self.loss.modelled or self.y is not None
 
     @property
@@ -161,6 +189,8 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         """Return ``H`` and ``J`` of ``records`` private people; see `PublicSide.moments`."""
         curvature, square = self._typical(theta)
         X, weight, levelled = self.X, self.weights * self.mallows, self._levelled
+        if self.several:
+            return self._of_people(curvature, square, records=records, row_weights=row_weights)
         curvatures, meat = weight * curvature, weight**2 * square
         if row_weights is not None:
             parts = (row_weights, curvatures), (row_weights, meat)
@@ -168,8 +198,27 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         H, J = (X.T @ (each[:, None] * X) for each in (curvatures, meat))
         return averaged_sums(H, J, records=records, people=self.people, levelled=levelled)
 
+    def _of_people(
+        self, curvature: FloatArray, square: FloatArray, *, records: float, row_weights: FloatArray | None
+    ) -> Moments:
+        """Return the moments of people with several rows; ``row_weights`` (B, people) are of people."""
+        X, weight, count = self.X, self.weights * self.mallows, self.people
+        share = np.full((1, count), 1.0 / count) if row_weights is None else row_weights
+        of_rows = share if self.person is None else share[:, self.person]
+        H = squares(X, of_rows, weight * curvature)
+        if self.t is None or self.person is None:
+            J = self.most * squares(X, of_rows, weight**2 * square)
+        else:
+            size = weight * self.t if self.loss.robust else weight * np.sqrt(curvature) * self.t
+            scores = summed(self.person, size[:, None] * X, people=count)
+            J = squares(scores, share, np.ones(count))
+        H, J = (records * shrunk(each, rows=count, levelled=self._levelled) for each in (H, J))
+        return Moments(H=H[0], J=J[0]) if row_weights is None else Moments(H=H, J=J)
+
     def at_radii(self, geometries: Sequence[Geometry], *, records: float) -> Moments:
         """Return the moments at the centre in geometries of other radii; see `WhitenedRows.at_radii`."""
+        if self.several:
+            return WhitenedRows.at_radii(self, geometries, records=records)
         curvature, square = self._typical(self.centre)
         lengths = np.sum(self.X[:, int(self.geometry.intercept) :] ** 2, axis=1)
         weight = self.weights * np.array([mallows_weights(lengths, each) for each in geometries])
@@ -189,7 +238,7 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         if self.modelled or self.y is None:
             return self.with_weights(weights / self.left)
         whole = float(np.mean(self._typical(self.centre)[0] / self.left))
-        return self._information(weights, np.full(self.people, whole))
+        return self._information(weights, np.full(len(self.X), whole))
 
     @property
     def left(self) -> FloatArray:
@@ -308,37 +357,67 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
 
 
 def public_rows(
-    table: PublicTable, design: Design, response: Response, *, weights: str | None, offset: str | None
+    table: PublicTable,
+    design: Design,
+    response: Response,
+    *,
+    weights: str | None,
+    offset: str | None,
+    several: SeveralRows | None = None,
 ) -> PublicRows:
-    """Return the complete public rows of a design; the outcome may be absent as a whole column."""
+    """Return the complete public rows of a design; the outcome may be absent as a whole column.
+
+    Where people have ``several`` rows their weights count the number of these.
+    """
     extra = [name for name in (weights, offset) if name is not None]
     read = [name for name in (response.stop, response.column) if name is not None]
     covariates = [name for name in design.needs if name not in read]
     outcome = read if all(name in table.names for name in read) else []
     rows = table.admitted([*covariates, *outcome, *extra])
+    case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
+    if several is not None:
+        used = rows.used(most_rows=several.most_rows)
+        rows, case = used, used.numeric[weights] if weights is not None else np.ones(used.rows)
+        if rows.persons is not None:
+            case = case * row_weights(rows.persons, np.ones(rows.rows, dtype=np.bool_), several.correlation)
     return PublicRows(
         table=rows,
         X=design.matrix(rows),
         y=response.of(rows) if outcome else None,
-        weights=rows.numeric[weights] if weights is not None else np.ones(rows.rows),
+        weights=case,
         offset=rows.numeric[offset] / response.stretch if offset is not None else np.zeros(rows.rows),
+        person=None if several is None or rows.persons is None else by_appearance(rows.persons),
     )
 
 
 def whitened_public(
-    rows: PublicRows, design: Design, loss: PredictorLoss, *, bread: PredictorLoss | None = None
+    rows: PublicRows,
+    design: Design,
+    loss: PredictorLoss,
+    *,
+    bread: PredictorLoss | None = None,
+    several: SeveralRows | None = None,
 ) -> WhitenedPublic:
     """Return the public rows in their own whitening (radius 1 until `objective` chooses it), with the public fit."""
     geometry = design.whitening(rows.X)
     whitened = whitened_matrix(geometry, rows.X)
-    fit = None
+    fit, t = None, None
     if rows.y is not None:
         real = np.ones(len(rows.X), dtype=bool) if rows.groups is None else rows.groups == 0
         columns = np.asfortranarray(whitened.X[real])  # by columns, as compiled loops take them
         seen = RegressionRows.of(loss, columns, rows.y[real], weights=rows.weights[real], offset=rows.offset[real])
-        make = _robust_fit if loss.robust else likelihood_fit
-        fit = make(seen, replace(seen, loss=bread or loss), first=int(design.intercept))
+        seen = replace(seen, person=None if rows.person is None else rows.person[real])
+        curved, first = replace(seen, loss=bread or loss), int(design.intercept)
+        if loss.robust:
+            fit = _robust_fit(seen, curved, first=first)
+        else:
+            meat = None if rows.person is None else partial(_meat_at, curved)
+            fit = likelihood_fit(seen, curved, first=first, meat_of_people=meat)
         fit = spread_where_unknown(replace(fit, parts=each_column(coefficient_parts(geometry))), seen.X)
+        if seen.person is not None and seen.count >= FEWEST_ROWS:
+            t = np.zeros(len(rows.X))
+            t[real] = _residuals(seen, replace(seen, loss=bread or loss), theta=fit.theta)
+            t[~real] = t[real][np.arange(int(np.sum(~real))) % max(int(np.sum(real)), 1)]
     return WhitenedPublic(
         loss=loss,
         geometry=geometry,
@@ -350,7 +429,11 @@ def whitened_public(
         y=rows.y,
         bread=bread,
         groups=rows.groups,
-        variables=PublicVariables(table=rows.table, design=design) if loss.raked else None,
+        variables=PublicVariables(table=rows.table, design=design) if loss.raked and several is None else None,
+        several=several is not None,
+        person=rows.person,
+        t=t,
+        most=1.0 if several is None else float(several.total),
     )
 
 
@@ -442,15 +525,25 @@ def _best(
     return best if close is None else mode(best.objective.ridge, best.theta, None)
 
 
-def likelihood_fit(rows: _Rows, bread: _Rows, *, first: int) -> PublicFit:
+def likelihood_fit(
+    rows: _Rows,
+    bread: _Rows,
+    *,
+    first: int,
+    meat_of_people: Callable[[FloatArray, FloatArray], FloatArray] | None = None,
+) -> PublicFit:
     """Return the posterior mode under the prior spread of largest evidence, with its sandwich covariance.
 
-    ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts.
+    ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts. ``meat_of_people`` returns the sum
+    of outer products of people's scores at coefficients, with the inverse Hessian, where people have several rows.
     """
     best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
-    meat = replace(bread, weights=rows.weights**2).penalised(ridge=best.objective.ridge).hessian(best.theta)
     inverse = np.asarray(np.linalg.inv(best.hessian), dtype=np.float64)
     information = best.hessian - np.diag(best.objective.ridge)
+    if meat_of_people is not None:
+        meat = meat_of_people(best.theta, inverse) + np.diag(best.objective.ridge)
+    else:
+        meat = replace(bread, weights=rows.weights**2).penalised(ridge=best.objective.ridge).hessian(best.theta)
     covariance = inverse @ meat @ inverse
     return PublicFit(
         theta=best.theta,
@@ -480,7 +573,11 @@ def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int) -> P
     prior = np.diag(best.objective.ridge)
     H, J = _sandwich(rows, bread, theta=best.theta)
     inverse = np.asarray(np.linalg.inv(H + prior), dtype=np.float64)
-    covariance = inverse @ (J * (n / max(n - D, 1)) + phi * prior) @ inverse
+    if rows.person is None:
+        J = J * (n / max(n - D, 1))
+    else:
+        J = _meat_of_people(rows, bread, theta=best.theta, inverse=inverse)
+    covariance = inverse @ (J + phi * prior) @ inverse
     spread = float(best.objective.ridge[-1] / phi) ** -0.5
     return PublicFit(
         theta=best.theta,
@@ -499,3 +596,35 @@ def _sandwich(rows: RegressionRows, bread: RegressionRows, *, theta: FloatArray)
     X, eta = rows.X, rows.predictor(theta)
     curvatures, scores = rows.weights * bread.loss.curvature(eta, rows.y), rows.weights * rows.loss.score(eta, rows.y)
     return X.T @ (curvatures[:, None] * X), X.T @ ((scores**2)[:, None] * X)
+
+
+def _curvatures(rows: RegressionRows, bread: RegressionRows, *, theta: FloatArray) -> FloatArray:
+    """Return the curvature of each row's loss (n,); without a model for outcomes the mean of all in its place."""
+    found = bread.loss.curvature(bread.predictor(theta), bread.y)
+    return np.full(len(found), np.mean(found)) if rows.loss.robust else np.asarray(found)
+
+
+def _residuals(rows: RegressionRows, bread: RegressionRows, *, theta: FloatArray) -> FloatArray:
+    """Return `WhitenedPublic.t` of rows (n,), each person's adjusted for few people."""
+    curvatures, person = _curvatures(rows, bread, theta=theta), whose(rows)
+    H = rows.X.T @ ((rows.weights * curvatures)[:, None] * rows.X)
+    inverse = np.asarray(np.linalg.pinv(H), dtype=np.float64)
+    scores = rows.loss.score(rows.predictor(theta), rows.y)
+    t = adjusted(rows.X, person, weights=rows.weights, curvatures=curvatures, scores=scores, inverse=inverse)
+    return t * np.sqrt(curvatures) if rows.loss.robust else t
+
+
+def _meat_at(rows: RegressionRows, theta: FloatArray, inverse: FloatArray) -> FloatArray:
+    """Return `_meat_of_people` of a likelihood."""
+    return _meat_of_people(rows, rows, theta=theta, inverse=inverse)
+
+
+def _meat_of_people(
+    rows: RegressionRows, bread: RegressionRows, *, theta: FloatArray, inverse: FloatArray
+) -> FloatArray:
+    """Return the sum of the outer products of people's scores (D, D), adjusted for few people."""
+    curvatures = _curvatures(rows, bread, theta=theta)
+    scores = rows.loss.score(rows.predictor(theta), rows.y)
+    return clustered_meat(
+        rows.X, whose(rows), weights=rows.weights, curvatures=curvatures, scores=scores, inverse=inverse
+    )

@@ -13,7 +13,7 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.families.base import added_in_grid_steps
+from hdpstats.families.base import added_by_person, added_in_grid_steps, number_of_people, summed
 from hdpstats.losses import PredictorLoss
 from hdpstats.records.sandwich import SandwichPart
 from hdpstats.solvers.kernels import (
@@ -80,6 +80,8 @@ class RegressionRows(BoundedRows):
     Gradients are exact sums of rounded contributions, and with ``bounds`` Hessians are: neither the order of rows (but
     for `rough_curvature`), nor the number of threads, nor how rows are kept (`hdpstats.solvers.kernels`) changes a bit.
     Private rows are within their declared bounds.
+
+    ``person`` (n,) says whose each row is, from 0, those of a person together; None where every row is a person.
     """
 
     loss: PredictorLoss
@@ -87,6 +89,7 @@ class RegressionRows(BoundedRows):
     y: FloatArray
     weights: FloatArray
     offset: FloatArray
+    person: IntArray | None = None
 
     @classmethod
     def of(
@@ -110,8 +113,8 @@ class RegressionRows(BoundedRows):
 
     @property
     def count(self) -> int:
-        """The number of rows."""
-        return len(self.y)
+        """The number of people."""
+        return number_of_people(self.person, rows=len(self.y))
 
     @property
     def dimension(self) -> int:
@@ -247,28 +250,32 @@ class RegressionRows(BoundedRows):
         return float((n + D + 8) * np.sum(self.weights * norms * sizes))
 
     def scores(self, theta: FloatArray) -> FloatArray:
-        """Return the gradient of each person's weighted loss (n, D)."""
+        """Return the gradient of each person's weighted loss (people, D)."""
         eta = row_products(self.X, theta) + self.offset
-        return np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+        of_rows = np.asarray((self.weights * self.loss.score(eta, self.y))[:, None] * self.X)
+        return of_rows if self.person is None else summed(self.person, of_rows, people=self.count)
 
     def losses(self, theta: FloatArray) -> FloatArray:
-        """Return each person's weighted loss (n,)."""
-        return np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
+        """Return each person's weighted loss (people,)."""
+        of_rows = np.asarray(self.weights * self.loss.value(row_products(self.X, theta) + self.offset, self.y))
+        return of_rows if self.person is None else summed(self.person, of_rows[:, None], people=self.count)[:, 0]
 
     def stacked_hessian(self, theta: FloatArray, *, grid: float) -> ExactArray:
-        """Return the exact integer sum of the records' stacked contributions, each rounded to multiples of ``grid``.
+        """Return the exact integer sum of the people's stacked contributions, each rounded to multiples of ``grid``.
 
         Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.
         """
-        steepest = float(self.loss.smoothness)
+        steepest, person = float(self.loss.smoothness), self.person
 
         def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
             X = self.X[part]
             eta = row_products(X, theta) + self.offset[part]
             curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
-            return np.asarray(X[:, i] * X[:, j] * (curvature[:, None] * factor))
+            return products(X, i, j, numbers=curvature, factor=factor)
 
-        return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
+        if person is None:
+            return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
+        return added_by_person(person, self.X.shape[1], grid=grid, of_rows=of_rows)
 
     def stacked_sandwich(
         self, theta: FloatArray, part: SandwichPart, *, grids: tuple[float, float]
@@ -292,11 +299,17 @@ class RegressionRows(BoundedRows):
                 X = self.X[rows]
                 eta = row_products(X, theta) + self.offset[rows]
                 cut = cut_numbers(numbers(eta, rows), squared_lengths(X), bound=bound)
-                return np.asarray(X[:, i] * X[:, j] * (cut[:, None] * factor))
+                return products(X, i, j, numbers=cut, factor=factor)
 
             return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
 
         return added(curvatures, part.curvature, grids[0]), added(squares, part.scores, grids[1])
+
+
+def products(X: FloatArray, i: IntArray, j: IntArray, *, numbers: FloatArray, factor: FloatArray) -> FloatArray:
+    """Return entries ``(i, j)`` of numbers (n,) times ``x x'`` times factors (k,), (n, k): in memory entry by entry."""
+    columns = np.ascontiguousarray(X.T)
+    return np.asarray((columns[i] * columns[j] * (numbers * factor[:, None])).T)
 
 
 def squared_lengths(X: FloatArray) -> FloatArray:
@@ -310,3 +323,8 @@ def squared_lengths(X: FloatArray) -> FloatArray:
 def cut_numbers(numbers: FloatArray, lengths: FloatArray, *, bound: float) -> FloatArray:
     """Return numbers ``a >= 0`` cut so that ``a x x'`` has a norm of at most ``bound``; ``lengths`` are ``||x||^2``."""
     return np.asarray(np.minimum(numbers, bound / np.maximum(lengths, 1e-150)))
+
+
+def whose(rows: RegressionRows) -> IntArray:
+    """Return whose each row is (n,): each its own person where rows say nothing else."""
+    return np.arange(len(rows.y)) if rows.person is None else rows.person

@@ -17,10 +17,11 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.families.base import PersonLoss
 from hdpstats.families.outcomes import ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
 from hdpstats.families.regression.bounds import RegressionPersonLoss
-from hdpstats.families.regression.likelihood import classical_fit, maximum_likelihood
+from hdpstats.families.regression.likelihood import classical_fit, clustered_fit, maximum_likelihood
 from hdpstats.families.regression.public import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.families.row_spec import RowSpec
+from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.families.spec import (
     FIXED,
     RADIUS,
@@ -38,7 +39,9 @@ from hdpstats.families.spec import (
     offset_column,
     offsets,
     refusal,
+    rows_of_people,
     sample_rows,
+    several_rows,
     spread_scores,
 )
 from hdpstats.formulas import Design
@@ -49,13 +52,14 @@ from hdpstats.formulas.outcome import Response, design_of, made, response_of
 from hdpstats.losses import BY_NAME, ListedLoss, LogisticLoss, PredictorLoss, SmoothedQuantile, Table, options
 from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
+from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.request import RegressionCost
 from hdpstats.public.row_weights import UnseenPeople
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.geometry import Geometry, whiten
 from hdpstats.records.model import QueryModel, RegressionModel
-from hdpstats.records.query import LEAST_SMOOTHING
+from hdpstats.records.query import LEAST_SMOOTHING, MechanismOptions
 from hdpstats.results import ModelFacts
 from hdpstats.schema.schema import declared_column
 from hdpstats.sites import Study
@@ -188,6 +192,8 @@ class RegressionSpec(RowSpec):
         Declared bound on the scaled row norm, for the geometry of the schema's box.
     public : WhitenedPublic or None
         The public side; None where public rows are absent or too few for a geometry.
+    several : SeveralRows or None
+        How rows of a person count; None where a person has one.
     """
 
     name: str
@@ -200,6 +206,7 @@ class RegressionSpec(RowSpec):
     offset: str | None
     row_norm: float | None
     public: WhitenedPublic | None
+    several: SeveralRows | None = None
     kind: ClassVar[str] = RegressionModel.kind
 
     @property
@@ -219,7 +226,9 @@ class RegressionSpec(RowSpec):
         )
         if chosen.parameters == self.chosen.parameters:
             return self
-        public = _public(self.study, self.asked.design, chosen, weights=self.weights, offset=self.offset)
+        public = _public(
+            self.study, self.asked.design, chosen, weights=self.weights, offset=self.offset, several=self.several
+        )
         return replace(self, chosen=chosen, public=public)
 
     @property
@@ -234,8 +243,17 @@ class RegressionSpec(RowSpec):
 
     @property
     def meat(self) -> float | None:
-        """The declared bound on a case weight times the loss's own; None where it has none."""
-        return None if self.loss.meat is None else self.largest_weight * self.loss.meat
+        """The declared bound on a person's weight times the loss's own; None where it has none."""
+        return None if self.loss.meat is None else self._heaviest * self.loss.meat
+
+    @property
+    def _heaviest(self) -> float:
+        """The largest weight of a person: that of a case, times that of all rows where there are several."""
+        return self.largest_weight if self.several is None else self.largest_weight * float(self.several.total)
+
+    def candidates(self, delta: Fraction) -> tuple[MechanismOptions, ...]:
+        """Return objective perturbation, with a delta, public people and one row each also noisy Newton steps."""
+        return RowSpec.candidates(self, delta) if self.several is None else (ObjectivePerturbation(),)
 
     @property
     def loss_words(self) -> str:
@@ -244,8 +262,8 @@ class RegressionSpec(RowSpec):
 
     @property
     def releases_sandwich(self) -> bool:
-        """Yes, where public rows say how large private people's parts are."""
-        return self.public is not None
+        """Yes, where public rows say how large private people's parts are, and people have one row each."""
+        return self.public is not None and self.several is None
 
     @property
     def origin(self) -> FloatArray:
@@ -262,8 +280,8 @@ class RegressionSpec(RowSpec):
 
     @property
     def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
-        """No times; None for losses over raked rows that were not measured to cover."""
-        return (None, ()) if self.loss.raked else None
+        """No times; None for losses over raked rows that were not measured to cover, and for several rows."""
+        return (None, ()) if self.loss.raked and self.several is None else None
 
     @property
     def loss_title(self) -> str:
@@ -366,7 +384,8 @@ class RegressionSpec(RowSpec):
     @property
     def classical(self) -> str:
         """How public rows alone are fitted, in words."""
-        return f"{self.loss.classical} on public rows"
+        several = "" if self.several is None else ", errors over people (GEE, independence working correlation)"
+        return f"{self.loss.classical} on public rows{several}"
 
     def model_at(self, geometry: Geometry) -> RegressionModel:
         """Return what a query is about, in a geometry."""
@@ -378,6 +397,7 @@ class RegressionSpec(RowSpec):
             offset=self.offset,
             parameters=self.chosen.parameters,
             table=self.chosen.table,
+            correlation=None if self.several is None else self.several.correlation,
         )
 
     def cost(self, epsilon: Fraction, *, share: Fraction) -> RegressionCost:
@@ -386,17 +406,19 @@ class RegressionSpec(RowSpec):
             loss=self.loss,
             epsilon=float(epsilon * (1 - share - LEAST_SMOOTHING)),
             persons=self.study.relation.persons_changed,
-            largest_weight=self.largest_weight,
+            largest_weight=self._heaviest,
+            rank=1 if self.several is None else min(self.several.most_rows, len(self.asked.design.columns)),
         )
 
     def person_loss(self, model: QueryModel) -> PersonLoss:
-        """Return the loss of one row."""
+        """Return the loss of one row, or of all rows of a person."""
         return RegressionPersonLoss(
             model=of_model(model, RegressionModel),
             design=self.asked.design,
             response=self.response,
             largest_weight=self.largest_weight,
             largest_offset=self.largest_offset,
+            most_rows=1 if self.several is None else self.several.most_rows,
         )
 
     @cached_property
@@ -405,7 +427,10 @@ class RegressionSpec(RowSpec):
         return lru_cache(maxsize=32)(partial(reference_matrix, self.asked.design, self.study.schema))
 
     def reference(self, model: QueryModel, described: CohortMoments | None = None) -> WhitenedPublic:
-        """Return rows in place of public ones, spread evenly or as described."""
+        """Return rows in place of public ones, spread evenly or as described.
+
+        Where people have several rows each stands for all rows of a person who has as many as are used.
+        """
         rows = whiten(model.geometry, self._reference_matrix(described))
         n = len(rows.X)
         return WhitenedPublic(
@@ -413,7 +438,7 @@ class RegressionSpec(RowSpec):
             geometry=model.geometry,
             X=rows.X,
             mallows=rows.weights,
-            weights=np.ones(n),
+            weights=np.full(n, 1.0 if self.several is None else float(self.several.total)),
             offset=np.zeros(n),
             fit=None,
         )
@@ -438,21 +463,44 @@ class RegressionSpec(RowSpec):
             offset=self.offset,
             loss=self.chosen.label,
             exponentiated=self.chosen.exponentiated,
+            several_rows=None if self.several is None else rows_of_people(self.study, self.several, self.needs),
         )
 
-    def likelihood(self) -> tuple[Estimate, int]:
-        """Return the ordinary fit to the public rows as they are."""
-        response = self.response
+    def with_correlation(self, correlation: float) -> Self:
+        """Return the model with another ``r``, of people with several rows."""
+        if self.several is None or self.several.correlation == correlation:
+            return self
+        several = replace(self.several, correlation=correlation)
+        public = _public(
+            self.study, self.asked.design, self.chosen, weights=self.weights, offset=self.offset, several=several
+        )
+        return replace(self, several=several, public=public)
+
+    def likelihood(self, *, small_sample: bool = False) -> tuple[Estimate, int]:
+        """Return the ordinary fit to the public rows as they are; of a person with several, as many as are used.
+
+        Errors are then over people, for a ``small_sample`` corrected (`hdpstats.families.regression.clustered`).
+        """
+        response, several = self.response, self.several
         outcome = [name for name in (response.stop, response.column) if name is not None]
         rows = self.public_rows(self.needs, outcome=outcome)
+        if several is not None:
+            rows = rows.used(most_rows=several.most_rows)
+        weights = case_weights(rows, self.weights)
+        if several is not None and rows.persons is not None:
+            weights = weights * row_weights(rows.persons, np.ones(rows.rows, dtype=np.bool_), several.correlation)
         observed = RegressionRows.of(
             self.loss,
             self.design.evaluate_unclipped(rows),
             response.unclipped(rows),
-            weights=case_weights(rows, self.weights),
+            weights=weights,
             offset=offsets(rows, self.offset) / response.stretch,
         )
-        estimate = classical_fit(observed, terms=self.design.names)
+        if several is None:
+            estimate = classical_fit(observed, terms=self.design.names)
+        else:
+            observed = replace(observed, person=rows.persons)
+            estimate = clustered_fit(observed, terms=self.design.names, small_sample=small_sample)
         scaled = replace(
             estimate,
             values=response.stretch * estimate.values + self.origin,
@@ -470,25 +518,21 @@ def open_regression(
     weights: object = None,
     offset: object = None,
     row_norm: object = None,
+    correlation: object = "person",
 ) -> RegressionSpec:
     """Check the arguments against the schema and prepare the public side."""
     study = checked_study(data)
     design = design_of(with_public_knots(formula, study.public), loss_name(option), study.schema)
     check_no_strata(design, remedy=FIXED)
     check_cluster(study, design)
-    if study.unit is not None:
-        raise ArgumentError(
-            "this model needs one row per person; the study has unit=: aggregate to one row per person, or fit a "
-            "hazard model in long form",
-            argument="data",
-        )
+    several = several_rows(study, correlation)
     if loss_name(option) == SmoothedQuantile.name and len(design.names) > 1 and may_count(study, design.response):
         warnings.warn(TIES.format(outcome=design.response), HdpWarning, stacklevel=4)
     weight_column = declared_column(study.schema, weights, kind="weight", argument="weights")
     shift = offset_column(study, offset, design)
     asked = canonical_design(design, study.schema)
     chosen = chosen_loss(option, asked.design, study, weights=weight_column, offset=shift)
-    public = _public(study, asked.design, chosen, weights=weight_column, offset=shift)
+    public = _public(study, asked.design, chosen, weights=weight_column, offset=shift, several=several)
     return RegressionSpec(
         name=name,
         study=study,
@@ -500,19 +544,26 @@ def open_regression(
         offset=shift,
         row_norm=checked_row_norm(row_norm, has_public=public is not None),
         public=public,
+        several=several,
     )
 
 
 def _public(
-    study: Study, design: Design, chosen: ChosenLoss, *, weights: str | None, offset: str | None
+    study: Study,
+    design: Design,
+    chosen: ChosenLoss,
+    *,
+    weights: str | None,
+    offset: str | None,
+    several: SeveralRows | None,
 ) -> WhitenedPublic | None:
     if study.public is None:
         return None
-    rows = public_rows(study.public, design, chosen.response, weights=weights, offset=offset)
+    rows = public_rows(study.public, design, chosen.response, weights=weights, offset=offset, several=several)
     if len(rows.X) < FEWEST_ROWS:
         return None
     outcome = [name for name in (chosen.response.stop, chosen.response.column) if name is not None]
     whole = rows.completed(design, study.schema, outcome=outcome)
-    side = whitened_public(whole, design, chosen.loss, bread=chosen.bread)
+    side = whitened_public(whole, design, chosen.loss, bread=chosen.bread, several=several)
     unseen = UnseenPeople.of(design, design.needs, study.schema, side.geometry)
     return replace(side, unseen=unseen.unlike(intercept=side.geometry.intercept))

@@ -322,14 +322,18 @@ def expected_estimate(
     cohorts = [state.raked.get(name) for name in state.sites]
     weights = weights_of(outcomes, fit, sites, clip=clip, raked=cohorts)
     parts = parts_of(outcomes, theta, sites, weights, clip=clip, raked=cohorts)
-    root, done, covariance = np.zeros_like(fit.covariance), 0.0, fit.covariance
-    for share in shares:
-        root, done = root + share * root_of(covariance), done + share
+
+    def read(root: FloatArray, done: float) -> PrivateEstimate:
+        """Return what rounds with a part of all shares give, that were asked so far from the truth on average."""
         here, unknown = at_a_distance(outcomes, theta, parts, root=root / done, clip=clip)
         found = linearised(theta, here, whole=outcomes.whole, allowance=state.allowance.covariance)
-        found = replace(widened(found, here, unknown), theta=theta, noise=found.noise / done)
-        covariance = expected_covariance(found.covariance, fit, apart=theta - fit.theta)
-    return found
+        return replace(widened(found, here, unknown), theta=theta, noise=found.noise / done)
+
+    root, done = shares[0] * root_of(fit.covariance), shares[0]
+    for share in shares[1:]:
+        covariance = expected_covariance(read(root, done).covariance, fit, apart=theta - fit.theta)
+        root, done = root + share * root_of(covariance), done + share
+    return read(root, done)
 
 
 def _expected_answers(site: SiteRounds, asked: Asked, *, noise_sd: float) -> SiteAnswers:

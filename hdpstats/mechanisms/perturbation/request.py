@@ -114,7 +114,7 @@ class LossCost(ABC):
     persons : int
         2 where a person is replaced, 1 where one is added or removed.
     largest_weight : float
-        The declared bound of a case weight.
+        The largest weight of a person: the declared bound of a case weight, or of all rows together.
     """
 
     epsilon: float
@@ -153,9 +153,10 @@ class LossCost(ABC):
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegressionCost(LossCost):
-    """That of a loss of one linear predictor."""
+    """That of a loss of one linear predictor; ``rank`` is the largest rank of a person's Hessian."""
 
     loss: PredictorLoss
+    rank: int = 1
 
     @property
     def rate(self) -> float:
@@ -171,21 +172,23 @@ class RegressionCost(LossCost):
         beta = float(self.loss.smoothness) * geometry.leverage * self.largest_weight
         if self.loss.coupled:
             return (CHEAP if alone else FREE) * beta * self.persons / self.epsilon
-        return self.charged_ridge(beta, share=SHARE_ALONE if alone else SHARES[0])
+        return self.charged_ridge(beta, share=SHARE_ALONE if alone else SHARES[0], rank=self.rank)
 
     def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
         """Return least ridges to choose from, with what part of epsilon each leaves."""
         if self.loss.coupled:
             return [(self.least_ridge(geometry, alone=False), 1.0)]
-        return self.charged_ridges(float(self.loss.smoothness) * geometry.leverage * self.largest_weight, SHARES)
+        beta = float(self.loss.smoothness) * geometry.leverage * self.largest_weight
+        return self.charged_ridges(beta, SHARES, rank=self.rank)
 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MultinomialCost(LossCost):
-    """That of the multinomial loss with ``others`` levels beside the reference."""
+    """That of the multinomial loss with ``others`` levels beside the reference; ``rank``: of a person's Hessian."""
 
     others: int
+    rank: int
 
     def noise(self, geometry: Geometry) -> NoiseDistribution:
         """Return the distribution of the noise, the determinant aside."""
@@ -199,12 +202,12 @@ class MultinomialCost(LossCost):
     def least_ridge(self, geometry: Geometry, *, alone: bool) -> float:
         """Return the least ridge; ``alone`` where there is no public fit to pull to."""
         return self.charged_ridge(
-            self._trace(geometry), share=SHARE_ALONE if alone else SHARES_OF_LEVELS[0], rank=self.others
+            self._trace(geometry), share=SHARE_ALONE if alone else SHARES_OF_LEVELS[0], rank=self.rank
         )
 
     def ridges(self, geometry: Geometry) -> list[tuple[float, float]]:
         """Return least ridges to choose from, with what part of epsilon each leaves."""
-        return self.charged_ridges(self._trace(geometry), SHARES_OF_LEVELS, rank=self.others)
+        return self.charged_ridges(self._trace(geometry), SHARES_OF_LEVELS, rank=self.rank)
 
     def _trace(self, geometry: Geometry) -> float:
         return float(trace_bound(self.others)) * geometry.leverage * self.largest_weight

@@ -81,25 +81,29 @@ def other_covariates():
 
 
 @pytest.mark.usefixtures("no_noise")
-def test_beside_public_rows_a_noisy_hessian_gives_the_private_curvature(other_covariates):
+def test_beside_public_rows_private_hessians_and_scores_give_the_errors(other_covariates):
     model, private = other_covariates
     with_share, free = model.fit(epsilon=50.0, se_share=0.5), model.fit(epsilon=50.0, describe=False)
-    assert with_share.estimate.note is None
+    assert with_share.estimate.note.startswith("Standard errors rest on noisy sums")
     assert "as the public ones" in free.estimate.note
     geometry = with_share.query.model.geometry
     rows = whiten(geometry, np.column_stack([np.ones(4000), private["x"]]))
     p = expit(rows.X @ np.array(with_share.release.theta))
     truth = rows.X.T @ ((rows.weights * p * (1 - p))[:, None] * rows.X)
-    noise = with_share.release.hessian_noise_sd
-    assert np.allclose(unstack(np.array(with_share.release.hessian), 2), truth, atol=1e-3 * noise)
+    assert with_share.release.hessian is None
+    asked, released = with_share.query.sandwich, with_share.release.sandwich
+    own = rows.weights * p * (1 - p)
+    cut = np.minimum(own, asked.curvature / np.sum(rows.X**2, axis=1))
+    summed = rows.X.T @ (cut[:, None] * rows.X)
+    assert np.allclose(unstack(np.array(released.hessian), 2), summed, atol=1e-3 * released.hessian_sd)
     inverse = geometry.to_raw() @ np.linalg.inv(truth) @ geometry.to_raw().T
     assert with_share.private_only.cov_sampling.loc["x", "x"] == pytest.approx(inverse[1, 1], rel=0.15)
     assert free.private_only.cov_sampling.loc["x", "x"] != pytest.approx(inverse[1, 1], rel=0.15)
 
 
-def test_a_drowned_hessian_gives_way_to_the_public_rows(other_covariates):
+def test_drowned_sums_give_way_to_the_public_rows(other_covariates):
     model, _ = other_covariates
-    assert "too small against its noise" in model.fit(epsilon=0.002, se_share=0.5).estimate.note
+    assert "Noise hides private people's own Hessians" in model.fit(epsilon=0.002, se_share=0.5).estimate.note
 
 
 def test_what_ran_costs_no_more_than_was_offered():

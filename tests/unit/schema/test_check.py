@@ -249,6 +249,29 @@ def test_a_study_reminds_of_the_check_until_it_was_run_on_its_rows():
     assert "Check of rows" not in hdp.Study(public=rows, schema=SCHEMA)._repr_html_()
 
 
+def test_files_are_checked_and_a_study_of_them_knows(tmp_path):
+    for name, rows in (("a", right()), ("b", right(arm=["drug"] * ROWS))):
+        rows.to_parquet(tmp_path / f"{name}.parquet")
+    one, two = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    for source in (one, str(tmp_path), [one, two]):
+        budget = {"schema": SCHEMA, "budget": hdp.Budget(epsilon=1)}
+        private = {"hospital": source} if isinstance(source, list) else source
+        assert "Check of rows" in hdp.Study(private=private, **budget)._repr_html_()
+        found = hdp.check(source, SCHEMA)
+        assert found.rows == ROWS * (1 if source == one else 2)
+        assert any("'drug'" in words for words in found.advice) == (source != one)
+        assert "Check of rows" not in hdp.Study(private=private, **budget)._repr_html_()
+        for path, rows in ((one, right()), (two, right(arm=["drug"] * ROWS))):  # written anew: another file
+            rows.assign(older=1.0).to_parquet(path)
+        assert "Check of rows" in hdp.Study(private=private, **budget)._repr_html_()
+    for wrong in ("nowhere.parquet", []):
+        with pytest.raises(hdp.ArgumentError, match="frame must name Parquet files"):
+            hdp.check(wrong, SCHEMA)
+    (tmp_path / "no.parquet").write_text("no Parquet")
+    with pytest.raises(hdp.ArgumentError, match="frame is not a Parquet file"):
+        hdp.check(tmp_path / "no.parquet", SCHEMA)
+
+
 def test_columns_that_are_not_there_or_not_declared_are_named():
     found = hdp.check(RIGHT.rename(columns={"age": "years"}), SCHEMA)
     assert (found.absent, found.undeclared) == (("age",), ("years",))

@@ -17,6 +17,7 @@ from hdpstats.schema.datasets import (
     load_flchain,
     load_gbsg,
     load_nwtco,
+    load_pbcseq,
     load_rotterdam,
 )
 
@@ -135,7 +136,15 @@ def test_colon_has_the_documented_rows():
     assert frame["rx"].value_counts().to_dict() == {"Obs": 630, "Lev": 620, "Lev+5FU": 608}
 
 
-@pytest.mark.parametrize("load", [load_rotterdam, load_gbsg, load_flchain, load_nwtco, load_colon])
+def test_pbcseq_has_the_documented_rows():
+    frame = load_pbcseq()
+    assert frame.shape == (1945, 19)
+    assert frame.groupby("id").size().value_counts().loc[[1, 16]].to_dict() == {1: 27, 16: 3}
+    assert frame["hepato"].isna().sum() == 61
+    assert all(str(column).isidentifier() for column in frame)
+
+
+@pytest.mark.parametrize("load", [load_rotterdam, load_gbsg, load_flchain, load_nwtco, load_colon, load_pbcseq])
 def test_each_call_returns_a_fresh_frame(load):
     first = load()
     first["age"] = -1
@@ -145,6 +154,6 @@ def test_each_call_returns_a_fresh_frame(load):
 def test_files_travel_with_their_licence_and_are_small():
     folder = resources.files("hdpstats.schema").joinpath("csv")
     sizes = {file.name: len(file.read_bytes()) for file in folder.iterdir() if file.name.endswith(".csv")}
-    assert set(sizes) == {"rotterdam.csv", "gbsg.csv", "flchain.csv", "nwtco.csv", "colon.csv"}
+    assert set(sizes) == {"rotterdam.csv", "gbsg.csv", "flchain.csv", "nwtco.csv", "colon.csv", "pbcseq.csv"}
     assert max(sizes.values()) < 300_000
     assert "GNU LIBRARY GENERAL PUBLIC LICENSE" in folder.joinpath("LICENSE").read_text(encoding="utf-8")

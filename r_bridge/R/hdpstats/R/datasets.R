@@ -9,3 +9,5 @@ dp_load_flchain <- function() .py("load_flchain")
 dp_load_nwtco <- function() .py("load_nwtco")
 
 dp_load_colon <- function() .py("load_colon")
+
+dp_load_pbcseq <- function() .py("load_pbcseq")

@@ -2,52 +2,52 @@
 
 dp_linear <- function(formula, data, epsilon, ..., loss = "squares", weights = NULL, offset = NULL, row_norm = NULL,
                       delta = 0, mechanism = "auto", se_share = "auto", replicate = 1, description = NULL,
-                      describe = TRUE) {
+                      describe = TRUE, correlation = "person") {
   .fit("linear", formula, data, epsilon, match.call(), list(
     loss = loss, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
     mechanism = mechanism, se_share = se_share, replicate = replicate,
-    description = description, describe = describe, ...
+    description = description, describe = describe, correlation = correlation, ...
   ))
 }
 
 dp_quantile <- function(formula, data, epsilon, ..., q = 0.5, width = NULL, weights = NULL, offset = NULL,
                         row_norm = NULL, delta = 0, mechanism = "auto", replicate = 1, description = NULL,
-                        describe = TRUE) {
+                        describe = TRUE, correlation = "person") {
   .fit("quantile", formula, data, epsilon, match.call(), list(
     q = q, width = width, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
     mechanism = mechanism, replicate = replicate,
-    description = description, describe = describe, ...
+    description = description, describe = describe, correlation = correlation, ...
   ))
 }
 
 dp_mestimate <- function(formula, data, epsilon, loss, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
                          mechanism = "auto", se_share = "auto", replicate = 1, description = NULL,
-                         describe = TRUE) {
+                         describe = TRUE, correlation = "person") {
   if (missing(loss)) .refuse("loss must be given: \"poisson\", \"exponential\", \"huber\", or list(name = , ...)", sys.call())
   .fit("mestimate", formula, data, epsilon, match.call(), list(
     loss = loss, weights = weights, offset = offset, row_norm = row_norm, delta = delta,
     mechanism = mechanism, se_share = se_share, replicate = replicate,
-    description = description, describe = describe, ...
+    description = description, describe = describe, correlation = correlation, ...
   ))
 }
 
 dp_poisson <- function(formula, data, epsilon, ..., cap = NULL, weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
                        mechanism = "auto", se_share = "auto", replicate = 1, description = NULL,
-                       describe = TRUE) {
+                       describe = TRUE, correlation = "person") {
   .fit("poisson", formula, data, epsilon, match.call(), list(
     cap = cap, weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
     se_share = se_share, replicate = replicate,
-    description = description, describe = describe, ...
+    description = description, describe = describe, correlation = correlation, ...
   ))
 }
 
 dp_multinomial <- function(formula, data, epsilon, ..., weights = NULL, row_norm = NULL, delta = 0, mechanism = "auto",
                            se_share = "auto", replicate = 1, description = NULL,
-                           describe = TRUE) {
+                           describe = TRUE, correlation = "person") {
   .fit("multinomial", formula, data, epsilon, match.call(), list(
     weights = weights, row_norm = row_norm, delta = delta, mechanism = mechanism, se_share = se_share,
     replicate = replicate,
-    description = description, describe = describe, ...
+    description = description, describe = describe, correlation = correlation, ...
   ))
 }
 

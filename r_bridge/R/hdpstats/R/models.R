@@ -1,10 +1,12 @@
 # Models: formulas cross as text and meet one parser; only the functions with an epsilon spend.
 
 dp_logit <- function(formula, data, epsilon, ..., weights = NULL, offset = NULL, row_norm = NULL, delta = 0,
-                     mechanism = "auto", se_share = "auto", replicate = 1, description = NULL, describe = TRUE) {
+                     mechanism = "auto", se_share = "auto", replicate = 1, description = NULL, describe = TRUE,
+                     correlation = "person") {
   .fit("logit", formula, data, epsilon, match.call(), list(
     weights = weights, offset = offset, row_norm = row_norm, delta = delta, mechanism = mechanism,
-    se_share = se_share, replicate = replicate, description = description, describe = describe, ...
+    se_share = se_share, replicate = replicate, description = description, describe = describe,
+    correlation = correlation, ...
   ))
 }
 

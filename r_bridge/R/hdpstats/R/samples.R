@@ -32,7 +32,7 @@ dp_importance_weights <- function(study, formula, epsilon, ..., delta = 0, ridge
 .columns <- function(columns, call) {
   if (!inherits(columns, "formula")) return(columns)
   names <- attr(.one_sided(columns, call), "variables")[-1L]
-  if (!all(vapply(names, is.name, NA))) .refuse("columns must be names: ~ size + grade", call)
+  if (!all(vapply(names, is.name, NA))) .refuse("columns must be names: ~ size + grade; groups of a description are by = \"arm\"", call)
   vapply(names, as.character, "")
 }
 
@@ -165,7 +165,7 @@ plot.dp_weighted_sample <- function(x, which = c("weights", "balance"), level = 
 .draw_balance <- function(x, level, xlab, ...) {
   table <- dp_sample_balance(x, level = level)
   if (!nrow(table)) .refuse("there is no column whose public values differ: nothing to balance", sys.call(-1L))
-  called <- .py("sample_labels", list(sample = x, features = table$feature))
+  called <- .py("sample_labels", list(sample = x, terms = table$feature))
   table <- cbind(data.frame(label = "difference", term = as.character(called), estimate = table$difference),
                  table[c("conf.low", "conf.high")])
   if (is.null(xlab)) xlab <- paste0("private (estimated) minus public mean, in public SD (", 100 * level, "% interval)")

@@ -23,6 +23,7 @@ dp_write_schema <- function(schema, path) {
 
 # For the custodian who holds the rows: what the file has that the schema does not expect.
 dp_check <- function(frame, schema, unit = NULL) {
+  if (is.character(frame)) frame <- if (length(frame) == 1L) .path(frame) else lapply(frame, .path)
   found <- .py("rows_check", list(frame = frame, schema = schema, unit = unit))
   said <- .user_missing(frame)
   found$advice <- c(as.character(found$advice), said)

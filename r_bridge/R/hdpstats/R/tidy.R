@@ -20,7 +20,12 @@ dp_estimates <- function(x, conf.level = 0.95) {
 
 dp_modelsummary <- function(x, conf.level = 0.95, exponentiate = FALSE) {
   table <- dp_tidy(x, conf.int = TRUE, conf.level = conf.level, exponentiate = exponentiate)
-  structure(list(tidy = table, glance = dp_glance(x)), class = "modelsummary_list")
+  # The same facts of every fit: others, such as a test of some fits, would be lines that are empty for the rest.
+  facts <- dp_glance(x)
+  shown <- c(nobs = "nobs", "Public rows" = "public.rows", Epsilon = "epsilon", Delta = "delta")
+  missing <- setdiff(shown, names(facts))
+  facts[missing] <- NA_real_
+  structure(list(tidy = table, glance = stats::setNames(facts[shown], names(shown))), class = "modelsummary_list")
 }
 
 tidy.dp_result <- function(x, conf.int = FALSE, conf.level = 0.95, exponentiate = FALSE, ...) {

@@ -96,3 +96,33 @@ test_that("a Poisson or multinomial fit without its epsilon or its outcome's dec
   expect_s3_class(caught(dp_multinomial(nodes ~ age, study, 1)), "dp_error")
   expect_equal(dp_ledger(study)$spent[["epsilon"]], 0)
 })
+
+test_that("several rows of a person are taken, counted by correlation, and public fits are geepack's", {
+  need_python()
+  patients <- rep(1:300, rep(1:3, 100))
+  visit <- seq_along(patients)
+  visits <- data.frame(
+    patient = patients, dose = (visit * 7) %% 11 / 5, flare = as.integer(((patients * 13) %% 17 + (visit * 5) %% 7) > 11)
+  )
+  study <- dp_study(
+    private = visits, public = visits[visits$patient <= 120, ],
+    schema = dp_schema(dose = dp_continuous(0, 2.2, complete = TRUE), flare = dp_binary(complete = TRUE)),
+    unit = "patient", max_rows_per_unit = 3, n_max = 300, budget = dp_budget(20)
+  )
+  fit <- dp_logit(flare ~ dose, study, epsilon = 4, correlation = 0.5)
+  expect_true(all(is.finite(fit$bse)))
+  shown <- gsub("\\s+", " ", paste(capture.output(print(summary(fit))), collapse = " "))
+  expect_match(shown, "r = 0.5: each of n rows counts 1 / (1 + 0.5 (n - 1))", fixed = TRUE)
+  linear <- dp_linear(flare ~ dose, study, epsilon = 4, correlation = "independence")
+  expect_false(identical(coef(linear), coef(dp_linear(flare ~ dose, study, epsilon = 4))))
+  shown <- paste(capture.output(print(dp_plan(flare ~ dose, study, epsilon = 1, correlation = 0.5))), collapse = " ")
+  expect_match(shown, "r=0.5 (W=1.5)", fixed = TRUE)
+  expect_error(dp_logit(flare ~ dose, study, epsilon = 1, correlation = "exchangeable"), "'independence'")
+  skip_if_not_installed("geepack")
+  theirs <- geepack::geeglm(flare ~ dose, binomial, visits[visits$patient <= 120, ], id = patient, corstr = "independence")
+  mine <- dp_fit_public(flare ~ dose, study, correlation = "independence")
+  expect_equal(unname(coef(mine)), unname(stats::coef(theirs)), tolerance = 1e-8)
+  expect_equal(unname(unclass(vcov(mine))), unname(stats::vcov(theirs)), tolerance = 1e-8)
+  corrected <- dp_fit_public(flare ~ dose, study, correlation = "independence", small_sample = TRUE)
+  expect_true(all(diag(vcov(corrected)) > diag(vcov(mine))))
+})

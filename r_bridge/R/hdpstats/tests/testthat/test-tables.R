@@ -12,6 +12,10 @@ test_that("tables have broom's names", {
   expect_equal(glanced[c("epsilon", "delta", "nobs")], data.frame(epsilon = 1, delta = 0, nobs = 2982L))
   expect_equal(as.data.frame(fit), dp_tidy(fit, conf.int = TRUE))
   expect_s3_class(dp_modelsummary(fit), "modelsummary_list")
+  public <- dp_modelsummary(dp_fit_public(Surv(time, event) ~ age, data = public_study()))
+  expect_named(public$glance, c("nobs", "Public rows", "Epsilon", "Delta"))
+  expect_identical(names(dp_modelsummary(fit)$glance), names(public$glance)) # the same lines below every fit
+  expect_identical(dp_modelsummary(fit)$glance$Epsilon, 1)
   skip_if_not_installed("generics")
   expect_equal(generics::tidy(fit, conf.int = TRUE), dp_tidy(fit, conf.int = TRUE))
   expect_equal(generics::glance(fit), glanced)

@@ -1,0 +1,291 @@
+"""Regressions of people with several rows: what public fits compute, and private fits from charge to table."""
+
+import subprocess
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import statsmodels.api as sm
+from scipy import stats
+
+import hdpstats.api as hdp
+import hdpstats.formula.api as hdpf
+from hdpstats.mechanisms.registry import query_from_json
+from tests import known_noise
+
+SCHEMA = hdp.Schema(
+    x=hdp.Continuous(-3, 3),
+    z=hdp.Binary(complete=True),
+    y=hdp.Binary(complete=True),
+    v=hdp.Continuous(-5, 5),
+    k=hdp.Continuous(0, 9),
+    w=hdp.Weight(2, complete=True),
+    o=hdp.Offset(-1, 1, complete=True),
+    two=hdp.Categorical(["no", "yes"], complete=True),
+    three=hdp.Categorical(["none", "mild", "severe"], complete=True),
+)
+CORRELATIONS = {"person": 1.0, 0.4: 0.4, "independence": 0.0}
+
+
+def visits(people, seed, *, rho=0.3, most=6):
+    """Return people with 1 to ``most`` rows, outcomes correlated within a person."""
+    rng = np.random.default_rng(seed)
+    whose = np.repeat(np.arange(people), rng.integers(1, most + 1, people))
+    x, z = rng.normal(size=len(whose)).clip(-3, 3).round(3), rng.integers(0, 2, people)[whose]
+    own = np.sqrt(rho) * rng.normal(size=people)[whose] + np.sqrt(1 - rho) * rng.normal(size=len(whose))
+    eta = -0.3 + 0.8 * x - 0.5 * z
+    return pd.DataFrame(
+        {
+            "id": whose,
+            "x": x,
+            "z": z,
+            "y": (stats.norm.cdf(own) < 1 / (1 + np.exp(-eta))).astype(int),
+            "v": (eta + own).clip(-5, 5).round(3),
+            "k": stats.poisson.ppf(stats.norm.cdf(own), np.exp(0.3 * x)).clip(0, 9),
+            "w": rng.choice([0.5, 1.0, 2.0], len(whose)),
+            "two": np.where(stats.norm.cdf(own) < 1 / (1 + np.exp(-eta)), "yes", "no"),
+            "three": np.array(["none", "mild", "severe"])[(own > eta).astype(int) + (own > eta + 1.0)],
+            "o": rng.uniform(-0.5, 0.5, len(whose)).round(2),
+        }
+    )
+
+
+PUBLIC, PRIVATE = visits(120, 1), visits(1500, 2)
+
+
+def study_of(private=PRIVATE, public=PUBLIC, **more):
+    terms = {"unit": "id", "max_rows_per_unit": 6, "n_max": 1500, "budget": hdp.Budget(epsilon=40, delta=1e-5), **more}
+    if private is None:
+        terms.pop("budget")
+    return hdp.Study(private=private, public=public, schema=SCHEMA, **terms)
+
+
+FAMILIES = {
+    "y ~ x + z": (hdpf.logit, sm.families.Binomial(), "binomial"),
+    "v ~ x + z": (hdpf.linear, sm.families.Gaussian(), "gaussian"),
+    "k ~ x + z": (hdpf.poisson, sm.families.Poisson(), "poisson"),
+}
+
+
+def cluster_weights(frame, r):
+    return 1.0 / (1.0 + (frame.groupby("id")["id"].transform("size") - 1) * r)
+
+
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize("formula", FAMILIES)
+def test_a_public_fit_is_gee_with_an_independence_working_correlation(formula, correlation):
+    model, family, _ = FAMILIES[formula]
+    ours = model(formula, study_of(None), correlation=correlation).fit_public()
+    theirs = sm.GEE.from_formula(
+        formula,
+        groups="id",
+        data=PUBLIC,
+        family=family,
+        cov_struct=sm.cov_struct.Independence(),
+        weights=cluster_weights(PUBLIC, CORRELATIONS[correlation]),
+    ).fit()
+    assert ours.params.to_numpy() == pytest.approx(theirs.params.to_numpy(), abs=1e-8)
+    assert ours.cov_params().to_numpy() == pytest.approx(np.asarray(theirs.cov_params()), abs=1e-8)
+
+
+R_SCRIPT = """
+d <- read.csv("{file}")
+for (formula in c("y ~ x + z", "v ~ x + z", "k ~ x + z")) for (r in c(1, 0.4, 0)) {{
+  d$g <- 1 / (1 + (ave(d$id, d$id, FUN = length) - 1) * r)
+  family <- list(y = binomial, v = gaussian, k = poisson)[[substr(formula, 1, 1)]]
+  fit <- suppressWarnings(geepack::geeglm(as.formula(formula), family, d, weights = g, id = id, corstr = "independence",
+    control = geepack::geese.control(epsilon = 1e-12, maxit = 50)))
+  cat("geepack", formula, r, sprintf("%.15g", c(coef(fit), vcov(fit))), "\\n", sep = ";")
+  if (formula == "v ~ x + z") {{
+    fit <- lm(as.formula(formula), d, weights = g)
+    V <- clubSandwich::vcovCR(fit, cluster = d$id, type = "CR2", target = rep(1, nrow(d)), inverse_var = FALSE)
+    cat("CR2", formula, r, sprintf("%.15g", c(coef(fit), V)), "\\n", sep = ";")
+  }}
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def of_r(tmp_path_factory):
+    """Return what R's geepack and clubSandwich compute, by package, formula and correlation."""
+    if subprocess.run(["Rscript", "-e", "library(geepack); library(clubSandwich)"], capture_output=True).returncode:
+        pytest.skip("R has no geepack and clubSandwich here")
+    file = tmp_path_factory.mktemp("r") / "visits.csv"
+    PUBLIC.to_csv(file, index=False)
+    code = R_SCRIPT.format(file=file)
+    done = subprocess.run(["Rscript", "-e", code], capture_output=True, text=True, check=True)
+    lines = [line.split(";") for line in done.stdout.splitlines() if line]
+    return {
+        (package, formula, float(r)): np.array(list(map(float, filter(str.strip, numbers))))
+        for package, formula, r, *numbers in lines
+    }
+
+
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+@pytest.mark.parametrize("formula", FAMILIES)
+def test_a_public_fit_is_that_of_geepack(of_r, formula, correlation):
+    ours = FAMILIES[formula][0](formula, study_of(None), correlation=correlation).fit_public()
+    theirs = of_r["geepack", formula, CORRELATIONS[correlation]]
+    assert [*ours.params, *ours.cov_params().to_numpy().ravel()] == pytest.approx(theirs, abs=1e-8)
+
+
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+def test_errors_for_few_people_are_cr2_of_clubsandwich(of_r, correlation):
+    model = hdpf.linear("v ~ x + z", study_of(None), correlation=correlation)
+    ours, theirs = model.fit_public(small_sample=True), of_r["CR2", "v ~ x + z", CORRELATIONS[correlation]]
+    assert [*ours.params, *ours.cov_params().to_numpy().ravel()] == pytest.approx(theirs, abs=1e-8)
+    assert (ours.bse > model.fit_public().bse).all()
+
+
+@pytest.mark.parametrize("small_sample", [False, True])
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+def test_of_two_levels_a_multinomial_fit_is_a_logistic_one(correlation, small_sample):
+    study = study_of(None)
+    levels = hdpf.multinomial("two ~ x + z", study, correlation=correlation).fit_public(small_sample=small_sample)
+    binary = hdpf.logit("y ~ x + z", study, correlation=correlation).fit_public(small_sample=small_sample)
+    assert levels.params.to_numpy() == pytest.approx(binary.params.to_numpy(), abs=1e-8)
+    assert levels.cov_params().to_numpy() == pytest.approx(binary.cov_params().to_numpy(), abs=1e-8)
+
+
+def test_errors_of_a_multinomial_fit_are_a_sandwich_of_people():
+    fit = hdpf.multinomial("three ~ x + z", study_of(None), correlation=0.4).fit_public()
+    X, w = sm.add_constant(PUBLIC[["x", "z"]].to_numpy()), cluster_weights(PUBLIC, 0.4).to_numpy()
+    eta = np.column_stack([np.zeros(len(X)), X @ fit.params.to_numpy().reshape(2, 3).T])
+    p = (np.exp(eta) / np.exp(eta).sum(axis=1, keepdims=True))[:, 1:]
+    outcome = PUBLIC["three"].to_numpy()[:, None] == np.array(["mild", "severe"])
+    scores = (w[:, None, None] * (p - outcome)[:, :, None] * X[:, None, :]).reshape(len(X), -1)
+    assert np.abs(scores.sum(axis=0)).max() < 1e-8
+    A = sum(
+        weight * np.kron(np.diag(each) - np.outer(each, each), np.outer(x, x))
+        for weight, each, x in zip(w, p, X, strict=True)
+    )
+    of_people = pd.DataFrame(scores).groupby(PUBLIC["id"]).sum().to_numpy()
+    inverse = np.linalg.inv(A)
+    assert fit.cov_params().to_numpy() == pytest.approx(inverse @ of_people.T @ of_people @ inverse, abs=1e-8)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+def test_a_private_multinomial_fit_to_two_levels_is_near_the_logistic_one(monkeypatch, relation):
+    known_noise.off(monkeypatch)
+    study = study_of(relation=relation)
+    levels = hdpf.multinomial("two ~ x + z", study).fit(epsilon=4).private_only
+    binary = hdpf.logit("y ~ x + z", study).fit(epsilon=4).private_only
+    assert np.abs((levels.params.to_numpy() - binary.params.to_numpy()) / binary.bse.to_numpy()).max() < 1.0
+    assert levels.bse.to_numpy() == pytest.approx(binary.bse.to_numpy(), rel=0.5)
+    three = hdpf.multinomial("three ~ x + z", study, correlation="independence").fit(epsilon=8)
+    assert three.bse.notna().all()
+
+
+def test_small_sample_is_for_people_with_several_rows():
+    with pytest.raises(hdp.ArgumentError, match="small_sample"):
+        hdpf.logit("y ~ x", hdp.Study(public=PUBLIC, schema=SCHEMA)).fit_public(small_sample=True)
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
+@pytest.mark.parametrize("formula", FAMILIES)
+def test_without_noise_a_fit_is_near_the_ordinary_fit_to_the_same_rows(monkeypatch, formula, relation):
+    known_noise.off(monkeypatch)
+    model, family, _ = FAMILIES[formula]
+    for correlation, r in CORRELATIONS.items():
+        fit = model(formula, study_of(relation=relation), correlation=correlation).fit(epsilon=2)
+        ordinary = sm.GLM.from_formula(formula, PRIVATE, family=family, freq_weights=cluster_weights(PRIVATE, r)).fit()
+        apart = (fit.private_only.params - ordinary.params.to_numpy()) / fit.private_only.bse
+        assert np.abs(apart).max() < 1.0
+        assert fit.private_only.bse.notna().all()
+
+
+def test_weights_offsets_and_missing_cells(monkeypatch):
+    known_noise.off(monkeypatch)
+    private = PRIVATE.copy()
+    private.loc[private.index % 7 == 0, "x"] = np.nan
+    model = hdpf.logit("y ~ x + z", study_of(private), weights="w", offset="o", correlation="person")
+    fit, whole = model.fit(epsilon=3), private.dropna()
+    g = cluster_weights(whole, 1.0) * whole["w"]
+    ordinary = sm.GLM.from_formula("y ~ x + z", whole, family=sm.families.Binomial(), freq_weights=g, offset=whole["o"])
+    apart = (fit.private_only.params - ordinary.fit().params.to_numpy()) / fit.private_only.bse
+    assert np.abs(apart).max() < 1.0
+    assert fit.facts.records < 1500
+
+
+def test_a_fit_is_replayed_stored_and_told():
+    study = study_of()
+    model = hdpf.logit("y ~ x + z", study, correlation=0.4)
+    fit = model.fit(epsilon=1)
+    assert float(study.ledger.spent.epsilon) == 1.0
+    assert hdpf.logit("y ~ z + x", study, correlation=0.4).fit(epsilon=1).release == fit.release
+    assert float(study.ledger.spent.epsilon) == 1.0
+    hdpf.logit("y ~ x + z", study, correlation="person").fit(epsilon=1)
+    assert 1.9 < float(study.ledger.spent.epsilon) <= 2.0  # they share the number of people
+    again = hdp.Result.from_json(fit.to_json())
+    assert again.facts.several_rows == fit.facts.several_rows
+    for words in (str(fit.summary()), again.methods_text()):
+        assert "r = 0.4" in words
+    text = str(fit.summary())
+    assert "120 people" in text
+    assert "No. private people" in text
+    assert "'id'" in str(again.disclosure())
+    assert np.isfinite(np.asarray(fit.predict(PUBLIC.head(3)))).all()
+    assert np.isfinite(fit.wald_test("x = 0").pvalue)
+
+
+def test_results_of_different_correlations_are_not_combined():
+    fits = {}
+    for name, seed, correlation in (("A", 3, "person"), ("B", 4, "independence"), ("C", 5, "person")):
+        study = study_of(visits(600, seed), n_max=600)
+        fits[name] = hdpf.logit("y ~ x + z", study, correlation=correlation).fit(epsilon=3)
+    with pytest.raises(hdp.ArgumentError, match="one model"):
+        hdp.aggregate({name: fits[name] for name in "AB"})
+    assert hdp.aggregate({name: fits[name] for name in "AC"}).params.notna().all()
+
+
+def test_several_sites():
+    sites = {"A": visits(600, 3), "B": visits(900, 4)}
+    budget = hdp.Budget(epsilon=3)
+    fit = hdpf.linear("v ~ x + z", study_of(sites, n_max={"A": 600, "B": 900}, budget=budget)).fit(epsilon=2)
+    assert fit.bse.notna().all()
+
+
+def test_without_public_people_errors_hold_for_any_correlation_within_a_person():
+    study = study_of(visits(6000, 6), None, n_max=6000)
+    fit = hdpf.logit("y ~ x + z", study).fit(epsilon=8)
+    assert fit.bse.notna().all()
+    assert "any correlation" in fit.facts.method
+    alone = PUBLIC.drop(columns="id")
+    fit = hdpf.logit("y ~ x + z", study_of(visits(6000, 6), alone, n_max=6000)).fit(epsilon=8)
+    assert fit.bse.notna().all()
+    assert "any correlation" in fit.facts.method
+
+
+def test_a_refusal_names_both_remedies():
+    few = study_of(visits(200, 6), PUBLIC.drop(columns="id"), n_max=200)
+    with pytest.raises(hdp.ArgumentError, match=r"column 'id'.*se_share"):
+        hdpf.logit("y ~ x + z", few).fit(epsilon=0.1)
+    assert few.ledger.spent.epsilon == 0
+
+
+def test_a_plan_shows_the_correlations_side_by_side():
+    plan = hdpf.logit("y ~ x + z", study_of(None), correlation=0.4).plan(epsilon=[0.5, 1])
+    assert plan.correlations["correlation"].unique().tolist() == [1.0, 0.4, 0.0]
+    assert plan.correlations["total"].unique().tolist() == pytest.approx([1.0, 2.0, 6.0])
+    assert "r=0.4 (W=2)" in str(plan)
+    assert "not by the error" in plan._repr_html_()
+    asked = plan.correlations[plan.correlations["correlation"] == 0.4]["std_error"]
+    assert asked.to_numpy() == pytest.approx(plan.frame["std_error"].to_numpy())
+    assert hdpf.logit("y ~ x", hdp.Study(public=PUBLIC, schema=SCHEMA)).plan(epsilon=1, n=500).correlations is None
+
+
+def test_a_fit_beyond_the_declared_number_of_people_is_used_and_certified(monkeypatch):
+    known_noise.off(monkeypatch)
+    fits = [hdpf.logit("y ~ x + z", study_of(n_max=n)).fit(epsilon=2, se_share=0) for n in (1500, 1000)]
+    assert fits[0].params.to_numpy() == pytest.approx(fits[1].params.to_numpy(), abs=0.2)
+
+
+def test_a_query_says_how_rows_count_and_is_silent_where_people_have_one():
+    several = hdpf.logit("y ~ x", study_of(None), correlation=0.4)._spec
+    alone = hdpf.logit("y ~ x", hdp.Study(public=PUBLIC, schema=SCHEMA))._spec
+    asked = {"epsilon": Fraction(1), "records": 1500, "share": Fraction(0), "replicate": 1}
+    query = several.ask(**asked)
+    assert '"correlation":0.4' in query.to_json().replace(" ", "")
+    assert query_from_json(query.to_json()) == query
+    assert "correlation" not in alone.ask(**asked).to_json()
