@@ -186,7 +186,7 @@ def described_rows(released: Released) -> list[tuple[str, str]]:
         parts.append(("averages of the private people", _most(SitesRelease(sites=known.releases))))
     if released.release is not None and (spent := spent_on(released.release, FOR_ERRORS)):
         share = spent / _most(released.release)
-        parts.append((f"standard errors (se_share = {float(share):.3g})", spent))
+        parts.append((f"standard errors (se_share = {float(share):g})", spent))
     if guarantee is None or not guarantee.epsilon or not parts:
         return rows
     words = [f"{float(spent / guarantee.epsilon):.1%} for {what}" for what, spent in parts]

@@ -68,9 +68,9 @@ def places_of(persons: IntArray, columns: Iterable[tuple[FloatArray | IntArray, 
     >>> ages = np.array([50.0, 51.0, 52.0, 40.0])
     >>> none = np.zeros(4, dtype=bool)
     >>> places_of(np.array([0, 0, 0, 1]), [(ages, none)])
-    array([1, 0, 2, 0])
+    array([0, 1, 2, 0])
     >>> places_of(np.array([1, 0, 0, 0]), [(ages[::-1], none)])
-    array([0, 2, 0, 1])
+    array([0, 2, 1, 0])
     """
     mixed = np.zeros(len(persons), dtype=np.uint64)
     for values, missing in columns:

@@ -70,11 +70,11 @@ def test_a_fit_of_fewer_people_than_declared_is_charged_for_their_number_alone()
 
 
 def test_the_share_follows_the_number_that_was_counted() -> None:
-    """It is the one that plans for 15,000 and for 20,000 people have: the noise in the number is below 1000."""
+    """It lies between those that plans for 15,000 and for 20,000 people have: the noise in the number is below 1000."""
     numbers = (15_000, 20_000, 50_000)
     planned = [hdpf.logit(FOUR, hidden_number(10, n)).plan(4).frame["se_share"].iloc[0] for n in numbers]
     result = hdpf.logit(FOUR, hidden_number(17_500, most=50_000)).fit(epsilon=4)
-    assert planned[0] == planned[1] == float(result.query.hessian_share) != planned[2]
+    assert planned[0] >= float(result.query.hessian_share) >= planned[1] > planned[2]
 
 
 @pytest.mark.parametrize("design", DESIGNS)

@@ -241,7 +241,7 @@ def test_the_search_finds_a_hessian_bound_without_the_intercept(monkeypatch: pyt
 
 
 def test_the_search_finds_a_determinant_that_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "coupled_noise_epsilon", lambda epsilon, ratio, relation: epsilon)
+    monkeypatch.setattr(bounds, "coupled_noise_epsilon", lambda epsilon, ratio, relation, rank: epsilon)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=DEAR)
     assert worst(query, mechanism_of(query)) > 1.2 * stated(query)
 

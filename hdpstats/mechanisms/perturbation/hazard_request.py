@@ -47,12 +47,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from typing import TypeVar, final
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.families.hazard.bounds import HazardPersonLoss
 from hdpstats.families.hazard.public import WEAK, HazardSide, relative_cap
@@ -346,7 +347,7 @@ def _own(side: HazardSide, margin: float) -> FloatArray:
     return own
 
 
-@cache
+@remembered(1)
 def _normal_nodes() -> tuple[FloatArray, FloatArray]:
     """Return the points and weights (NODES,) of integrals over a normal variable, up to the root of 2 pi."""
     return hermegauss(NODES)

@@ -468,7 +468,7 @@ def test_a_label_that_is_changed_later_is_no_new_question():
     assert "Age (years), mean (SD)" in described.first_table().names
     assert "Age (years)" in fitted._repr_html_()
     assert "Age (years)" not in fit._repr_html_()
-    assert "Age (years)" not in ledger.history().to_json()
+    assert "Age (years)" not in ledger.history().to_csv()
 
 
 @pytest.mark.parametrize("whole", [False, True])

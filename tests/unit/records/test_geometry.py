@@ -33,7 +33,7 @@ def test_public_rows_become_round(d):
 
 @pytest.mark.parametrize("intercept", [False, True])
 def test_public_rows_are_whitened_by_columns_to_the_same_bits(intercept):
-    X = design(700, 5, intercept=intercept)
+    X = design(5000, 5, intercept=intercept)
     geometry = public(X, intercept=intercept)
     one, two = whiten(geometry, X), whitened_matrix(geometry, X)
     assert np.array_equal(one.X, two.X)
