@@ -89,8 +89,10 @@ EXAMPLES = """
 library(hdpstats)
 pdf(NULL)
 local({
-  for (page in list.files(%s, full.names = TRUE)) {
-    tools::Rd2ex(page, "example.R", commentDonttest = FALSE)
+  man <- %s
+  macros <- tools::loadPkgRdMacros(dirname(man))
+  for (page in list.files(man, "[.]Rd$", full.names = TRUE)) {
+    tools::Rd2ex(page, "example.R", commentDonttest = FALSE, macros = macros)
     source("example.R", local = globalenv(), print.eval = TRUE)
     rm(list = ls(globalenv()), envir = globalenv())
     cat("ran", basename(page), "\\n")
