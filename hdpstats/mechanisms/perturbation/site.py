@@ -23,13 +23,11 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    point is certified to lie within ``error`` of the exact one, *surely*, by work that is a public constant as ``error``
    is (`hdpstats.mechanisms.minimiser`).
 3. **Smoothing.** The query says which share ``s`` of epsilon is for this, from 1/1000 to 1/10 (`MinimiserQuery.
-   for_smoothing`): ``epsilon_2 = s epsilon``, and ``epsilon_1`` is what that and the parts
-   for standard errors leave. It is plain
-   public data, as epsilon is, and the proof holds for each value by itself. The computed point is rounded to a lattice
-   and L2 K-norm noise of rate ``epsilon_2 / (2 (error + rounding))`` is added (`smoothing_noise`).
-   For every fixed ``b`` the distributions around the computed and
-   around the exact point differ by ``exp(epsilon_2 / 2)``, once for each of the two data sets: ``epsilon_1 +
-   epsilon_2``, and a delta grows to ``exp(epsilon_2 / 2) delta_1``, which is kept at what the query offers.
+   for_smoothing`): ``epsilon_2 = s epsilon``, and ``epsilon_1`` is what that and the parts for standard errors leave.
+   It is plain public data, as epsilon is, and the proof holds for each value by itself. The computed point is rounded
+   to a lattice and L2 K-norm noise of rate ``epsilon_2 / (2 (error + rounding))`` is added (`smoothing_noise`). For
+   every fixed ``b`` the distributions around the computed and around the exact point differ by ``exp(epsilon_2 / 2)``,
+   once for each of the two data sets: ``epsilon_1 + epsilon_2``, and a delta grows to ``exp(epsilon_2 / 2) delta_1``, which is kept at what the query offers.
 
 A person with a missing cell adds the loss 0, gradient and Hessian included: as under add-or-remove-one one who is not
 there, and among the persons that the bounds of a replaced one are taken over (weights may be as small as one likes).
