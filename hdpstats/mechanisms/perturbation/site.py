@@ -27,7 +27,8 @@ and releases the minimiser plus a very small lattice noise. The guarantee is the
    It is plain public data, as epsilon is, and the proof holds for each value by itself. The computed point is rounded
    to a lattice and L2 K-norm noise of rate ``epsilon_2 / (2 (error + rounding))`` is added (`smoothing_noise`). For
    every fixed ``b`` the distributions around the computed and around the exact point differ by ``exp(epsilon_2 / 2)``,
-   once for each of the two data sets: ``epsilon_1 + epsilon_2``, and a delta grows to ``exp(epsilon_2 / 2) delta_1``, which is kept at what the query offers.
+   once for each of the two data sets: ``epsilon_1 + epsilon_2``, and a delta grows to ``exp(epsilon_2 / 2) delta_1``,
+   which is kept at what the query offers.
 
 A person with a missing cell adds the loss 0, gradient and Hessian included: as under add-or-remove-one one who is not
 there, and among the persons that the bounds of a replaced one are taken over (weights may be as small as one likes).
