@@ -198,9 +198,9 @@ def in_steps(first, last, *, each, close):
         ("logit", True, 5),
         ("logit", False, 1),
         ("linear", True, 1),
-        ("linear", False, 5),
+        ("linear", False, 1),
         ("poisson", True, 1),
-        ("multinomial", True, 5),
+        ("multinomial", True, 1),
     ],
 )
 def test_no_plan_predicts_more_for_more_while_it_buys_the_same(name, public, sites):
