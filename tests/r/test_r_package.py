@@ -38,6 +38,7 @@ def program(*arguments: str, folder: Path, seconds: int = 900, **environment: st
     return printed
 
 
+@pytest.mark.wide
 def test_check_finds_nothing(archive: Path, tmp_path: Path) -> None:
     """The vignettes have run when the archive was built; tests, and examples that need Python, run below."""
     options = ("--no-manual", "--no-build-vignettes", "--no-vignettes", "--no-tests")
@@ -128,6 +129,7 @@ def test_without_python_tests_and_examples_skip_politely(library: Path, tmp_path
     assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))
 
 
+@pytest.mark.wide
 def test_vignettes_show_what_they_say(archive: Path, tmp_path: Path) -> None:
     shutil.unpack_archive(archive, tmp_path)
     start = (tmp_path / "hdpstats/inst/doc/start-here.html").read_text(encoding="utf-8")
