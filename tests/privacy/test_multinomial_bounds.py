@@ -187,6 +187,7 @@ def test_nor_where_one_is_added_or_removed() -> None:
     assert 0.6 < worst(query, rate, alone=True) <= 0.999
 
 
+@pytest.mark.wide
 def test_a_score_of_half_its_length_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mechanism, "steepest", lambda others: multinomial.steepest(others) / 2)
     query = query_of(ridge=30.0)
@@ -194,6 +195,7 @@ def test_a_score_of_half_its_length_would_be_noticed(monkeypatch: pytest.MonkeyP
     assert worst(query, rate) > 1.0
 
 
+@pytest.mark.wide
 def test_a_determinant_that_is_not_charged_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MultinomialPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     query = query_of(ridge=0.4)

@@ -136,6 +136,7 @@ LOSSES = {
 }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("bound", [1e-60, 3.3, 1e60])
 def test_rows_of_any_size_stay_within_the_sensitivity_without_a_warning(name, bound, recwarn):
