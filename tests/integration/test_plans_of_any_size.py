@@ -113,6 +113,7 @@ A larger ridge would make the part of arithmetic smaller, and pull estimates whe
 EVERY = pytest.mark.parametrize("public", [True, False])
 
 
+@pytest.mark.covering(1)
 @EVERY
 @pytest.mark.parametrize("name", MODELS)
 def test_arithmetic_adds_no_more_than_two_percent(name, public):
@@ -137,6 +138,7 @@ def private_only(spec, *, records, epsilon):
     return np.einsum("ij,jk,ik->i", back, at.J + noise.covariance(at.H), back)
 
 
+@pytest.mark.covering(1)
 @EVERY
 @pytest.mark.parametrize("name", MODELS)
 def test_small_steps_to_more_people_or_more_epsilon_never_predict_more(name, public):

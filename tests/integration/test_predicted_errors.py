@@ -54,6 +54,7 @@ def test_a_fit_takes_what_its_plan_names_and_that_is_the_better_one(sizes, delta
     assert isinstance(first, RoundsQuery if chosen == "clipped_newton" else ObjectiveQuery)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize(
     ("mechanism", "delta"),

@@ -181,6 +181,7 @@ MAKERS = {
 }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("cells", LISTS)
 def test_in_columns_whose_type_pandas_infers(cells, maker):

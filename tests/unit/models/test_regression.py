@@ -241,6 +241,7 @@ def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_larg
         MODELS["poisson"](wide).fit(1.0, delta=1e-6, mechanism="clipped_newton")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("mechanism", ["output", "exponential"])
 @pytest.mark.parametrize("name", ["linear", "huber", "poisson"])
