@@ -58,14 +58,15 @@ SEEDED = """
 local({
   stopifnot(hdpstats::dp_available())
   reticulate::py_run_string(%s)
-  on.exit(reticulate::py_run_string("from tests import seeded; seeded.end()"))
+  reticulate::py_run_string("from tests import few_draws; few_draws.begin()")
+  on.exit(reticulate::py_run_string("from tests import few_draws, seeded; few_draws.end(); seeded.end()"))
   source(%s, local = globalenv())
 })
 """
 
 
 def with_seeded_noise(plain_r: Session, script: str, folder: Path) -> "subprocess.CompletedProcess[bytes]":
-    """Run an R script of a folder where noise is seeded."""
+    """Run an R script of a folder where noise is seeded, and standard errors are made of few draws."""
     return plain_r.run(SEEDED % (json.dumps(seeded.beginning()), json.dumps(script)), folder=folder)
 
 
@@ -104,7 +105,8 @@ invisible(dev.off())
 
 
 def test_examples_of_help_pages_run(plain_r: Session, one_folder: Path) -> None:
-    done = plain_r.run(EXAMPLES % json.dumps(str(SOURCE / "man")), folder=one_folder)
+    (one_folder / "examples.R").write_text(EXAMPLES % json.dumps(str(SOURCE / "man")), encoding="utf-8")
+    done = with_seeded_noise(plain_r, "examples.R", one_folder)
     printed = done.stdout.decode()
     assert done.returncode == 0, printed + done.stderr.decode()
     assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))
@@ -296,6 +298,8 @@ OF_THE_HOST = ("declare", "errors", "ledger", "public", "tables")
 def test_the_same_tests_pass_in_the_r_inside_python(tmp_path: Path) -> None:
     code = (
         f"{seeded.beginning()}\n"
+        "from tests import few_draws\n"
+        "few_draws.begin()\n"
         "import r_bridge\n"
         "r_bridge.attach_functions()\n"
         "r_bridge.call('''function(folder) {\n"
