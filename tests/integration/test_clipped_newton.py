@@ -86,13 +86,14 @@ GBSG = hdp.datasets.load_gbsg()
         (200_000, (1.0,), "objective", lambda study: hdpf.linear("years ~ age + nodes + hormon", data=study)),
         (3_000, (1.0,), "objective", lambda study: hdpf.linear("years ~ age + nodes + hormon", data=study)),
         (500, (1.0,), "clipped_newton", lambda study: hdpf.linear("years ~ age + nodes + hormon", data=study)),
-        (
+        pytest.param(
             200_000,
             (1.0, 3.0),
             "objective",
             lambda study: hdpf.hazard(
                 "Surv(time, event) ~ age + log1p(nodes) + hormon + size", data=study, intervals=24, link="cloglog"
             ),
+            marks=pytest.mark.wide,
         ),
     ],
 )

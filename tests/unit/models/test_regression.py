@@ -310,6 +310,7 @@ def test_what_no_proof_covers_is_refused_before_anything_is_charged(make: object
     assert data.ledger.spent.epsilon == 0
 
 
+@pytest.mark.wide
 def test_the_narrowest_window_is_solved_and_public_rows_on_a_line_choose_none_narrower() -> None:
     exact = rows(100, 1).assign(y=lambda data: 20.0 + 8.0 * data["x"])
     assert hdpf.quantile("y ~ x", study(public=exact))._spec.chosen.parameters == (0.5, 0.001)
