@@ -141,6 +141,7 @@ def test_outcomes_that_the_model_draws_hardly_raise_what_is_allowed(patients):
     assert np.median(moved) > 2.0 * APART
 
 
+@pytest.mark.wide
 def test_what_caps_do_to_hazards_vanishes_and_is_within_what_is_allowed(found):
     sizes = [found("hazard", records=records, epsilon=3) for records in (2_000, 200_000, 20_000_000)]
     off = [np.max(np.abs(each)) for _, each, _ in sizes]

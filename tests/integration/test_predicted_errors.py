@@ -182,6 +182,7 @@ def test_what_cannot_be_predicted_says_so():
         model_of(ONE).plan(1.0, mechanism="clipped_newton")
 
 
+@pytest.mark.wide
 def test_hazards_take_rounds_with_a_delta():
     trial = eight_interval_trial(3200, seed=5)
     public, private = trial.frame.iloc[:200], trial.frame.iloc[200:]
@@ -209,6 +210,7 @@ def test_the_noise_of_a_protected_number_is_planned_for(monkeypatch):
     assert 0.5 < ratio < 0.6
 
 
+@pytest.mark.wide
 def test_sites_may_be_planned_to_spend_differently():
     model = model_of(THREE)
     frugal, same = {"A": 0.2, "B": 1.0, "C": 1.0}, dict.fromkeys("ABC", 1.0)

@@ -121,6 +121,7 @@ def test_a_share_is_chosen_for_skewed_columns_where_that_is_cheap() -> None:
         assert np.isfinite(hdpf.logit("y ~ x0", data).fit(epsilon=3).bse).all()
 
 
+@pytest.mark.wide
 def test_plans_say_what_a_description_would_tell() -> None:
     data = study(4000)
     cohort = hdp.describe(data, ["x0", "x1", "x2", "y", "g"], complete=True, quantiles=False, epsilon=2)

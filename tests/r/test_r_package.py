@@ -79,9 +79,17 @@ def test_noise_in_plain_r_is_the_same_each_time(plain_r: Session, tmp_path: Path
     assert plain_r.run(code, folder=tmp_path).stdout not in (first.stdout, b"")
 
 
-def test_tests_pass_in_plain_r(plain_r: Session, tmp_path: Path) -> None:
+LONG = ("generics", "names")
+"""Tests in files that take two fifths of the time of all: how fits behave in other packages of R, and are named."""
+
+
+@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.wide)])
+def test_tests_pass_in_plain_r(plain_r: Session, tmp_path: Path, long: bool) -> None:
     """As ``R CMD check`` runs them: by the script beside them."""
     folder = shutil.copytree(SOURCE / "tests", tmp_path / "tests")
+    for file in (folder / "testthat").glob("test-*.R"):
+        if (file.stem.removeprefix("test-") in LONG) != long:
+            file.unlink()
     done = with_seeded_noise(plain_r, "testthat.R", folder)
     printed = done.stdout.decode()
     assert re.search(r"FAIL 0 \| WARN 0 \| SKIP 0 \| PASS [1-9]\d\d", printed), printed + done.stderr.decode()

@@ -109,6 +109,7 @@ def test_with_little_noise_the_weights_are_the_private_frequencies():
     assert sample.distribution.weights.sum() == pytest.approx(3000)
 
 
+@pytest.mark.wide
 @pytest.mark.entropy
 def test_noisy_weights_are_right_on_average_and_as_noisy_as_they_say():
     """rate |noise| of a cell is Gamma(1) to within rate² / 12: exact tails of the sum over cells and replicates.

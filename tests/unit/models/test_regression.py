@@ -252,6 +252,7 @@ def test_other_mechanisms_fit_too(name: str, mechanism: str) -> None:
     assert result.bse.max() < 3.0 * without.bse.max()
 
 
+@pytest.mark.wide
 def test_normal_noise_is_used_where_it_is_smaller() -> None:
     many = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, (900, 40)), columns=[f"v{j}" for j in range(40)])
     frame = many.assign(y=10 + many.sum(axis=1).clip(-9, 9))

@@ -16,6 +16,7 @@ def noise(estimate, repeats=4000):
     return np.std([estimate(seed) for seed in range(repeats)])
 
 
+@pytest.mark.wide
 def test_noise_has_the_printed_scale_and_the_one_that_is_enough():
     x = COIN.parties(1, 400, seed=1)[0]
     printed = noise(lambda seed: paper.cssa(COIN, x, 1.0, seed=seed, blocks=20))

@@ -278,6 +278,7 @@ def test_steps_are_the_printed_ones(small, corrected, drift):
         np.testing.assert_allclose(path[t - 1], f, rtol=1e-11)
 
 
+@pytest.mark.wide
 def test_the_corrected_chain_has_the_targets_spread_and_the_printed_drift_too_little(small):
     """Against the normal approximation of the target: variance ratio near 1, near 1/2 with the drift as printed."""
     epsilon = 20.0

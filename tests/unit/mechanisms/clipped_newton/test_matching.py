@@ -87,6 +87,7 @@ def drawn(rng, *, n, n_public, start, clip, noise_sd):
     return match(binary(people(rng, n_public)), flat_fit(start), [of(answers, n)], clip=clip)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("noise_sd", [0.1, 40.0])
 def test_the_announced_covariance_is_that_of_the_errors(noise_sd):
     rng, repeats = np.random.default_rng(2), 150
