@@ -194,11 +194,11 @@ def admitted(
     )
 
 
-def _places(persons: IntArray, columns: Sequence[_Mapped]) -> IntArray:
-    """Return the place of each row among those of its person, by mapped columns."""
+def _places(persons: IntArray, marks: IntArray, columns: Sequence[_Mapped]) -> IntArray:
+    """Return the place of each row among those of its person, by marks and mapped columns."""
     cells = [(each.mapped, each.missing) for each in columns]
     beyond = [(each.beyond.astype(np.int64), each.missing) for each in columns if each.beyond is not None]
-    return places_of(persons, [*cells, *beyond])
+    return places_of(persons, marks, [*cells, *beyond])
 
 
 def _read_only_of(find: Callable[..., IntArray], *cells: Any) -> IntArray:
@@ -367,7 +367,9 @@ class PrivateTable(PrivateRows):
         if unit is not None:
             persons = self._once(None, partial(_read_only_of, persons_of, unit))
             every = [self._column(each) for each in sorted(self._schema)]
-            places = self._once(b"", partial(_read_only_of, _places, persons, every))
+            known = marks_key(self._schema.sha256)
+            own = self._once(known, partial(_read_only_of, marks_of, unit, known))
+            places = self._once(b"", partial(_read_only_of, _places, persons, own, every))
             marks = None if key is None else self._once(key, partial(_read_only_of, marks_of, unit, key))
         return admitted(columns, rows=self._rows, persons=persons, places=places, marks=marks)
 
