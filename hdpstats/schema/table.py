@@ -52,7 +52,7 @@ class AdmittedTable(Parts["AdmittedTable"]):
         Whose row it is, from 0, and -1 where the cell names nobody; None where every row is a person.
     places : int64 array, optional
         The place of each row among those of its person (`hdpstats.schema.persons.places_of`), all columns counted:
-        where more are there than are used, the first ones are. None where every row is a person.
+        where more are there than are used, the first complete ones are. None where every row is a person.
     marks : int64 array, optional
         A keyed hash of the text that names the row's person, and -1 where it names nobody; None where no key was given.
     stored : StoredColumns, optional
@@ -85,11 +85,16 @@ class AdmittedTable(Parts["AdmittedTable"]):
         return lacking
 
     def used(self, *, most_rows: int) -> "AdmittedTable":
-        """Return the first ``most_rows`` rows of each person, a person's together; rows of nobody are left out."""
+        """Return the first ``most_rows`` rows of each person, a person's together; rows of nobody are left out.
+
+        Complete ones come first, so that who has one counts.
+        """
         if self.persons is None or self.places is None:
             return self
-        rows = np.flatnonzero((self.persons >= 0) & (self.places < most_rows))
-        rows = rows[np.lexsort((self.places[rows], self.persons[rows]))]
+        order = np.lexsort((self.places, ~self.complete, self.persons))
+        order = order[self.persons[order] >= 0]
+        begins = np.flatnonzero(np.diff(self.persons[order], prepend=-1))
+        rows = order[np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order))) < most_rows]
 
         def of(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
             return MappingProxyType({name: values[rows] for name, values in arrays.items()})

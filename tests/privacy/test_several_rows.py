@@ -13,8 +13,10 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, HdpError, MechanismError, SiteError
 from hdpstats.families import base, several_rows
 from hdpstats.families.multinomial.rows import MultinomialRows
+from hdpstats.mechanisms.count.site import number_of_people
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.persons import persons_of
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests import known_noise
@@ -219,6 +221,17 @@ def test_rows_beyond_the_limit_change_nothing_but_their_own_person():
     assert sum(tuple(score) not in known for score in other.scores(theta).round(12)) <= 1
 
 
+def test_complete_rows_are_used_before_others():
+    x, person = np.array([np.nan, 0.5, np.nan, 1.0, np.nan, np.nan]), ["a"] * 4 + ["b"] * 2
+    frame = pd.DataFrame({name: [1.0] * 6 for name in SCHEMA} | {"c": "one", "x": x, "id": person})
+    for order in (np.arange(6), np.arange(6)[::-1]):
+        table = PrivateTable.from_frame(frame.iloc[order], SCHEMA, unit="id").admit(["x"]).used(most_rows=2)
+        whose = table.persons == persons_of(frame["id"].iloc[order])[np.argmin(order)]  # "a"
+        assert sorted(table.numeric["x"][whose].tolist()) == [0.5, 1.0]
+        assert table.complete.sum() == 2
+        assert number_of_people(table) == 1
+
+
 def test_a_hessian_is_rounded_person_by_person():
     _, person_loss = loss_of("logistic", most_rows=4, correlation=0.3)
     people, theta, grid = read(visits(4, 60, 4), person_loss), np.array([0.3, -0.5, 0.2]), 2.0**-3
@@ -276,6 +289,19 @@ def test_sites_and_queries_agree_on_how_rows_count():
         prepare(query, replace(facts, unit=None, most_rows=1))
     with pytest.raises(MechanismError, match="0 to 1"):
         replace(query.model, correlation=1.5)
+
+
+def test_sites_that_use_different_numbers_of_rows_are_refused():
+    frame = pd.concat([one_row_each()] * 3)
+    sites = {
+        name: hdp.LocalSite(
+            frame, schema=ONE, ledger=hdp.Ledger(None, dataset=name, epsilon=1, unit="id"), unit="id",
+            max_rows_per_unit=most, n_max=300,
+        )
+        for name, most in (("A", 2), ("B", 3))
+    }  # fmt: skip
+    with pytest.raises(ArgumentError, match="up to 2, 3"):
+        hdpf.logit("b ~ x", hdp.Study(private=sites))
 
 
 @pytest.mark.parametrize("wrong", ["exchangeable", -0.1, 1.1, float("nan"), None])
