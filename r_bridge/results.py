@@ -63,6 +63,12 @@ def result_to_json(json: str, path: str) -> None:
     hdp.Result.from_json(json).to_json(path)
 
 
+def result_verify(result: hdp.Result, keys: Any) -> int:
+    """Check the signatures of a result's releases with the files of public keys; return how many there are."""
+    number: int = instance(result, hdp.Result).verify(*elements(keys))
+    return number
+
+
 def disclosure(
     result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves | hdp.Ledger | hdp.Study,
     form: str | None = None,

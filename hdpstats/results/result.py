@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported
+from hdpstats.ledger import VerifyingKey
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.records.estimate import Estimate, HasCoefficients, Heterogeneity
@@ -762,6 +764,31 @@ class Result(HasCoefficients, Reported, Saved):
         rest on, which records were left out, and what the intervals count; all of it is public.
         """
         return methods_text(self)
+
+    def verify(self, *keys: VerifyingKey | str | Path) -> int:
+        """Check that every release in this result was signed with one of the sites' keys; return how many there are.
+
+        Each signature is of the release, of what was asked, and of its place in the ledger. What is computed from
+        releases (coefficients, errors) is not signed: read the result again, or fit it again at no charge.
+
+        Parameters
+        ----------
+        *keys
+            Public keys: of the site, of each of several sites, of before a rotation; each the file STEM.pub or its
+            text.
+
+        Raises
+        ------
+        SignatureError
+            A release is not signed, was signed with another key, or is not what was signed; the fact ``reason`` says
+            which.
+        ArgumentError
+            The fit uses public rows alone, no key is given, or one is no public key.
+        """
+        if self.release is None:
+            message = "the result has no release to verify: it is a fit to public rows alone"
+            raise ArgumentError(message, argument="keys")
+        return reporting.check_signatures(self, [VerifyingKey.read(key) for key in keys])
 
     def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
         """Return the privacy record for an output checker, as JSON values, or a form that is filled in.
