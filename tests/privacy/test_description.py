@@ -207,6 +207,7 @@ def test_sums_and_counts_are_those_of_persons_added_up_in_any_order(name):
         assert (together[part] == integers(query, frame.iloc[::-1])[part]).all()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("cell", CORNERS)
 @pytest.mark.parametrize("name", ["complete rows", "weights", "of a fit with weights"])
 def test_one_strange_cell_changes_nobody_else_and_raises_nothing(name, cell):

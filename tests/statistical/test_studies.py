@@ -32,7 +32,7 @@ from tests.statistical import (
 from tests.statistical.hazard_designs import DESIGNS, eight_scene
 from tests.statistical.monte_carlo import allow_infinite_public_fits, together
 
-pytestmark = pytest.mark.usefixtures("no_noise", "few_draws")
+pytestmark = [pytest.mark.wide, pytest.mark.usefixtures("no_noise", "few_draws")]
 
 LARGE = 20.0
 OF_HAZARD = {design.name: design for design in DESIGNS}

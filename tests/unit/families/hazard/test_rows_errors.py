@@ -62,6 +62,7 @@ def share(task: Penalised, theta: np.ndarray, rest: np.ndarray, *, of: Penalised
         return float(mpmath.norm(off)) / (of or task).gradient_error(theta)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("link", "causes"), CASES)
 @pytest.mark.parametrize(("size", "offset"), [(1.0, 0.0), (1e3, 0.0), (1e6, 1e6), (1e12, 0.0), (1e80, 0.0)])
 def test_the_bound_holds_for_hostile_spells(link: str, causes: int, size: float, offset: float) -> None:
