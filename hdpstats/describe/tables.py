@@ -59,10 +59,10 @@ def sums_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame:
         levels = labels_of(schema, column.name)[:-1]
         names += [(column.name, level, "level") for level in levels]
         names += [] if levels else [(column.name, None, "value"), (column.name, None, "square")]
-    pairs = query.pairs
-    for j, k in () if pairs is None else pairs.places:
-        one, other = (_of_pair(pairs.columns[place], schema) for place in (j, k))
-        names.append((" and ".join(filter(None, (*one, *other))), None, "product"))
+    if query.pairs is not None:
+        paired = [_of_pair(each, schema) for each in query.pairs.columns]
+        products = [(*paired[j], *paired[k]) for j, k in query.pairs.places]
+        names += [(" and ".join(filter(None, each)), None, "product") for each in products]
     for group, sums in zip(groups, numbers.sums, strict=True):
         rows += [(group, *name, total, numbers.sds[0]) for name, total in zip(names, sums.tolist(), strict=True)]
     return frame_of(rows, texts=("group", "variable", "level", "feature"), numbers=("total", "noise_sd"))

@@ -50,7 +50,7 @@ def test_without_noise_they_are_those_of_the_private_people(monkeypatch):
     known_noise.off(monkeypatch)
     description = hdp.describe(study(), ["x", "z", "arm", "part"], correlations=True, epsilon=2)
     found = description.correlations()
-    assert found["estimate"].to_numpy() == pytest.approx(truth(), abs=0.02)
+    assert found["estimate"].to_numpy() == pytest.approx(truth(), abs=0.03)
     assert found["other_level"].tolist()[:5] == [None, "1", "p", "q", "1"]
     assert (found["conf_low"] < found["estimate"]).all()
     assert "x and z" in str(description.summary())
@@ -61,17 +61,18 @@ def test_their_errors_are_those_that_a_plan_predicts():
     request = hdp.describe(study(), ["x", "z", "arm"], correlations=True, quantiles=False)
     plan = request.plan(epsilon=2).frame.query("statistic == 'correlation'")
     assert plan["variable"].tolist() == ["x, z", "x, arm", "z, arm"]
-    alike = hdp.describe(study(PUBLIC), ["x", "z", "arm"], correlations=True, quantiles=False, epsilon=30)
-    expected = hdp.describe(study(PUBLIC), ["x", "z", "arm"], correlations=True, quantiles=False).plan(epsilon=30)
+    alike = hdp.describe(study(PUBLIC.copy()), ["x", "z", "arm"], correlations=True, quantiles=False, epsilon=30)
+    expected = hdp.describe(study(PUBLIC.copy()), ["x", "z", "arm"], correlations=True, quantiles=False).plan(epsilon=30)
     errors = expected.frame.query("statistic == 'correlation'")["std_error"].to_numpy()
     assert alike.correlations()["std_error"].to_numpy() == pytest.approx(errors, rel=0.1)
 
 
 def test_json_and_a_fit_keep_them():
-    description = hdp.describe(study(), ["x", "z"], correlations=True, quantiles=False, complete=True, epsilon=2)
+    of = study()
+    description = hdp.describe(of, ["x", "z"], correlations=True, quantiles=False, epsilon=2)
     assert Description.from_json(description.to_json()).correlations().equals(description.correlations())
-    result = hdpf.logit("y ~ x + z", data=study()).fit(epsilon=1, description=description)
-    assert "mixed to the described shares" in str(result.summary()).replace("\n", " ")
+    result = hdpf.logit("y ~ x + z", data=of).fit(epsilon=1, description=description)
+    assert "mixed to the described shares" in " ".join(str(result.summary()).split())
 
 
 @pytest.mark.parametrize(

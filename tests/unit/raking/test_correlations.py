@@ -21,9 +21,7 @@ PLACES = {(each.name, each.level): place for place, each in enumerate(COLUMNS)}
 
 
 def product(j, k, *, value=0.0, reach=50.0, largest=2500.0):
-    return CohortProduct(
-        first=COLUMNS[j], second=COLUMNS[k], reach=reach, largest=largest, value=value, noise_sd=0.01
-    )
+    return CohortProduct(first=COLUMNS[j], second=COLUMNS[k], reach=reach, largest=largest, value=value, noise_sd=0.01)
 
 
 def pairs(*products):
