@@ -61,8 +61,8 @@ def test_their_errors_are_those_that_a_plan_predicts():
     request = hdp.describe(study(), ["x", "z", "arm"], correlations=True, quantiles=False)
     plan = request.plan(epsilon=2).frame.query("statistic == 'correlation'")
     assert plan["variable"].tolist() == ["x, z", "x, arm", "z, arm"]
-    alike = hdp.describe(study(PUBLIC.copy()), ["x", "z", "arm"], correlations=True, quantiles=False, epsilon=30)
-    expected = hdp.describe(study(PUBLIC.copy()), ["x", "z", "arm"], correlations=True, quantiles=False).plan(epsilon=30)
+    request = hdp.describe(study(PUBLIC.copy()), ["x", "z", "arm"], correlations=True, quantiles=False)
+    alike, expected = request.release(30), request.plan(epsilon=30)
     errors = expected.frame.query("statistic == 'correlation'")["std_error"].to_numpy()
     assert alike.correlations()["std_error"].to_numpy() == pytest.approx(errors, rel=0.1)
 
