@@ -65,8 +65,8 @@ def page():
         f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`: {REPEATS} data sets of "
         f"each setting, Monte-Carlo standard error of a coverage about {share_error(0.95, REPEATS):.3f}. {PUBLIC} "
         "public rows, normal covariates of variance 1 in private and public people; private ones correlate .75 or .8, "
-        "public ones do not unless it is said. *Without*: fits that ask for no products of covariates, only for means and "
-        "squares. *With*: fits as they are by default "
+        "public ones do not unless it is said. *Without*: fits that ask for means and squares, not products "
+        "of covariates. *With*: fits as they are by default "
         "([decision 0082](../decisions/0082-correlations-of-private-people.md)). Each fit is a whole one by the public "
         "interface. `HDPSTATS_SETS` sets the number of data sets; what was simulated is kept.",
         "",
