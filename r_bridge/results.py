@@ -33,7 +33,7 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
     "to_json": partial(method, (hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves), "result", "to_json"),
     **{
         f"description_{name}": partial(method, (hdp.Description,), "description", name)
-        for name in ("tidy", "balance", "follow_up", "to_docx")
+        for name in ("tidy", "balance", "correlations", "follow_up", "to_docx")
     },
     **{
         f"curves_{name}": partial(method, (hdp.SurvivalCurves,), "curves", name)
