@@ -23,9 +23,10 @@ and public numbers. Coverage is measured in ``vignettes/validation``.
 **Before anything is spent** the same covariances are known in closed form at public coefficients, for what a fit would
 report (`predicted_errors`): the private estimate has covariance ``H^-1 (J + B) H^-1``, estimates of several sites are
 averaged by inverse variance, and the average is pooled with the public fit, public and private people assumed alike.
-What is not known of curvature is averaged over (`planned_covariance`): a fit takes the ridge out with the best guess
-``H`` of a curvature that is in truth :math:`\tilde H`. With :math:`A = (I + H^{-1} \Lambda)(\tilde H + \Lambda)^{-1}`
-its estimate errs by
+Curvature is averaged over where the truth may be, as a fit averages it (`hdpstats.inference.combination`), here about
+the public coefficients. What is not known of it is averaged over too (`planned_covariance`): a fit takes the ridge out
+with the best guess ``H`` of a curvature that is in truth :math:`\tilde H`. With
+:math:`A = (I + H^{-1} \Lambda)(\tilde H + \Lambda)^{-1}` its estimate errs by
 
 .. math:: -A (S + b) + M p, \qquad M = H^{-1} \Lambda - A \Lambda, \qquad p = \theta_0 - c.
 
@@ -51,6 +52,8 @@ from hdpstats.inference.combination import (
     InformedPoint,
     ReleasedPoint,
     combine_points,
+    likely,
+    mean_moments,
     scalar_weight,
     shares,
     weighted,
@@ -143,7 +146,7 @@ def _common(sites: Sequence[InformedPoint], allowance: FloatArray | None, *, cou
 
 def penalised(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estimate:
     """Return the public fit that pooling takes, a posterior mode under a weak prior, in the design's coordinates."""
-    covariance = T @ fit.covariance @ T.T
+    covariance = T @ fit.error @ T.T
     return Estimate(
         label="public, penalised",
         terms=terms,
@@ -346,7 +349,7 @@ def predicted_errors(
     """
     total, public = private.covariance, None
     if fit is not None:
-        public = _standard_errors(T, fit.covariance)
+        public = _standard_errors(T, fit.error)
         total = expected_covariance(total, fit, apart=apart)
     known = np.where(undetermined(private, fit, T=T), np.nan, 1.0)
     return PredictedErrors(
@@ -370,11 +373,16 @@ def planned_covariance(
     """
     at = [each.information.at(centre) for each in sites]
     known = [_at(moments, each.part.noise) for each, moments in zip(sites, at, strict=True)]
+    places = (centre,)
+    if fit is not None and not any(each.information.located for each in sites):
+        places = tuple(centre + likely(averaged(known).covariance, fit))
+        at = [mean_moments(each.information, places) for each in sites]
+        known = [_at(moments, each.part.noise) for each, moments in zip(sites, at, strict=True)]
     count = min(each.information.planned_draws for each in sites)
     if not count:
         return averaged(known)
     weights = shares([each.covariance for each in known])
-    drawn = draw_jointly(draws.nodes(), [each.information for each in sites], theta=centre, count=count)
+    drawn = _moments(draws.nodes(), sites, places, count=count)
     parts = [_unshrunk(each.part, best, moments) for each, best, moments in zip(sites, at, drawn, strict=True)]
     sampling = np.asarray(sum(W @ each.sampling @ W.T for W, (each, _) in zip(weights, parts, strict=True)))
     privacy = np.asarray(sum(W @ each.privacy @ W.T for W, (each, _) in zip(weights, parts, strict=True)))

@@ -61,8 +61,8 @@ TOGETHER = (
     "were distributed alike."
 )
 NOT_RELEASED = (
-    "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
-    "Give the study public rows, or let the fit spend a part of epsilon on a noisy Hessian: se_share='auto'."
+    "Standard errors are NaN: without enough complete public rows (40, and 4 for each coefficient) the curvature of "
+    "the likelihood is private. Give the study public rows, or let the fit spend a part of epsilon on a noisy Hessian: se_share='auto'."
 )
 NOT_KNOWN = (
     "Standard errors are NaN: between the public fit and the release, public rows tell no curvature along some "
@@ -70,7 +70,7 @@ NOT_KNOWN = (
 )
 NEEDS_OUTCOMES = (
     "Standard errors are NaN: this loss has no model that gives its curvature. Give the study public rows with the "
-    "outcome (40 complete ones) whose residuals vary."
+    "outcome (40 complete ones, and 4 for each coefficient) whose residuals vary."
 )
 ALL_UNCLEAR = (
     "Standard errors are NaN: the released Hessian is too small against its noise at this epsilon and number of "

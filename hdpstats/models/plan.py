@@ -435,7 +435,8 @@ def _verdict(part: pd.DataFrame) -> str:
 def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
     """Return what predictions rest on, in words."""
     described = all(found.described for found in predictions)
-    return AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
+    words = AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
+    return words if spec.few_public is None else f"{words} {spec.few_public}"
 
 
 def _share(found: Prediction) -> float:

@@ -141,6 +141,8 @@ def private_result(
     released = _released(spec.study, request, contributions, found)
     if not request.describe and (note := declined(spec)):
         found = found.noted(note, instead=assumed(spec.public_side))
+    if spec.few_public is not None:
+        found = found.ending(spec.few_public)
     sd = math.hypot(*(each.people.records_sd for each in contributions.given.values()))
     if released.count is None and sd:  # descriptions told the number of people
         facts = replace(facts, records_sd=sd, complete_rows=spec.study.schema.leaves_out(spec.needs))

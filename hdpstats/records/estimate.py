@@ -236,6 +236,10 @@ class Estimate(Record):
         own_note = "" if self.note in (None, instead) else f" {self.note}"
         return replace(self, note=note + own_note)
 
+    def ending(self, words: str) -> "Estimate":
+        """Return the estimate with words at the end of its note."""
+        return replace(self, note=words if self.note is None else f"{self.note} {words}")
+
     def without(self, which: BoolArray, *, words: str) -> "Estimate":
         """Return the estimate with NaN for some coefficients (p,); ``words``, with their ``{names}``, end its note."""
         if not which.any():
@@ -328,6 +332,14 @@ class Estimates:
             private_only=self.private_only.noted(note, instead=instead),
             pooled=None if self.pooled is None else self.pooled.noted(note, instead=instead),
             sites=tuple(replace(site, estimate=site.estimate.noted(note, instead=instead)) for site in self.sites),
+        )
+
+    def ending(self, words: str) -> "Estimates":
+        """Return the estimates of private records with words at the end of their notes."""
+        return replace(
+            self,
+            private_only=self.private_only.ending(words),
+            pooled=None if self.pooled is None else self.pooled.ending(words),
         )
 
     def without(self, which: BoolArray, *, words: str) -> "Estimates":
