@@ -70,8 +70,11 @@ from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.query import PointQuery, PointRelease
 
-STEPS = 3
-"""How often moments are computed anew at the last pooled point."""
+MOST_STEPS = 16
+"""The largest number of steps to the point at which moments are computed."""
+
+NEAR = 0.01
+"""A step is short whose square, in variances of the pooled point, is at most this, averaged over coordinates."""
 
 PLACES = 4
 """Points that stand for where the truth may be: an even number, as they lie in pairs on both sides."""
@@ -214,7 +217,10 @@ def weighted(shares: Sequence[FloatArray] | FloatArray, values: Sequence[FloatAr
 def combine_points(
     sites: Sequence[InformedPoint], fit: PublicFit | None, *, allowance: FloatArray | None = None
 ) -> Combined:
-    """Unshrink, combine and pool, three times where there is a public fit, each time with new moments.
+    """Unshrink, combine and pool, mostly three times where there is a public fit, each time with new moments.
+
+    Where little is known, a point at which there is much curvature may lead to a far one at which there is little, and
+    that back to the first. So from the second step on half of each step is made, until a step is short.
 
     Moments of a location's loss are the means of those at the public fit and at the released points. ``allowance``
     (D, D) is the covariance of an error that all sites share (`hdpstats.public.row_weights`): none averages out.
@@ -228,9 +234,12 @@ def combine_points(
         combined = _at(sites, places, common)
         pooling = pool(combined.private, combined.covariance, fit)
         return replace(combined, pooled=pooling.point, pooling=pooling, places=places)
-    for _ in range(STEPS - 1):
+    for step in range(MOST_STEPS):
         combined = _at(sites, [point], common)
-        point = pooled_point(combined.private, combined.covariance, fit)
+        moved = pooled_point(combined.private, combined.covariance, fit) - point
+        point = point + (0.5 * moved if step else moved)
+        if step and moved @ _precision(combined.covariance, fit) @ moved <= NEAR * len(moved):
+            break
     apart = likely(combined.covariance, fit)
     combined = _unbiased(sites, _at(sites, tuple(point + apart), common), point)
     pooling = pool(combined.private, combined.covariance, fit)
@@ -243,10 +252,14 @@ def likely(covariance: FloatArray, fit: PublicFit) -> FloatArray:
     ``covariance`` (D, D) is that of the private estimate.
     """
     D = len(covariance)
-    prior = (WEAK * fit.unit) ** -2.0 * np.eye(D)
-    public = np.linalg.inv(fit.error + (SCALE * fit.unit) ** 2 * np.eye(D))
-    sizes, axes = np.linalg.eigh(np.linalg.inv(covariance) + public + prior)
+    sizes, axes = np.linalg.eigh(_precision(covariance, fit) + (WEAK * fit.unit) ** -2.0 * np.eye(D))
     return np.asarray(_strata(D) @ (axes / np.sqrt(sizes)) @ axes.T)
+
+
+def _precision(covariance: FloatArray, fit: PublicFit) -> FloatArray:
+    """Return the precision (D, D) of a pooled point, where differences are of the scale expected beforehand."""
+    public = np.linalg.inv(fit.error + (SCALE * fit.unit) ** 2 * np.eye(len(covariance)))
+    return np.asarray(np.linalg.inv(covariance) + public)
 
 
 @remembered(8)

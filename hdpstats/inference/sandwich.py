@@ -324,10 +324,20 @@ def averaged(sites: Sequence[PredictedCovariance]) -> PredictedCovariance:
 
 
 MOST = 0.75
-"""The largest predicted standard error at which a coefficient is determined, of which public rows say nothing.
+"""The largest standard error at which a coefficient is determined.
 
-Whitened, in units of the loss's scale: about 2.6 for the log odds of a level. A 95 % interval then spans e^10.
+Whitened, in units of the loss's scale: about 2.6 for the log odds of a level of 9 % of the people, 5.4 for one of 2 %.
+A 95 % interval of the former then spans e^10. In a logistic regression it is the information of seven persons who
+differ from the others by a standard deviation of the column.
 """
+
+
+def not_estimable(errors: FloatArray, public: PublicSide, *, T: FloatArray) -> BoolArray:
+    """Return which slopes (p,) have standard errors (p,) so large that they stand for less than a few persons."""
+    fit, length = public.fit, np.linalg.norm(T, axis=1)
+    rest = np.delete(np.abs(T), public.counted, axis=1)
+    slopes = np.max(rest, axis=1, initial=0.0) <= 1e-6 * length
+    return np.asarray(slopes & (errors > MOST * (1.0 if fit is None else fit.unit) * length))
 
 
 def undetermined(private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray) -> BoolArray:
@@ -340,20 +350,27 @@ def undetermined(private: PredictedCovariance, fit: PublicFit | None, *, T: Floa
 
 
 def predicted_errors(
-    private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray, apart: FloatArray | float = 0.0
+    private: PredictedCovariance,
+    fit: PublicFit | None,
+    *,
+    T: FloatArray,
+    apart: FloatArray | float = 0.0,
+    side: PublicSide | None = None,
 ) -> PredictedErrors:
     """Return predicted standard errors, in the coordinates that ``T`` (p, D) maps whitened coefficients to.
 
-    NaN where they are too large for a fit to report the coefficient (`undetermined`). ``apart`` (D,): see
-    `hdpstats.inference.pooling.expected_covariance`.
+    NaN where they are too large for a fit to report the coefficient: `undetermined`, or `not_estimable` of a public
+    ``side``. ``apart`` (D,): see `hdpstats.inference.pooling.expected_covariance`.
     """
     total, public = private.covariance, None
     if fit is not None:
         public = _standard_errors(T, fit.error)
         total = expected_covariance(total, fit, apart=apart)
-    known = np.where(undetermined(private, fit, T=T), np.nan, 1.0)
+    known, reported = np.where(undetermined(private, fit, T=T), np.nan, 1.0), _standard_errors(T, total)
+    if fit is not None and side is not None:
+        reported = np.where(not_estimable(reported, side, T=T), np.nan, reported)
     return PredictedErrors(
-        reported=known * _standard_errors(T, total),
+        reported=known * reported,
         sampling=known * _standard_errors(T, private.sampling),
         privacy=known * _standard_errors(T, private.privacy),
         public=public,

@@ -150,7 +150,7 @@ class PointMechanism(FitMechanism):
         private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
         return Prediction(
             mechanism=found.options,
-            errors=predicted_errors(private, sides[0].fit, T=T),
+            errors=predicted_errors(private, sides[0].fit, T=T, side=sides[0]),
             reported=found.reported,
             described=all(site.cohort is not None for site in sites.values()),
             refusal=found.refusal,
