@@ -133,7 +133,14 @@ def combine(
             np.array(combined.unshrunk), combined.variances, np.array([each.whole for each in own]), T=T
         ),
         disagreement=agree,
+        public_shares=None if combined.pooling is None else _public_shares(combined.pooling, T),
     )
+
+
+def _public_shares(pooling: Pooling, T: FloatArray) -> FloatArray:
+    """Return the public fit's share in each pooled coefficient (p,): by how much it moves if the public one does."""
+    rest = np.eye(len(pooling.weight)) - pooling.weight
+    return np.asarray(np.diag(T @ rest @ np.linalg.pinv(T)))
 
 
 def _common(sites: Sequence[InformedPoint], allowance: FloatArray | None, *, count: int) -> FloatArray:

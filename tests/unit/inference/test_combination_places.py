@@ -84,3 +84,17 @@ def test_slopes_of_less_information_than_a_few_persons_are_named():
     assert "Not estimable" not in found.pooled.note
     enough = read(part(public, BETA, records=3000))
     assert not np.isnan(enough.private_only.values).any()
+
+
+def test_the_summary_says_what_pooling_takes_from_the_public_fit():
+    little = read(part(public_side(), BETA + 0.2, records=100, ridge=10.0))
+    assert little.public_shares.shape == (3,)
+    assert np.all((little.public_shares > 0.1) & (little.public_shares < 1.0))
+    order = [little.pooled.terms[j] for j in np.argsort(-little.public_shares)]
+    shares = sorted((f"{share:.0%}" for share in little.public_shares), key=lambda text: -int(text[:-1]))
+    named = ", ".join(f"{term} {share}" for term, share in zip(order, shares, strict=True))
+    assert little.share_words == f"Pooling takes these shares of coefficients from the public fit: {named}."
+    much = read(part(public_side(), BETA + 0.2, records=100_000, rate=5.0))
+    assert much.public_shares.max() < 0.1
+    assert much.share_words is None
+    assert read(part(None, BETA)).share_words is None
