@@ -29,7 +29,7 @@ def page_of(found: pd.DataFrame) -> str:
         f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`. Default fits, {sets} "
         f"data sets of each row: a share of .95 has a Monte-Carlo standard error of {np.sqrt(0.95 * 0.05 / sets):.3f}, "
         "and the lowest of several coefficients is lower by chance. *Too far*: given that the estimate is farther from "
-        "0 than the truth. Coefficients that are not estimable are NaN and do not count. Whole, with 200 data sets, the study "
+        "0 than the truth. Coefficients that are not estimable are NaN and do not count. With 200 data sets the study "
         "takes about 20 minutes of one processor.",
         "",
         OF_THE_MODEL,
