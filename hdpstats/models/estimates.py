@@ -39,6 +39,7 @@ from hdpstats.inference.sandwich import (
     PredictedCovariance,
     averaged,
     combine,
+    not_estimable,
     of_point,
     planned_covariance,
     undetermined,
@@ -62,8 +63,9 @@ TOGETHER = (
     "were distributed alike."
 )
 NOT_RELEASED = (
-    "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
-    "Give the study public rows, or let the fit spend a part of epsilon on a noisy Hessian: se_share='auto'."
+    "Standard errors are NaN: without enough complete public rows (40, and 4 for each coefficient) the curvature of "
+    "the likelihood is private. Give the study public rows, or let the fit spend a part of epsilon on a noisy Hessian: "
+    "se_share='auto'."
 )
 NOT_KNOWN = (
     "Standard errors are NaN: between the public fit and the release, public rows tell no curvature along some "
@@ -71,7 +73,7 @@ NOT_KNOWN = (
 )
 NEEDS_OUTCOMES = (
     "Standard errors are NaN: this loss has no model that gives its curvature. Give the study public rows with the "
-    "outcome (40 complete ones) whose residuals vary."
+    "outcome (40 complete ones, and 4 for each coefficient) whose residuals vary."
 )
 ALL_UNCLEAR = (
     "Standard errors are NaN: the released Hessian is too small against its noise at this epsilon and number of "
@@ -86,6 +88,10 @@ UNDETERMINED = (
     "the study public rows with such people, more epsilon, or leave the term out."
 )
 
+FEW_PERSONS = (
+    "Not estimable: {names}. What was released tells less than a few persons would: NaN. Merge levels, leave the term "
+    "out, or take more epsilon."
+)
 
 SPARSE = (
     "Public outcomes are sparse near the private coefficients: standard errors rest on few of them, and may be too "
@@ -190,7 +196,23 @@ def _combined(
         note=f"{together} {correlated}" if together and correlated else together,
         allowance=allowance,
     )
-    return found if public is None else found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
+    if public is None:
+        return found
+    told = found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
+    return told if public.fit is None else _estimable(told, public, T=T)
+
+
+def _estimable(found: Estimates, public: PublicSide, *, T: FloatArray) -> Estimates:
+    """Return the estimates without slopes that rest on less than a few persons, each estimate by its own errors."""
+
+    def told(estimate: Estimate) -> Estimate:
+        return estimate.without(not_estimable(estimate.bse.to_numpy(), public, T=T), words=FEW_PERSONS)
+
+    return replace(
+        found,
+        private_only=told(found.private_only),
+        pooled=None if found.pooled is None else told(found.pooled),
+    )
 
 
 def _correlations_note(public: PublicSide, read: Sequence["_Read"], *, T: FloatArray, terms: tuple[str, ...]) -> str:
