@@ -188,7 +188,7 @@ def _custodian() -> ModuleType:
     try:
         from hdpstats import custodian
     except ModuleNotFoundError as error:
-        message = f"the custodian's service needs {error.name}: pip install 'hdpstats[sites]'"
+        message = f"the custodian's service needs {error.name}: pip install '.[sites]' in a clone of hdpstats"
         raise ArgumentError(message, argument="site") from None
     return custodian
 

@@ -34,7 +34,7 @@ from hdpstats.results.contrasts import ContrastResults, PairwiseTests, WaldTest,
 from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck
 from hdpstats.results.facts import ESTIMATES, ModelFacts, chosen, covariates
-from hdpstats.results.labels import coefficient_labels
+from hdpstats.results.labels import coefficient_labels, labels_of_terms
 from hdpstats.results.marginal_effects import MarginalEffects
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.reporting import methods_text
@@ -317,7 +317,8 @@ class Result(HasCoefficients, Reported, Saved):
             If constraints cannot be read, or the result has no such estimate.
         """
         tested = chosen(self, estimate)
-        return contrasts.t_test(tested, contrasts.constraints(tested, r_matrix, names))
+        shown = labels_of_terms(tested.terms, self.schema)
+        return contrasts.t_test(tested, contrasts.constraints(tested, r_matrix, names), labels=shown)
 
     def wald_test(
         self,
@@ -387,7 +388,10 @@ class Result(HasCoefficients, Reported, Saved):
             ``result_frame`` has a row per pair, "20-50 - <=20" and so on.
         """
         tested = chosen(self, estimate)
-        return contrasts.pairwise(tested, contrasts.pairs(self, term_name, cause), method=method, alpha=alpha)
+        label = labels_of_terms([term_name], self.schema).get(term_name, "")
+        return contrasts.pairwise(
+            tested, contrasts.pairs(self, term_name, cause), method=method, alpha=alpha, label=label
+        )
 
     def average_effects(
         self,
