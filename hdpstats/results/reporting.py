@@ -67,7 +67,7 @@ _WEIGHTS: Final = (
     "Wang M, Ji Z, Kim HE, Wang S, Xiong L, Jiang X (2018). Selecting optimal subset to release under differentially "
     "private M-estimators from hybrid datasets. IEEE Transactions on Knowledge and Data Engineering 30, 573-584."
 )
-_PRIVACY: Final = (
+PRIVACY: Final = (
     "Dwork C, McSherry F, Nissim K, Smith A (2006). Calibrating noise to sensitivity in private data analysis. "
     "TCC 2006, 265-284."
 )
@@ -80,6 +80,10 @@ _SEVERAL: Final = (
     "Liang K-Y, Zeger SL (1986). Longitudinal data analysis using generalized linear models. Biometrika 73, 13-22.",
     "Williamson JM, Datta S, Satten GA (2003). Marginal analyses of clustered data when cluster size is informative. "
     "Biometrics 59, 36-42.",
+)
+_OVERLAP: Final = (
+    "Li F, Morgan KL, Zaslavsky AM (2018). Balancing covariates via propensity score weighting. Journal of the "
+    "American Statistical Association 113, 390-400."
 )
 _HAZARDS: Final = "Tutz G, Schmid M (2016). Modeling Discrete Time-to-Event Data. Springer."
 
@@ -100,6 +104,7 @@ SOURCES: Final = {
     MechanismName.SAMPLING: (_EXPONENTIAL,),
     MechanismName.COUNT: (_COUNT,),
     MechanismName.HISTOGRAM: (_HISTOGRAM,),
+    MechanismName.WEIGHTED_CELLS: (_OVERLAP, _COUNT),
     MechanismName.GAUSSIAN_HISTOGRAM: (_HISTOGRAM, _GAUSSIAN),
     MechanismName.DESCRIPTION: (_GEOMETRY,),
     MechanismName.GAUSSIAN_DESCRIPTION: (_GAUSSIAN,),
@@ -131,7 +136,7 @@ def references_of(result: "Result") -> tuple[str, ...]:
     if result.guarantee is not None:
         own, before = charged_releases(result.released), charged_before(result.released.description)
         releases = [each for whole in (*own, *before) for each in answers_in(whole)]
-        references.append(_PRIVACY)
+        references.append(PRIVACY)
         references += [source for each in releases for event in each.events for source in SOURCES.get(event.ran, ())]
         references += [_POOLING] if result.pooled is not None else []
         references += [] if result.released.description is None else [_GEOMETRY, _RAKING]
@@ -195,18 +200,23 @@ def _own_sums(release: Release | None) -> list[str]:
     return [f"Standard errors rest on {what} (part of this loss: epsilon = {decimal(spent)})."]
 
 
-def _private(result: "Result", guarantee: Guarantee) -> list[str]:
-    """Return what was protected how, what was used, and what intervals count."""
-    facts, estimate = result.facts, result.estimate
+def guarantee_sentence(guarantee: Guarantee, *, how: str) -> str:
+    """Return what was protected, and how, in a sentence."""
     loss = f"epsilon = {decimal(guarantee.epsilon)}" + (
         "" if guarantee.delta == 0 else f", delta = {decimal(guarantee.delta)}"
     )
     kind = "pure differential privacy" if guarantee.delta == 0 else "approximate differential privacy"
     parts = f" in all: {guarantee.listed}" if guarantee.parts else ""
-    sentences = [
+    return (
         f"The private records were analysed under {kind} ({loss}{parts}; protected unit: {guarantee.protected}; "
-        f"{guarantee.neighbours}), by {facts.method}."
-    ]
+        f"{guarantee.neighbours}), by {how}."
+    )
+
+
+def _private(result: "Result", guarantee: Guarantee) -> list[str]:
+    """Return what was protected how, what was used, and what intervals count."""
+    facts, estimate = result.facts, result.estimate
+    sentences = [guarantee_sentence(guarantee, how=facts.method)]
     if guarantee.sites > 1:
         sentences.append(f"Records of {guarantee.sites} sites were analysed where they are; no record left its site.")
     noisy = result.count is not None or facts.records_sd is not None
