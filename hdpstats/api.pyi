@@ -13,6 +13,8 @@ from hdpstats._base.errors import (
     SiteError,
 )
 from hdpstats.describe import (
+    Balance,
+    BalanceRequest,
     CurvesPlan,
     CurvesRequest,
     Description,
@@ -66,6 +68,8 @@ from hdpstats.sites import LocalSite, RemoteSite, Site, Study, connect
 __all__ = [
     "Aggregate",
     "ArgumentError",
+    "Balance",
+    "BalanceRequest",
     "Binary",
     "Budget",
     "BudgetError",

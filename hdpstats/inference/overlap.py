@@ -134,7 +134,7 @@ class OutcomeModel:
         return np.asarray((expit(eta) if self.binary else np.clip(eta, 0.0, 1.0)) @ w / w.sum())
 
     def means(self, people: WeightedPeople, targets: FloatArray) -> FloatArray:
-        """Return the mean outcome (2, m) of people, untreated and treated, whose weighted means are ``targets`` (2,)."""
+        """Return the mean outcome (2, m) by arm, untreated first, whose weighted means are ``targets`` (2,)."""
         eta, e = people.X @ self.slopes, people.propensity
         w = people.weights * e * (1.0 - e)
         w = w / w.sum()
@@ -292,4 +292,3 @@ def contrasts_of(means: FloatArray, *, binary: bool, positive: bool) -> FloatArr
         above = np.maximum(means, LEAST)
         found.append(np.log(above[..., 1]) - np.log(above[..., 0]))
     return np.stack(found, axis=-1)
-

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from hdpstats._base.errors import SiteError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.work import Operations
 from hdpstats.formulas import Design
@@ -29,9 +30,12 @@ UNITS: Final = 2**20
 
 def weighting_design(weighting: OverlapWeights, schema: Schema) -> Design:
     """Return the design of the propensity model, or refuse a formula or coefficients that do not fit the schema."""
-    return binary_design(
+    design = binary_design(
         weighting.formula, schema, coefficients=len(weighting.coefficients), what="a weighting by propensity"
     )
+    if design.needs != weighting.columns:
+        raise SiteError("the weights must name the columns that their formula reads, in their order")
+    return design
 
 
 def weights_of(weighting: OverlapWeights, design: Design, table: AdmittedTable) -> FloatArray:

@@ -241,6 +241,7 @@ MECHANISMS: Final = (
         (treatment_effect.TreatmentEffectRelease,),
         NO_MODEL,
         treatment_effect_site.prepare,
+        columns=_named,
     ),
     Mechanism(
         weights.NeighboursQuery,

@@ -31,8 +31,8 @@ A class for users is thin. Its base class `model.Model` plans and fits, by one o
 * ``points``: Mechanisms that release the coefficients by one query to each site: what is asked, expected, and read.
 * ``private_result``: What the sites of a fit gave, and the result: its estimates with queries, releases, guarantee
   and sites.
-* ``propensity``: A private propensity model: a logistic regression of treatment, of which private people's
-  coefficients alone count.
+* ``propensity``: A private propensity model: a logistic regression of treatment, with coefficients from private people
+  alone.
 * ``public_hessian``: Logistic regressions by Newton steps with a public Hessian: rounds, predictions, results.
 * ``regression``: Logistic, linear and quantile regression on private and public records.
 * ``request``: What a fit asks for, checked before anything is charged: epsilon, delta, mechanism, draw and
@@ -42,8 +42,8 @@ A class for users is thin. Its base class `model.Model` plans and fits, by one o
   public facts only.
 * ``site_records``: What is known of the people of each site before its part in a fit, and what is left of epsilon
   then.
-* ``treatment_effect``: The effect of a treatment among people weighted by their chance of it: what is asked, what to
-  expect, what is read.
+* ``treatment_effect``: The effect of a treatment among people weighted by their chance of it: what is asked, expected
+  and read.
 * ``weighted``: Models fitted to a weighted public sample: post-processing, with errors that count sampling and
   privacy noise.
 """

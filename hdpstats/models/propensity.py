@@ -1,4 +1,4 @@
-"""A private propensity model: a logistic regression of treatment, of which private people's coefficients alone count."""
+"""A private propensity model: a logistic regression of treatment, with coefficients from private people alone."""
 
 from dataclasses import dataclass
 from typing import final
@@ -30,9 +30,7 @@ class PropensityRequest:
     model: Logit
     description: Description | None = None
 
-    def release(
-        self, epsilon: float, *, replicate: int = 1, allow_large_epsilon: bool = False
-    ) -> Propensity:
+    def release(self, epsilon: float, *, replicate: int = 1, allow_large_epsilon: bool = False) -> Propensity:
         """Fit the model, and return it. The same call again returns the stored release for nothing."""
         check_private(self.study, "propensity")
         fit = self.model.fit(

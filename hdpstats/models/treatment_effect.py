@@ -1,7 +1,7 @@
-"""The effect of a treatment among people weighted by their chance of it: what is asked, what to expect, what is read."""
+"""The effect of a treatment among people weighted by their chance of it: what is asked, expected and read."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, final
 
@@ -32,12 +32,12 @@ from hdpstats.mechanisms.treatment_effect.estimate import (
     stacked_of,
 )
 from hdpstats.mechanisms.treatment_effect.site import prepare
-from hdpstats.privacy.budget import Guarantee, epsilons_of, over_sites, release_epsilon, release_replicate
+from hdpstats.privacy.budget import epsilons_of, over_sites, release_epsilon, release_replicate
 from hdpstats.records import codec
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import of_kind
 from hdpstats.results.facts import design_of
-from hdpstats.results.propensity import Propensity, Weighting, with_rows
+from hdpstats.results.propensity import Weighting, checked_weighting, resting_on, with_rows
 from hdpstats.results.treatment_effect import Imbalance, TreatmentEffect, effects_frame, terms_of
 from hdpstats.schema.columns import Binary, Continuous
 from hdpstats.sites import Study
@@ -155,7 +155,7 @@ class TreatmentEffectRequest:
             queries=tuple((name, query) for name in releases),
             releases=tuple(releases.items()),
             missing=tuple((each.site, each.reason) for each in answered.missing),
-            guarantee=resting_on(own, weighting.propensity),
+            guarantee=resting_on(own, weighting, own_name=EFFECT),
             before=weighting.propensity.releases,
             imbalance=imbalance,
             effective_share=self.people.effective_share,
@@ -269,37 +269,6 @@ def treatment_effect(
     return asked if epsilon is None else asked.release(epsilon, allow_large_epsilon=allow_large_epsilon)
 
 
-def checked_weighting(weighting: object, study: Study) -> Weighting:
-    """Return a weighting, or refuse what is none, or is of other people than those of a study."""
-    if not isinstance(weighting, Weighting):
-        raise ArgumentError(
-            f"weighting must be what hdp.propensity(...).weights('overlap') returned, not {type(weighting).__name__}",
-            argument="weighting",
-        )
-    fit = weighting.propensity.fit
-    if fit.schema.sha256 != study.schema.sha256:
-        raise ArgumentError("weighting must be of a study with the same schema", argument="weighting")
-    if study.unit is not None:
-        raise ArgumentError(
-            "weighting: a person has one weight, and this study has several rows of a person (unit=)",
-            argument="weighting",
-        )
-    if fit.guarantee is not None and fit.guarantee.relation is not study.relation:
-        raise ArgumentError(
-            f"weighting must be of a study with the same relation, {study.relation.value}", argument="weighting"
-        )
-    for site in fit.site_facts:
-        held = None if site.site not in study.sites else study.sites[site.site].held
-        for entry in site.entries if held is not None else ():
-            if entry.account and held is not None and held.account and entry.account != held.account:
-                raise ArgumentError(
-                    "weighting must be of the same people: it was charged to another account than this study's; fit "
-                    "the propensity model on this study",
-                    argument="weighting",
-                )
-    return weighting
-
-
 def _outcome(formula: str, study: Study, weighting: Weighting) -> str:
     """Return the outcome of a formula, or refuse one that asks for something else."""
     if formula.lstrip().startswith("Surv("):
@@ -317,9 +286,7 @@ def _outcome(formula: str, study: Study, weighting: Weighting) -> str:
     if outcome in design_of(weighting.propensity.fit).needs:
         raise FormulaError(f"the outcome {outcome!r} must not be the treatment or a covariate of the propensity model")
     if not isinstance(study.schema[outcome], Binary | Continuous):
-        raise SchemaError(
-            f"{outcome!r} must be declared as Binary() or Continuous(lower, upper)", columns=(outcome,)
-        )
+        raise SchemaError(f"{outcome!r} must be declared as Binary() or Continuous(lower, upper)", columns=(outcome,))
     return outcome
 
 
@@ -377,15 +344,6 @@ def _squares(people: WeightedPeople, model: OutcomeModel, p: FloatArray) -> Floa
     w = people.weights * e * (1.0 - e)
     within = means**2 @ w / w.sum() + model.residual
     return np.asarray(np.clip(within, p**2, p))
-
-
-def resting_on(own: Guarantee, propensity: Propensity, *, own_name: str = EFFECT) -> Guarantee:
-    """Return a guarantee together with that of the propensity model that it rests on."""
-    known = propensity.guarantee
-    if known is None:
-        return own
-    together = own.resting_on(*propensity.parts, own=own_name)
-    return replace(together, sites=max(own.sites, known.sites))
 
 
 @final

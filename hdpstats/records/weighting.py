@@ -32,16 +32,21 @@ class OverlapWeights(Record):
     ----------
     formula : str
         ``"treatment ~ covariates"``; a site reads it against its own schema.
+    columns : tuple of str
+        The columns that it reads, the treatment first.
     coefficients : tuple of float
         Of the columns of its design, in their order.
     """
 
     kind: ClassVar[str] = "overlap"
     formula: str
+    columns: tuple[str, ...]
     coefficients: tuple[float, ...]
 
     def __post_init__(self) -> None:
         """Refuse coefficients that are no numbers of use."""
+        if not self.columns or len(set(self.columns)) < len(self.columns):
+            raise MechanismError("weights need the columns that they read, each once and the treatment first")
         check_size("coefficients", len(self.coefficients), MOST_COEFFICIENTS, remedy="take fewer terms or levels")
         if not (self.coefficients and all(math.isfinite(value) and abs(value) < 1e12 for value in self.coefficients)):
             raise MechanismError("weights need one coefficient or more, all of them finite numbers below 1e12")

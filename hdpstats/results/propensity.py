@@ -28,6 +28,7 @@ from hdpstats.results.sites import charged_before, charged_releases
 from hdpstats.results.summary import report_of
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema, labels_of
+from hdpstats.sites import Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -189,10 +190,14 @@ class Propensity(HasCoefficients, Reported):
             If kind is another one.
         """
         choice(kind, name="kind", options=("overlap",))
-        values = self.estimate.values
+        values = self.estimate.values  # noqa: PD011
         if not np.isfinite(values).all():
             raise ArgumentError("the propensity model has coefficients that are not known", argument="self")
-        record = OverlapWeights(formula=self.formula, coefficients=tuple(rounded(float(each)) for each in values))
+        record = OverlapWeights(
+            formula=self.formula,
+            columns=design_of(self.fit).needs,
+            coefficients=tuple(rounded(float(each)) for each in values),
+        )
         return Weighting(propensity=self, record=record)
 
     def tidy(self, exponentiate: bool = False, conf_level: float = 0.95) -> pd.DataFrame:
@@ -320,3 +325,43 @@ def with_rows(propensity: Propensity, table: PublicTable | None) -> Propensity:
     if not without_rows(propensity) or table is None:
         return propensity
     return Propensity(fit=replace(propensity.fit, public_rows=FittedRows(table=table)))
+
+
+def checked_weighting(weighting: object, study: Study) -> Weighting:
+    """Return a weighting, or refuse what is none, or is of other people than those of a study."""
+    if not isinstance(weighting, Weighting):
+        raise ArgumentError(
+            f"weighting must be what hdp.propensity(...).weights('overlap') returned, not {type(weighting).__name__}",
+            argument="weighting",
+        )
+    fit = weighting.propensity.fit
+    if fit.schema.sha256 != study.schema.sha256:
+        raise ArgumentError("weighting must be of a study with the same schema", argument="weighting")
+    if study.unit is not None:
+        raise ArgumentError(
+            "weighting: a person has one weight, and this study has several rows of a person (unit=)",
+            argument="weighting",
+        )
+    if fit.guarantee is not None and fit.guarantee.relation is not study.relation:
+        raise ArgumentError(
+            f"weighting must be of a study with the same relation, {study.relation.value}", argument="weighting"
+        )
+    for site in fit.site_facts:
+        held = None if site.site not in study.sites else study.sites[site.site].held
+        for entry in site.entries if held is not None else ():
+            if entry.account and held is not None and held.account and entry.account != held.account:
+                raise ArgumentError(
+                    "weighting must be of the same people: it was charged to another account than this study's; fit "
+                    "the propensity model on this study",
+                    argument="weighting",
+                )
+    return weighting
+
+
+def resting_on(own: Guarantee, weighting: Weighting, *, own_name: str) -> Guarantee:
+    """Return a guarantee together with that of the propensity model that a weighting rests on."""
+    known = weighting.propensity.guarantee
+    if known is None:
+        return own
+    together = own.resting_on(*weighting.propensity.parts, own=own_name)
+    return replace(together, sites=max(own.sites, known.sites))

@@ -10,7 +10,6 @@ from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import real
 from hdpstats.display import Report, Reported, columns, named_values, number, p_value, percent
-from hdpstats.mechanisms.overlap import weighting_design
 from hdpstats.mechanisms.treatment_effect import BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.mechanisms.treatment_effect.estimate import Cells, cells_of
 from hdpstats.privacy.budget import Guarantee
@@ -50,8 +49,8 @@ RATIOS: Final = ("risk ratio", "odds ratio", "ratio")
 
 NEEDED: Final = "number needed to treat"
 DRAWN: Final = (
-    "Standard errors, limits and p-values are from draws of the error: sampling of outcomes and of the propensity model "
-    "together, and all privacy noise."
+    "Standard errors, limits and p-values are from draws of the error: sampling of outcomes and of the propensity "
+    "model together, and all privacy noise."
 )
 TARGET: Final = (
     "Weighted by overlap (treated by 1 less their chance of treatment, untreated by that chance): the effect is that "
@@ -245,13 +244,12 @@ class TreatmentEffect(Reported, Saved):
         return f"{' '.join(sentences)}\n\nReferences\n\n{references}"
 
     def _holes(self) -> list[str]:
-        return [name for name in self._reads() if self.schema[name].leaves_out]
-
-    def _reads(self) -> list[str]:
-        return [*weighting_design(self.query.weighting, self.schema).needs, self.outcome]
+        return [name for name in self.query.names if self.schema[name].leaves_out]
 
     def _references(self) -> tuple[str, ...]:
-        releases = [each for whole in (*self.before, *(each for _, each in self.releases)) for each in answers_in(whole)]
+        releases = [
+            each for whole in (*self.before, *(each for _, each in self.releases)) for each in answers_in(whole)
+        ]
         sources = [source for each in releases for event in each.events for source in SOURCES.get(event.ran, ())]
         return tuple(dict.fromkeys([PRIVACY, *sources]))
 
@@ -295,9 +293,7 @@ class TreatmentEffect(Reported, Saved):
             blocks=[
                 named_values(self._head()),
                 block,
-                *privacy_blocks(
-                    guarantee_rows(self.guarantee, given, self.before), self.guarantee, given, self.before
-                ),
+                *privacy_blocks(guarantee_rows(self.guarantee, given, self.before), self.guarantee, given, self.before),
             ],
             notes=self._notes(table),
             badges=guarantee_badges(self.guarantee),
@@ -345,7 +341,7 @@ def effects_frame(estimate: Estimate, *, binary: bool, alpha: float) -> pd.DataF
     terms = list(estimate.terms)
     ratio = np.array([term in RATIOS for term in terms])
     mean = np.arange(len(terms)) < 2
-    values, errors = estimate.values, estimate.bse.to_numpy()
+    values, errors = estimate.values, estimate.bse.to_numpy()  # noqa: PD011
     low, high = estimate.conf_int(alpha).to_numpy().T
     if binary:
         low, high = (np.where(mean, np.clip(limit, 0.0, 1.0), limit) for limit in (low, high))

@@ -32,6 +32,7 @@ from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.limits import MOST_CELLS, Ahead, check_ahead
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_epsilon
+from hdpstats.records.weighting import OverlapWeights
 
 UNITS: Final = 2**20
 """A feature, and the largest case weight, are rounded to so many steps; an even number, so that 1/2 is exact."""
@@ -172,6 +173,11 @@ class DescriptionQuery(ChargedQuery):
     ahead : tuple of Spend or None
         In a query of a fit: what the fit will be charged besides, charge by charge. It is not charged now, but refused
         now if it could not be charged later. The number of people who count is then asked for by itself.
+    weighting : OverlapWeights or None
+        How people are weighted by their chance of treatment, in place of a column of case weights.
+    followed_by : tuple of Spend or None
+        In the first of two queries by group: what the second will be charged, which is refused now if it could not be
+        charged then.
     """
 
     kind: ClassVar[str] = "description/1"
@@ -188,6 +194,8 @@ class DescriptionQuery(ChargedQuery):
     besides: Annotated[tuple[str, ...] | None, LEFT_OUT] = None
     at_risk: Annotated[AtRisk | None, LEFT_OUT] = None
     ahead: Annotated[Ahead | None, LEFT_OUT] = None
+    weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
+    followed_by: Annotated[Ahead | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
@@ -197,10 +205,15 @@ class DescriptionQuery(ChargedQuery):
         if self.is_of_fit and (self.by or self.follow_up or self.cells or not self.complete):
             raise MechanismError("a query of a fit describes complete people together, without cells and follow-up")
         check_ahead(self.ahead or ())
+        check_ahead(self.followed_by or ())
+        if self.weighting is not None and (self.weights is not None or self.is_of_fit or not self.complete):
+            raise MechanismError("a weighting by propensity is of complete people, without case weights, in no fit")
+        if self.followed_by is not None and self.is_of_fit:
+            raise MechanismError("a query of a fit says by ahead what follows")
         few = max(self.epsilon.denominator, self.delta.denominator) <= 10**30
         if not (self.epsilon > 0 and 0 <= self.delta < 1 and few):
             raise MechanismError("a description needs epsilon > 0 and a delta from 0 to below 1, of at most 30 digits")
-        if self.delta and self.weights is not None:
+        if self.delta and self.is_weighted:
             raise MechanismError("a description of weighted people is pure: delta must be 0")
         names = self.names
         if len(set(names)) < len(names) or not (self.columns or self.follow_up):
@@ -247,9 +260,18 @@ class DescriptionQuery(ChargedQuery):
         return math.prod(each.levels for each in self.crossed or ())
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether people are weighted, by a column or by their chance of treatment."""
+        return self.weights is not None or self.weighting is not None
+
+    @property
     def extra(self) -> tuple[str, ...]:
-        """The column of weights, where there is one."""
-        return () if self.weights is None else (self.weights,)
+        """The columns of weights that are not read for something else."""
+        if self.weighting is None:
+            return () if self.weights is None else (self.weights,)
+        outcome = () if self.follow_up is None else self.follow_up.names
+        read = {*(each.name for each in self.columns), *outcome, *self.grouping}
+        return tuple(name for name in self.weighting.columns if name not in read)
 
     @property
     def leading(self) -> int:
@@ -257,7 +279,7 @@ class DescriptionQuery(ChargedQuery):
 
         People are counted once; with weights, the first is their total, the second that of their squares.
         """
-        return 0 if not self.columns else 2 if self.weights is not None else int(self.counted)
+        return 0 if not self.columns else 2 if self.is_weighted else int(self.counted)
 
     @property
     def dimension(self) -> int:

@@ -67,7 +67,7 @@ def moments_of(
         people=number,
         people_sd=sd,
         moments=(*found, *(read.at_risk(times) if len(times) else ())),
-        weighted=numbers.query.weights is not None,
+        weighted=numbers.query.is_weighted,
         release_sha256=sha256,
     )
 

@@ -44,6 +44,11 @@ class TreatmentEffectQuery(ChargedQuery):
     upper: float = 1.0
     cells: int = BINARY
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns that are read."""
+        return tuple(dict.fromkeys((*self.weighting.columns, self.outcome)))
+
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself."""
         check_pure(self, "a treatment effect")

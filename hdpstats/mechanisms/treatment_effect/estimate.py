@@ -90,9 +90,7 @@ class PropensityErrors:
         return cls(draws=drawn, sampling=estimate.sampling, privacy=estimate.privacy)
 
 
-def stacked_of(
-    cells: Cells, people: WeightedPeople, outcome: OutcomeModel, errors: PropensityErrors
-) -> Stacked:
+def stacked_of(cells: Cells, people: WeightedPeople, outcome: OutcomeModel, errors: PropensityErrors) -> Stacked:
     """Return the stacked equations of the places of an outcome, at weights of arms that are above 0."""
     p = np.clip(cells.places(cells.weights), 1e-4, 1.0 - 1e-4)
     means = outcome.means(people, p)
@@ -112,7 +110,9 @@ def stacked_of(
     )
 
 
-def effects_of(cells: Cells, stacked: Stacked, errors: PropensityErrors, *, terms: tuple[str, ...], seed: str) -> Estimate:
+def effects_of(
+    cells: Cells, stacked: Stacked, errors: PropensityErrors, *, terms: tuple[str, ...], seed: str
+) -> Estimate:
     """Return the contrasts of the means with their errors; NaN where an arm is not clear of its noise.
 
     ``terms`` name the contrasts, in the order of `hdpstats.inference.overlap.contrasts_of`; ``seed`` is the hash that

@@ -97,7 +97,7 @@ def prepare(query: TreatmentEffectQuery, site_facts: SiteFacts) -> PreparedTreat
     design = weighting_design(query.weighting, site_facts.schema)
     _check_outcome(query, design, site_facts.schema)
     return PreparedTreatmentEffect(
-        needs=tuple(dict.fromkeys((*design.needs, query.outcome))),
+        needs=query.names,
         events=(PrivacyEvent(ran=MechanismName.WEIGHTED_CELLS, epsilon=query.epsilon),),
         query=query,
         design=design,
