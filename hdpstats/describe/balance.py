@@ -1,8 +1,8 @@
 """Whether weights make two arms alike: standardised differences of the covariates before and after weighting.
 
 Two descriptions of the same complete people by arm are asked for: of them as they are, for two fifths of epsilon,
-and weighted, for the rest, as fewer people count then. A standardised difference is that of two means or shares over the
-pooled standard deviation of the people as they are, before and after alike, so that the two can be compared
+and weighted, for the rest, as fewer people count then. A standardised difference is that of two means or shares over
+the pooled standard deviation of the people as they are, before and after alike, so that the two can be compared
 (Austin 2009).
 
 Limits are about the balance of *these* people, and count the noise of the descriptions. They count no sampling: what is
