@@ -266,7 +266,8 @@ class Stacked:
             arms = [w[:, None] * (1.0 - true) * own[:, None], w[:, None] * true * (1.0 - own[:, None])]
             untreated, treated = ((arm / arm.sum(axis=0)).T @ X for arm in arms)
             found[rows] = treated - untreated
-        return np.asarray(np.divide(found, spread, out=np.zeros_like(found), where=spread > 0.0))
+        varies = spread > 1e-7 * np.sqrt(w @ X**2)
+        return np.asarray(np.divide(found, spread, out=np.zeros_like(found), where=varies))
 
 
 LEAST: Final = 1e-6

@@ -35,7 +35,7 @@ from hdpstats.results.summary import (
     limit_headers,
     privacy_blocks,
 )
-from hdpstats.results.tables import cost_columns
+from hdpstats.results.tables import cost_columns, frame_of
 from hdpstats.schema.schema import Schema, labels_of
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ DIFFERENCE: Final = {True: "risk difference", False: "difference"}
 
 RATIOS: Final = ("risk ratio", "odds ratio", "ratio")
 """Effects whose estimates are exponentials of what is estimated."""
+
+TIDY: Final = ("effect", "estimate", "std_error", "conf_low", "conf_high", "p_value")
 
 NEEDED: Final = "number needed to treat"
 DRAWN: Final = (
@@ -347,20 +349,18 @@ def effects_frame(estimate: Estimate, *, binary: bool, alpha: float) -> pd.DataF
         low, high = (np.where(mean, np.clip(limit, 0.0, 1.0), limit) for limit in (low, high))
     with np.errstate(over="ignore"):
         shown = [np.where(ratio, np.exp(each), each) for each in (values, low, high)]
-    frame = pd.DataFrame(
-        {
-            "effect": terms,
-            "estimate": shown[0],
-            "std_error": np.where(ratio, shown[0] * errors, errors),
-            "conf_low": shown[1],
-            "conf_high": shown[2],
-            "p_value": np.where(mean, np.nan, estimate.pvalues.to_numpy()),
-        }
-    )
-    if not binary:
-        return frame
-    difference, error, below, above = values[2], errors[2], low[2], high[2]
-    limits = sorted([1.0 / abs(below), 1.0 / abs(above)]) if below * above > 0.0 else [np.nan, np.nan]
-    needed = 1.0 / abs(difference) if difference else np.inf
-    row = [NEEDED, needed, error * needed**2, *limits, np.nan]
-    return pd.concat([frame, pd.DataFrame([row], columns=frame.columns)], ignore_index=True)
+    rows = [
+        (term, shown[0][k], shown[0][k] * errors[k] if ratio[k] else errors[k], shown[1][k], shown[2][k], p)
+        for k, (term, p) in enumerate(zip(terms, np.where(mean, np.nan, estimate.pvalues.to_numpy()), strict=True))
+    ]
+    if binary:
+        rows.append((NEEDED, *_needed(values[2], errors[2], low[2], high[2]), np.nan))
+    return frame_of(rows, texts=TIDY[:1], numbers=TIDY[1:])
+
+
+def _needed(difference: float, error: float, low: float, high: float) -> tuple[float, float, float, float]:
+    """Return the reciprocal of the size of a difference, its standard error and limits; NaN where these include 0."""
+    with np.errstate(divide="ignore"):
+        needed = float(np.divide(1.0, abs(difference)))
+    limits = sorted([1.0 / abs(low), 1.0 / abs(high)]) if low * high > 0.0 else [np.nan, np.nan]
+    return needed, error * needed**2, limits[0], limits[1]
