@@ -29,11 +29,12 @@ from hdpstats.mechanisms.description.request import described_columns
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.privacy.budget import Guarantee, epsilons_of, release_epsilon, total
 from hdpstats.records.estimate import normal_quantile
+from hdpstats.records.query import Release
 from hdpstats.records.saved import Saved
 from hdpstats.results.labels import group_name
 from hdpstats.results.plots import plot_love
 from hdpstats.results.propensity import Weighting, resting_on
-from hdpstats.results.reporting import accounting_of, ledger_entry, privacy_record, query_sha256
+from hdpstats.results.reporting import accounting_of, filled_form, ledger_entry, privacy_record, query_sha256
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, limit_headers, privacy_blocks
 from hdpstats.results.tables import cost_columns, frame_of
 from hdpstats.schema.schema import labels_of
@@ -134,7 +135,12 @@ class BalanceRequest:
             public = None if query.weighting is not None else public_cohort(query, study.schema, study.public)
             found.append(Description(schema=study.schema, public=public, **answers))
         before, after = found
-        return Balance(before=before, after=after, guarantee=self._guarantee(before.guarantee, after.guarantee))
+        return Balance(
+            before=before,
+            after=after,
+            guarantee=self._guarantee(before.guarantee, after.guarantee),
+            propensity=self.weighting.propensity.releases,
+        )
 
     def _guarantee(self, before: Guarantee, after: Guarantee) -> Guarantee:
         own = replace(before, epsilon=before.epsilon + after.epsilon, delta=before.delta + after.delta)
@@ -155,6 +161,8 @@ class Balance(Reported, Saved):
         The complete people as they are, and weighted.
     guarantee : Guarantee
         What is guaranteed by all releases: both descriptions, and the propensity model.
+    propensity : tuple of Release
+        The releases of the propensity model.
 
     Examples
     --------
@@ -176,6 +184,7 @@ class Balance(Reported, Saved):
     before: Description
     after: Description
     guarantee: Guarantee
+    propensity: tuple[Release, ...]
 
     @property
     def treatment(self) -> str:
@@ -183,7 +192,7 @@ class Balance(Reported, Saved):
         return str(self.after.query.by)
 
     @property
-    def releases(self) -> "tuple[Any, ...]":
+    def releases(self) -> tuple[Release, ...]:
         """What the sites answered, the unweighted descriptions first."""
         return tuple(release for each in (self.before, self.after) for _, release in each.releases)
 
@@ -210,13 +219,26 @@ class Balance(Reported, Saved):
         """
         return plot_love(self.tidy(), labels=self.after.schema.labels, ax=ax)
 
-    def disclosure(self) -> dict[str, Any]:
-        """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
+    def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
+        """Return the privacy record for an output checker, or a form: see `hdpstats.results.Result.disclosure`."""
         query = self.after.query
+        if form is not None:
+            return filled_form(
+                form,
+                statements,
+                what="a balance table",
+                guarantee=self.guarantee,
+                schema=self.after.schema,
+                releases=[*self.propensity, *self.releases],
+                columns=query.names,
+                public_sha256=query.public_sha256,
+            )
         return privacy_record(
             self.guarantee,
             self.after.schema,
-            accounting=accounting_of(query.kind, list(self.releases), several=len(self.after.releases) > 1),
+            accounting=accounting_of(
+                query.kind, [*self.propensity, *self.releases], several=len(self.after.releases) > 1
+            ),
             about={
                 "balance": {
                     "columns": [each.name for each in query.columns],
@@ -245,7 +267,9 @@ class Balance(Reported, Saved):
             blocks=[
                 named_values([("Arms:", f"{arms[1]} less {arms[0]}"), ("Weights:", self._weights())]),
                 columns(headers, names, rows, title="Standardised differences"),
-                *privacy_blocks(guarantee_rows(self.guarantee, given), self.guarantee, given),
+                *privacy_blocks(
+                    guarantee_rows(self.guarantee, given, self.propensity), self.guarantee, given, self.propensity
+                ),
             ],
             notes=[NOTE],
             badges=guarantee_badges(self.guarantee),

@@ -1,5 +1,6 @@
 """A private propensity model, and the overlap weights that follow from it: post-processing of what was released."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -216,9 +217,9 @@ class Propensity(HasCoefficients, Reported):
         """Return a paragraph for a paper about the propensity model."""
         return self.fit.methods_text()
 
-    def disclosure(self) -> dict[str, Any]:
-        """Return the privacy record, as `hdpstats.results.Result.disclosure`."""
-        return self.fit.disclosure()
+    def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
+        """Return the privacy record, or a form, as `hdpstats.results.Result.disclosure`."""
+        return self.fit.disclosure(form, statements=statements)
 
     def to_json(self, path: str | PathLike[str] | None = None) -> str:
         """Return the JSON text of the fit, and write it to a file where a path is given."""

@@ -1,5 +1,6 @@
 """The effect of a treatment among people weighted by their chance of it: means by arm and their contrasts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
@@ -13,6 +14,7 @@ from hdpstats.display import Report, Reported, columns, named_values, number, p_
 from hdpstats.mechanisms.treatment_effect import BINARY, TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.mechanisms.treatment_effect.estimate import Cells, cells_of
 from hdpstats.privacy.budget import Guarantee
+from hdpstats.privacy.proofs import PRIVACY, PROOFS
 from hdpstats.records.codec import Record
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import LedgerEntry, Release
@@ -20,9 +22,8 @@ from hdpstats.records.saved import Saved
 from hdpstats.records.several import answers_in
 from hdpstats.results.plots import plot_effects
 from hdpstats.results.reporting import (
-    PRIVACY,
-    SOURCES,
     accounting_of,
+    filled_form,
     guarantee_sentence,
     ledger_entry,
     privacy_record,
@@ -252,12 +253,23 @@ class TreatmentEffect(Reported, Saved):
         releases = [
             each for whole in (*self.before, *(each for _, each in self.releases)) for each in answers_in(whole)
         ]
-        sources = [source for each in releases for event in each.events for source in SOURCES.get(event.ran, ())]
+        sources = [source for each in releases for event in each.events for source in PROOFS[event.ran].sources]
         return tuple(dict.fromkeys([PRIVACY, *sources]))
 
-    def disclosure(self) -> dict[str, Any]:
-        """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
+    def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
+        """Return the privacy record for an output checker, or a form: see `hdpstats.results.Result.disclosure`."""
         query, releases = self.query, dict(self.releases)
+        if form is not None:
+            return filled_form(
+                form,
+                statements,
+                what="a treatment effect",
+                guarantee=self.guarantee,
+                schema=self.schema,
+                releases=[*self.before, *releases.values()],
+                formula=self.formula,
+                columns=query.names,
+            )
         return privacy_record(
             self.guarantee,
             self.schema,
