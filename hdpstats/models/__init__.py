@@ -54,7 +54,7 @@ from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
 from hdpstats.models.plan import Plan
-from hdpstats.models.propensity import PropensityRequest, propensity
+from hdpstats.models.propensity import PropensityRequest, SplitPlan, propensity
 from hdpstats.models.regression import Linear, Logit, Quantile
 from hdpstats.models.treatment_effect import TreatmentEffectPlan, TreatmentEffectRequest, treatment_effect
 
@@ -67,6 +67,7 @@ __all__ = [
     "Plan",
     "PropensityRequest",
     "Quantile",
+    "SplitPlan",
     "TreatmentEffectPlan",
     "TreatmentEffectRequest",
     "hybrid_weights",

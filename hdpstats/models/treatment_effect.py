@@ -76,6 +76,8 @@ class TreatmentEffectRequest:
         How many of them there are.
     replicate : int
         The number of the draw.
+    errors : PropensityErrors or None
+        How the propensity's coefficients err, for plans before it was fitted; None for what its estimate says.
     """
 
     study: Study
@@ -86,6 +88,12 @@ class TreatmentEffectRequest:
     model: OutcomeModel
     public_rows: int
     replicate: int
+    errors: PropensityErrors | None = None
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether the outcome is binary."""
+        return not isinstance(self.study.schema[self.outcome], Continuous)
 
     def query(self, epsilon: Fraction) -> TreatmentEffectQuery:
         """Return what each site is asked, the same of all of them."""
@@ -119,12 +127,13 @@ class TreatmentEffectRequest:
         people = {"": records}
         if n is None and self.study.sites:
             people = {name: site.records for name, site in self.study.sites.items()}
-        frames = [self._planned(each, people).assign(epsilon=float(each)) for each in epsilons_of(epsilon)]
+        frames = [self.planned(each, people).assign(epsilon=float(each)) for each in epsilons_of(epsilon)]
         frame = pd.concat(frames, ignore_index=True)
         names = ["epsilon", "effect", "expected", "std_error", "noise"]
         return TreatmentEffectPlan(frame=frame[names], records=records, formula=self.formula)
 
-    def _planned(self, epsilon: Fraction, people: Mapping[str, int]) -> pd.DataFrame:
+    def planned(self, epsilon: Fraction, people: Mapping[str, int]) -> pd.DataFrame:
+        """Return the predicted effects of so many people at sites, with their standard errors and the noise in them."""
         query = self.query(epsilon)
         noise = tuple(prepare(query, site_facts_of(self.study, size)).noise_sd for size in people.values())
         expected = expected_cells(query, self.people, self.model, records=sum(people.values()), noise=noise)
@@ -165,7 +174,7 @@ class TreatmentEffectRequest:
     def _estimate(self, cells: Cells, *, seed: str) -> tuple[Estimate, tuple[Imbalance, ...]]:
         """Return the effects of cells with their errors, and what imbalance the propensity's noise leaves."""
         rng = draws.generator(codec.sha256(["propensity", seed]))
-        errors = PropensityErrors.of(self.weighting.propensity.estimate, rng)
+        errors = self.errors or PropensityErrors.of(self.weighting.propensity.estimate, rng)
         stacked = stacked_of(cells, self.people, self.model, errors)
         query = cells.query
         terms = terms_of(
@@ -245,8 +254,15 @@ def treatment_effect(
     >>> ask.plan(epsilon=[0.5, 1]).frame["effect"].nunique()
     6
     """
-    study, given = checked_study(data), checked_weighting(weighting, data)
-    outcome = _outcome(text(formula, name="formula"), study, given)
+    study = checked_study(data)
+    given = checked_weighting(weighting, study)
+    asked = requested_effect(text(formula, name="formula"), study, given, replicate=release_replicate(replicate))
+    return asked if epsilon is None else asked.release(epsilon, allow_large_epsilon=allow_large_epsilon)
+
+
+def requested_effect(formula: str, study: Study, given: Weighting, *, replicate: int) -> TreatmentEffectRequest:
+    """Return the request of an effect, or refuse what can be refused from public facts."""
+    outcome = _outcome(formula, study, given)
     people, model, rows = _public(study, given, outcome)
     share = people.effective_share
     if share < LEAST_EFFECTIVE:
@@ -256,7 +272,7 @@ def treatment_effect(
             "covariates that decide the treatment",
             argument="weighting",
         )
-    asked = TreatmentEffectRequest(
+    return TreatmentEffectRequest(
         study=study,
         formula=formula,
         outcome=outcome,
@@ -264,9 +280,8 @@ def treatment_effect(
         people=people,
         model=model,
         public_rows=rows,
-        replicate=release_replicate(replicate),
+        replicate=replicate,
     )
-    return asked if epsilon is None else asked.release(epsilon, allow_large_epsilon=allow_large_epsilon)
 
 
 def _outcome(formula: str, study: Study, weighting: Weighting) -> str:

@@ -313,3 +313,34 @@ def test_a_site_that_answers_an_effect_answers_a_query_from_json_alike(study, we
     site = study.site
     assert isinstance(site, LocalSite)
     assert site.answer(query_from_json(query.to_json())) == site.answer(query)
+
+
+def test_a_plan_of_the_whole_compares_splits_of_epsilon_and_spends_nothing(study):
+    request = hdp.propensity(FORMULA, study)
+    spent = study.ledger.spent
+    plan = request.plan_effect("y ~ a", [0.3, 1], shares=[0.3, 0.5, 0.7])
+    assert study.ledger.spent == spent
+    assert plan.frame["epsilon"].tolist() == [0.3] * 3 + [1.0] * 3
+    errors = plan.frame.pivot_table(index="share", columns="epsilon", values="std_error")
+    assert (errors[0.3] > errors[1.0]).all()
+    assert (plan.frame["noise"] < plan.frame["std_error"]).all()
+    best = plan.best.set_index("epsilon")["share"]
+    assert errors[1.0].idxmin() == best[1.0]
+    assert "Smallest at" in str(plan)
+
+
+def test_the_plan_of_the_whole_is_that_of_the_effect_once_the_propensity_is_there(study):
+    request = hdp.propensity(FORMULA, study)
+    whole = request.plan_effect("y ~ a", 4, shares=[0.5]).frame["std_error"].iloc[0]
+    weighting = request.release(2.0).weights()
+    effect = hdp.treatment_effect("y ~ a", study, weighting).plan(2.0).frame.set_index("effect")
+    assert whole == pytest.approx(effect.loc["risk difference", "std_error"], rel=0.15)
+
+
+def test_a_plan_needs_no_private_people():
+    study = hdp.Study(public=PUBLIC, schema=SCHEMA)
+    plan = hdp.propensity(FORMULA, study).plan_effect("y ~ a", 1, shares=[0.5], n=3000)
+    assert plan.records == 3000
+    with pytest.raises(hdp.ArgumentError, match="shares"):
+        hdp.propensity(FORMULA, study).plan_effect("y ~ a", 1, shares=[1.5], n=3000)
+    assert hdp.propensity(FORMULA, study).plan(1, n=3000).records == 3000
