@@ -269,8 +269,8 @@ class PredictedErrors:
     """Predicted standard errors per coefficient (p,), in the design's coordinates.
 
     ``reported``: of what a fit would report; ``sampling``, ``privacy``: the private-only estimate's two parts;
-    ``public``: of the penalised public fit, or None. ``parts`` are the covariances (p, p) of the two parts; None where a
-    plan does not tell them.
+    ``public``: of the penalised public fit, or None. ``parts`` are the covariances (p, p) of the two parts; None where
+    a plan does not tell them.
     """
 
     reported: FloatArray
