@@ -61,6 +61,10 @@ _R_CLASSES: Final = {
     hdp.WeightedSample: "dp_weighted_sample",
     hdp.Description: "dp_description",
     hdp.DescriptionRequest: "dp_description_request",
+    hdp.Weighting: "dp_weights",
+    hdp.TreatmentEffect: "dp_treatment_effect",
+    hdp.TreatmentEffectRequest: "dp_effect_request",
+    hdp.Balance: "dp_weighted_balance",
     hdp.SurvivalCurves: "dp_curves",
 }
 
