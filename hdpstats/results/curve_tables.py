@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from hdpstats.results.survival_curves import SurvivalCurves
 
 SUPPRESSED = (
-    "N/A, in tables NaN: too few people for the noise{groups}. Nothing is stated of a group whose noisy number is below "
-    "{least:.0f}, {fewest:g} standard deviations of its noise: ask for fewer intervals or groups, or for more "
+    "N/A, in tables NaN: too few people for the noise{groups}. Nothing is stated of a group whose noisy number is "
+    "below {least:.0f}, {fewest:g} standard deviations of its noise: ask for fewer intervals or groups, or for more "
     "epsilon."
 )
 COMPLETE = "Curves are of people who are complete in {columns} too, as the description is."
