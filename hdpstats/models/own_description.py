@@ -185,7 +185,8 @@ class OwnDescription:
         The noise of an average at a part ``s`` has the standard deviation :math:`r \sqrt{(k + 1)(k + 2) / 3} /
         (n s \epsilon)`, with ``k`` of them and the largest range ``r`` in public standard deviations: the part is what
         makes it `WANTED_NOISE`, between `LEAST_AVERAGES` and `MOST_AVERAGES`. With pairs it is as much as makes the
-        noise of products `WANTED_OF_PAIRS`, over that root, where that is more, up to `MOST_FOR_PAIRS`. It follows from public facts.
+        noise of products `WANTED_OF_PAIRS`, over that root, where that is more, up to `MOST_FOR_PAIRS`. It follows from
+        public facts.
         """
         noise = self._noise(epsilon, records, self.range_of_one)
         if noise > MOST_NOISE * float(MOST_AVERAGES):
