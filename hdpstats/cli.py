@@ -7,13 +7,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import yaml
+
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.ledger import Ledger, verify_file
+from hdpstats.ledger import Disclosure, Ledger, SignedHead, SigningKey, VerifyingKey, verify_file
+from hdpstats.ledger.disclosure import FORMS
 from hdpstats.ledger.location import password_in
+from hdpstats.ledger.records import is_sha256
+from hdpstats.ledger.signing import check_export
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
 
@@ -47,11 +53,57 @@ def _show(arguments: argparse.Namespace) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> None:
-    print(verify_file(arguments.file, head=arguments.head))
+    key = None if arguments.key is None else VerifyingKey.read(Path(arguments.key))
+    noted = arguments.head
+    signed = None if noted is None or is_sha256(noted) else SignedHead.read(Path(noted))
+    if key is not None and signed is None:
+        message = "key checks a signed head: name its file, --head HEAD.json (`hdpstats ledger head` writes it)"
+        raise ArgumentError(message, argument="key")
+    if str(arguments.file).lower().endswith(".json"):
+        if noted is not None and signed is None:
+            raise ArgumentError("an export is compared with a signed head: --head HEAD.json", argument="head")
+        number = check_export(arguments.file, head=signed, key=key)
+        print(f"{number} entries of the export verify" + ("" if signed is None else "; it goes on from the head"))
+    elif signed is None:
+        print(verify_file(arguments.file, head=noted))
+    else:
+        ledger = Ledger.open_existing(arguments.file, dataset=signed.dataset)
+        print(f"{ledger.verify(signed, key=key)}; it goes on from the head")
+
+
+def _head(arguments: argparse.Namespace) -> None:
+    ledger = Ledger.open_existing(arguments.file, dataset=arguments.dataset)
+    head = ledger.signed_head(None if arguments.key is None else Path(arguments.key))
+    if arguments.out is not None:
+        head.write(arguments.out)
+    signed = f"; key {head.key}" if head.key else ""
+    print(f"{head.entries} entries, {head.charges} charges; head {head.head}{signed}")
 
 
 def _export(arguments: argparse.Namespace) -> None:
     Ledger.open_existing(arguments.file, dataset=arguments.dataset).export(arguments.out)
+
+
+def _disclose(arguments: argparse.Namespace) -> None:
+    statements = None
+    if arguments.statements is not None:
+        try:
+            statements = yaml.safe_load(arguments.statements.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            message = f"statements: {arguments.statements} cannot be read as YAML: {error}"
+            raise ArgumentError(message, argument="statements") from None
+    ledger = Ledger.open_existing(arguments.file, dataset=arguments.dataset)
+    _print_form(ledger.disclosure(arguments.form, statements=statements), arguments.out)
+
+
+def _print_form(form: Disclosure, out: Path | None) -> None:
+    """Print a form, or write it to a file; say what is not stated yet."""
+    if out is None:
+        print(form)
+    else:
+        form.write(out)
+    if form.missing:
+        print(f"hdpstats: not stated yet: {', '.join(form.missing)}", file=sys.stderr)
 
 
 def _amount(word: str) -> Fraction:
@@ -80,10 +132,12 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     show = verbs.add_parser("show", help="print the total, what was spent, and every charge")
     verify = verbs.add_parser("verify", help="recompute every hash and every sum")
     export = verbs.add_parser("export", help="write one dataset's entries to a .json or .csv file")
-    for verb in (opening, grant, show, verify, export):
+    disclosing = verbs.add_parser("disclosure", help="fill in a form on the privacy of one dataset")
+    heading = verbs.add_parser("head", help="note what the ledger is now, signed, for others to compare later")
+    for verb in (opening, grant, show, verify, export, disclosing, heading):
         verb.add_argument("file", metavar="FILE", type=_place, help="the ledger's file, or a database URL, no password")
     opening.add_argument("--dataset", metavar="NAME", required=True, help="the custodian's name for the data")
-    for verb in (grant, show, export):
+    for verb in (grant, show, export, disclosing, heading):
         verb.add_argument("--dataset", metavar="NAME", help="needed where the file holds several datasets")
     grant.add_argument("--analyst", metavar="NAME", required=True, help="who may receive releases")
     for verb, what in ((opening, "all releases together"), (grant, "all that the analyst receives")):
@@ -100,13 +154,33 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     opening.add_argument("--gaussian-epsilon", metavar="E", type=_amount, help="the part for Gaussian noise")
     opening.add_argument("--gaussian-delta", metavar="D", type=_amount, default=Fraction(0), help="the part's delta")
     show.add_argument("--analyst", metavar="NAME", help="show what this analyst has received")
-    verify.add_argument("--head", metavar="HEX", help="a head noted earlier, which must still be on the chain")
+    verify.add_argument("--head", metavar="HEX", help="a head noted earlier, or the file of a signed one")
+    verify.add_argument("--key", metavar="STEM.pub", help="the public key that a signed head must be signed with")
+    heading.add_argument("--key", metavar="STEM.key", help="the private key; without it there is no signature")
+    heading.add_argument("--out", metavar="FILE", type=Path, help="write it there (JSON)")
     export.add_argument("out", metavar="OUT", help="the file to write, .json or .csv")
     grant.add_argument("--most-charges", metavar="N", type=int, help="how many charges the analyst may cause; 0 stops")
     grant.add_argument("--most-bytes", metavar="N", type=int, help="how many bytes may be stored for the analyst")
     opening.add_argument("--floor", metavar="E", type=_amount, help="the least that one release is charged; 1e-4")
-    for verb, run in ((opening, _open), (grant, _grant), (show, _show), (verify, _verify), (export, _export)):
+    _add_form(disclosing)
+    disclosing.add_argument("--statements", metavar="FILE", type=Path, help="what only the custodian knows, as YAML")
+    verbs_run = (
+        (opening, _open),
+        (grant, _grant),
+        (show, _show),
+        (verify, _verify),
+        (export, _export),
+        (disclosing, _disclose),
+        (heading, _head),
+    )
+    for verb, run in verbs_run:
         verb.set_defaults(run=run)
+
+
+def _add_form(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments of a form."""
+    verb.add_argument("--form", choices=FORMS, default="text", help="nist, registry (YAML) or text; text by default")
+    verb.add_argument("--out", metavar="FILE", type=Path, help="write it there: .txt, .md, .csv, .json, .yaml")
 
 
 def _custodian() -> ModuleType:
@@ -144,6 +218,11 @@ def _resume(arguments: argparse.Namespace) -> None:
     )
 
 
+def _site_disclosure(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    _print_form(custodian.disclosure(settings, form=arguments.form), arguments.out)
+
+
 def _note(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
     head = custodian.note(settings)
@@ -153,6 +232,15 @@ def _note(arguments: argparse.Namespace) -> None:
 def _key(arguments: argparse.Namespace) -> None:
     private, public = _custodian().write_keys(arguments.stem)
     print(f"{private} signs tokens: keep it; {public} checks them: name it in the settings of sites, tokens: key")
+
+
+def _signing_key(arguments: argparse.Namespace) -> None:
+    key = SigningKey.generate()
+    private, public = key.write(arguments.stem)
+    print(
+        f"{private} signs releases and heads: keep it, and name it in the settings of the site, signing: key; {public} "
+        f"(key {key.public.id}) checks them: give it to everybody"
+    )
 
 
 def _token(arguments: argparse.Namespace) -> None:
@@ -178,7 +266,9 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     serve = verbs.add_parser("serve", help="open the site and answer until the process is ended")
     check = verbs.add_parser("check", help="open everything that the settings name, and say what would be served")
     noting = verbs.add_parser("note", help="have the ledger's head kept where the settings say and none is kept yet")
-    for verb in (serve, check, noting):
+    disclosing = verbs.add_parser("disclosure", help="fill in a form on the privacy of what the site serves")
+    _add_form(disclosing)
+    for verb in (serve, check, noting, disclosing):
         verb.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
     check.add_argument(
         "--rows",
@@ -190,6 +280,8 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     resume.add_argument("--analyst", required=True, metavar="NAME", help="as the settings call the analyst")
     key = verbs.add_parser("key", help="make a key that signs tokens: STEM.key, and STEM.pub for the sites")
     key.add_argument("stem", metavar="STEM", help="the files' common name")
+    signing = verbs.add_parser("signing-key", help="make a key that signs releases: STEM.key, and STEM.pub for readers")
+    signing.add_argument("stem", metavar="STEM", help="the files' common name")
     token = verbs.add_parser("token", help="print a token of an analyst")
     token.add_argument("--key", required=True, metavar="FILE", help="the key that signs, from `hdpstats site key`")
     token.add_argument("--analyst", required=True, metavar="NAME", help="as the settings call the analyst")
@@ -199,7 +291,16 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     token.add_argument(
         "--unbound", action="store_true", help="good with any certificate, at sites that have bound: false"
     )
-    verbs_run = ((serve, _serve), (check, _check), (resume, _resume), (noting, _note), (key, _key), (token, _token))
+    verbs_run = (
+        (serve, _serve),
+        (check, _check),
+        (resume, _resume),
+        (noting, _note),
+        (key, _key),
+        (token, _token),
+        (disclosing, _site_disclosure),
+        (signing, _signing_key),
+    )
     for verb, run in verbs_run:
         verb.set_defaults(run=run)
 

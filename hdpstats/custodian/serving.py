@@ -57,7 +57,7 @@ from hdpstats.custodian.listening import Admission, Listener, descriptors, socke
 from hdpstats.custodian.log import LOGGER, JsonLine
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
-from hdpstats.ledger import Ledger
+from hdpstats.ledger import Disclosure, Ledger
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
 from hdpstats.schema import coerce
@@ -337,7 +337,13 @@ def open_site(settings: SiteSettings) -> LocalSite:
 @forgets_rows
 def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]:
     rows = read_rows(settings.data)
-    site = LocalSite(rows, schema=settings.dictionary, ledger=ledger, **settings.persons.model_dump(exclude_unset=True))
+    site = LocalSite(
+        rows,
+        schema=settings.dictionary,
+        ledger=ledger,
+        signing_key=settings.signing.key,
+        **settings.persons.model_dump(exclude_unset=True),
+    )
     return site, check(rows, settings.dictionary, unit=site.unit)
 
 
@@ -357,10 +363,11 @@ def check_files(settings: SiteSettings) -> None:
         "heads: file": kept.file,
         "heads: database": _file_at(kept.database),
         "timing": settings.overruns,
+        "signing: key": settings.signing.key,
     }
     for name, file in named.items():
         if file is not None:
-            check_file(file, name=name, private=name in ("tls: key", "tls: passphrase"))
+            check_file(file, name=name, private=name in ("tls: key", "tls: passphrase", "signing: key"))
     if kept.file is not None:
         check_file(spare_of(kept.file), name="heads: file")
     ledger = _file_at(settings.ledger.place)
@@ -431,6 +438,14 @@ def _read_csv(path: Path) -> pd.DataFrame:
     if not rows.index.equals(pd.RangeIndex(len(rows))):  # the first row has more cells than names: all moved by one
         raise ValueError("more cells than names")
     return rows
+
+
+def disclosure(settings: SiteSettings, form: str = "text") -> Disclosure:
+    """Return a form on the privacy of what a site serves, from its ledger and ``disclosure:`` in its settings.
+
+    See `hdpstats.ledger.Ledger.disclosure`. It reads the ledger, and no row.
+    """
+    return open_account(settings).disclosure(form, statements=settings.disclosure)
 
 
 def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None = None) -> str:

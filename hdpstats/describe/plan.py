@@ -1,17 +1,18 @@
 """What a description, or survival curves, would find at each epsilon: predicted errors, and what is suppressed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
 import pandas as pd
 
-from hdpstats.describe.tables import NO_SEED, public_cohort, tidy_frame
+from hdpstats.describe.tables import NO_SEED, correlations_frame, public_cohort, tidy_frame
 from hdpstats.display import Report, Reported, columns
+from hdpstats.inference import draws
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.mechanisms.description import DescriptionQuery
-from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_numbers, public_people
+from hdpstats.mechanisms.description.blocks import DRAWS, DescribedNumbers, expected_numbers, noise_of, public_people
 from hdpstats.mechanisms.description.estimate import read
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.mechanisms.description.site import prepare
@@ -122,6 +123,10 @@ def plan_description(
         kurtosis = {} if cohort is None else dict(cohort.kurtosis)
         estimates = tidy_frame(read(numbers, seed=NO_SEED, kurtosis=kurtosis), query, study.schema)
         frames.append(estimates.assign(epsilon=epsilon))
+        pairs = correlations_frame(noised(numbers), study.schema)
+        words = pairs["variable"].str.cat(pairs["other"], sep=", ")
+        pairs = pairs.assign(variable=words, group=None, statistic="correlation", epsilon=epsilon)
+        frames += [pairs[[*estimates.columns, "epsilon"]]] if len(pairs) else []
         normal[epsilon] = bool(query.delta)
     frame = pd.concat(frames, ignore_index=True)
     frame = frame.assign(expected=frame["estimate"], suppressed=frame["std_error"].isna())
@@ -135,6 +140,15 @@ def plan_description(
         labels=study.schema.labels,
         by=None if (by := _asked(queries).by) is None else study.schema.label(by),
     )
+
+
+def noised(numbers: DescribedNumbers) -> DescribedNumbers:
+    """Return expected numbers with draws of the noise that they would have: the same draws every time."""
+    query = numbers.query
+    if query.pairs is None:
+        return numbers
+    noise = draws.perturbation(draws.nodes(), noise_of(query, float(numbers.sds[0])), count=DRAWS)
+    return replace(numbers, noise=noise[None])
 
 
 def _asked(queries: Mapping[float, Mapping[str, DescriptionQuery]]) -> DescriptionQuery:

@@ -6,6 +6,7 @@
 * ``bookkeeping``: One transaction on a ledger: read the chain, open an account, grant a cap, add a charge, add a
   release; verify.
 * ``chain``: The hash chain: every entry names the hash of the one before it, and the sums follow from the entries.
+* ``disclosure``: What is disclosed of the privacy of a data set, or of one result: three forms that fill themselves.
 * ``export``: A ledger as text, as a table of charges, on a page with bars of what is spent, and as a file for
   auditors.
 * ``leases``: Who computes a charged request: one computation at a time, and none that was given up.
@@ -14,11 +15,28 @@
 * ``location``: Where a ledger is kept: a path, a URL or memory, checked before anything is opened.
 * ``records``: The records of a ledger: what is asked, what was charged, what was handed out, what is written in the
   file.
+* ``signing``: Signatures: releases and heads of a ledger that anybody can check who has the site's public key.
 * ``store``: The database of a ledger: its tables, durable transactions, errors that say what to do.
 """
 
 from hdpstats.ledger.bookkeeping import verify_file
+from hdpstats.ledger.disclosure import Disclosure, Statements
 from hdpstats.ledger.ledger import Ledger
 from hdpstats.ledger.records import Charge, Lease, Request, StoredRelease, Verification
+from hdpstats.ledger.signing import SignatureError, SignedHead, SigningKey, VerifyingKey
 
-__all__ = ["Charge", "Lease", "Ledger", "Request", "StoredRelease", "Verification", "verify_file"]
+__all__ = [
+    "Charge",
+    "Disclosure",
+    "Lease",
+    "Ledger",
+    "Request",
+    "SignatureError",
+    "SignedHead",
+    "SigningKey",
+    "Statements",
+    "StoredRelease",
+    "Verification",
+    "VerifyingKey",
+    "verify_file",
+]

@@ -221,7 +221,7 @@ class Plan:
     >>> plan.table.columns.tolist()
     ['public only', 'epsilon=0.1', 'epsilon=1']
     >>> plan.frame["private_only"].round(3).tolist()
-    [0.251, 0.005, 0.115, 0.002]
+    [0.267, 0.005, 0.115, 0.002]
     """
 
     frame: pd.DataFrame
@@ -445,7 +445,8 @@ def _verdict(part: pd.DataFrame) -> str:
 def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
     """Return what predictions rest on, in words."""
     described = all(found.described for found in predictions)
-    return AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
+    words = AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
+    return words if spec.few_public is None else f"{words} {spec.few_public}"
 
 
 def _share(found: Prediction) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported
+from hdpstats.ledger import VerifyingKey
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.records.estimate import Estimate, HasCoefficients, Heterogeneity
@@ -767,14 +769,47 @@ class Result(HasCoefficients, Reported, Saved):
         """
         return methods_text(self)
 
-    def disclosure(self) -> dict[str, Any]:
-        """Return the privacy record for an output checker, as JSON values.
+    def verify(self, *keys: VerifyingKey | str | Path) -> int:
+        """Check that every release in this result was signed with one of the sites' keys; return how many there are.
+
+        Each signature is of the release, of what was asked, and of its place in the ledger. What is computed from
+        releases (coefficients, errors) is not signed: read the result again, or fit it again at no charge.
+
+        Parameters
+        ----------
+        *keys
+            Public keys: of the site, of each of several sites, of before a rotation; each the file STEM.pub or its
+            text.
+
+        Raises
+        ------
+        SignatureError
+            A release is not signed, was signed with another key, or is not what was signed; the fact ``reason`` says
+            which.
+        ArgumentError
+            The fit uses public rows alone, no key is given, or one is no public key.
+        """
+        if self.release is None:
+            message = "the result has no release to verify: it is a fit to public rows alone"
+            raise ArgumentError(message, argument="keys")
+        return reporting.check_signatures(self, [VerifyingKey.read(key) for key in keys])
+
+    def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
+        """Return the privacy record for an output checker, as JSON values, or a form that is filled in.
 
         It says which variant of differential privacy holds with which loss, which mechanisms ran, where the ledger
         keeps the release, where bounds come from, which software computed it (the version that writes this record),
         and what is not protected.
+
+        Parameters
+        ----------
+        form
+            Without one, a record of JSON values. ``"nist"``, ``"registry"`` and ``"text"`` are forms for readers, as
+            those of a whole data set (`hdpstats.ledger.Ledger.disclosure`).
+        statements
+            What only the custodian knows, for a form (`hdpstats.ledger.Statements`).
         """
-        return reporting.disclosure(self)
+        return reporting.disclosure(self) if form is None else reporting.result_form(self, form, statements)
 
     def __repr__(self) -> str:
         cost = "public rows only" if self.guarantee is None else str(self.guarantee)

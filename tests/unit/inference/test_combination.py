@@ -77,6 +77,7 @@ def perturbed_point(public, *, records, ridge, truth, pushed):
     return theta
 
 
+@pytest.mark.wide
 def test_the_bias_of_a_small_site_is_known():
     # 400 people and much noise. Pushes come with both signs, so that what is linear in them is nil.
     public, records, ridge, truth = public_side(2000), 400, 30.0, np.array([-0.8, 1.4, -1.0])
