@@ -17,7 +17,7 @@ import hdpstats.api as hdp
 from hdpstats import display
 from hdpstats.display import Reported
 from hdpstats.results import model_matrix
-from hdpstats.results.labels import coefficient_labels, labelled
+from hdpstats.results.labels import coefficient_labels, labelled, labels_of_terms
 from hdpstats.results.time_axis import time_axis as axis_of_time
 from r_bridge.arguments import by_name, choice, column_names, elements, instance, method
 from r_bridge.handles import Matrix, fingerprint
@@ -235,6 +235,13 @@ def balance_labels(description: hdp.Description) -> dict[str, Any]:
         "labels": pd.Series(labels, dtype=str) if labels else None,
         "by": None if by is None else given.schema.label(by),
     }
+
+
+def term_labels(result: hdp.Result | hdp.Aggregate, terms: Any) -> list[str]:
+    """Return what pages call terms of a formula: by the labels of the schema, else as they are."""
+    names = [str(name) for name in elements(terms)]
+    labels = labels_of_terms(names, result.schema) if isinstance(result, hdp.Result) else {}
+    return [labels.get(name, name) for name in names]
 
 
 def sample_labels(sample: hdp.WeightedSample, terms: Any) -> list[str]:
