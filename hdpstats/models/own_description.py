@@ -17,10 +17,16 @@ import numpy as np
 from hdpstats.describe.description import check_described_study, checked_description, refused
 from hdpstats.describe.tables import NO_SEED
 from hdpstats.families.spec import ModelSpec
-from hdpstats.mechanisms.description import AtRisk, DescribedColumn, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description import (
+    AtRisk,
+    DescribedColumn,
+    DescriptionQuery,
+    DescriptionRelease,
+    RowsOfPerson,
+)
 from hdpstats.mechanisms.description.blocks import expected_numbers, numbers_of, public_people
 from hdpstats.mechanisms.description.moments import moments_of, people_of
-from hdpstats.mechanisms.description.request import averaged_columns
+from hdpstats.mechanisms.description.request import averaged_columns, averaged_rows
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.averages import CohortMoments
@@ -62,8 +68,9 @@ class SiteDescription:
 
         Without public rows it has none for some of its covariates without the others.
         """
-        wanted = averaged_variables(spec)
-        if wanted is None:
+        wanted, rows = averaged_variables(spec), self.query.rows
+        of_all_rows = rows is not None and rows.correlation is not None
+        if wanted is None or of_all_rows != (spec.several is not None):
             return None
         lacking = set(wanted.variables) - {each.name for each in self.query.columns}
         if lacking and spec.public_side is None:
@@ -73,6 +80,7 @@ class SiteDescription:
             variables=wanted.variables,
             times=wanted.times,
             people=people if self.query.leading == 0 else None,
+            counted=people,
             sha256=self.release.sha256,
         )
 
@@ -131,6 +139,8 @@ class OwnDescription:
         How far one person can move an average, times the number of people, in public standard deviations; the largest.
     after : tuple of float
         The times after which shares of people at risk are asked for; at most `MOST_TIMES`, evenly among those wanted.
+    rows : RowsOfPerson or None
+        How the numbers of rows are asked for of people with several.
     """
 
     spec: ModelSpec
@@ -138,6 +148,7 @@ class OwnDescription:
     columns: tuple[DescribedColumn, ...]
     range_of_one: float
     after: tuple[float, ...]
+    rows: RowsOfPerson | None = None
 
     def share(self, epsilon: Fraction, *, records: int) -> Fraction:
         r"""Return the part of epsilon that is spent on it; 0 where noise would hide it even at the largest part.
@@ -165,6 +176,7 @@ class OwnDescription:
             largest_weight=spec.largest_weight,
             besides=tuple(sorted(set(spec.needs) - read)),
             at_risk=AtRisk(time=self.wanted.time, after=self.after) if self.after and self.wanted.time else None,
+            rows=self.rows,
             epsilon=epsilon,
             schema_sha256=spec.study.schema.sha256,
             public_sha256=None if public is None else public.sha256,
@@ -183,6 +195,7 @@ class OwnDescription:
             variables=self.wanted.variables,
             times=self.wanted.times,
             people=people if query.leading == 0 else None,
+            counted=people,
             sha256=NO_SEED,
         )
 
@@ -201,7 +214,15 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
     last = len(wanted.times) - 1
     steps = {round(last * step / (MOST_TIMES - 1)) for step in range(MOST_TIMES)} if wanted.times else set()
     after = tuple(wanted.times[step] for step in sorted(steps))
-    return OwnDescription(spec=spec, wanted=wanted, columns=columns, range_of_one=range_of_one, after=after)
+    rows = None
+    if spec.several is not None:
+        told = side.rows_of_people
+        if told is None:
+            return None
+        rows, of_numbers = averaged_rows(spec.several.most_rows, spec.several.correlation, told.numbers)
+        heaviest = spec.largest_weight * float(spec.several.total)
+        range_of_one = max(range_of_one, of_numbers) * heaviest / max(float(np.mean(told.weights)), 1e-3 * heaviest)
+    return OwnDescription(spec=spec, wanted=wanted, columns=columns, range_of_one=range_of_one, after=after, rows=rows)
 
 
 def described_sites(spec: ModelSpec, given: object) -> Mapping[str, SiteDescription]:
@@ -245,7 +266,7 @@ def _check_people(spec: ModelSpec, query: DescriptionQuery) -> None:
 def _check_averages(spec: ModelSpec, query: DescriptionQuery) -> None:
     """Refuse a description that lacks averages which the fit has use for."""
     wanted = averaged_variables(spec)
-    if wanted is None or spec.public_side is None:
+    if wanted is None or spec.public_side is None or spec.several is not None:
         return
     call = f"hdp.describe(study, {_columns(spec)}, complete=True, epsilon=...)"
     lacking = [name for name in wanted.variables if name not in {each.name for each in query.columns}]

@@ -224,9 +224,43 @@ def test_a_fit_is_replayed_stored_and_told():
     text = str(fit.summary())
     assert "120 people" in text
     assert "No. private people" in text
+    assert "Private rows:" in text
+    told = fit.facts.several_rows
+    assert told.rows == pytest.approx(len(PRIVATE), abs=6 * told.rows_sd)
+    assert f"They had {told.rows:.0f} such rows" in again.methods_text()
     assert "'id'" in str(again.disclosure())
     assert np.isfinite(np.asarray(fit.predict(PUBLIC.head(3)))).all()
     assert np.isfinite(fit.wald_test("x = 0").pvalue)
+
+
+def test_a_description_counts_people_and_rows():
+    study = study_of(pd.concat([PRIVATE, PRIVATE[PRIVATE["id"] == 3].head(1)]), n_max=1500)
+    description = hdp.describe(study, ["x", "z"], epsilon=4)
+    frame = description.tidy()
+    named = frame[frame["statistic"] == "rows"].iloc[0]
+    assert named["estimate"] == pytest.approx(len(PRIVATE), abs=6 * named["std_error"] + 1)
+    shares = frame[frame["variable"] == "number of rows"]
+    assert shares["level"].tolist() == ["1", "2", "3-4", "5-6"]
+    numbers = PRIVATE.groupby("id").size().to_numpy()
+    exact = [np.mean((numbers > low) & (numbers <= high)) for low, high in ((0, 1), (1, 2), (2, 4), (4, 6))]
+    assert np.abs(shares["estimate"].to_numpy() - exact).max() < 6 * shares["std_error"].max()
+    assert [name.strip() for name in description.first_table().names[:4]] == ["n", "rows", "rows of a person", "1"]
+    assert {"rows"} <= set(hdp.describe(study, ["x"]).plan(epsilon=1).frame["statistic"])
+    assert hdp.Description.from_json(description.to_json()).tidy().equals(frame)
+    weighted = hdp.describe(study, ["x"], weights="w", epsilon=1)
+    assert "rows" not in set(weighted.tidy()["statistic"])
+
+
+def test_private_people_who_have_more_rows_are_not_taken_for_public_ones(monkeypatch):
+    known_noise.off(monkeypatch)
+    rng = np.random.default_rng(4)
+    few = PUBLIC[PUBLIC.groupby("id").cumcount() < rng.choice([1, 1, 1, 6], 120)[PUBLIC["id"]]]
+    found = {}
+    for described in (True, False):
+        fit = hdpf.logit("y ~ x + z", study_of(public=few)).fit(epsilon=4, describe=described, se_share=0)
+        found[described] = fit.private_only.bse.to_numpy()
+    assert few.groupby("id").size().mean() < 2.6  # of private people 3.5: a mean of more rows varies less
+    assert (found[True] < 0.97 * found[False])[:2].all()
 
 
 def test_results_of_different_correlations_are_not_combined():

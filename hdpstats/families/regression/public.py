@@ -43,7 +43,7 @@ from hdpstats.public.moments import (
     spread_where_unknown,
     squares,
 )
-from hdpstats.raking.curvature import RakeableSide, raked
+from hdpstats.raking.curvature import RakeableSide, raked, raked_meat, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
@@ -346,6 +346,10 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         if self.bread is not None:
             curvature, _ = self.bread.over(eta, own=own, y=self.y)
         weight = self.weights * people.mallows
+        if self.several and self.t is not None:
+            (H,) = raked_sums(people, (weight * curvature)[None])
+            size = weight * self.t if self.loss.robust else weight * np.sqrt(curvature) * self.t
+            return Moments(H=records * H, J=records * raked_meat(people, size[:, :, None] * people.X))
         found = raked(people, weight * curvature, weight**2 * square)
         return Moments(H=records * found.H, J=records * found.J)
 
@@ -429,7 +433,9 @@ def whitened_public(
         y=rows.y,
         bread=bread,
         groups=rows.groups,
-        variables=PublicVariables(table=rows.table, design=design) if loss.raked and several is None else None,
+        variables=PublicVariables(table=rows.table, design=design, person=rows.person)
+        if loss.raked and (several is None or t is not None)
+        else None,
         several=several is not None,
         person=rows.person,
         t=t,

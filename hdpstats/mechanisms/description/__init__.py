@@ -141,6 +141,44 @@ class AtRisk(Record):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RowsOfPerson(Record):
+    """That people's numbers of rows are described, of people with several; which rows of theirs are described.
+
+    Attributes
+    ----------
+    most : int
+        The most rows of a person that are used.
+    ends : tuple of int
+        The largest number of rows of each group of people but the last, whose is ``most``.
+    correlation : float or None
+        In a query of a fit ``r``: columns are described of all of a person's complete rows that are used, each of
+        ``n`` of them counting ``1 / (1 + (n - 1) r)``. None where they are described of one row.
+    """
+
+    most: int
+    ends: tuple[int, ...]
+    correlation: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers of rows that do not increase, and what is no correlation."""
+        if any(a >= b for a, b in itertools.pairwise((0, *self.ends, self.most))):
+            raise MechanismError("numbers of rows must increase from 1 to below the most that are used")
+        if self.correlation is not None and not 0.0 <= self.correlation <= 1.0:
+            raise MechanismError("correlation must be a number from 0 to 1")
+
+    @property
+    def dimension(self) -> int:
+        """The number of sums: one for each group of people but the last, and that of the numbers of rows."""
+        return len(self.ends) + 1
+
+    @property
+    def lighter(self) -> bool:
+        """Whether people who have fewer rows count less."""
+        return self.correlation is not None and self.correlation < 1.0
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DescriptionQuery(ChargedQuery):
     """Describe columns by group.
 
@@ -172,6 +210,8 @@ class DescriptionQuery(ChargedQuery):
     ahead : tuple of Spend or None
         In a query of a fit: what the fit will be charged besides, charge by charge. It is not charged now, but refused
         now if it could not be charged later. The number of people who count is then asked for by itself.
+    rows : RowsOfPerson or None
+        How many rows people have who have several; None where that is not described.
     """
 
     kind: ClassVar[str] = "description/1"
@@ -188,10 +228,13 @@ class DescriptionQuery(ChargedQuery):
     besides: Annotated[tuple[str, ...] | None, LEFT_OUT] = None
     at_risk: Annotated[AtRisk | None, LEFT_OUT] = None
     ahead: Annotated[Ahead | None, LEFT_OUT] = None
+    rows: Annotated[RowsOfPerson | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
         check_epsilon(self)
+        if self.rows is not None:
+            self._check_rows(self.rows)
         if not self.is_of_fit and (self.besides, self.at_risk) != (None, None):
             raise MechanismError("besides and at_risk are of queries of a fit, which say what lies ahead")
         if self.is_of_fit and (self.by or self.follow_up or self.cells or not self.complete):
@@ -217,6 +260,15 @@ class DescriptionQuery(ChargedQuery):
         check_size("groups", self.groups, MOST_GROUPS, remedy="take a column with fewer levels")
         check_size("noisy sums", self.groups * self.dimension, MOST_SUMS, remedy="describe fewer columns or groups")
         check_size("cells", self.cells + self.follow_up_cells, MOST_CELLS, remedy="take fewer columns or times")
+
+    def _check_rows(self, rows: RowsOfPerson) -> None:
+        averaged = rows.correlation is not None
+        if averaged != self.is_of_fit:
+            raise MechanismError("only the query of a fit describes all rows of a person, and it says how they count")
+        if not self.columns or self.at_risk is not None or (self.weights is not None and not averaged):
+            raise MechanismError("numbers of rows are described beside columns, without weights and times at risk")
+        if averaged and self.delta:
+            raise MechanismError("a description of all rows of a person is pure: delta must be 0")
 
     @property
     def is_of_fit(self) -> bool:
@@ -255,15 +307,24 @@ class DescriptionQuery(ChargedQuery):
     def leading(self) -> int:
         """How many sums of a group stand before those of its columns: of people, of weights and their squares, or none.
 
-        People are counted once; with weights, the first is their total, the second that of their squares.
+        People are counted once; with weights, the first is their total, the second that of their squares. Where people
+        with fewer rows count less, the first is the total of what they count.
         """
-        return 0 if not self.columns else 2 if self.weights is not None else int(self.counted)
+        if not self.columns:
+            return 0
+        lighter = self.rows is not None and self.rows.lighter
+        return 2 if self.weights is not None else int(self.counted or lighter)
+
+    @property
+    def of_values(self) -> int:
+        """The number of sums of one group without those of people at risk and of numbers of rows."""
+        return self.leading + sum(each.features(complete=self.complete) for each in self.columns)
 
     @property
     def dimension(self) -> int:
         """The number of sums of one group."""
         times = 0 if self.at_risk is None else len(self.at_risk.after)
-        return self.leading + sum(each.features(complete=self.complete) for each in self.columns) + times
+        return self.of_values + times + (0 if self.rows is None else self.rows.dimension)
 
     @property
     def first_features(self) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from hdpstats.inference.life_tables import LifeTable
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn
 from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers, GroupSums, share_noise
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
-from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.averages import NUMBER_OF_ROWS, CohortMoment, CohortMoments, MomentKind
 
 
 def people_of(numbers: DescribedNumbers) -> tuple[float, float]:
@@ -36,6 +36,7 @@ def moments_of(
     variables: Sequence[str],
     times: Sequence[float] = (),
     people: tuple[float, float] | None = None,
+    counted: tuple[float, float] | None = None,
     sha256: str,
 ) -> CohortMoments:
     """Return the averages that a description without groups tells of.
@@ -50,13 +51,17 @@ def moments_of(
         The times after which shares of people at risk are wanted: interpolated between those that are known.
     people
         The number of people who count and the standard deviation of its noise, where the description does not count.
+    counted
+        The same, of people with several rows, wherever it is known from: the number of rows rests on it.
     sha256
         The hash of the release.
     """
     if people is not None:
         numbers = replace(numbers, records=people[0])
     number, sd = people_of(numbers) if people is None else people
-    read = _Averages(numbers=numbers, block=numbers.group(0), people_sd=sd / numbers.query.largest_weight)
+    read, how = _Averages(numbers=numbers, block=numbers.group(0), people_sd=sd / numbers.query.largest_weight), None
+    if numbers.query.rows is not None and counted is not None:
+        how = read.rows(*counted)
     found = [
         moment
         for place, column in enumerate(numbers.query.columns)
@@ -66,9 +71,11 @@ def moments_of(
     return CohortMoments(
         people=number,
         people_sd=sd,
-        moments=(*found, *(read.at_risk(times) if len(times) else ())),
+        moments=(*found, *read.numbers_of_rows(), *(read.at_risk(times) if len(times) else ())),
         weighted=numbers.query.weights is not None,
         release_sha256=sha256,
+        rows=None if how is None else how[0],
+        rows_sd=None if how is None else how[1],
     )
 
 
@@ -120,6 +127,22 @@ class _Averages:
             upper=column.upper,
             centre=column.lower + width * column.centre,
         )
+
+    def numbers_of_rows(self) -> Iterator[CohortMoment]:
+        """Return the shares of people whose number of rows is in each group but the last."""
+        if self.numbers.query.rows is not None:
+            values = self.block.of_numbers[0]
+            for group, (value, sd) in enumerate(zip(values, self._noise(values), strict=True)):
+                yield CohortMoment(
+                    variable=NUMBER_OF_ROWS, what=MomentKind.ROWS, level=group, value=float(value), noise_sd=float(sd),
+                    upper=float(self.numbers.query.rows.ends[group]),
+                )  # fmt: skip
+
+    def rows(self, people: float, sd: float) -> tuple[float, float]:
+        """Return the number of rows of so many people, and the standard deviation of its noise."""
+        how = self.numbers.query.rows
+        most = 0 if how is None else how.most
+        return float(self.block.rows_of(people)[0]), most * float(np.hypot(self.block.sd, sd / 2.0))
 
     def at_risk(self, times: Sequence[float]) -> Iterator[CohortMoment]:
         """Return the shares of people who are followed up beyond some times."""
