@@ -7,12 +7,16 @@ import argparse
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import yaml
+
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.ledger import Ledger, verify_file
+from hdpstats.ledger import Disclosure, Ledger, verify_file
+from hdpstats.ledger.disclosure import FORMS
 from hdpstats.ledger.location import password_in
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
@@ -54,6 +58,28 @@ def _export(arguments: argparse.Namespace) -> None:
     Ledger.open_existing(arguments.file, dataset=arguments.dataset).export(arguments.out)
 
 
+def _disclose(arguments: argparse.Namespace) -> None:
+    statements = None
+    if arguments.statements is not None:
+        try:
+            statements = yaml.safe_load(arguments.statements.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            message = f"statements: {arguments.statements} cannot be read as YAML: {error}"
+            raise ArgumentError(message, argument="statements") from None
+    ledger = Ledger.open_existing(arguments.file, dataset=arguments.dataset)
+    _print_form(ledger.disclosure(arguments.form, statements=statements), arguments.out)
+
+
+def _print_form(form: Disclosure, out: Path | None) -> None:
+    """Print a form, or write it to a file; say what is not stated yet."""
+    if out is None:
+        print(form)
+    else:
+        form.write(out)
+    if form.missing:
+        print(f"hdpstats: not stated yet: {', '.join(form.missing)}", file=sys.stderr)
+
+
 def _amount(word: str) -> Fraction:
     """Read an exact amount: 0.1, 1e-6 or 1/3."""
     try:
@@ -80,10 +106,11 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     show = verbs.add_parser("show", help="print the total, what was spent, and every charge")
     verify = verbs.add_parser("verify", help="recompute every hash and every sum")
     export = verbs.add_parser("export", help="write one dataset's entries to a .json or .csv file")
-    for verb in (opening, grant, show, verify, export):
+    disclosing = verbs.add_parser("disclosure", help="fill in a form on the privacy of one dataset")
+    for verb in (opening, grant, show, verify, export, disclosing):
         verb.add_argument("file", metavar="FILE", type=_place, help="the ledger's file, or a database URL, no password")
     opening.add_argument("--dataset", metavar="NAME", required=True, help="the custodian's name for the data")
-    for verb in (grant, show, export):
+    for verb in (grant, show, export, disclosing):
         verb.add_argument("--dataset", metavar="NAME", help="needed where the file holds several datasets")
     grant.add_argument("--analyst", metavar="NAME", required=True, help="who may receive releases")
     for verb, what in ((opening, "all releases together"), (grant, "all that the analyst receives")):
@@ -105,8 +132,24 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     grant.add_argument("--most-charges", metavar="N", type=int, help="how many charges the analyst may cause; 0 stops")
     grant.add_argument("--most-bytes", metavar="N", type=int, help="how many bytes may be stored for the analyst")
     opening.add_argument("--floor", metavar="E", type=_amount, help="the least that one release is charged; 1e-4")
-    for verb, run in ((opening, _open), (grant, _grant), (show, _show), (verify, _verify), (export, _export)):
+    _add_form(disclosing)
+    disclosing.add_argument("--statements", metavar="FILE", type=Path, help="what only the custodian knows, as YAML")
+    verbs_run = (
+        (opening, _open),
+        (grant, _grant),
+        (show, _show),
+        (verify, _verify),
+        (export, _export),
+        (disclosing, _disclose),
+    )
+    for verb, run in verbs_run:
         verb.set_defaults(run=run)
+
+
+def _add_form(verb: argparse.ArgumentParser) -> None:
+    """Add the arguments of a form."""
+    verb.add_argument("--form", choices=FORMS, default="text", help="nist, registry (YAML) or text; text by default")
+    verb.add_argument("--out", metavar="FILE", type=Path, help="write it there: .txt, .md, .csv, .json, .yaml")
 
 
 def _custodian() -> ModuleType:
@@ -144,6 +187,11 @@ def _resume(arguments: argparse.Namespace) -> None:
     )
 
 
+def _site_disclosure(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    _print_form(custodian.disclosure(settings, form=arguments.form), arguments.out)
+
+
 def _note(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
     head = custodian.note(settings)
@@ -178,7 +226,9 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     serve = verbs.add_parser("serve", help="open the site and answer until the process is ended")
     check = verbs.add_parser("check", help="open everything that the settings name, and say what would be served")
     noting = verbs.add_parser("note", help="have the ledger's head kept where the settings say and none is kept yet")
-    for verb in (serve, check, noting):
+    disclosing = verbs.add_parser("disclosure", help="fill in a form on the privacy of what the site serves")
+    _add_form(disclosing)
+    for verb in (serve, check, noting, disclosing):
         verb.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
     check.add_argument(
         "--rows",
@@ -199,7 +249,15 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     token.add_argument(
         "--unbound", action="store_true", help="good with any certificate, at sites that have bound: false"
     )
-    verbs_run = ((serve, _serve), (check, _check), (resume, _resume), (noting, _note), (key, _key), (token, _token))
+    verbs_run = (
+        (serve, _serve),
+        (check, _check),
+        (resume, _resume),
+        (noting, _note),
+        (key, _key),
+        (token, _token),
+        (disclosing, _site_disclosure),
+    )
     for verb, run in verbs_run:
         verb.set_defaults(run=run)
 

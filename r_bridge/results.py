@@ -63,10 +63,35 @@ def result_to_json(json: str, path: str) -> None:
     hdp.Result.from_json(json).to_json(path)
 
 
-def disclosure(result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves) -> str:
-    """Return the privacy record for an output checker, as JSON text."""
+def disclosure(
+    result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves | hdp.Ledger | hdp.Study,
+    form: str | None = None,
+    statements: dict[str, Any] | None = None,
+) -> Any:
+    """Return the privacy record for an output checker as JSON text, or a form: its text, points, what it lacks."""
     kinds = (hdp.Result, hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves)
-    return json.dumps(instance(result, *kinds).disclosure())
+    account = result.ledger if isinstance(result, hdp.Study) else result
+    if form is None:
+        if not isinstance(account, kinds):
+            raise hdp.ArgumentError(
+                'form must be "nist", "registry" or "text" for a ledger or a study', argument="form"
+            )
+        return json.dumps(account.disclosure())
+    given = None if statements is None else {name: _statement(value) for name, value in statements.items()}
+    filled = instance(account, *kinds, hdp.Ledger).disclosure(form, statements=given)
+    return {
+        "form": filled.form,
+        "text": str(filled),
+        "html": filled._repr_html_(),
+        "points": filled.to_frame(),
+        "missing": list(filled.missing),
+    }
+
+
+def _statement(value: Any) -> Any:
+    """Return a statement, of a vector of R with several elements a list."""
+    several = elements(value)
+    return several[0] if len(several) == 1 else several
 
 
 def curves_test(

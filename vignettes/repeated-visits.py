@@ -36,9 +36,9 @@ visits.groupby("id").size().describe().round(1)
 # %% [markdown]
 # ## Declare who is protected
 #
-# `unit=` names the patient. `max_rows_per_unit=` is the most visits of a patient that a model uses; of more, those
-# that come first in the order of a hash of their own cells are used: a random choice, whatever the order of the table.
-# `n_max=` is the publicly known number of patients.
+# `unit=` names the patient. `max_rows_per_unit=` is the most visits of a patient that a model uses; of more, a hash of
+# the patient's name and of cells chooses: at random, whatever the order of the table. `n_max=` is the publicly known
+# number of patients.
 
 # %%
 schema = hdp.Schema(

@@ -25,7 +25,7 @@ extra ``sites``; the command line imports it when it is used.
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
 from hdpstats.custodian.kept_head import note
-from hdpstats.custodian.serving import described, open_site, resume, serve
+from hdpstats.custodian.serving import described, disclosure, open_site, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
 
@@ -34,6 +34,7 @@ __all__ = [
     "SiteSettings",
     "application",
     "described",
+    "disclosure",
     "issue",
     "note",
     "open_site",

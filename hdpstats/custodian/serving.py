@@ -57,7 +57,7 @@ from hdpstats.custodian.listening import Admission, Listener, descriptors, socke
 from hdpstats.custodian.log import LOGGER, JsonLine
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
-from hdpstats.ledger import Ledger
+from hdpstats.ledger import Disclosure, Ledger
 from hdpstats.ledger.location import file_of, locate
 from hdpstats.noise.exact import bits
 from hdpstats.schema import coerce
@@ -431,6 +431,14 @@ def _read_csv(path: Path) -> pd.DataFrame:
     if not rows.index.equals(pd.RangeIndex(len(rows))):  # the first row has more cells than names: all moved by one
         raise ValueError("more cells than names")
     return rows
+
+
+def disclosure(settings: SiteSettings, form: str = "text") -> Disclosure:
+    """Return a form on the privacy of what a site serves, from its ledger and ``disclosure:`` in its settings.
+
+    See `hdpstats.ledger.Ledger.disclosure`. It reads the ledger, and no row.
+    """
+    return open_account(settings).disclosure(form, statements=settings.disclosure)
 
 
 def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None = None) -> str:

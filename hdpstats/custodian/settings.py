@@ -10,6 +10,7 @@
     ledger: {place: ledger.db, dataset: rotterdam}    # `hdpstats ledger open` makes it, with its total
     heads: {file: /srv/other-disk/rotterdam.head}     # `hdpstats site note` writes it first
     state: /var/lib/hdpstats                          # what the service itself writes
+    disclosure: {curators: [Erasmus MC], purpose: research, region: Netherlands}    # what forms say besides
     listen: {host: 127.0.0.1, port: 8443}
     tls: {certificate: site.pem, key: site.key, clients: analysts-ca.pem}
     tokens: {audience: rotterdam, key: tokens.pub}
@@ -19,7 +20,8 @@
     acknowledged: {undeclared_levels: [size], missing_share: {nodes: 0.3}, cut_share: {age: 0.5}}  # site check --rows
 
 What may be left out: ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose entries are those of
-`Heads`, `Acknowledged`, `Limits` and `Timing`; and ``state``.
+`Heads`, `Acknowledged`, `Limits` and `Timing`; ``disclosure``, whose entries are those of
+`hdpstats.ledger.Statements`; and ``state``.
 
 **What the service writes.** The settings, and all that they name but the ledger and its heads, are read only: they may
 be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
@@ -30,7 +32,7 @@ was kept beside the settings before is moved from there when the service starts.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -38,6 +40,7 @@ from typing import Annotated, Any, Literal, Self, final
 
 from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr, ValidationInfo, model_validator
 
+from hdpstats._base.errors import ArgumentError
 from hdpstats.custodian.files import check_file
 from hdpstats.custodian.permissions import Permissions
 from hdpstats.custodian.settings_sections import (
@@ -52,6 +55,7 @@ from hdpstats.custodian.settings_sections import (
     trusted,
     with_password,
 )
+from hdpstats.ledger.disclosure import Statements
 from hdpstats.ledger.location import password_in
 from hdpstats.ledger.records import checked_sha256
 from hdpstats.schema.parquet import files_of
@@ -61,6 +65,16 @@ Sha256 = Annotated[str, BeforeValidator(lambda value: checked_sha256(value, name
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1, le=10**12)]
 CountOrNone = Annotated[int, Field(ge=0, le=10**15)]
+
+
+def _statements(value: Any) -> Statements:
+    """Return the statements for forms; a site of these settings is served over the network."""
+    if isinstance(value, Statements):
+        return value
+    try:
+        return Statements.read({"served": True, **value} if isinstance(value, Mapping) else value)
+    except ArgumentError as error:
+        raise ValueError(str(error).removeprefix("statements: ").removeprefix("statements ")) from None
 
 
 def _place(value: object, info: ValidationInfo) -> str | Path:
@@ -349,6 +363,8 @@ class SiteSettings(Section):
         ``unit``, ``max_rows_per_unit``, ``n_max`` and ``row_order`` as in `hdpstats.sites.LocalSite`, where they apply.
     acknowledged : Acknowledged
         What was seen in the rows and is served all the same.
+    disclosure : Statements
+        What only the custodian knows, for the forms that `hdpstats site disclosure` fills in.
     listen : Listen
         Where to listen.
     tls : Tls
@@ -377,6 +393,7 @@ class SiteSettings(Section):
     state: Annotated[Path | None, BeforeValidator(in_folder)] = None
     persons: Persons = Persons()
     acknowledged: Acknowledged = Acknowledged()
+    disclosure: Annotated[InstanceOf[Statements], BeforeValidator(_statements)] = Statements(served=True)
     limits: Limits = Limits()
     timing: Timing = Timing()
     _file: Path = PrivateAttr()
@@ -445,7 +462,7 @@ class SiteSettings(Section):
 
         Analysts, certificates and whose tokens are accepted may change while a service runs.
         """
-        changing = {"analysts", "tls", "identities"}
+        changing = {"analysts", "tls", "identities", "disclosure"}
         fields = [
             (name, field.alias or name) for name, field in type(self).model_fields.items() if name not in changing
         ]

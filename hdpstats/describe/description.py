@@ -38,7 +38,7 @@ from hdpstats.results.facts import design_of
 from hdpstats.results.labels import group_name
 from hdpstats.results.plots import plot_differences
 from hdpstats.results.population import FittedRows, Population, no_rows, rows_of
-from hdpstats.results.reporting import accounting_of, ledger_entry, privacy_record, query_sha256
+from hdpstats.results.reporting import accounting_of, filled_form, ledger_entry, privacy_record, query_sha256
 from hdpstats.results.summary import guarantee_badges, guarantee_details, guarantee_rows, privacy_blocks
 from hdpstats.results.tables import cost_columns
 from hdpstats.schema.schema import Schema, labels_of
@@ -285,9 +285,20 @@ class Description(Reported, Saved):
         """Write the summary's tables to a Word file. Needs ``pip install python-docx``."""
         self.summary().to_docx(path)
 
-    def disclosure(self) -> dict[str, Any]:
-        """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
+    def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
+        """Return the privacy record for an output checker, or a form: see `hdpstats.results.Result.disclosure`."""
         query, releases = self.query, dict(self.releases)
+        if form is not None:
+            return filled_form(
+                form,
+                statements,
+                what="a description of the cohort",
+                guarantee=self.guarantee,
+                schema=self.schema,
+                releases=list(releases.values()),
+                columns=[each.name for each in query.columns],
+                public_sha256=query.public_sha256,
+            )
         return privacy_record(
             self.guarantee,
             self.schema,

@@ -329,7 +329,7 @@ def added_by_person(
 
 def several_work(of_rows: LossWork, rows: int, D: int, *, columns: int) -> LossWork:
     """Return what the losses of people with several rows take at most: rows are put together, and added by person."""
-    together = Operations(steps=60.0 + 12.0 * columns, passes=(6.0 * columns + 30.0) * rows, sorts=4.0 * sorting(rows))
+    together = Operations(steps=60.0 + 12.0 * columns, passes=(6.0 * columns + 50.0) * rows, sorts=6.0 * sorting(rows))
     return LossWork(
         read=of_rows.read + together,
         sums=of_rows.sums,

@@ -634,6 +634,13 @@ def check_cluster(study: Study, design: Design) -> None:
 def several_rows(study: Study, correlation: object) -> SeveralRows | None:
     """Return how rows of a person count in a regression on a study; None where a person has one row."""
     most = 1 if study.unit is None else study.most_rows
+    used = sorted({site.most_rows for site in study.sites.values()})
+    if len(used) > 1:
+        raise ArgumentError(
+            f"the sites must use as many rows of a person, not up to {', '.join(map(str, used))}: weights and standard "
+            "errors are for one number. Have the sites declare the same max_rows_per_unit, or fit each by itself",
+            argument="data",
+        )
     checked = checked_correlation(correlation, most_rows=most)
     return None if checked is None else SeveralRows(most_rows=most, correlation=checked)
 

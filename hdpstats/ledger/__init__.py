@@ -6,6 +6,7 @@
 * ``bookkeeping``: One transaction on a ledger: read the chain, open an account, grant a cap, add a charge, add a
   release; verify.
 * ``chain``: The hash chain: every entry names the hash of the one before it, and the sums follow from the entries.
+* ``disclosure``: What is disclosed of the privacy of a data set, or of one result: three forms that fill themselves.
 * ``export``: A ledger as text, as a table of charges, on a page with bars of what is spent, and as a file for
   auditors.
 * ``leases``: Who computes a charged request: one computation at a time, and none that was given up.
@@ -18,7 +19,18 @@
 """
 
 from hdpstats.ledger.bookkeeping import verify_file
+from hdpstats.ledger.disclosure import Disclosure, Statements
 from hdpstats.ledger.ledger import Ledger
 from hdpstats.ledger.records import Charge, Lease, Request, StoredRelease, Verification
 
-__all__ = ["Charge", "Lease", "Ledger", "Request", "StoredRelease", "Verification", "verify_file"]
+__all__ = [
+    "Charge",
+    "Disclosure",
+    "Lease",
+    "Ledger",
+    "Request",
+    "Statements",
+    "StoredRelease",
+    "Verification",
+    "verify_file",
+]

@@ -20,6 +20,7 @@ from hdpstats.display import details, notes, page
 from hdpstats.ledger.analysts import Quota
 from hdpstats.ledger.bookkeeping import Transaction, read_chain, verify_store
 from hdpstats.ledger.chain import Chain, damaged
+from hdpstats.ledger.disclosure import Disclosure, Facts, Statements, disclose
 from hdpstats.ledger.export import (
     ChargeLine,
     account_html,
@@ -760,6 +761,41 @@ class Ledger:
         """
         chain, entries = self._entries()
         write_export(Path(path), dataset=self._dataset, chain=chain, entries=entries)
+
+    def disclosure(self, form: str = "text", *, statements: Statements | Mapping[str, Any] | None = None) -> Disclosure:
+        """Return a form on the privacy of this data set, filled in from the ledger: every release, totals, mechanisms.
+
+        Like `verify` it follows every entry of the file.
+
+        Parameters
+        ----------
+        form
+            ``"nist"``: the points of NIST SP 800-226; ``"registry"``: an entry of the registry of deployments that
+            OpenDP keeps; ``"text"``: sentences for a paper, an ethics application, an output check.
+        statements
+            What only the custodian knows, by the names of `hdpstats.ledger.Statements`. What is left out says *not
+            stated* in the form, and ``missing`` names it.
+
+        Raises
+        ------
+        ArgumentError
+            If there is no such form or statement.
+        LedgerError
+            If anything is damaged.
+
+        Examples
+        --------
+        >>> from hdpstats.ledger import Ledger
+        >>> ledger = Ledger(None, dataset="trial", epsilon=3.0)
+        >>> form = ledger.disclosure("nist", statements={"security": "On one server."})
+        >>> print(form.points[16].topic, "-", form.points[16].answer)
+        Security of the rows - On one server.
+        >>> form.missing
+        ('other_releases', 'curators', 'served', 'access', 'minimisation')
+        """
+        given = Statements.read(statements)
+        chain, entries = self._entries()
+        return disclose(Facts.of_account(self._dataset, chain, entries), form, given)
 
     def __repr__(self) -> str:
         return f"Ledger({self._store.place!r}, dataset={self._dataset!r}, version={self._version})"

@@ -7,13 +7,16 @@ statement is of a public fact of the result; what holds for private rows alone i
 the registry of deployments that OpenDP keeps (variant, privacy loss, accounting, implementation).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from hdpstats import __version__
+from hdpstats._base.errors import ArgumentError
+from hdpstats.ledger.disclosure import Asked, Disclosure, Facts, Statements, disclose
 from hdpstats.losses import LINKS, REGRESSIONS
-from hdpstats.privacy.budget import Guarantee, MechanismName, decimal
+from hdpstats.privacy.budget import Guarantee, MechanismName, Spend, decimal
+from hdpstats.privacy.proofs import GEOMETRY, PRIVACY, PROOFS
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
 from hdpstats.records.codec import to_dict
@@ -30,47 +33,6 @@ if TYPE_CHECKING:
     from hdpstats.results.weighted_sample import WeightedSample
 
 
-_OBJECTIVE: Final = (
-    "Chaudhuri K, Monteleoni C, Sarwate AD (2011). Differentially private empirical risk minimization. "
-    "Journal of Machine Learning Research 12, 1069-1109."
-)
-_HYBRID: Final = (
-    "Nguyen TT, Hui SC (2017). Differentially private regression for discrete-time survival analysis. "
-    "Proceedings of CIKM 2017."
-)
-_NEWTON: Final = (
-    "Ji Z, Jiang X, Wang S, Xiong L, Ohno-Machado L (2014). Differentially private distributed logistic regression "
-    "using private and public data. BMC Medical Genomics 7(S1), S14."
-)
-_COUNT: Final = (
-    "Ghosh A, Roughgarden T, Sundararajan M (2012). Universally utility-maximizing privacy mechanisms. "
-    "SIAM Journal on Computing 41, 1673-1693."
-)
-_CLIPPED: Final = (
-    "Abadi M, Chu A, Goodfellow I, et al. (2016). Deep learning with differential privacy. CCS '16, 308-318."
-)
-_HISTOGRAM: Final = (
-    "Lei J (2011). Differentially private M-estimators. Advances in Neural Information Processing Systems 24."
-)
-_EXPONENTIAL: Final = "McSherry F, Talwar K (2007). Mechanism design via differential privacy. FOCS '07, 94-103."
-_GEOMETRY: Final = "Hardt M, Talwar K (2010). On the geometry of differential privacy. STOC '10, 705-714."
-_SUBSAMPLE: Final = "Smith A (2008). Efficient, differentially private point estimators. arXiv:0809.4794."
-_GAUSSIAN: Final = (
-    "Dong J, Roth A, Su WJ (2022). Gaussian differential privacy. Journal of the Royal Statistical Society B 84, 3-37."
-)
-_DISTRIBUTED: Final = "Chen W-N, Sung J. Differentially private parameter estimation from distributed sources."
-_PERMUTE: Final = (
-    "McKenna R, Sheldon D (2020). Permute-and-flip: a new mechanism for differentially private selection. "
-    "Advances in Neural Information Processing Systems 33."
-)
-_WEIGHTS: Final = (
-    "Wang M, Ji Z, Kim HE, Wang S, Xiong L, Jiang X (2018). Selecting optimal subset to release under differentially "
-    "private M-estimators from hybrid datasets. IEEE Transactions on Knowledge and Data Engineering 30, 573-584."
-)
-_PRIVACY: Final = (
-    "Dwork C, McSherry F, Nissim K, Smith A (2006). Calibrating noise to sensitivity in private data analysis. "
-    "TCC 2006, 265-284."
-)
 _POOLING: Final = "Hedges LV, Olkin I (1985). Statistical Methods for Meta-Analysis. Academic Press."
 _RAKING: Final = (
     "Deville J-C, Sarndal C-E (1992). Calibration estimators in survey sampling. Journal of the American Statistical "
@@ -82,34 +44,6 @@ _SEVERAL: Final = (
     "Biometrics 59, 36-42.",
 )
 _HAZARDS: Final = "Tutz G, Schmid M (2016). Modeling Discrete Time-to-Event Data. Springer."
-
-SOURCES: Final = {
-    MechanismName.OBJECTIVE: (_OBJECTIVE, _HYBRID),
-    MechanismName.OBJECTIVE_DETERMINANT: (_OBJECTIVE, _HYBRID),
-    MechanismName.GAUSSIAN_OBJECTIVE: (_OBJECTIVE, _HYBRID, _GAUSSIAN),
-    MechanismName.OUTPUT: (_OBJECTIVE, _HYBRID),
-    MechanismName.GAUSSIAN_OUTPUT: (_OBJECTIVE, _HYBRID, _GAUSSIAN),
-    MechanismName.SMOOTHING: (_GEOMETRY,),
-    MechanismName.HESSIAN: (_GEOMETRY,),
-    MechanismName.CURVATURE: (_GEOMETRY,),
-    MechanismName.SQUARES: (_GEOMETRY,),
-    MechanismName.GRADIENT: (_NEWTON, _GAUSSIAN),
-    MechanismName.GRADIENT_PURE: (_NEWTON,),
-    MechanismName.SCORE: (_CLIPPED, _GAUSSIAN),
-    MechanismName.SCORE_PURE: (_CLIPPED,),
-    MechanismName.SAMPLING: (_EXPONENTIAL,),
-    MechanismName.COUNT: (_COUNT,),
-    MechanismName.HISTOGRAM: (_HISTOGRAM,),
-    MechanismName.GAUSSIAN_HISTOGRAM: (_HISTOGRAM, _GAUSSIAN),
-    MechanismName.DESCRIPTION: (_GEOMETRY,),
-    MechanismName.GAUSSIAN_DESCRIPTION: (_GAUSSIAN,),
-    MechanismName.STATISTICS: (_DISTRIBUTED, _GEOMETRY),
-    MechanismName.SUBSAMPLE: (_SUBSAMPLE, _DISTRIBUTED),
-    MechanismName.SELECTION: (_PERMUTE,),
-    MechanismName.DISTANCE: (_WEIGHTS, _COUNT),
-    MechanismName.CURVE: (_WEIGHTS, _COUNT),
-}
-"""What a methods section cites for each mechanism: every name of `MechanismName` has an entry."""
 
 
 def methods_text(result: "Result") -> str:
@@ -131,10 +65,10 @@ def references_of(result: "Result") -> tuple[str, ...]:
     if result.guarantee is not None:
         own, before = charged_releases(result.released), charged_before(result.released.description)
         releases = [each for whole in (*own, *before) for each in answers_in(whole)]
-        references.append(_PRIVACY)
-        references += [source for each in releases for event in each.events for source in SOURCES.get(event.ran, ())]
+        references.append(PRIVACY)
+        references += [source for each in releases for event in each.events for source in PROOFS[event.ran].sources]
         references += [_POOLING] if result.pooled is not None else []
-        references += [] if result.released.description is None else [_GEOMETRY, _RAKING]
+        references += [] if result.released.description is None else [GEOMETRY, _RAKING]
     return tuple(dict.fromkeys(references))
 
 
@@ -273,6 +207,82 @@ def disclosure(result: "Result") -> dict[str, Any]:
         },
         post_processing="everything else in the result is computed from the release and from public rows",
         used_public_rows=result.facts.public_rows is not None,
+    )
+
+
+def filled_form(
+    form: str,
+    statements: Mapping[str, Any] | None,
+    *,
+    what: str,
+    guarantee: Guarantee | None,
+    schema: Schema,
+    releases: Sequence[Release],
+    formula: str | None = None,
+    columns: Sequence[str] = (),
+    public_sha256: str | None = None,
+) -> Disclosure:
+    """Return a form on one result, filled in from the releases that it rests on; see `hdpstats.ledger.disclosure`."""
+    given = Statements.read(statements)
+    if guarantee is None:
+        raise ArgumentError(
+            f"form={form!r} says how private records are protected, and this result uses none: it is an ordinary fit "
+            "to public rows",
+            argument="form",
+        )
+    asked = [
+        Asked(
+            day="",
+            analyst="",
+            kind=answer.kind,
+            formula=formula,
+            columns=tuple(columns),
+            public_sha256=public_sha256,
+            schema_sha256=schema.sha256,
+            terms="",
+            cost=Spend(guarantee.epsilon, guarantee.delta),
+            events=tuple(answer.events),
+        )
+        for release in releases
+        for answer in answers_in(release)
+    ]
+    facts = Facts(
+        what=what,
+        relation=guarantee.relation,
+        protected=f"{guarantee.protected[0].upper()}{guarantee.protected[1:]}: {guarantee.neighbours}.",
+        total=None,
+        spent=Spend(guarantee.epsilon, guarantee.delta),
+        asked=tuple(asked),
+        sites=guarantee.sites,
+    )
+    return disclose(facts, form, given)
+
+
+def result_form(result: "Result", form: str, statements: Mapping[str, Any] | None) -> Disclosure:
+    """Return a form on a fit."""
+    released = [*charged_before(result.released.description), *charged_releases(result.released)]
+    return filled_form(
+        form,
+        statements,
+        what=f"the fit of {result.facts.formula}",
+        guarantee=result.guarantee,
+        schema=result.schema,
+        releases=released if result.guarantee is not None else [],
+        formula=result.facts.formula,
+        public_sha256=None if result.query is None else result.query.public_sha256,
+    )
+
+
+def sample_form(sample: "WeightedSample", form: str, statements: Mapping[str, Any] | None) -> Disclosure:
+    """Return a form on a weighted sample."""
+    return filled_form(
+        form,
+        statements,
+        what="a weighted sample of public rows",
+        guarantee=sample.guarantee,
+        schema=sample.schema,
+        releases=[*charged_before(sample.description), *sample.releases],
+        public_sha256=sample.queries[0].public_sha256,
     )
 
 

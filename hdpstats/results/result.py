@@ -763,14 +763,22 @@ class Result(HasCoefficients, Reported, Saved):
         """
         return methods_text(self)
 
-    def disclosure(self) -> dict[str, Any]:
-        """Return the privacy record for an output checker, as JSON values.
+    def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
+        """Return the privacy record for an output checker, as JSON values, or a form that is filled in.
 
         It says which variant of differential privacy holds with which loss, which mechanisms ran, where the ledger
         keeps the release, where bounds come from, which software computed it (the version that writes this record),
         and what is not protected.
+
+        Parameters
+        ----------
+        form
+            Without one, a record of JSON values. ``"nist"``, ``"registry"`` and ``"text"`` are forms for readers, as
+            those of a whole data set (`hdpstats.ledger.Ledger.disclosure`).
+        statements
+            What only the custodian knows, for a form (`hdpstats.ledger.Statements`).
         """
-        return reporting.disclosure(self)
+        return reporting.disclosure(self) if form is None else reporting.result_form(self, form, statements)
 
     def __repr__(self) -> str:
         cost = "public rows only" if self.guarantee is None else str(self.guarantee)

@@ -4,7 +4,7 @@ Their log-rank test, with hazard ratios beside it, is an object that shows itsel
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
@@ -623,9 +623,19 @@ class SurvivalCurves(Reported, Saved):
         """Return the labels of a grouping column's levels."""
         return labels_of(self.schema, name)
 
-    def disclosure(self) -> dict[str, Any]:
-        """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
-        return reporting.curves_disclosure(self)
+    def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
+        """Return the privacy record for an output checker, or a form: see `hdpstats.results.Result.disclosure`."""
+        if form is None:
+            return reporting.curves_disclosure(self)
+        return reporting.filled_form(
+            form,
+            statements,
+            what=f"the survival curves of {self.formula}",
+            guarantee=self.guarantee,
+            schema=self.schema,
+            releases=[release for _, release in self.releases],
+            formula=self.formula,
+        )
 
     def _report(self, alpha: float = 0.05) -> Report:
         return curve_tables.report(self, alpha)

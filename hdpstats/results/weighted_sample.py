@@ -3,7 +3,7 @@
 A weighted sample has means, quantiles, frequencies and shifts as tables, a summary and a page.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Protocol, final, runtime_checkable
@@ -321,9 +321,9 @@ class WeightedSample(Reported, Saved):
         """Write `frame` to a CSV file, numbers to the last digit."""
         self.frame.to_csv(path, index=False)
 
-    def disclosure(self) -> dict[str, Any]:
-        """Return the privacy record for an output checker, as JSON values: see `hdpstats.results.Result.disclosure`."""
-        return reporting.sample_disclosure(self)
+    def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
+        """Return the privacy record for an output checker, or a form: see `hdpstats.results.Result.disclosure`."""
+        return reporting.sample_disclosure(self) if form is None else reporting.sample_form(self, form, statements)
 
     def _report(self, alpha: float = 0.05) -> Report:
         return sample_report(self, self.balance(alpha))

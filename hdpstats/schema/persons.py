@@ -58,30 +58,45 @@ def _mark(name: str, key: bytes) -> int:
     return int.from_bytes(digest, "big") >> 2
 
 
-def places_of(persons: IntArray, columns: Iterable[tuple[FloatArray | IntArray, BoolArray]]) -> IntArray:
+def places_of(
+    persons: IntArray, marks: IntArray, columns: Iterable[tuple[FloatArray | IntArray, BoolArray]]
+) -> IntArray:
     """Return for each row (n,) its place among the rows of its person, from 0: which are used where there are too many.
 
-    Rows of a person are put in the order of a hash of their own cells, after the map of the schema: ``columns`` are
-    values with which of them are missing. So the first ones are those of a random order, of the person's rows alone: no
-    other person's rows, and no order in a table or in files, moves a place but among rows whose cells are all the same.
+    Rows of a person are put in the order of a hash of the person's mark, of the own cells after the map of the schema,
+    and of how many rows before have the same cells: ``columns`` are values with which of them are missing. So the first
+    ones are those of a random order, of the person's mark and rows alone: no other person's rows, and no order in a
+    table or in files, moves a place but among rows whose cells are all the same. As the mark counts, two people with
+    the same rows have orders of their own, and as equal rows are told apart, each has the same chance to be among the
+    first ones: what is used is like what there is, also where cells have few values.
 
     >>> ages = np.array([50.0, 51.0, 52.0, 40.0])
     >>> none = np.zeros(4, dtype=bool)
-    >>> places_of(np.array([0, 0, 0, 1]), [(ages, none)])
-    array([0, 1, 2, 0])
-    >>> places_of(np.array([1, 0, 0, 0]), [(ages[::-1], none)])
+    >>> places_of(np.array([0, 0, 0, 1]), np.array([7, 7, 7, 9]), [(ages, none)])
     array([0, 2, 1, 0])
+    >>> places_of(np.array([1, 0, 0, 0]), np.array([9, 7, 7, 7]), [(ages[::-1], none)])
+    array([0, 1, 2, 0])
     """
-    mixed = np.zeros(len(persons), dtype=np.uint64)
+    mixed = _mixed(np.asarray(marks, dtype=np.int64).view(np.uint64))
     for values, missing in columns:
         bits = np.ascontiguousarray(values).view(np.uint64)
         mixed = _mixed(mixed ^ np.where(missing, _ODD, bits))
+    equal = _numbered(persons, mixed, within=2)
+    return _numbered(persons, _mixed(mixed ^ equal.view(np.uint64)), within=1)
+
+
+def _numbered(persons: IntArray, mixed: Any, *, within: int) -> IntArray:
+    """Return the numbers (n,) of rows from 0, in the order of hashes: among those of a person, or of person and hash.
+
+    ``within`` is how many of the two arrays say what stands together.
+    """
     order = np.lexsort((mixed, persons))
-    whose = persons[order]
-    begins = np.flatnonzero(np.diff(whose, prepend=np.iinfo(np.int64).min))
-    places = np.empty(len(persons), dtype=np.int64)
-    places[order] = np.arange(len(persons)) - np.repeat(begins, np.diff(begins, append=len(persons)))
-    return places
+    changes = np.ones(len(order), dtype=np.bool_)
+    changes[1:] = np.any([np.diff(each[order]) != 0 for each in (persons, mixed)[:within]], axis=0)
+    begins = np.flatnonzero(changes)
+    numbers = np.empty(len(order), dtype=np.int64)
+    numbers[order] = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    return numbers
 
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)

@@ -272,7 +272,7 @@ class PublicTable:
             rows=int(keep.sum()),
             beyond=MappingProxyType(beyond),
             persons=None if self.persons is None else by_appearance(self.persons[keep]),
-            places=None if self.persons is None else places_of(self.persons, self._cells())[keep],
+            places=None if self.persons is None else places_of(self.persons, self.persons, self._cells())[keep],
         )
 
     def _cells(self) -> Iterator[tuple[FloatArray | IntArray, BoolArray]]:

@@ -52,7 +52,7 @@ class AdmittedTable(Parts["AdmittedTable"]):
         Whose row it is, from 0, and -1 where the cell names nobody; None where every row is a person.
     places : int64 array, optional
         The place of each row among those of its person (`hdpstats.schema.persons.places_of`), all columns counted:
-        where more are there than are used, the first ones are. None where every row is a person.
+        where more are there than are used, the first complete ones are. None where every row is a person.
     marks : int64 array, optional
         A keyed hash of the text that names the row's person, and -1 where it names nobody; None where no key was given.
     stored : StoredColumns, optional
@@ -85,11 +85,16 @@ class AdmittedTable(Parts["AdmittedTable"]):
         return lacking
 
     def used(self, *, most_rows: int) -> "AdmittedTable":
-        """Return the first ``most_rows`` rows of each person, a person's together; rows of nobody are left out."""
+        """Return the first ``most_rows`` rows of each person, a person's together; rows of nobody are left out.
+
+        Complete ones come first, so that who has one counts.
+        """
         if self.persons is None or self.places is None:
             return self
-        rows = np.flatnonzero((self.persons >= 0) & (self.places < most_rows))
-        rows = rows[np.lexsort((self.places[rows], self.persons[rows]))]
+        order = np.lexsort((self.places, ~self.complete, self.persons))
+        order = order[self.persons[order] >= 0]
+        begins = np.flatnonzero(np.diff(self.persons[order], prepend=-1))
+        rows = order[np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order))) < most_rows]
 
         def of(arrays: Mapping[str, Any]) -> Mapping[str, Any]:
             return MappingProxyType({name: values[rows] for name, values in arrays.items()})
@@ -194,11 +199,11 @@ def admitted(
     )
 
 
-def _places(persons: IntArray, columns: Sequence[_Mapped]) -> IntArray:
-    """Return the place of each row among those of its person, by mapped columns."""
+def _places(persons: IntArray, marks: IntArray, columns: Sequence[_Mapped]) -> IntArray:
+    """Return the place of each row among those of its person, by marks and mapped columns."""
     cells = [(each.mapped, each.missing) for each in columns]
     beyond = [(each.beyond.astype(np.int64), each.missing) for each in columns if each.beyond is not None]
-    return places_of(persons, [*cells, *beyond])
+    return places_of(persons, marks, [*cells, *beyond])
 
 
 def _read_only_of(find: Callable[..., IntArray], *cells: Any) -> IntArray:
@@ -367,7 +372,9 @@ class PrivateTable(PrivateRows):
         if unit is not None:
             persons = self._once(None, partial(_read_only_of, persons_of, unit))
             every = [self._column(each) for each in sorted(self._schema)]
-            places = self._once(b"", partial(_read_only_of, _places, persons, every))
+            known = marks_key(self._schema.sha256)
+            own = self._once(known, partial(_read_only_of, marks_of, unit, known))
+            places = self._once(b"", partial(_read_only_of, _places, persons, own, every))
             marks = None if key is None else self._once(key, partial(_read_only_of, marks_of, unit, key))
         return admitted(columns, rows=self._rows, persons=persons, places=places, marks=marks)
 

@@ -13,8 +13,10 @@ import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import ArgumentError, HdpError, MechanismError, SiteError
 from hdpstats.families import base, several_rows
 from hdpstats.families.multinomial.rows import MultinomialRows
+from hdpstats.mechanisms.count.site import number_of_people
 from hdpstats.mechanisms.registry import person_loss_of, prepare
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.persons import persons_of
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests import known_noise
@@ -219,6 +221,52 @@ def test_rows_beyond_the_limit_change_nothing_but_their_own_person():
     assert sum(tuple(score) not in known for score in other.scores(theta).round(12)) <= 1
 
 
+def test_gradients_of_several_rows_may_change_their_sign():
+    frame = pd.DataFrame({name: [1.0] * 2 for name in SCHEMA} | {"c": "one", "b": [0.0, 1.0], "o": 0.0, "id": "a"})
+    _, several = loss_of("logistic", most_rows=2, correlation=0.3)
+    _, one = loss_of("logistic", most_rows=1, correlation="person")
+    here, there = (read(frame, several).scores(np.array([level, 0.0, 0.0]))[0] for level in (-2.0, 2.0))
+    assert here @ there < 0.0
+    assert (several.fixed_sign, one.fixed_sign) == (False, True)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_orthogonal_rows_cost_no_more_than_epsilon_where_the_determinant_takes_nearly_all(relation):
+    _, two = loss_of("logistic, no intercept", most_rows=2, correlation=1.0, relation=relation)
+    frame = pd.DataFrame({name: [1.0] * 4 for name in SCHEMA} | {"c": "one", "w": 2.0, "id": ["a", "a", "b", "b"]})
+    frame = frame.assign(x=[1.0, 0.0, -1.0, -1.0], z=[0.0, 1.0, -1.0, -1.0])
+    people, ridge = read(frame, two), two.trace * Fraction(4, 5)
+    rate = float(two.noise_rate(Fraction(1), ridge=ridge, cell=Fraction(0), relation=relation))
+    scores, determinant = (
+        people.scores(np.zeros(2)),
+        np.linalg.det(np.eye(2) + hessians(people, np.zeros(2))[0] / float(ridge)),
+    )
+    moved = scores[0] - scores[1] if relation is Relation.REPLACE_ONE else scores[0]
+    cost = rate * np.linalg.norm(moved) / float(two.norm.radius) + np.log(determinant)
+    assert 0.95 < cost <= 1.0
+
+
+@pytest.mark.parametrize("name", ["logistic", "multinomial"])
+def test_errors_of_sums_count_every_row(name):
+    query, several = loss_of(name, most_rows=6, correlation=0.0)
+    frame = pd.concat([visits(3, 80, 6).assign(b=1.0, x=1.0, z=1.0, w=2.0, c="two", o=0.5)] * 6)
+    people, theta = read(frame, several), 0.5 * np.ones(query.dimension)
+    own = people.penalised(ridge=np.zeros(query.dimension)).gradient_error(theta)
+    assert 0.2 * several.rounding(float(np.linalg.norm(theta)), people=people.count) < own
+    assert own <= 1.01 * several.rounding(float(np.linalg.norm(theta)), people=people.count)
+
+
+def test_complete_rows_are_used_before_others():
+    x, person = np.array([np.nan, 0.5, np.nan, 1.0, np.nan, np.nan]), ["a"] * 4 + ["b"] * 2
+    frame = pd.DataFrame({name: [1.0] * 6 for name in SCHEMA} | {"c": "one", "x": x, "id": person})
+    for order in (np.arange(6), np.arange(6)[::-1]):
+        table = PrivateTable.from_frame(frame.iloc[order], SCHEMA, unit="id").admit(["x"]).used(most_rows=2)
+        whose = table.persons == persons_of(frame["id"].iloc[order])[np.argmin(order)]  # "a"
+        assert sorted(table.numeric["x"][whose].tolist()) == [0.5, 1.0]
+        assert table.complete.sum() == 2
+        assert number_of_people(table) == 1
+
+
 def test_a_hessian_is_rounded_person_by_person():
     _, person_loss = loss_of("logistic", most_rows=4, correlation=0.3)
     people, theta, grid = read(visits(4, 60, 4), person_loss), np.array([0.3, -0.5, 0.2]), 2.0**-3
@@ -276,6 +324,19 @@ def test_sites_and_queries_agree_on_how_rows_count():
         prepare(query, replace(facts, unit=None, most_rows=1))
     with pytest.raises(MechanismError, match="0 to 1"):
         replace(query.model, correlation=1.5)
+
+
+def test_sites_that_use_different_numbers_of_rows_are_refused():
+    frame = pd.concat([one_row_each()] * 3)
+    sites = {
+        name: hdp.LocalSite(
+            frame, schema=ONE, ledger=hdp.Ledger(None, dataset=name, epsilon=1, unit="id"), unit="id",
+            max_rows_per_unit=most, n_max=300,
+        )
+        for name, most in (("A", 2), ("B", 3))
+    }  # fmt: skip
+    with pytest.raises(ArgumentError, match="up to 2, 3"):
+        hdpf.logit("b ~ x", hdp.Study(private=sites))
 
 
 @pytest.mark.parametrize("wrong", ["exchangeable", -0.1, 1.1, float("nan"), None])

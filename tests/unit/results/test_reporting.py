@@ -9,7 +9,8 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.losses import MEANS, REGRESSIONS
 from hdpstats.privacy.budget import MechanismName
-from hdpstats.results.reporting import SOURCES, methods_text, references_of
+from hdpstats.privacy.proofs import PROOFS
+from hdpstats.results.reporting import methods_text, references_of
 from tests.unit.results.conftest import make_hazard
 
 
@@ -56,9 +57,9 @@ def test_a_hazard_model_says_its_link_and_intervals():
 
 
 def test_every_mechanism_has_sources_and_every_loss_a_name():
-    assert set(SOURCES) == set(MechanismName)
-    assert all(source.endswith(".") for sources in SOURCES.values() for source in sources)
-    assert all(SOURCES.values())
+    assert set(PROOFS) == set(MechanismName)
+    assert all(source.endswith(".") for proof in PROOFS.values() for source in proof.sources)
+    assert all(proof.sources for proof in PROOFS.values())
     assert REGRESSIONS.keys() == MEANS.keys()
     assert all(words[0].isupper() for words, _ in REGRESSIONS.values())
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hdpstats.schema.persons import by_appearance, marks_of, persons_of
+from hdpstats.schema.persons import by_appearance, marks_of, persons_of, places_of
 
 
 def objects(*cells):
@@ -79,3 +79,44 @@ def test_marks_depend_on_the_name_and_the_key_alone():
     assert marks_of(pd.Series(["b"]), b"other")[0] != found[3]
     many = marks_of(pd.Series([str(place) for place in range(4000)]), key) % 4
     assert np.abs(np.bincount(many) - 1000).max() < 150
+
+
+def places(frame):
+    missing = np.zeros(len(frame), dtype=bool)
+    columns = [(frame[name].to_numpy(dtype=float), missing) for name in ("y", "x")]
+    return places_of(persons_of(frame["id"]), marks_of(frame["id"], b"key"), columns)
+
+
+def few_values(people, rows):
+    rng = np.random.default_rng(4)
+    whose, n = np.repeat(np.arange(people), rows), people * rows
+    return pd.DataFrame({"id": whose, "y": rng.random(n) < 0.3, "x": rng.integers(0, 2, n)}).astype(int)
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_rows_that_are_used_are_like_all_rows_where_cells_have_few_values(most):
+    frame = few_values(4000, 6)
+    used = frame[places(frame) < most]
+    assert len(used) == 4000 * most
+    for of in (frame["y"], frame["x"], frame["y"] * frame["x"]):
+        sd = of.std() * np.sqrt((1 - most / 6) / len(used))
+        assert abs(of[used.index].mean() - of.mean()) < 3.0 * sd
+
+
+def test_equal_rows_are_not_used_together_more_often_than_by_chance():
+    frame = pd.DataFrame({"id": np.repeat(np.arange(3000), 4), "y": [0, 0, 0, 1] * 3000, "x": 0})
+    ones = frame["y"][places(frame) < 3].groupby(frame["id"]).sum()
+    assert ones.mean() == pytest.approx(0.75, abs=0.025)  # three of four rows
+
+
+def test_a_place_follows_from_the_own_name_and_rows_alone():
+    frame = pd.concat([few_values(50, 6)] * 2, ignore_index=True)
+    alone, shuffled = frame.assign(place=places(frame)), frame.sample(frac=1.0, random_state=1)
+    shuffled = shuffled.assign(place=places(shuffled))
+    some = frame[frame["id"] % 7 == 3].iloc[::-1]
+    some = some.assign(place=places(some))
+
+    def told(table):
+        return table[table["id"] % 7 == 3].sort_values(["id", "place"]).to_numpy().tolist()
+
+    assert told(alone) == told(shuffled) == told(some)

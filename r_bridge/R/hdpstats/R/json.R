@@ -8,4 +8,16 @@ dp_write_result <- function(x, path) {
 
 dp_read_result <- function(path) .py("result_from_json", list(path_or_text = .path(path)))
 
-dp_disclosure <- function(x) .py("disclosure", list(result = x))
+dp_disclosure <- function(x, form = NULL, statements = NULL) {
+  found <- .py("disclosure", list(result = x, form = form, statements = statements))
+  if (is.null(form)) found else structure(found, class = "dp_disclosure")
+}
+
+print.dp_disclosure <- function(x, ...) {
+  cat(x$text, "\n", sep = "")
+  invisible(x)
+}
+
+format.dp_disclosure <- function(x, ...) x$text
+
+as.data.frame.dp_disclosure <- function(x, row.names = NULL, optional = FALSE, ...) x$points

@@ -72,6 +72,23 @@ test_that("the privacy record is JSON for output checkers", {
   expect_match(dp_disclosure(fit), "not_protected", fixed = TRUE)
 })
 
+test_that("forms on a fit and on a data set are filled in", {
+  need_python()
+  study <- breast_cancer()
+  fit <- dp_logit(event3 ~ age, data = study, epsilon = 1)
+  form <- dp_disclosure(fit, form = "text")
+  expect_output(print(form), "epsilon = 1 for the fit of event3 ~")
+  said <- list(security = "On one server.", curators = c("A", "B"), served = FALSE)
+  whole <- dp_disclosure(study, form = "nist", statements = said)
+  points <- as.data.frame(whole)
+  expect_equal(nrow(points), 19L)
+  expect_identical(points$answer[points$number == "17"], "On one server.")
+  expect_setequal(whole$missing, c("other_releases", "access", "minimisation"))
+  expect_match(format(dp_disclosure(study, form = "registry")), "variant_name: Pure DP", fixed = TRUE)
+  expect_error(dp_disclosure(study), class = "dp_argument_error")
+  expect_error(dp_disclosure(study, form = "gdpr"), class = "dp_argument_error")
+})
+
 test_that("plots are drawn", {
   need_python()
   study <- breast_cancer()
