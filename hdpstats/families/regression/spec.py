@@ -262,8 +262,8 @@ class RegressionSpec(RowSpec):
 
     @property
     def releases_sandwich(self) -> bool:
-        """Yes, where public rows say how large private people's parts are, and people have one row each."""
-        return self.public is not None and self.several is None
+        """Yes, where public rows say how large private people's parts are, of people with several rows by outcomes."""
+        return self.public is not None and (self.several is None or self.public.known)
 
     @property
     def origin(self) -> FloatArray:
