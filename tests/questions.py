@@ -3,6 +3,7 @@
 import dataclasses
 import warnings
 from fractions import Fraction
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -108,6 +109,14 @@ def with_few_proposals(query):
     few = 100 if query.model.dimension == 1 else 1500
     return dataclasses.replace(query, proposals=few, delta=Fraction(9, 10))
 
+
+OWN = hdp.losses.Loss(
+    value=lambda eta, y: np.logaddexp(eta - y, y - eta),
+    score=lambda eta, y: np.tanh(eta - y),
+    lipschitz=1.0,
+    smoothness=1.0,
+    residual=(-5.0, 5.0),
+)
 
 PRODUCTS = [f"x{i}:x{j}" for i in range(40) for j in range(i)]
 
@@ -254,4 +263,10 @@ def _questions(rows, names):
     yield "logistic of several rows", several, asked(visits)
     visits = fit(lambda: hdpf.multinomial("g ~ x1 + x2", data=study), mechanism=mechanisms.OutputPerturbation())
     yield "levels of several rows", several, asked(visits)
+    visits = fit(lambda: hdpf.logit("y ~ x1 + g", data=hdp.Study(private=several), row_norm=2.0), se_share=0.2)
+    yield "Hessian of several rows", several, asked(visits)
+    visits = fit(lambda: hdpf.mestimate("k ~ x1 + g", data=study, loss=OWN))
+    yield "own loss of several rows", several, asked(visits)
+    yield "averages of several rows", several, asked(lambda: hdpf.logit("y ~ x1 + g", data=study).fit(epsilon=1.0))
+    yield "description of several rows", several, asked(partial(hdp.describe, study, ["x1", "k", "g"], epsilon=1.0))
     yield "count", several, CountQuery(epsilon=Fraction(1), schema_sha256=SCHEMA.sha256)

@@ -298,6 +298,37 @@ def test_a_refusal_names_both_remedies():
     assert few.ledger.spent.epsilon == 0
 
 
+def test_a_loss_of_ones_own_takes_several_rows(monkeypatch):
+    known_noise.off(monkeypatch)
+    own = hdp.losses.Loss(
+        value=lambda eta, y: 0.5 * (eta - y) ** 2,
+        score=lambda eta, y: eta - y,
+        lipschitz=11.0,
+        smoothness=1.0,
+        residual=(-11.0, 11.0),
+    )
+    study = study_of()
+    ours = hdpf.mestimate("v ~ x + z", study, loss=own, correlation=0.4)
+    squares = hdpf.linear("v ~ x + z", study, correlation=0.4)
+    assert ours.fit_public().params.to_numpy() == pytest.approx(squares.fit_public().params.to_numpy(), abs=1e-6)
+    assert ours.fit_public().bse.to_numpy() == pytest.approx(squares.fit_public().bse.to_numpy(), rel=1e-6)
+    fits = [each.fit(epsilon=4).private_only for each in (ours, squares)]
+    assert np.abs((fits[0].params - fits[1].params.to_numpy()) / fits[1].bse.to_numpy()).max() < 1.0
+
+
+def test_rows_in_several_files_are_refused_and_those_in_one_are_read(tmp_path):
+    PRIVATE.head(2000).to_parquet(tmp_path / "1.parquet")
+    PRIVATE.tail(len(PRIVATE) - 2000).to_parquet(tmp_path / "2.parquet")
+    with pytest.raises(hdp.ArgumentError, match=r"several rows \(unit=\).*partitions.*name one file"):
+        study_of(str(tmp_path))
+    PRIVATE.to_parquet(tmp_path / "one.parquet")
+    fits = []
+    for private in (str(tmp_path / "one.parquet"), PRIVATE):
+        known = study_of(private)
+        fits.append(hdpf.logit("y ~ x + z", known).fit(epsilon=2, describe=False, se_share=0))
+    assert fits[0].query == fits[1].query
+
+
 def test_a_plan_shows_the_correlations_side_by_side():
     plan = hdpf.logit("y ~ x + z", study_of(None), correlation=0.4).plan(epsilon=[0.5, 1])
     assert plan.correlations["correlation"].unique().tolist() == [1.0, 0.4, 0.0]

@@ -44,6 +44,14 @@ MODELS = {
     "multinomial": lambda **terms: hdpf.multinomial("c ~ x + z", **terms),
     "exponential": lambda **terms: hdpf.mestimate("Surv(time, b) ~ x + z", loss=hdp.losses.Exponential(), **terms),
 }
+OWN = hdp.losses.Loss(
+    value=lambda eta, y: np.logaddexp(eta - y, y - eta),
+    score=lambda eta, y: np.tanh(eta - y),
+    lipschitz=1.0,
+    smoothness=1.0,
+    residual=(-5.0, 5.0),
+)
+MODELS["own"] = lambda **terms: hdpf.mestimate("v ~ x + z", loss=OWN, **terms)
 CORRELATIONS = (0.0, 0.3, 1.0)
 
 
@@ -157,7 +165,7 @@ def test_half_of_the_total_weight_would_be_noticed(monkeypatch):
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("correlation", CORRELATIONS)
-@pytest.mark.parametrize("name", ["logistic", "logistic, no intercept", "squares", "huber", "multinomial"])
+@pytest.mark.parametrize("name", ["logistic", "logistic, no intercept", "squares", "huber", "multinomial", "own"])
 def test_neighbours_never_cost_more_than_epsilon(name, correlation, relation):
     query, person_loss = loss_of(name, most_rows=4, correlation=correlation, relation=relation)
     people, epsilon, largest = read(visits(5, 120, 4), person_loss), Fraction(1), 0.0
