@@ -329,6 +329,23 @@ def test_rows_in_several_files_are_refused_and_those_in_one_are_read(tmp_path):
     assert fits[0].query == fits[1].query
 
 
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+def test_effects_are_averaged_as_the_model_weights_people(correlation):
+    study = study_of(None)
+    fit = hdpf.logit("y ~ x + z", study, correlation=correlation).fit_public()
+    w, b = cluster_weights(PUBLIC, CORRELATIONS[correlation]), fit.params.to_numpy()
+    share = (w / w.sum()).to_numpy()
+    risks = [1 / (1 + np.exp(-(b[0] + b[1] * PUBLIC["x"] + b[2] * z))) for z in (0, 1)]
+    apart = (risks[1] - risks[0]).to_numpy()
+    effects = fit.average_effects("z", values=[0, 1])
+    own = effects.frame[effects.frame["effect"] == "risk difference"].iloc[0]
+    assert own["estimate"] == pytest.approx(share @ apart, abs=1e-9)
+    of_people = pd.Series(share * (apart - share @ apart)).groupby(PUBLIC["id"]).sum()
+    assert own["frame_error"] == pytest.approx(np.sqrt((of_people**2).sum()), rel=1e-6)
+    alike = fit.average_effects("z", over=PUBLIC, values=[0, 1]).frame["estimate"].iloc[0]
+    assert (alike == pytest.approx(own["estimate"], abs=1e-12)) == (correlation == "independence")
+
+
 def test_a_plan_shows_the_correlations_side_by_side():
     plan = hdpf.logit("y ~ x + z", study_of(None), correlation=0.4).plan(epsilon=[0.5, 1])
     assert plan.correlations["correlation"].unique().tolist() == [1.0, 0.4, 0.0]
