@@ -164,7 +164,7 @@ def _spread(values: FloatArray, rows: Standardised) -> float:
     """Return the standard error of a weighted mean over rows (n,): over people, where these have several."""
     away = rows.weights * (values - rows.weights @ values)
     if rows.people is not None:
-        away = np.bincount(rows.people, weights=away)
+        away = np.asarray(np.bincount(rows.people, weights=away), dtype=np.float64)
     return float(np.sqrt(np.sum(np.square(away))))
 
 
