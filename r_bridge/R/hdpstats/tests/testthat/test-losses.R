@@ -122,7 +122,7 @@ test_that("several rows of a person are taken, counted by correlation, and publi
   expect_true(all(c("n", "rows") %in% described$statistic))
   expect_equal(described$level[which(described$variable == "number of rows")], c("1", "2", "3"))
   skip_if_not_installed("emmeans")
-  means <- as.data.frame(emmeans::emmeans(fit, ~ dose, at = list(dose = 0:1)))
+  means <- as.data.frame(emmeans::emmeans(fit, ~ dose, at = list(dose = 0:1), data = visits))
   expect_equal(means$emmean, unname(c(coef(fit)[[1]], sum(coef(fit)))), tolerance = 1e-8)
   expect_equal(means$SE, sqrt(c(vcov(fit)[1, 1], sum(vcov(fit)))), tolerance = 1e-8)
   skip_if_not_installed("geepack")
