@@ -133,6 +133,17 @@ def test_what_is_described_is_the_weighted_average_of_rows(name):
     assert found[-2] == pytest.approx(share, abs=60 * 2.0**-20)
 
 
+@pytest.mark.parametrize("name", ["of first rows", "of first complete rows"])
+def test_numbers_of_rows_are_counted_up_to_the_most_that_are_used(name):
+    query, frame = QUERIES[name], visits(5, 60)
+    table = PrivateTable.from_frame(frame, SCHEMA, unit="id").admit(query.names)
+    counts = (table.persons >= 0) & (table.complete if query.complete else True)
+    numbers = np.minimum(np.bincount(table.persons[counts], minlength=60), MOST)
+    here = numbers > 0 if query.complete else np.full(60, True)
+    exact = np.sum(np.where(numbers > 0, numbers / MOST - 0.5, 0.0)[here])
+    assert sums(query, frame)[-1] / UNITS == pytest.approx(exact, abs=60 * 2.0**-20)
+
+
 @pytest.mark.parametrize(
     "changed",
     [

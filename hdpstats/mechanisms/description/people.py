@@ -294,12 +294,9 @@ def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
 def _numbers_of_rows(table: AdmittedTable, *, most: int, counts: BoolArray | None) -> IntArray:
     """Return how many rows of each person are used, in the order of `_first_rows`; only those that count, if said."""
     persons = np.zeros(0, dtype=np.int64) if table.persons is None else table.persons
-    places = np.zeros(0, dtype=np.int64) if table.places is None else table.places
     named, whose = np.unique(persons[persons >= 0], return_inverse=True)
-    used = places[persons >= 0] < most
-    if counts is not None:
-        used &= counts[persons >= 0]
-    return np.bincount(whose[used], minlength=len(named)).astype(np.int64)
+    weights = None if counts is None else counts[persons >= 0].astype(np.float64)
+    return np.minimum(np.bincount(whose, weights=weights, minlength=len(named)), most).astype(np.int64)
 
 
 def _with_all_rows(
