@@ -110,8 +110,6 @@ def one_set(scene: Scene, seed: int) -> list[dict[str, Any]]:
             low, high = fit.conf_int().to_numpy().T
             found.append(
                 {
-                    "scene": scene.name,
-                    "seed": seed,
                     "r": r,
                     "epsilon": epsilon,
                     "off": (fit.params.to_numpy() - TRUTH).tolist(),
@@ -124,22 +122,29 @@ def one_set(scene: Scene, seed: int) -> list[dict[str, Any]]:
     return found
 
 
-def kept(file: Path) -> list[dict[str, Any]]:
-    """Return what was computed before; a line that was not written to its end is left out."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
+def kept(file: Path) -> Iterator[tuple[str, int, list[dict[str, Any]]]]:
+    """Yield scene, seed and records of each data set that was computed before: lines that were written to their end."""
+    for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else ():
+        if line.endswith("]"):
+            yield tuple(json.loads(line))
 
 
 def computed(scenes: Sequence[Scene], sets: int, file: Path) -> Iterator[tuple[Scene, pd.DataFrame]]:
     """Yield each scene with its records of so many data sets, computed where the file does not have them yet."""
     for scene in scenes:
-        known = {record["seed"] for record in kept(file) if record["scene"] == scene.name}
+        known = {seed for name, seed, _ in kept(file) if name == scene.name}
         left = [seed for seed in range(sets) if seed not in known]
         for first in range(0, len(left), AT_A_TIME):
             seeds = left[first : first + AT_A_TIME]
-            lines = together(one_set, [scene] * len(seeds), seeds, chunksize=1)
+            found = together(one_set, [scene] * len(seeds), seeds, chunksize=1)
             file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("a", encoding="utf-8") as out:
-                out.writelines(json.dumps(record) + "\n" for records in lines for record in records)
-        own = [each for each in kept(file) if each["scene"] == scene.name and each["seed"] < sets]
-        yield scene, pd.DataFrame(own)
+            with file.open("a", encoding="utf-8") as out:  # what was not written to its end ends here
+                out.writelines(
+                    f"\n{json.dumps([scene.name, seed, own])}" for seed, own in zip(seeds, found, strict=True)
+                )
+        yield (
+            scene,
+            pd.DataFrame(
+                [each for name, seed, own in kept(file) if name == scene.name and seed < sets for each in own]
+            ),
+        )

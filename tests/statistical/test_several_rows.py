@@ -83,6 +83,7 @@ def test_small_weights_save_errors_and_plans_say_so(page):
             apart = np.hypot(known / np.sqrt(2 * SETS_OF_PROTOTYPE), off / np.sqrt(2 * len(own)))
             if (off.mean() - known.mean()) > 2.0 * np.sqrt(np.mean(apart**2)):  # errors of coefficients may go together
                 wrong.append((scene.name, epsilon, r, "RMSE", off))
+    page.append("")
     assert not wrong
 
 
