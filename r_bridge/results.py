@@ -33,7 +33,7 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
     "to_json": partial(method, (hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves), "result", "to_json"),
     **{
         f"description_{name}": partial(method, (hdp.Description,), "description", name)
-        for name in ("tidy", "balance", "follow_up", "to_docx")
+        for name in ("tidy", "balance", "correlations", "follow_up", "to_docx")
     },
     **{
         f"curves_{name}": partial(method, (hdp.SurvivalCurves,), "curves", name)
@@ -61,6 +61,12 @@ def summary_text(result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp
 def result_to_json(json: str, path: str) -> None:
     """Write a result's own JSON text to a file, with the names of terms that Python and R have in it alike."""
     hdp.Result.from_json(json).to_json(path)
+
+
+def result_verify(result: hdp.Result, keys: Any) -> int:
+    """Check the signatures of a result's releases with the files of public keys; return how many there are."""
+    number: int = instance(result, hdp.Result).verify(*elements(keys))
+    return number
 
 
 def disclosure(

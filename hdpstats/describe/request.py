@@ -18,6 +18,7 @@ from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.request import (
     checked_times,
     described_columns,
+    described_pairs,
     ends_of,
     ends_of_numbers,
     number_of_cells,
@@ -45,8 +46,8 @@ class DescriptionRequest:
         The columns that are described.
     by : str or None
         The column whose levels are the groups.
-    complete, quantiles : bool
-        Whether only complete rows count, and whether quartiles are asked for.
+    complete, quantiles, correlations : bool
+        Whether only complete rows count, and whether quartiles, and correlations, are asked for.
     outcome : tuple of str or None
         The columns of time and event.
     times : tuple of float, int or None
@@ -79,6 +80,7 @@ class DescriptionRequest:
     weights: str | None
     delta: Fraction
     replicate: int
+    correlations: bool = False
 
     @property
     def groups(self) -> int:
@@ -115,7 +117,7 @@ class DescriptionRequest:
     def queries(self, epsilon: Fraction, people: Mapping[str, int]) -> dict[str, DescriptionQuery]:
         """Return what each site is asked, the same of all of them."""
         query = self._query(epsilon, people)
-        if self.delta and self.weights is None and query.columns:
+        if self.delta and self.weights is None and query.pairs is None and query.columns:
             normal = replace(query, delta=self.delta)
             facts = site_facts_of(self.study, max(people.values()))
             pairs = zip(prepare(query, facts).sds, prepare(normal, facts).sds, strict=True)
@@ -135,8 +137,11 @@ class DescriptionRequest:
             each = float(costs_of(epsilon, Fraction(0), parts)["cells"]) / len(numbers)
             cells = number_of_cells(fewest, each * 2 / study.relation.persons_changed)
         weight = None if self.weights is None else schema[self.weights]
+        columns = described_columns(schema, self.columns, study.public, cells=cells)
+        pairs = described_pairs(schema, columns, study.public) if self.correlations else None
         query = DescriptionQuery(
-            columns=described_columns(schema, self.columns, study.public, cells=cells),
+            columns=columns,
+            pairs=None if pairs is None else replace(pairs, largest=pairs.reach**2),
             by=self.by,
             groups=self.groups,
             complete=self.complete,
@@ -184,6 +189,7 @@ def describe(
     delta: float = 0,
     *,
     weights: str | None = None,
+    correlations: bool = False,
     replicate: int = 1,
     allow_large_epsilon: bool = False,
 ) -> "DescriptionRequest | Description":
@@ -222,6 +228,10 @@ def describe(
         beforehand open the account with ``hdp.Ledger(gaussian=)``.
     weights
         A column declared as `Weight`: every number is then weighted.
+    correlations
+        Whether correlations of all pairs of columns are asked for, of people whose cells are all there. They are one
+        more number for each pair: the noise of shares and means grows in proportion. Fits that are given the
+        description take public rows with these correlations. Noise is never normal then, whatever delta.
     replicate
         2, 3, ... for a further independent draw, which is charged again.
     allow_large_epsilon
@@ -266,6 +276,7 @@ def describe(
         weights=declared_column(checked.schema, weights, kind="weight", argument="weights"),
         delta=release_delta(delta),
         replicate=release_replicate(replicate),
+        correlations=truth(correlations, name="correlations"),
     )
     _check(asked)
     return asked if epsilon is None else asked.release(epsilon, allow_large_epsilon=allow_large_epsilon)
@@ -337,8 +348,24 @@ def _check(asked: DescriptionRequest) -> None:
             + ", ".join(sorted(filter(None, twice)) or [str(asked.by)]),
             argument="columns",
         )
+    if asked.correlations:
+        _check_correlations(asked)
     if not asked.columns and asked.outcome is None:
         raise ArgumentError("columns must name another column than the group", argument="columns")
+
+
+def _check_correlations(asked: DescriptionRequest) -> None:
+    """Refuse correlations of one column, of groups, and of columns whose cells may be missing."""
+    lacking = [name for name in asked.columns if asked.study.schema[name].leaves_out]
+    if len(asked.columns) < 2:
+        raise ArgumentError("correlations need two columns or more", argument="correlations")
+    if asked.by is not None:
+        raise ArgumentError("correlations are of all people: describe them without by=", argument="correlations")
+    if lacking and not asked.complete:
+        raise ArgumentError(
+            f"correlations are of complete people, and {', '.join(lacking)} may have missing cells: give complete=True",
+            argument="correlations",
+        )
 
 
 def released(study: Study, queries: Mapping[str, DescriptionQuery]) -> dict[str, Any]:

@@ -17,9 +17,10 @@ from hdpstats.display import Report, Reported
 from hdpstats.display import columns as report_columns
 from hdpstats.mechanisms.description import DescriptionQuery, RowsOfPerson
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_numbers, public_people
+from hdpstats.mechanisms.description.correlations import correlations_of
 from hdpstats.mechanisms.description.estimate import PROBABILITIES, Statistic, read
 from hdpstats.mechanisms.description.moments import follow_up_table
-from hdpstats.records.averages import NUMBER_OF_ROWS
+from hdpstats.records.averages import NUMBER_OF_ROWS, CentredColumn
 from hdpstats.records.codec import Record
 from hdpstats.records.saved import Frame
 from hdpstats.results.tables import frame_of
@@ -71,12 +72,33 @@ def sums_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame:
         levels = labels_of(schema, column.name)[:-1]
         names += [(column.name, level, "level") for level in levels]
         names += [] if levels else [(column.name, None, "value"), (column.name, None, "square")]
+    if query.pairs is not None:
+        paired = [_of_pair(each, schema) for each in query.pairs.columns]
+        products = [(*paired[j], *paired[k]) for j, k in query.pairs.places]
+        names += [(" and ".join(filter(None, each)), None, "product") for each in products]
     if query.rows is not None:
         names += [(NUMBER_OF_ROWS, words, "level") for words in numbers_in_words(query.rows)[:-1]]
         names.append((NUMBER_OF_ROWS, None, "value"))
     for group, sums in zip(groups, numbers.sums, strict=True):
         rows += [(group, *name, total, numbers.sds[0]) for name, total in zip(names, sums.tolist(), strict=True)]
     return frame_of(rows, texts=("group", "variable", "level", "feature"), numbers=("total", "noise_sd"))
+
+
+def _of_pair(column: CentredColumn, schema: Schema) -> tuple[str, str | None]:
+    return column.name, None if column.level is None else labels_of(schema, column.name)[column.level]
+
+
+CORRELATIONS: Final = ("variable", "level", "other", "other_level", "estimate", "std_error", "conf_low", "conf_high")
+
+
+def correlations_frame(numbers: DescribedNumbers, schema: Schema, *, alpha: float = 0.05) -> pd.DataFrame:
+    """Return a row per pair of columns, or of levels, with the part of the error that is noise."""
+    rows = [
+        (*_of_pair(each.first, schema), *_of_pair(each.second, schema), each.estimate, each.std_error, each.low,
+         each.high, each.noise)
+        for each in correlations_of(numbers, alpha=alpha)
+    ]  # fmt: skip
+    return frame_of(rows, texts=CORRELATIONS[:4], numbers=(*CORRELATIONS[4:], "noise"))
 
 
 def follow_up_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame | None:
@@ -366,7 +388,9 @@ def public_cohort(query: DescriptionQuery, schema: Schema, public: PublicTable |
     if not columns:
         return None
     weights = (query.weights, query.largest_weight) if known else (None, 1.0)
-    own = replace(query, columns=columns, follow_up=None, weights=weights[0], largest_weight=weights[1], counted=True)
+    own = replace(
+        query, columns=columns, pairs=None, follow_up=None, weights=weights[0], largest_weight=weights[1], counted=True
+    )
     own = own if public.persons is not None else replace(own, rows=None)
     people = public_people(own, schema, public)
     kurtosis = tuple(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, final
 import numpy as np
 
 from hdpstats._base.typing import FloatArray
-from hdpstats.families.regression.public import FEWEST_ROWS
 from hdpstats.families.spec import LossSpec
 from hdpstats.inference.information import chance_of_clear
 from hdpstats.inference.sandwich import PredictedCovariance, averaged
@@ -20,6 +19,7 @@ from hdpstats.models.estimates import is_flat
 from hdpstats.models.own_description import averaged_variables
 from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import SiteRecords, planned_records
+from hdpstats.public.enough import least_rows
 from hdpstats.raking.posterior import redrawn
 from hdpstats.records.limits import MOST_WITH_HESSIAN
 from hdpstats.records.query import PointQuery, unstack
@@ -267,7 +267,7 @@ def _untold(spec: LossSpec) -> str:
     """Return why nothing that a fit could spend would give standard errors."""
     if spec.meat is None:
         return (
-            f"the loss has no model that gives its curvature, and there are not {FEWEST_ROWS} complete public "
+            f"the loss has no model that gives its curvature, and there are not {_least(spec)} complete public "
             f"rows with the outcome whose residuals vary. Give the study such rows; {ALONE}"
         )
     return (
@@ -276,12 +276,17 @@ def _untold(spec: LossSpec) -> str:
     )
 
 
+def _least(spec: LossSpec) -> int:
+    """Return how many public rows the model needs."""
+    return least_rows(len(spec.columns.design.names))
+
+
 def _too_few(spec: LossSpec) -> str:
     """Return which public rows are not there."""
     if spec.several is None:
-        return f"there are not {FEWEST_ROWS} complete public rows that tell the curvature"
+        return f"there are not {_least(spec)} complete public rows that tell the curvature"
     return (
-        f"there are not {FEWEST_ROWS} public people with the outcome and the column {spec.study.unit!r}, whose rows "
+        f"there are not {_least(spec)} public people with the outcome and the column {spec.study.unit!r}, whose rows "
         "tell correlations within a person"
     )
 

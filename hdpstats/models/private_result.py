@@ -142,6 +142,10 @@ def private_result(
     released = _released(spec.study, request, contributions, found)
     if not request.describe and (note := declined(spec)):
         found = found.noted(note, instead=assumed(spec.public_side))
+    if spec.few_public is not None:
+        found = found.ending(spec.few_public)
+    if found.pooled is not None and found.share_words is not None:
+        found = replace(found, pooled=found.pooled.ending(found.share_words))
     sd = math.hypot(*(each.people.records_sd for each in contributions.given.values()))
     if released.count is None and sd:  # descriptions told the number of people
         facts = replace(facts, records_sd=sd, complete_rows=spec.study.schema.leaves_out(spec.needs))

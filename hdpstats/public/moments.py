@@ -224,6 +224,11 @@ class PublicFit:
     a likelihood. ``prior`` says in words which prior made it, and ``penalty`` what it does: it is no maximum-likelihood
     fit. ``unknown`` are orthonormal directions (D, k) of which the public rows say nothing at all: there the covariance
     is `UNKNOWN` squared, so that pooling takes the private estimate.
+
+    Where the prior's spread was chosen by the public rows themselves, ``spreads`` (D, D) are the second moments about
+    ``theta`` of coefficients given all spreads, weighted by their evidence: `error`. Few rows hardly tell one spread
+    from another, and the one of largest evidence may be much too small. What a query is made of (its centre, its
+    ridge) follows from ``covariance``; what an estimate is pooled with, from `error`.
     """
 
     theta: FloatArray
@@ -234,6 +239,12 @@ class PublicFit:
     unit: float = 1.0
     unknown: FloatArray | None = None
     penalty: Penalty | None = None
+    spreads: FloatArray | None = None
+
+    @property
+    def error(self) -> FloatArray:
+        """Second moments (D, D) of how far public coefficients may lie from ``theta``, the prior's spread not known."""
+        return self.covariance if self.spreads is None else self.spreads
 
 
 def coefficient_parts(geometry: Geometry, *, blocks: int = 1) -> FloatArray:
@@ -555,4 +566,5 @@ def spread_along(fit: PublicFit, directions: FloatArray) -> PublicFit:
     unknown: FloatArray = np.asarray(np.linalg.qr(directions)[0], dtype=np.float64)
     rest = np.eye(len(unknown)) - unknown @ unknown.T
     wide = (UNKNOWN * fit.unit) ** 2 * unknown @ unknown.T
-    return replace(fit, covariance=rest @ fit.covariance @ rest + wide, unknown=unknown)
+    spreads = None if fit.spreads is None else rest @ fit.spreads @ rest + wide
+    return replace(fit, covariance=rest @ fit.covariance @ rest + wide, spreads=spreads, unknown=unknown)

@@ -6,8 +6,9 @@ them, with one :math:`\tau` for shares and means and one for squares, half-Cauch
 released, :math:`T_j \sim N(t_j, \sigma_j^2)`, the posterior of :math:`\tau` is computed on a grid, and ``t_j`` given
 :math:`\tau` is normal about :math:`p_j + g_j (T_j - p_j)` with the variance :math:`g_j \sigma_j^2`,
 :math:`g_j = (\tau^2 + v_j / n_{pub}) / (\tau^2 + v_j / n_{pub} + \sigma_j^2)`. Far above the noise this is the released
-number; below it is drawn towards the public one and keeps the uncertainty that the noise leaves. Shares at risk have no
-such prior.
+number; below it is drawn towards the public one and keeps the uncertainty that the noise leaves. Averages of products
+have a :math:`\tau` each, half-Cauchy of scale `SCALE_OF_PAIRS`: where one pair of many correlates otherwise than in
+public rows it is believed, and the others are left near these. Shares at risk have no such prior.
 
 Proof that all of this is post-processing: averages are released, rows are public.
 """
@@ -27,6 +28,9 @@ from hdpstats.records.averages import CohortMoment, CohortMoments
 SCALE = 0.5
 """Of the prior of ``tau``: by how much, in public standard deviations, private averages differ from public ones."""
 
+SCALE_OF_PAIRS = 0.2
+"""The same for averages of products, which tell correlations."""
+
 TAUS = np.concatenate([[1e-3], np.geomspace(0.01, 3.0, 40)])
 """The values that ``tau`` may have."""
 
@@ -42,6 +46,10 @@ RAKED_PEOPLE = (
 )
 CONSTANT = "All public rows agree in {names}: the private people could not be represented in that."
 RARE = "The private share of {names} is below 1 % or above 99 %: standard errors take it as 1 % or 99 %."
+CORRELATED = (
+    "{what} take public rows as re-weighted, re-scaled and mixed to the described shares, means, spreads and "
+    "correlations of the private covariates."
+)
 FAR = "Private values of {names} lie mostly beyond the range that was described: standard errors may be off."
 FEW = "Few public people resemble the private ones (effectively {size:.0f}): standard errors may be off."
 
@@ -78,12 +86,17 @@ class Shrunk:
         return np.asarray(centre + np.sqrt(gain * self.noise) * rng.standard_normal(gain.shape))
 
 
-def shrunk(released: FloatArray, *, public: FloatArray, noise: FloatArray, sampling: FloatArray) -> Shrunk:
-    """Return the posterior of averages (k,) with noise and sampling of the public ones of these variances (k,)."""
+def shrunk(
+    released: FloatArray, *, public: FloatArray, noise: FloatArray, sampling: FloatArray, scale: float = SCALE
+) -> Shrunk:
+    """Return the posterior of averages (k,) with noise and sampling of the public ones of these variances (k,).
+
+    ``scale`` is that of the prior of their common ``tau``.
+    """
     spread = TAUS[:, None] ** 2 + sampling
     total = spread + noise
     likelihood = -0.5 * np.sum(np.log(total) + (released - public) ** 2 / total, axis=1)
-    logs = likelihood - np.log1p((TAUS / SCALE) ** 2) + np.log(np.gradient(TAUS))
+    logs = likelihood - np.log1p((TAUS / scale) ** 2) + np.log(np.gradient(TAUS))
     chances = np.exp(logs - logs.max())
     return Shrunk(released=released, public=public, noise=noise, spread=spread, chances=chances / chances.sum())
 
@@ -93,35 +106,41 @@ def shrunk(released: FloatArray, *, public: FloatArray, noise: FloatArray, sampl
 class CohortPosterior:
     """What is known of the averages of a site's private people.
 
-    ``first`` is of shares and means, ``second`` of the squares that are known; both in public units.
+    ``first`` is of shares and means, ``second`` of the squares that are known; both in public units. ``products`` are
+    of one product each.
     """
 
     variables: RakedVariables
     first: Shrunk
     second: Shrunk
+    products: tuple[Shrunk, ...]
 
     @property
     def mean(self) -> Averages:
         """The posterior means, 1 of each."""
-        return self._averages(self.first.mean[None], self.second.mean[None], self._at_risk)
+        products = np.concatenate([np.zeros(0), *(each.mean for each in self.products)])
+        return self._averages(self.first.mean[None], self.second.mean[None], self._at_risk, products[None])
 
     def draw(self, rng: draws.Generator, count: int) -> Averages:
         """Return draws of the averages."""
         first, second = self.first.draw(rng, count), self.second.draw(rng, count)
         noise = np.array([each.noise_sd for each in self.variables.at_risk])
-        return self._averages(first, second, self._at_risk + noise * rng.standard_normal((count, len(noise))))
+        at_risk = self._at_risk + noise * rng.standard_normal((count, len(noise)))
+        products = np.concatenate([np.zeros((count, 0)), *(each.draw(rng, count) for each in self.products)], axis=1)
+        return self._averages(first, second, at_risk, products)
 
     @property
     def _at_risk(self) -> FloatArray:
         return np.array([each.value for each in self.variables.at_risk])[None]
 
-    def _averages(self, first: FloatArray, second: FloatArray, at_risk: FloatArray) -> Averages:
+    def _averages(self, first: FloatArray, second: FloatArray, at_risk: FloatArray, products: FloatArray) -> Averages:
         """Return averages from those of the two groups; numbers without a square keep their public variance."""
         on, kb = self.variables, len(self.variables.shares)
         means = first[:, kb:]
         squares = on.base @ on.cut**2 - (on.base @ on.cut) ** 2 + (means - on.about) ** 2
         squares[:, on.squared] = second
-        return Averages(shares=first[:, :kb] * on.level_scale, means=means, squares=squares, at_risk=at_risk)
+        shares = first[:, :kb] * on.level_scale
+        return Averages(shares=shares, means=means, squares=squares, at_risk=at_risk, products=products)
 
 
 def cohort_posterior(variables: RakedVariables) -> CohortPosterior:
@@ -139,6 +158,12 @@ def cohort_posterior(variables: RakedVariables) -> CohortPosterior:
             np.concatenate([_noise(on.shares) / on.level_scale, _noise(on.means) / on.scale]),
         ),
         second=_shrunk(on, squares, _values(square) / scale**2, _noise(square) / scale**2),
+        products=tuple(
+            _shrunk(on, product[:, None], np.array([each.value]), np.array([each.noise_sd]), scale=SCALE_OF_PAIRS)
+            for product, each in zip(
+                on.pairs.of(np.column_stack([on.indicators, on.numbers]).T), on.pairs.known, strict=True
+            )
+        ),
     )
 
 
@@ -158,6 +183,13 @@ def redrawn(known: CohortMoments, *, count: int) -> list[CohortMoments]:
     ]
 
 
+def _assumed(on: RakedVariables) -> str:
+    """Return what is said of raked rows, with ``{what}`` in it."""
+    if on.public.person is not None:
+        return RAKED_PEOPLE
+    return CORRELATED if on.pairs.known else RAKED
+
+
 def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -> tuple[str, ...]:
     """Return in words what rests on raked rows, and what raking could not mend."""
     on, at = raking.variables, raking.averages
@@ -172,7 +204,7 @@ def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -
     w = on.public.added(on.weights(on.base[None], raking.tilt[None])[0][:, None])
     size = 1.0 / float(np.sum(w**2))
     return (
-        (RAKED if on.public.person is None else RAKED_PEOPLE).format(what=what),
+        _assumed(on).format(what=what),
         *_named(CONSTANT, on.constant),
         *_named(RARE, rare),
         *_named(FAR, far),
@@ -192,11 +224,13 @@ def _noise(moments: Sequence[CohortMoment]) -> FloatArray:
     return np.array([each.noise_sd for each in moments])
 
 
-def _shrunk(on: RakedVariables, features: FloatArray, released: FloatArray, noise_sd: FloatArray) -> Shrunk:
+def _shrunk(
+    on: RakedVariables, features: FloatArray, released: FloatArray, noise_sd: FloatArray, *, scale: float = SCALE
+) -> Shrunk:
     """Return the posterior of averages of features (n, k) of which so much was released (k,)."""
     public = on.base @ features
     if on.public.person is None:
         sampling = on.base @ (features - public) ** 2 * float(np.sum(on.base**2))
     else:
         sampling = np.sum(on.public.added(on.base[:, None] * (features - public)) ** 2, axis=0)
-    return shrunk(released, public=public, noise=noise_sd**2, sampling=sampling)
+    return shrunk(released, public=public, noise=noise_sd**2, sampling=sampling, scale=scale)

@@ -33,6 +33,7 @@ from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results.contrasts import DRAWN
 from hdpstats.results.facts import check_identified, chosen, design_of
 from hdpstats.results.hazard_curves import read_times
+from hdpstats.results.labels import labels_of_terms
 from hdpstats.results.population import Population, guarantee_over, population
 from hdpstats.results.standardised_means import (
     MEAN,
@@ -226,6 +227,8 @@ class AverageEffects(Reported):
     guarantee : Guarantee or None
         What all releases guarantee together that the effects rest on: those of the fit, and of a description or a
         weighted sample that is averaged over. None where no private record was used.
+    label : str
+        What readers call the variable, by the schema; empty where it has no label.
     """
 
     variable: str
@@ -235,6 +238,7 @@ class AverageEffects(Reported):
     population: str
     alpha: float
     guarantee: Guarantee | None
+    label: str = ""
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -277,7 +281,11 @@ class AverageEffects(Reported):
         where = [name for name in ("outcome", "time") if name in table]
         names = [
             ", ".join(
-                [row["effect"], row["contrast"], *(f"{row[name]:g}" if name == "time" else row[name] for name in where)]
+                [
+                    row["effect"],
+                    row["contrast"],
+                    *(f"time {row[name]:g}" if name == "time" else row[name] for name in where),
+                ]
             )
             for row in table.to_dict("records")
         ]
@@ -287,7 +295,8 @@ class AverageEffects(Reported):
             for row in table.to_dict("records")
         ]
         headers = ["estimate", "std err", "P>|z|", *limit_headers(alpha), "frame err"]
-        facts = [("Variable:", self.variable), ("Averaged over:", self.population), ("Estimate:", self.estimate.label)]
+        called = f"{self.label} ({self.variable})" if self.label else self.variable
+        facts = [("Variable:", called), ("Averaged over:", self.population), ("Estimate:", self.estimate.label)]
         facts += [] if self.guarantee is None else [("Guarantee:", str(self.guarantee))]
         notes = [
             "frame err: the standard error that the rows add where they are a sample; it is no part of the intervals."
@@ -357,6 +366,7 @@ def average_effects(
         population=rows.words,
         alpha=level,
         guarantee=guarantee,
+        label=labels_of_terms([variable], fit.schema).get(variable, ""),
     )
 
 

@@ -8,7 +8,13 @@ import pytest
 
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.count import CountQuery, CountRelease
-from hdpstats.mechanisms.description import DescribedColumn, DescriptionQuery, DescriptionRelease, RowsOfPerson
+from hdpstats.mechanisms.description import (
+    DescribedColumn,
+    DescribedPairs,
+    DescriptionQuery,
+    DescriptionRelease,
+    RowsOfPerson,
+)
 from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
@@ -32,6 +38,7 @@ from hdpstats.mechanisms.statistics import StatisticsQuery, StatisticsRelease
 from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
 from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent, Spend
 from hdpstats.privacy.gaussian import mu_of
+from hdpstats.records.averages import CentredColumn
 from hdpstats.records.geometry import Geometry, PointColumn, PointSpace, Source
 from hdpstats.records.model import HazardCap, HazardModel, MultinomialModel, RegressionModel, TimeGrid
 from hdpstats.records.sandwich import NoisySandwich, SandwichPart
@@ -212,6 +219,19 @@ QUERIES = {
     "objective, several rows": ObjectiveQuery(
         model=replace(REGRESSION, correlation=1 / 3), centre=(0.1, 5e-324), **MINIMISED
     ),
+    "description with pairs": DescriptionQuery(
+        columns=(DescribedColumn(name="age", lower=18.0, upper=100.0), DescribedColumn(name="size", levels=3)),
+        complete=True,
+        pairs=DescribedPairs(
+            columns=(
+                CentredColumn(name="age", centre=51.25, unit=1 / 3 + 10),
+                CentredColumn(name="size", level=1, centre=0.4, unit=0.5),
+            ),
+            reach=2.5,
+            largest=3.0,
+        ),
+        **ASKED,
+    ),
     "statistics": StatisticsQuery(column="age", family="normal", **ASKED),
     "subsample": SubsampleQuery(
         column="age", family="gamma", box=((0.1, 1 / 3), (1.0, 2.0)), blocks=30, by="persons", **ASKED
@@ -287,6 +307,7 @@ PINNED = {
     "query: description of several rows": "f802d7dbc4f633ae",
     "query: averages of several rows": "678858530108602e",
     "query: objective, several rows": "b4f3d78219c5ee01",
+    "query: description with pairs": "3c8ee6e9dc58939b",
     "query: statistics": "4ff6a3cbba0ee501",
     "query: subsample": "abf969c222307839",
     "release: objective, a sandwich": "6ec51b7f55e6109a",

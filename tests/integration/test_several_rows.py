@@ -182,6 +182,7 @@ def test_small_sample_is_for_people_with_several_rows():
         hdpf.logit("y ~ x", hdp.Study(public=PUBLIC, schema=SCHEMA)).fit_public(small_sample=True)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("formula", FAMILIES)
 def test_without_noise_a_fit_is_near_the_ordinary_fit_to_the_same_rows(monkeypatch, formula, relation):

@@ -148,6 +148,7 @@ def most_of(query, person_loss, people):
     return shares
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("correlation", CORRELATIONS)
 @pytest.mark.parametrize("name", MODELS)
 def test_people_of_any_rows_keep_the_bounds_and_come_near_them(name, correlation):
@@ -157,12 +158,14 @@ def test_people_of_any_rows_keep_the_bounds_and_come_near_them(name, correlation
     assert np.all(shares[:2] > (0.7 if name == "multinomial" else 0.85)), shares
 
 
+@pytest.mark.wide
 def test_half_of_the_total_weight_would_be_noticed(monkeypatch):
     monkeypatch.setattr(base, "total_weight", lambda *asked: several_rows.total_weight(*asked) / 2)
     query, person_loss = loss_of("logistic", most_rows=4, correlation=0.3)
     assert most_of(query, person_loss, read(visits(3, 300, 4), person_loss)).max() > 1.5
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("correlation", CORRELATIONS)
 @pytest.mark.parametrize("name", ["logistic", "logistic, no intercept", "squares", "huber", "multinomial", "own"])

@@ -3,6 +3,8 @@
 One data set of each, so that a study which is run seldom is not found broken only then.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from tests.statistical import (
     clock_studies,
+    correlations_studies,
     curves_studies,
     description_studies,
     hazard_studies,
@@ -27,13 +30,14 @@ from tests.statistical import (
     sites_studies,
     studies,
     test_contrasts,
+    test_correlations,
     test_losses,
     weights_studies,
 )
 from tests.statistical.hazard_designs import DESIGNS, eight_scene
 from tests.statistical.monte_carlo import allow_infinite_public_fits, together
 
-pytestmark = pytest.mark.usefixtures("no_noise", "few_draws")
+pytestmark = [pytest.mark.wide, pytest.mark.usefixtures("no_noise", "few_draws")]
 
 LARGE = 20.0
 OF_HAZARD = {design.name: design for design in DESIGNS}
@@ -72,6 +76,11 @@ def of_shifted_loss(model):
     return [*shifted_losses_studies.one_fit(shifted_losses_studies.Job(model, "objective", LARGE, 0)).values()]
 
 
+def of_correlations(setting):
+    own = dataclasses.replace(setting, rows=3000, epsilon=LARGE)
+    return [np.array(correlations_studies.one_set(own, 1, how)["covered"]) > 0 for how in correlations_studies.HOW[1:]]
+
+
 def of_real_outcomes():
     setting = real_outcomes_studies.Setting("logit", "colon", "random", 3000, (LARGE,))
     (trial,) = real_outcomes_studies.one_trial(1, setting)
@@ -91,6 +100,8 @@ COVERED = {
     ],
     "losses": lambda: test_losses.covered(test_losses.Job("linear", 0))[-1][2:4],
     "shifted losses": lambda: of_shifted_loss("Poisson"),
+    "other correlations": lambda: of_correlations(test_correlations.DIFFER["two covariates"][0]),
+    "counts with other correlations": lambda: of_correlations(test_correlations.FAMILIES["counts"]),
     "shifted patients": lambda: of_shift(shift_designs.patients),
     "shifted, correlated": lambda: of_shift(shift_designs.correlated),
     "shifted, hazards": lambda: of_shift(shift_designs.survivors, hdp.mechanisms.ClippedNewton(rounds=1)),

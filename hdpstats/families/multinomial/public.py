@@ -16,10 +16,11 @@ from hdpstats.families.existence import existence, has_maximum, level_rows, long
 from hdpstats.families.multinomial.rows import MultinomialRows
 from hdpstats.families.regression.clustered import adjusted, clustered_meat
 from hdpstats.families.regression.likelihood import identified, spread
-from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit, with_invented
+from hdpstats.families.regression.public import likelihood_fit, with_invented
 from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
+from hdpstats.public.enough import FEWEST_ROWS, least_rows
 from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
@@ -230,7 +231,7 @@ def multinomial_side(
     rows = table.admitted([*covariates, *extra])
     if several is not None:
         rows = rows.used(most_rows=several.most_rows)
-    if rows.rows < FEWEST_ROWS:
+    if rows.rows < least_rows(len(design.names)):
         return None
     person = None if several is None or rows.persons is None else by_appearance(rows.persons)
     case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)

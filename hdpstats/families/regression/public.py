@@ -28,6 +28,7 @@ from hdpstats.formulas.design import whitened_matrix
 from hdpstats.formulas.outcome import Response
 from hdpstats.losses import PredictorLoss, SmoothedQuantile
 from hdpstats.losses.base import three_digits
+from hdpstats.public.enough import FEWEST_ROWS
 from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
@@ -55,9 +56,6 @@ from hdpstats.schema.table import AdmittedTable
 from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import AMPLE, newton
 from hdpstats.solvers.objective import Penalised, Rows, SmoothObjective
-
-FEWEST_ROWS = 40
-"""Public rows needed for a public geometry; fewer give way to the schema's box."""
 
 PRIOR_SPREADS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
 """Prior standard deviations of whitened slopes among which the evidence chooses."""
@@ -481,6 +479,11 @@ class _Mode:
     hessian: FloatArray
     evidence: float
 
+    @property
+    def inverse(self) -> FloatArray:
+        """The inverse (D, D) of the Hessian."""
+        return np.asarray(np.linalg.inv(self.hessian), dtype=np.float64)
+
 
 @final
 class _UnderRidges(SmoothObjective):
@@ -524,8 +527,10 @@ def _best(
     wide: float,
     phi: float,
     close: float | None = None,
-) -> _Mode:
-    """Return the mode under the spread of largest evidence, in units of ``unit``; the first ones are intercepts.
+) -> tuple[_Mode, list[_Mode]]:
+    """Return the mode under the spread of largest evidence, in units of ``unit``, and those under all of them.
+
+    The first coefficients are intercepts.
 
     Priors are normal with precisions ``ridge / phi``, the loss is divided by phi. With ``close`` spreads are compared
     where the objective is about so much above its minimum.
@@ -552,8 +557,27 @@ def _best(
             start = found.theta
             yield found
 
-    best = max(modes(), key=lambda mode: mode.evidence)
-    return best if close is None else mode(best.objective.ridge, best.theta, None)
+    every = list(modes())
+    best = max(every, key=lambda mode: mode.evidence)
+    return best if close is None else mode(best.objective.ridge, best.theta, None), every
+
+
+def _over_spreads(best: _Mode, every: Sequence[_Mode], *, meat: FloatArray, phi: float = 1.0) -> FloatArray:
+    r"""Return `PublicFit.spreads` (D, D): second moments about the best mode, averaged over the prior's spreads.
+
+    .. math:: \sum_s p_s \{H_s^{-1} (M + \phi P_s) H_s^{-1} + (\theta_s - \hat\theta)(\theta_s - \hat\theta)'\},
+
+    ``p_s`` in proportion to the evidence of spread ``s``, all taken for equally likely beforehand, ``H_s`` the Hessian
+    at its mode with its prior ``P_s``, and ``M`` (D, D) the covariance of the score (Hoeting et al. 1999).
+    """
+    evidence = np.array([mode.evidence for mode in every])
+    shares = np.exp(evidence - np.max(evidence))
+    found = np.zeros_like(meat)
+    for share, mode in zip(shares / np.sum(shares), every, strict=True):
+        apart = mode.theta - best.theta
+        found += share * (mode.inverse @ (meat + phi * np.diag(mode.objective.ridge)) @ mode.inverse)
+        found += share * np.outer(apart, apart)
+    return found
 
 
 def likelihood_fit(
@@ -568,11 +592,11 @@ def likelihood_fit(
     ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts. ``meat_of_people`` returns the sum
     of outer products of people's scores at coefficients, with the inverse Hessian, where people have several rows.
     """
-    best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
-    inverse = np.asarray(np.linalg.inv(best.hessian), dtype=np.float64)
-    information = best.hessian - np.diag(best.objective.ridge)
+    best, every = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
+    inverse, prior = best.inverse, np.diag(best.objective.ridge)
+    information = best.hessian - prior
     if meat_of_people is not None:
-        meat = meat_of_people(best.theta, inverse) + np.diag(best.objective.ridge)
+        meat = meat_of_people(best.theta, inverse) + prior
     else:
         meat = replace(bread, weights=rows.weights**2).penalised(ridge=best.objective.ridge).hessian(best.theta)
     covariance = inverse @ meat @ inverse
@@ -580,6 +604,7 @@ def likelihood_fit(
         theta=best.theta,
         covariance=covariance,
         information=information,
+        spreads=_over_spreads(best, every, meat=meat - prior),
         penalty=Penalty.of(
             covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=1.0
         ),
@@ -600,7 +625,7 @@ def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int) -> P
     H, J = _sandwich(rows, bread, theta=minimise(rows.penalised(ridge=weak), start=np.zeros(D)).theta)
     phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
     unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(rows.X * rows.X)), 1e-12))
-    best = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
+    best, every = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
     prior = np.diag(best.objective.ridge)
     H, J = _sandwich(rows, bread, theta=best.theta)
     inverse = np.asarray(np.linalg.inv(H + prior), dtype=np.float64)
@@ -615,6 +640,7 @@ def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int) -> P
         covariance=covariance,
         information=H / phi,
         unit=float(unit),
+        spreads=_over_spreads(best, every, meat=J, phi=phi),
         penalty=Penalty.of(
             covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=phi
         ),

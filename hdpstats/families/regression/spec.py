@@ -18,7 +18,7 @@ from hdpstats.families.base import PersonLoss
 from hdpstats.families.outcomes import ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
 from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.families.regression.likelihood import classical_fit, clustered_fit, maximum_likelihood
-from hdpstats.families.regression.public import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
+from hdpstats.families.regression.public import PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.families.row_spec import RowSpec
 from hdpstats.families.several_rows import SeveralRows, row_weights
@@ -54,6 +54,7 @@ from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.request import RegressionCost
+from hdpstats.public.enough import FEWEST_ROWS, least_rows
 from hdpstats.public.row_weights import UnseenPeople
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -564,7 +565,7 @@ def _public(
     if study.public is None:
         return None
     rows = public_rows(study.public, design, chosen.response, weights=weights, offset=offset, several=several)
-    if len(rows.X) < FEWEST_ROWS:
+    if len(rows.X) < least_rows(rows.X.shape[1]):
         return None
     outcome = [name for name in (chosen.response.stop, chosen.response.column) if name is not None]
     whole = rows.completed(design, study.schema, outcome=outcome)

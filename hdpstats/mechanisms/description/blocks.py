@@ -113,7 +113,7 @@ class GroupSums:
     @property
     def of_numbers(self) -> FloatArray:
         """The shares of people whose number of rows is in each group but the last (B + 1, groups - 1)."""
-        first = self.query.of_values
+        first = self.query.first_number
         last = first + (0 if self.query.rows is None else len(self.query.rows.ends))
         return np.asarray(0.5 + self.sums[:, first:last] / self.people[:, None])
 

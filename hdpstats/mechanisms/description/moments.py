@@ -4,6 +4,8 @@ With ``O`` people who count and a centred sum ``T`` an average is :math:`p = 1/2
 noise has the variance :math:`\sigma^2 (1 + v (p - 1/2)^2) / O^2`, ``v`` being the variance of the noise in ``O`` in
 units of :math:`\sigma^2` (`hdpstats.mechanisms.description.blocks`).
 
+The average of a product of two columns, cut to :math:`\pm c`, is :math:`2 c T / O`, with noise as of a share.
+
 Of people at risk, cells of follow-up tell the share as one less those who left before, or as those who left or stayed
 after, whichever is a sum of fewer cells.
 
@@ -21,7 +23,7 @@ from hdpstats.inference.life_tables import LifeTable
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn
 from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers, GroupSums, share_noise
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
-from hdpstats.records.averages import NUMBER_OF_ROWS, CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.averages import NUMBER_OF_ROWS, CohortMoment, CohortMoments, CohortProduct, MomentKind
 
 
 def people_of(numbers: DescribedNumbers) -> tuple[float, float]:
@@ -74,6 +76,7 @@ def moments_of(
         moments=(*found, *read.numbers_of_rows(), *(read.at_risk(times) if len(times) else ())),
         weighted=numbers.query.weights is not None,
         release_sha256=sha256,
+        products=tuple(each for each in read.products() if {each.first.name, each.second.name} <= set(variables)),
         rows=None if how is None else how[0],
         rows_sd=None if how is None else how[1],
     )
@@ -144,6 +147,24 @@ class _Averages:
         most = 0 if how is None else how.most
         return float(self.block.rows_of(people)[0]), most * float(np.hypot(self.block.sd, sd / 2.0))
 
+    def products(self) -> Iterator[CohortProduct]:
+        """Return the averages of products of pairs of columns."""
+        query = self.numbers.query
+        if query.pairs is None:
+            return
+        pairs, scale = query.pairs, 2.0 * query.pairs.largest
+        centred = self.block.sums[0, query.first_pair : query.first_number] / float(self.block.people[0])
+        noise = self._noise(0.5 + centred)
+        for (j, k), value, sd in zip(pairs.places, centred, noise, strict=True):
+            yield CohortProduct(
+                first=pairs.columns[j],
+                second=pairs.columns[k],
+                reach=pairs.reach,
+                largest=pairs.largest,
+                value=float(scale * value),
+                noise_sd=float(scale * sd),
+            )
+
     def at_risk(self, times: Sequence[float]) -> Iterator[CohortMoment]:
         """Return the shares of people who are followed up beyond some times."""
         asked = self.numbers.query.at_risk or self.numbers.query.follow_up
@@ -160,7 +181,9 @@ class _Averages:
             )
 
     def _features(self, asked: AtRisk) -> tuple[FloatArray, FloatArray, FloatArray]:
-        values = 0.5 + self.block.sums[0, -len(asked.after) :] / float(self.block.people[0])
+        first = self.numbers.query.first_time
+        sums = self.block.sums[0, first : first + len(asked.after)]
+        values = 0.5 + sums / float(self.block.people[0])
         return _from_one(asked.after, values, self._noise(values))
 
     def _cells(self, asked: FollowUpCells) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -338,6 +338,7 @@ def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[In
             yield from _of_missing(column, people)
         yield from _of_value(column, people)
     yield from _of_times(query, people)
+    yield from _of_pairs(query, people)
     yield from _of_rows(query, people)
 
 
@@ -368,6 +369,15 @@ def _of_times(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntA
         followed, missing = people.cells[query.at_risk.time], people.missing[query.at_risk.time]
         for time in query.at_risk.after:
             yield in_units(people.weights * np.where(missing, 0.0, np.where(followed > time, 0.5, -0.5)))
+
+
+def _of_pairs(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
+    """Return the weighted products (n,) of pairs in units: everybody who counts has all of their cells."""
+    if query.pairs is not None:
+        pairs, weights = query.pairs, people.weights
+        factors = [each.of(people.cells[each.name], reach=pairs.reach) for each in pairs.columns]
+        for j, k in pairs.places:
+            yield in_units(weights * np.clip(factors[j] * factors[k] / (2.0 * pairs.largest), -0.5, 0.5))
 
 
 def _of_value(column: DescribedColumn, people: DescribedPeople) -> Iterator[IntArray]:
@@ -406,7 +416,8 @@ def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
             sums += list(in_one_pass[column.name][: column.values, None])
         else:
             sums += added(_of_value(column, people))
-    sums += added(_of_times(query, people)) + added(_of_rows(query, people))
+    sums += added(_of_times(query, people))
+    sums += added(_of_pairs(query, people)) + added(_of_rows(query, people))
     return np.array(sums, dtype=np.int64).T.ravel()
 
 

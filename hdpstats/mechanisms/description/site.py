@@ -9,11 +9,12 @@ other groups are 0. A block has :math:`t_0 = 1/2`, and for each column
   1/2` about a public centre ``c`` (in the query of a fit not of numbers that are 0 or 1 in public rows);
 * of a category with ``L`` levels: for each level but the last 1/2 if it is that of the cell, else -1/2;
 
-where numbers of rows are described (people have several) for each public group of numbers but the last 1/2 if a
-person's number of rows is in it, else -1/2, and that number over the largest one, less 1/2;
-
-and, in the query of a fit, for each of some public times 1/2 if follow-up ends after it, else -1/2. Such a query may
-cut numbers to a range inside the declared one, and has no :math:`t_0`: the number of people is asked for by itself.
+for each of some public times, in the query of a fit, 1/2 if follow-up ends after it, else -1/2; for each pair of some
+columns, where everybody who counts has their cells, half of the product of both values about public centres in public
+units, cut and divided by what it is cut to (`DescribedPairs`); and where numbers of rows are described (people have
+several) for each public group of numbers but the last 1/2 if a person's number of rows is in it, else -1/2, and that
+number over the largest one, less 1/2. The query of a fit may cut numbers to a range inside the declared one, and has no
+:math:`t_0`: the number of people is asked for by itself.
 
 *Missing means left out:* where the cell is missing, the features of its value are 0. A person of whom the group or the
 weight is missing, or where only complete rows count any cell, has features that are all 0. With case weights between 0
@@ -65,7 +66,7 @@ rate epsilon over that (`hdpstats.noise.discrete`).
 **Gaussian.** With a delta each part has rounded normal noise instead (`hdpstats.noise.normal`), exactly
 :math:`\mu`-GDP with :math:`\mu = \Delta_2 / s`. In the Euclidean norm counts have the square ``c`` or ``2 c`` (entries
 that differ are +-1, in different cells), and sums that of
-`square_sensitivity`. Weighted descriptions are pure.
+`square_sensitivity`. Weighted descriptions, and those with pairs, are pure.
 
 **Parts.** Sums, cells and follow-up are mechanisms on the same records that are fixed before any of them runs: their
 epsilons add up to the query's, or their squares of :math:`\mu` to one that implies its (epsilon, delta).

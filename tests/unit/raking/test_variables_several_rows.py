@@ -94,7 +94,7 @@ def test_people_raked_to_nothing_have_the_moments_of_public_people(loss):
     rng = np.random.default_rng(1)
     base = rng.dirichlet(np.ones(side.people), 3)
     empty = np.zeros((3, 0))
-    averages = Averages(shares=empty, means=empty, squares=empty, at_risk=empty)
+    averages = Averages(shares=empty, means=empty, squares=empty, at_risk=empty, products=empty)
     people = side.whitened(raking.raked(averages, base=base))
     theta = side.centre + 0.2
     raked = side.raked_moments(theta, records=900, people=people)
