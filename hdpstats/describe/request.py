@@ -14,13 +14,14 @@ from hdpstats.describe.description import Description
 from hdpstats.describe.plan import DescriptionPlan, plan_description
 from hdpstats.describe.tables import public_cohort
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, costs_of
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, RowsOfPerson, costs_of
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.request import (
     checked_times,
     described_columns,
     described_pairs,
     ends_of,
+    ends_of_numbers,
     number_of_cells,
 )
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
@@ -149,12 +150,20 @@ class DescriptionRequest:
             weights=self.weights,
             largest_weight=weight.max if isinstance(weight, Weight) else 1.0,
             follow_up=self._follow_up(float(epsilon), fewest),
+            rows=self._rows(),
             epsilon=epsilon,
             schema_sha256=schema.sha256,
             public_sha256=None if study.public is None else study.public.sha256,
             replicate=self.replicate,
         )
         return replace(query, counted=not size_is_public(query, site_facts_of(study, min(people.values()))))
+
+    def _rows(self) -> RowsOfPerson | None:
+        """Return that numbers of rows are described: of people who may have several, without weights."""
+        most = 1 if self.study.unit is None else self.study.most_rows
+        if most == 1 or not self.columns or self.weights is not None:
+            return None
+        return RowsOfPerson(most=most, ends=ends_of_numbers(most))
 
     def _follow_up(self, epsilon: float, fewest: float) -> FollowUpCells | None:
         if self.outcome is None:
@@ -197,7 +206,8 @@ def describe(
     Parameters
     ----------
     study
-        The data. Of people with several rows the first one that is complete in the named columns is described. Several
+        The data. Of people with several rows the first one that is complete in the named columns is described, and
+        without weights the number of rows: of all people together, and the shares of people who have so many. Several
         sites each describe their own people; shown are the numbers of all sites together, and of each.
     columns
         Names of columns; among them ``"Surv(time, event)"``, or in place of them ``"Surv(time, event) ~ group"``, for

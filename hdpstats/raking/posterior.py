@@ -47,6 +47,11 @@ RAKED = (
     "{what} take public rows as re-weighted and re-scaled to the described shares, means and spreads of the "
     "private covariates, with the correlations that they have in public rows."
 )
+RAKED_PEOPLE = (
+    "{what} take public people as re-weighted and re-scaled to the described shares, means and spreads of the rows of "
+    "private people and to how many of these have how many rows, with the correlations, also within a person, that "
+    "they have in public rows."
+)
 CONSTANT = "All public rows agree in {names}: the private people could not be represented in that."
 RARE = "The private share of {names} is below 1 % or above 99 %: standard errors take it as 1 % or 99 %."
 CORRELATED = (
@@ -206,6 +211,13 @@ def redrawn(known: CohortMoments, *, count: int) -> list[CohortMoments]:
     ]
 
 
+def _assumed(on: RakedVariables) -> str:
+    """Return what is said of raked rows, with ``{what}`` in it."""
+    if on.public.person is not None:
+        return RAKED_PEOPLE
+    return CORRELATED if on.pairs.known else RAKED
+
+
 def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -> tuple[str, ...]:
     """Return in words what rests on raked rows, and what raking could not mend."""
     on, at = raking.variables, raking.averages
@@ -217,10 +229,10 @@ def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -
     bound = np.max((on.clipped - on.about) ** 2, axis=0)
     cut = (on.squared & (at.squares[0] > FARTHEST * bound)).tolist()
     far = [each.variable for each, is_far in zip(on.means, cut, strict=True) if is_far]
-    w = on.weights(on.base[None], raking.tilt[None])[0]
+    w = on.public.added(on.weights(on.base[None], raking.tilt[None])[0][:, None])
     size = 1.0 / float(np.sum(w**2))
     return (
-        (CORRELATED if on.pairs.known else RAKED).format(what=what),
+        _assumed(on).format(what=what),
         *_named(CONSTANT, on.constant),
         *_named(RARE, rare),
         *_named(FAR, far),
@@ -243,5 +255,8 @@ def _noise(moments: Sequence[CohortMoment]) -> FloatArray:
 def _shrunk(on: RakedVariables, features: FloatArray, released: FloatArray, noise_sd: FloatArray) -> Shrunk:
     """Return the posterior of averages of features (n, k) of which so much was released (k,)."""
     public = on.base @ features
-    sampling = on.base @ (features - public) ** 2 * float(np.sum(on.base**2))
+    if on.public.person is None:
+        sampling = on.base @ (features - public) ** 2 * float(np.sum(on.base**2))
+    else:
+        sampling = np.sum(on.public.added(on.base[:, None] * (features - public)) ** 2, axis=0)
     return shrunk(released, public=public, noise=noise_sd**2, sampling=sampling)

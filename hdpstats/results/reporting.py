@@ -154,6 +154,8 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
         records = "private records" if facts.several_rows is None else "private people"
         what = f"{records} that are complete in the model's columns" if facts.complete_rows else records
         sentences.append(f"The number of {what} was {facts.records}{' (a noisy number)' if noisy else ''}.")
+        if facts.several_rows is not None and facts.several_rows.rows is not None:
+            sentences.append(f"They had {facts.several_rows.rows:.0f} such rows (a noisy number).")
     sentences += _left_out(result) + _described(result) + _own_sums(result.release)
     if facts.public_rows is not None:
         pooled = " and entered the pooled estimate" if result.pooled is not None else ""

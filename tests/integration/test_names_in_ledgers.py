@@ -1,13 +1,20 @@
 """The JSON of queries and releases never changes: ledgers know them by their hashes."""
 
 import hashlib
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.count import CountQuery, CountRelease
-from hdpstats.mechanisms.description import DescribedColumn, DescribedPairs, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description import (
+    DescribedColumn,
+    DescribedPairs,
+    DescriptionQuery,
+    DescriptionRelease,
+    RowsOfPerson,
+)
 from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
@@ -225,6 +232,22 @@ QUERIES = {
         follow_up=FollowUpCells(time="time", event="event", causes=1, ends=(365.25, 1000.0), start="entry"),
         **ASKED,
     ),
+    "description of several rows": DescriptionQuery(
+        columns=(DescribedColumn(name="size", levels=3, complete=True),),
+        rows=RowsOfPerson(most=6, ends=(1, 2, 4)),
+        **ASKED,
+    ),
+    "averages of several rows": DescriptionQuery(
+        columns=(DescribedColumn(name="age", lower=18.0, upper=100.0, centre=0.4),),
+        complete=True,
+        counted=False,
+        ahead=AHEAD,
+        rows=RowsOfPerson(most=6, ends=(2,), correlation=1 / 3),
+        **ASKED,
+    ),
+    "objective, several rows": ObjectiveQuery(
+        model=replace(REGRESSION, correlation=1 / 3), centre=(0.1, 5e-324), **MINIMISED
+    ),
     "description with pairs": DescriptionQuery(
         columns=(DescribedColumn(name="age", lower=18.0, upper=100.0), DescribedColumn(name="size", levels=3)),
         complete=True,
@@ -315,6 +338,9 @@ PINNED = {
     "query: score": "5bcb5f86d3dd8d7a",
     "query: description": "c0c2b13230d89150",
     "query: description of curves": "8153fdc8a3240aef",
+    "query: description of several rows": "f802d7dbc4f633ae",
+    "query: averages of several rows": "678858530108602e",
+    "query: objective, several rows": "b4f3d78219c5ee01",
     "query: description with pairs": "3c8ee6e9dc58939b",
     "query: statistics": "4ff6a3cbba0ee501",
     "query: subsample": "abf969c222307839",

@@ -178,6 +178,44 @@ class AtRisk(Record):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RowsOfPerson(Record):
+    """That people's numbers of rows are described, of people with several; which rows of theirs are described.
+
+    Attributes
+    ----------
+    most : int
+        The most rows of a person that are used.
+    ends : tuple of int
+        The largest number of rows of each group of people but the last, whose is ``most``.
+    correlation : float or None
+        In a query of a fit ``r``: columns are described of all of a person's complete rows that are used, each of
+        ``n`` of them counting ``1 / (1 + (n - 1) r)``. None where they are described of one row.
+    """
+
+    most: int
+    ends: tuple[int, ...]
+    correlation: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers of rows that do not increase, and what is no correlation."""
+        if any(a >= b for a, b in itertools.pairwise((0, *self.ends, self.most))):
+            raise MechanismError("numbers of rows must increase from 1 to below the most that are used")
+        if self.correlation is not None and not 0.0 <= self.correlation <= 1.0:
+            raise MechanismError("correlation must be a number from 0 to 1")
+
+    @property
+    def dimension(self) -> int:
+        """The number of sums: one for each group of people but the last, and that of the numbers of rows."""
+        return len(self.ends) + 1
+
+    @property
+    def lighter(self) -> bool:
+        """Whether people who have fewer rows count less."""
+        return self.correlation is not None and self.correlation < 1.0
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DescriptionQuery(ChargedQuery):
     """Describe columns by group.
 
@@ -216,6 +254,8 @@ class DescriptionQuery(ChargedQuery):
     followed_by : tuple of Spend or None
         In the first of two queries by group: what the second will be charged, which is refused now if it could not be
         charged then.
+    rows : RowsOfPerson or None
+        How many rows people have who have several; None where that is not described.
     """
 
     kind: ClassVar[str] = "description/1"
@@ -235,10 +275,13 @@ class DescriptionQuery(ChargedQuery):
     ahead: Annotated[Ahead | None, LEFT_OUT] = None
     weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
     followed_by: Annotated[Ahead | None, LEFT_OUT] = None
+    rows: Annotated[RowsOfPerson | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
         check_epsilon(self)
+        if self.rows is not None:
+            self._check_rows(self.rows)
         if not self.is_of_fit and (self.besides, self.at_risk) != (None, None):
             raise MechanismError("besides and at_risk are of queries of a fit, which say what lies ahead")
         if self.is_of_fit and (self.by or self.follow_up or self.cells or not self.complete):
@@ -275,8 +318,17 @@ class DescriptionQuery(ChargedQuery):
             return
         if self.weights is not None or self.is_of_fit or not self.complete:
             raise MechanismError("a weighting by propensity is of complete people, without case weights, in no fit")
-        if self.pairs is not None:
-            raise MechanismError("a description of people weighted by overlap has no pairs: ask for them apart")
+        if self.pairs is not None or self.rows is not None:
+            raise MechanismError("a description of people weighted by overlap has neither pairs nor numbers of rows")
+
+    def _check_rows(self, rows: RowsOfPerson) -> None:
+        averaged = rows.correlation is not None
+        if averaged != self.is_of_fit:
+            raise MechanismError("only the query of a fit describes all rows of a person, and it says how they count")
+        if not self.columns or self.at_risk is not None or (self.weights is not None and not averaged):
+            raise MechanismError("numbers of rows are described beside columns, without weights and times at risk")
+        if averaged and (self.delta or self.pairs is not None):
+            raise MechanismError("a description of all rows of a person is pure and without pairs: delta must be 0")
 
     def _check_pairs(self) -> None:
         described = {each.name: each for each in self.columns}
@@ -337,15 +389,18 @@ class DescriptionQuery(ChargedQuery):
     def leading(self) -> int:
         """How many sums of a group stand before those of its columns: of people, of weights and their squares, or none.
 
-        People are counted once; with weights, the first is their total, the second that of their squares.
+        People are counted once; with weights, the first is their total, the second that of their squares. Where people
+        with fewer rows count less, the first is the total of what they count.
         """
-        return 0 if not self.columns else 2 if self.is_weighted else int(self.counted)
+        if not self.columns:
+            return 0
+        lighter = self.rows is not None and self.rows.lighter
+        return 2 if self.is_weighted else int(self.counted or lighter)
 
     @property
     def dimension(self) -> int:
         """The number of sums of one group."""
-        pairs = 0 if self.pairs is None else len(self.pairs.places)
-        return self.first_time + (0 if self.at_risk is None else len(self.at_risk.after)) + pairs
+        return self.first_number + (0 if self.rows is None else self.rows.dimension)
 
     @property
     def first_time(self) -> int:
@@ -354,8 +409,13 @@ class DescriptionQuery(ChargedQuery):
 
     @property
     def first_pair(self) -> int:
-        """Where the features of pairs begin among the sums of a group."""
+        """Where the features of pairs begin among the sums of a group; those of numbers of rows come after them."""
         return self.first_time + (0 if self.at_risk is None else len(self.at_risk.after))
+
+    @property
+    def first_number(self) -> int:
+        """Where the features of numbers of rows begin among the sums of a group."""
+        return self.first_pair + (0 if self.pairs is None else len(self.pairs.places))
 
     @property
     def first_features(self) -> tuple[int, ...]:
