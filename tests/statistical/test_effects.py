@@ -34,8 +34,8 @@ def page():
         "",
         f"hdpstats {hdp.__version__}, {datetime.now(UTC):%Y-%m-%d}, written by `make validate`. {PRIVATE:,} private "
         f"people, five confounders; {PUBLIC} public people, who are treated by another rule. Half of epsilon is for "
-        f"the propensity model. {REPEATS} data sets a line; *without noise* is ordinary software on the same private rows. "
-        "Errors are of the difference of the weighted means.",
+        f"the propensity model. {REPEATS} data sets a line; *without noise* is ordinary software on the same private "
+        "rows. Errors are of the difference of the weighted means.",
         "",
         OF_THE_MODEL,
         "",
