@@ -312,10 +312,10 @@ def treatment_effect(formula: str, data: hdp.Study, weighting: Any, **given: Any
     return checked_call(hdp.treatment_effect, given, name="treatment_effect")
 
 
-def plan_effect(propensity: str, effect: str, data: hdp.Study, epsilon: Any, shares: Any, n: int | None = None) -> Any:
+def plan_effect(propensity: str, effect: str, data: hdp.Study, epsilon: Any, shares: Any, **given: Any) -> Any:
     """Return how exact an effect would be by total epsilon and its split."""
     request = checked_call(hdp.propensity, {"formula": propensity, "data": data}, name="propensity")
-    return request.plan_effect(effect, elements(epsilon), shares=elements(shares), n=n)
+    return request.plan_effect(effect, elements(epsilon), shares=elements(shares), **given)
 
 
 def effect_plan(request: hdp.TreatmentEffectRequest, epsilon: Any, n: int | None = None) -> Any:
