@@ -186,8 +186,8 @@ class SplitPlan(Reported):
             notes=[
                 f"Smallest at {'; '.join(best)}. The rest is for the propensity model.",
                 f"The weights leave an effective size of {percent(self.effective_share)} of the people.",
-                "Private people are taken to be as public ones, and to be treated by the same rule, but for the share of "
-                "the treated where it was given.",
+                "Private people are taken to be as public ones, and to be treated by the same rule, but for the share "
+                "of the treated where it was given.",
             ],
             badges=["nothing is spent", f"{self.records} private people"],
         )
