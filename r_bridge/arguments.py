@@ -37,6 +37,7 @@ _VECTORS: Final = frozenset(
         "cert",
         "values",
         "coefficients",
+        "shares",
         "strata",
         "terms",
         "badges",

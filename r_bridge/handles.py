@@ -250,7 +250,7 @@ def _effect(effect: hdp.TreatmentEffect) -> tuple[list[str], _Contents]:
     }
 
 
-def _effect_plan(plan: hdp.TreatmentEffectPlan) -> tuple[list[str], _Contents]:
+def _effect_plan(plan: hdp.TreatmentEffectPlan | hdp.SplitPlan) -> tuple[list[str], _Contents]:
     return ["dp_effect_plan"], {
         "frame": plan.frame,
         "records": plan.records,
@@ -298,6 +298,7 @@ FORMS: dict[type, Callable[[Any], tuple[list[str], _Contents]]] = {
     hdp.Weighting: _weighting,
     hdp.TreatmentEffect: _effect,
     hdp.TreatmentEffectPlan: _effect_plan,
+    hdp.SplitPlan: _effect_plan,
     hdp.TreatmentEffectRequest: _handle("dp_effect_request", repr),
     hdp.Balance: _balance,
     hdp.BalanceRequest: _handle("dp_balance_request", repr),

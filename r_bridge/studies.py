@@ -318,6 +318,12 @@ def treatment_effect(formula: str, data: hdp.Study, weighting: Any, **given: Any
     return checked_call(hdp.treatment_effect, given, name="treatment_effect")
 
 
+def plan_effect(propensity: str, effect: str, data: hdp.Study, epsilon: Any, shares: Any, **given: Any) -> Any:
+    """Return how exact an effect would be by total epsilon and its split."""
+    request = checked_call(hdp.propensity, {"formula": propensity, "data": data}, name="propensity")
+    return request.plan_effect(effect, elements(epsilon), shares=elements(shares), **given)
+
+
 def effect_plan(request: hdp.TreatmentEffectRequest, epsilon: Any, n: int | None = None) -> Any:
     """Return how exact an effect would be at each epsilon."""
     return instance(request, hdp.TreatmentEffectRequest, argument="request").plan(elements(epsilon), n=n)
@@ -330,7 +336,9 @@ def sample_fit(sample: hdp.WeightedSample, formula: str, model: str, **given: An
     return instance(sample, hdp.WeightedSample).fit(MODELS[model], formula, **given)
 
 
-SEVERAL_EPSILONS: Final = frozenset({*MODELS, *(f"{name}_plan" for name in (*MODELS, "describe", "survfit", "effect"))})
+SEVERAL_EPSILONS: Final = frozenset(
+    {*MODELS, *(f"{name}_plan" for name in (*MODELS, "describe", "survfit", "effect")), "plan_effect"}
+)
 """The functions that take several epsilons: one for each site, or those to plan for."""
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -346,6 +354,7 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "weighting": weighting,
     "treatment_effect": treatment_effect,
     "effect_plan": effect_plan,
+    "plan_effect": plan_effect,
     "hybrid_weights": hybrid_weights,
     "importance_weights": hdp.importance_weights,
     "sample_fit": sample_fit,

@@ -27,7 +27,7 @@ Where the outcome is linear in ``x`` and has no residual, the balance that estim
 sampling error of the difference is 0: a test says so.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import numpy as np
@@ -91,6 +91,19 @@ class WeightedPeople:
     def treated(self) -> float:
         """The share of treated people."""
         return float(self.mean(self.propensity))
+
+    @property
+    def hessian(self) -> FloatArray:
+        """``E[e (1 - e) x x']`` (p, p): what a person tells of the propensity's coefficients."""
+        e = self.propensity
+        return np.asarray((self.X.T * (self.weights * e * (1.0 - e))) @ self.X)
+
+    def with_treated(self, share: float) -> "WeightedPeople":
+        """Return the people with another intercept, the first coefficient, with which such a share is treated."""
+        eta = self.X @ self.coefficients
+        moved = self.coefficients.copy()
+        moved[0] += _shift(eta, self.weights, share)
+        return replace(self, coefficients=moved)
 
     @property
     def effective_share(self) -> float:

@@ -20,6 +20,7 @@ from hdpstats.models.regression import Logit
 from hdpstats.models.request import ONLY, FitRequest, fit_request
 from hdpstats.models.treatment_effect import TreatmentEffectRequest, requested_effect
 from hdpstats.privacy.budget import epsilons_of
+from hdpstats.results.facts import design_of
 from hdpstats.results.propensity import Propensity
 from hdpstats.results.treatment_effect import DIFFERENCE
 from hdpstats.sites import Study
@@ -58,11 +59,13 @@ class PropensityRequest:
         epsilon: float | Iterable[float],
         *,
         shares: Iterable[float] = SHARES,
+        treated: float | None = None,
         n: int | None = None,
     ) -> "SplitPlan":
         """Return predicted standard errors of a treatment effect by total epsilon and its split; nothing is spent.
 
-        Private people are taken to be as public ones, and to be treated as they are.
+        Private people are taken to be as public ones, and to be treated by the same rule, but for the share of the
+        treated where that is given.
 
         Parameters
         ----------
@@ -72,6 +75,9 @@ class PropensityRequest:
             What propensity model and effect would cost together: one value or several.
         shares
             Shares of it for the effect, from 0.05 to 0.95.
+        treated
+            The share of private people who are treated, from 0.01 to 0.99, where it is known from elsewhere; by default
+            that of public people.
         n
             The number of private people, all at one site; by default that of the study.
 
@@ -84,6 +90,11 @@ class PropensityRequest:
         request = requested_effect(
             text(formula, name="formula"), self.study, Propensity.of(self.model.fit_public()).weights(), replicate=1
         )
+        if treated is not None:
+            share = real(treated, name="treated", lower=0.01, upper=0.99)
+            if not design_of(request.weighting.propensity.fit).intercept:
+                raise ArgumentError("treated needs a formula with an intercept, which it changes", argument="treated")
+            request = replace(request, people=request.people.with_treated(share))
         records = people_of(self.study, n)
         sites = {name: site.records for name, site in self.study.sites.items()} if n is None else {}
         people = sites or {ONLY: records}
@@ -104,7 +115,10 @@ class PropensityRequest:
         parts = predict(spec, asked, people).errors.parts
         if parts is None or not all(np.isfinite(part).all() for part in parts):
             raise MechanismError("no plan of this propensity model tells how its errors go together")
-        sampling, privacy = parts
+        # both are about the coefficients of public people, whose treatment tells them as well as these Hessians say
+        change = np.linalg.solve(request.people.hessian, request.weighting.propensity.people.hessian)
+        sampling, privacy = change @ parts[0], change @ parts[1] @ change.T
+        sampling = (sampling + sampling.T) / 2.0
         drawn = draws.normal(draws.nodes(), sampling + privacy, DRAWS)
         return replace(request, errors=PropensityErrors(draws=drawn, sampling=sampling, privacy=privacy))
 
@@ -172,7 +186,8 @@ class SplitPlan(Reported):
             notes=[
                 f"Smallest at {'; '.join(best)}. The rest is for the propensity model.",
                 f"The weights leave an effective size of {percent(self.effective_share)} of the people.",
-                "Private people are taken to be as public ones, and to be treated as they are.",
+                "Private people are taken to be as public ones, and to be treated by the same rule, but for the share "
+                "of the treated where it was given.",
             ],
             badges=["nothing is spent", f"{self.records} private people"],
         )

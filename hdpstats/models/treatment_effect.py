@@ -98,13 +98,13 @@ class TreatmentEffectRequest:
     def query(self, epsilon: Fraction) -> TreatmentEffectQuery:
         """Return what each site is asked, the same of all of them."""
         study, column = self.study, self.study.schema[self.outcome]
-        number = isinstance(column, Continuous)
+        bounds = (column.lower, column.upper) if isinstance(column, Continuous) else (0.0, 1.0)
         return TreatmentEffectQuery(
             weighting=self.weighting.record,
             outcome=self.outcome,
-            lower=column.lower if number else 0.0,
-            upper=column.upper if number else 1.0,
-            cells=NUMBER if number else BINARY,
+            lower=bounds[0],
+            upper=bounds[1],
+            cells=BINARY if self.is_binary else NUMBER,
             epsilon=epsilon,
             schema_sha256=study.schema.sha256,
             public_sha256=None,

@@ -94,6 +94,17 @@ def test_a_request_is_planned_and_a_balance_described(study) -> None:
     same(table, hdp.describe(study, ["age", "size"], weighting=weighting, epsilon=1).tidy())
 
 
+def test_a_plan_of_the_whole_spends_nothing(study) -> None:
+    spent = study.ledger.spent
+    planned = r_bridge.call(
+        "function(s) as.data.frame(dp_plan_effect(hormon ~ age + size, event ~ hormon, s, epsilon = 2, shares = 0.5))",
+        study,
+    )
+    python = hdp.propensity(FORMULA, study).plan_effect("event ~ hormon", 2, shares=[0.5]).frame
+    np.testing.assert_allclose(planned["std.error"].to_numpy(dtype=float), python["std_error"].to_numpy())
+    assert study.ledger.spent == spent
+
+
 def test_errors_are_in_the_words_of_r(study) -> None:
     for call, words in (
         ("function(s) dp_weights(s)", "as of dp_propensity"),

@@ -15,6 +15,7 @@ import numpy as np
 
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
+from hdpstats.inference.draws import Generator
 from hdpstats.inference.overlap import OutcomeModel, Stacked, WeightedPeople, contrasts_of
 from hdpstats.mechanisms.overlap import UNITS
 from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
@@ -82,7 +83,7 @@ class PropensityErrors:
     privacy: FloatArray
 
     @classmethod
-    def of(cls, estimate: Estimate, rng: draws.Generator) -> "PropensityErrors":
+    def of(cls, estimate: Estimate, rng: Generator) -> "PropensityErrors":
         """Return those of a private estimate, drawn here where it has none."""
         whole = estimate.sampling + estimate.privacy
         known = estimate.distribution

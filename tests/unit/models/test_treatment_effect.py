@@ -337,6 +337,16 @@ def test_the_plan_of_the_whole_is_that_of_the_effect_once_the_propensity_is_ther
     assert whole == pytest.approx(effect.loc["risk difference", "std_error"], rel=0.15)
 
 
+def test_a_plan_of_the_whole_may_be_told_how_many_are_treated(study):
+    request = hdp.propensity(FORMULA, study)
+    usual = request.plan_effect("y ~ a", 2, shares=[0.5])
+    rare = request.plan_effect("y ~ a", 2, shares=[0.5], treated=0.1)
+    same = request.plan_effect("y ~ a", 2, shares=[0.5], treated=np.mean(PUBLIC["a"] == "drug"))
+    assert same.frame["std_error"].iloc[0] == pytest.approx(usual.frame["std_error"].iloc[0], rel=1e-3)
+    assert rare.frame["std_error"].iloc[0] > 1.2 * usual.frame["std_error"].iloc[0]
+    assert rare.effective_share < 0.5 * usual.effective_share
+
+
 def test_a_plan_needs_no_private_people():
     study = hdp.Study(public=PUBLIC, schema=SCHEMA)
     plan = hdp.propensity(FORMULA, study).plan_effect("y ~ a", 1, shares=[0.5], n=3000)

@@ -40,6 +40,15 @@ dp_effect_plan <- function(request, epsilon = c(0.1, 0.3, 1), n = NULL) {
   .py("effect_plan", list(request = request, epsilon = epsilon, n = n))
 }
 
+dp_plan_effect <- function(propensity, effect, data, epsilon = c(0.3, 1, 3), shares = c(0.3, 0.4, 0.5, 0.6, 0.7), treated = NULL,
+                           n = NULL) {
+  .check_data(data, sys.call())
+  .py("plan_effect", list(
+    propensity = .formula_text(propensity, sys.call()), effect = .formula_text(effect, sys.call()), data = data,
+    epsilon = epsilon, shares = shares, treated = treated, n = n
+  ))
+}
+
 dp_write_effect <- function(x, path) {
   .py("to_json", list(result = x, path = .path(path)))
   invisible(x)
