@@ -10,7 +10,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.families.base import PersonLoss
-from hdpstats.families.regression.public import FEWEST_ROWS, WhitenedPublic
+from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.families.spec import LossSpec
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered
@@ -50,6 +50,7 @@ from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
+from hdpstats.public.enough import least_rows
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.model import AnyModel
 from hdpstats.records.query import PointQuery, PointRelease, stack
@@ -151,7 +152,7 @@ class PointMechanism(FitMechanism):
         private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
         return Prediction(
             mechanism=found.options,
-            errors=predicted_errors(private, sides[0].fit, T=T),
+            errors=predicted_errors(private, sides[0].fit, T=T, side=sides[0]),
             reported=found.reported,
             described=all(site.cohort is not None for site in sites.values()),
             refusal=found.refusal,
@@ -194,7 +195,8 @@ class PointMechanism(FitMechanism):
             name += ", with errors that hold for any correlation of a person's rows"
         if whitened:
             return f"{name}, whitened by public rows"
-        return f"{name}, scaled by the schema" + (f" (fewer than {FEWEST_ROWS} complete public rows)" if few else "")
+        least = least_rows(query.dimension)
+        return f"{name}, scaled by the schema" + (f" (fewer than {least} complete public rows)" if few else "")
 
 
 def _part(
