@@ -45,7 +45,7 @@ nor used."""
 MOST_FOR_PAIRS: Final = Fraction(2, 25)
 """The largest part of epsilon that is spent for the sake of correlations."""
 
-WANTED_OF_PAIRS, MOST_NOISE_OF_PAIRS = 0.14, 0.2
+WANTED_OF_PAIRS, MOST_NOISE_OF_PAIRS = 0.1, 0.2
 """The standard deviation of the noise of a product that is aimed at, and the largest with which it is asked for.
 
 Both over the root of the number of columns, as that is what the least eigenvalue of their correlations errs by.

@@ -81,6 +81,14 @@ class PublicSide(ABC):
         return "covariates"
 
     @property
+    def covered_unlike(self) -> float | None:
+        """Which share of slopes 95 % intervals covered in a study where private covariates differ; None where unknown.
+
+        Of models that take public rows as they are: ``tests/statistical/test_taken_alike.py`` measures it.
+        """
+        return None
+
+    @property
     def canonical(self) -> bool:
         """Whether curvature does not depend on outcomes: then `moments` at other points tell how scores change."""
         return False

@@ -67,6 +67,10 @@ WIDE_SPREAD = 10.0
 CLOSE = 1e-8
 """The evidence of a likelihood's mode is known to this while spreads are compared; the best mode is then completed."""
 
+UNLIKE = {"exponential": 0.55, "own": 0.70}
+UNLIKE_SEVERAL = 0.95
+"""See `hdpstats.public.moments.PublicSide.covered_unlike`."""
+
 WEAK = 1e-4
 """Ridge of the fit that finds ``phi``, relative to the number of rows times their largest curvature."""
 
@@ -157,6 +161,11 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
     def by_residuals(self) -> bool:
         """Whether raked rows have residuals like those of public rows."""
         return self.loss.robust and self.y is not None
+
+    @property
+    def covered_unlike(self) -> float | None:
+        """Of exponential times, users' own losses, and people with several rows."""
+        return UNLIKE_SEVERAL if self.several else UNLIKE.get(self.loss.name)
 
     @property
     def canonical(self) -> bool:
