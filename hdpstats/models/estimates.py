@@ -32,6 +32,7 @@ from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
+from hdpstats.inference.other_correlations import correlations_note
 from hdpstats.inference.released_sandwich import SandwichInformation, with_sandwich
 from hdpstats.inference.sandwich import (
     DRAWS,
@@ -46,7 +47,7 @@ from hdpstats.inference.sandwich import (
 from hdpstats.losses import SmoothedQuantile
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
-from hdpstats.raking.information import UNUSABLE, raked_information
+from hdpstats.raking.information import UNUSABLE, RakedInformation, raked_information
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private {what} to be distributed as the public ones."
@@ -184,13 +185,15 @@ def _combined(
 ) -> Estimates:
     """Return the estimates with what is known of each site's curvature."""
     public, notes = parts[0].public, [each.note for each in read]
+    together = _together_note(notes, alike=assumed(public))
+    correlated = "" if public is None else _correlations_note(public, read, T=T, terms=terms)
     found = combine(
         [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
         fit=None if public is None else public.fit,
         T=T,
         terms=terms,
         notes=notes,
-        note=_together_note(notes, alike=assumed(public)),
+        note=f"{together} {correlated}" if together and correlated else together,
         allowance=allowance,
     )
     if public is None:
@@ -210,6 +213,24 @@ def _estimable(found: Estimates, public: PublicSide, *, T: FloatArray) -> Estima
         private_only=told(found.private_only),
         pooled=None if found.pooled is None else told(found.pooled),
     )
+
+
+def _correlations_note(public: PublicSide, read: Sequence["_Read"], *, T: FloatArray, terms: tuple[str, ...]) -> str:
+    """Return how far errors would go with other correlations, where those of public rows are taken at some site."""
+    rests = [each.information for each in read if _takes_correlations(each.information)]
+    blocks, begin = public.row_blocks
+    first = int(public.geometry.intercept) if begin == 0 else 0
+    slopes = [block[first:] for block in blocks]
+    if not rests or any(len(block) != len(public.geometry.location) for block in slopes):
+        return ""
+    return correlations_note(rests[0].at(public.centre).H, T, terms=terms, blocks=slopes)
+
+
+def _takes_correlations(information: Information) -> bool:
+    """Return whether curvature takes public rows with their own correlations."""
+    if isinstance(information, RakedInformation):
+        return not information.raking.variables.pairs.known
+    return isinstance(information, PublicInformation)
 
 
 def _undetermined(
