@@ -3,6 +3,7 @@
 Everything is computed from public rows and declarations: nothing is drawn and no private row is read.
 """
 
+import itertools
 import math
 import warnings
 from fractions import Fraction
@@ -229,12 +230,12 @@ def shares_and_rise(spec, people):
     """The shares for the noisy Hessian as people grow, and the largest ratio of an error to the one before."""
     found = [predict(spec, fit_request(1.0, 0, "auto", "auto"), {"site": n}) for n in people]
     errors = [errors_of(each) for each in found]
-    rises = [np.nanmax(after / before) for before, after in zip(errors[:-1], errors[1:], strict=True)]
+    rises = [np.nanmax(after / before) for before, after in itertools.pairwise(errors)]
     return np.array([float(each.mechanism.share) for each in found]), max(rises)
 
 
 def test_the_share_for_a_noisy_hessian_grows_in_small_steps(monkeypatch):
-    """For people who spread little it is worth while bit by bit; with one such number it leaps by a third of epsilon."""
+    """It pays bit by bit for people who spread little; with one such number it leaps by a third of epsilon."""
     spec, people = spec_of("logit", False), (12_500, 14_000, 16_000)
     shares, rise = shares_and_rise(spec, people)
     assert np.max(np.diff(shares)) <= 0.15
