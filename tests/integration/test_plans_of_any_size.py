@@ -238,7 +238,7 @@ def shares_and_rise(spec, people):
 
 
 def test_the_share_for_a_noisy_hessian_grows_in_small_steps(monkeypatch):
-    """For people who spread little it is worth while bit by bit; with one such number it leaps by a third."""
+    """It pays bit by bit for people who spread little; with one such number it leaps by a third of epsilon."""
     spec, people = spec_of("logit", False), (12_500, 14_000, 16_000)
     shares, rise = shares_and_rise(spec, people)
     assert np.max(np.diff(shares)) <= 0.15
