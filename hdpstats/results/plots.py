@@ -140,13 +140,18 @@ def is_narrow(axes: "Axes") -> bool:
 
 
 def legend_above(axes: "Axes", above: float = 1.0) -> None:
-    """Put the legend above the axes, in as many columns as the figure is wide."""
-    texts = axes.get_legend_handles_labels()[1]
+    """Put the legend above the axes, in as many columns as the figure is wide; names that are wider are wrapped."""
+    handles, texts = axes.get_legend_handles_labels()
     if not texts:
         return
-    narrow, longest = is_narrow(axes), max(len(str(text)) for text in texts)
-    fits = int(width_of(axes) / ((LETTER * longest + HANDLE) * (0.85 if narrow else 1.0)))
+    narrow = is_narrow(axes)
+    width = width_of(axes) / (0.85 if narrow else 1.0)
+    letters = max(int((width - HANDLE) / LETTER), 12)
+    shown = ["\n".join(textwrap.wrap(str(text), letters, break_on_hyphens=False)) or str(text) for text in texts]
+    longest = max(len(line) for text in shown for line in text.splitlines())
+    fits = int(width / (LETTER * longest + HANDLE))
     axes.legend(
+        handles, shown,
         frameon=False, loc="lower left", bbox_to_anchor=(0.0, above), borderaxespad=0.2, ncols=max(fits, 1),
         fontsize="x-small" if narrow else "small", columnspacing=1.2, labelspacing=0.3,
     )  # fmt: skip
@@ -480,7 +485,9 @@ def plot_differences(
     ]
     lines = list(dict.fromkeys(names))
     groups = list(dict.fromkeys(table["group"]))
-    axes = axes_of(ax, width=6.4, height=1.4 + 0.28 * max(len(lines), 3))
+    more = sum(len(_wrapped(line).splitlines()) - 1 for line in lines)
+    above = 0.2 * len(groups) if len(groups) > 1 else 0.0
+    axes = axes_of(ax, width=6.4, height=1.4 + 0.28 * max(len(lines), 3) + 0.15 * more + above)
     axes.axvspan(-NEGLIGIBLE, NEGLIGIBLE, color=GREY, alpha=0.15, linewidth=0)
     axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
     shift = 0.5 / max(len(groups), 1)
@@ -503,5 +510,5 @@ def plot_differences(
     axes.set_xlabel("\n".join(textwrap.wrap(f"standardised difference {label} (95% interval)", _LABEL)))
     axes.spines[["top", "right"]].set_visible(False)
     if len(groups) > 1:
-        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        legend_above(axes)
     return axes

@@ -9,6 +9,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.results import model_matrix
 from hdpstats.results.labels import coefficient_labels, labelled, labels_of_terms
+from hdpstats.results.plots import plot_differences
 from hdpstats.results.time_axis import time_axis
 from tests.unit.results.conftest import make_hazard
 
@@ -224,3 +225,54 @@ def test_labels_of_terms_keep_the_cause_or_level_before_them():
         "size[T.a: b]": "Size = a: b",
         "death: size[T.a: b]": "death: Size = a: b",
     }
+
+
+LONG = "A treatment whose name is as long as names of treatments in protocols are"
+
+
+def inside(figure, artist):
+    """Return whether a part of a figure lies within it, and the share of its width that it has."""
+    figure.draw_without_rendering()
+    box = artist.get_window_extent().transformed(figure.transFigure.inverted())
+    return bool(box.x0 > -0.01 and box.x1 < 1.01 and box.y1 < 1.01), float(box.width)
+
+
+def test_long_names_of_groups_leave_room_for_curves_and_legends_stay_within_the_figure():
+    schema = hdp.Schema(arm=hdp.Binary(label=LONG), time=hdp.Duration(5), event=hdp.Binary())
+    rows = PUBLIC[["arm"]].assign(time=[1.0, 2.0, 3.0, 4.0] * 20, event=PUBLIC["y"])
+    curves = hdpf.survfit(
+        "Surv(time, event) ~ arm", hdp.Study(public=rows, schema=schema), times=[1, 2, 3]
+    ).fit_public()
+    axes = curves.plot()
+    drawn = [text.get_text() for text in axes.texts]
+    assert {"0", "1"} <= set(drawn), "levels stand before numbers at risk"
+    assert not any(LONG in text for text in drawn)
+    assert [text.get_text().replace("\n", " ") for text in axes.get_legend().get_texts()] == [
+        f"{LONG} = 0",
+        f"{LONG} = 1",
+    ]
+    figure = axes.get_figure()
+    assert inside(figure, axes.get_legend())[0]
+    within, width = inside(figure, axes)
+    assert within
+    assert width > 0.6
+
+
+def test_a_balance_plot_of_groups_with_long_names_is_whole():
+    table = pd.DataFrame(
+        {
+            "group": ["0", "1"] * 3,
+            "variable": ["age", "age", "arm", "arm", "y", "y"],
+            "level": None,
+            "difference": [0.1, 0.2, 0.3, -0.1, 0.0, 0.4],
+            "conf_low": [0.0, 0.1, 0.2, -0.2, -0.1, 0.3],
+            "conf_high": [0.2, 0.3, 0.4, 0.0, 0.1, 0.5],
+        }
+    )
+    axes = plot_differences(table, by=LONG, label="private less public people", ax=None, labels={"age": LONG})
+    figure = axes.get_figure()
+    assert inside(figure, axes.get_legend())[0]
+    assert all(inside(figure, label)[0] for label in axes.get_yticklabels())
+    assert inside(figure, axes)[1] > 0.4
+    lines = [container.lines[0].get_xdata().tolist() for container in axes.containers]
+    assert lines == [[0.1, 0.3, 0.0], [0.2, -0.1, 0.4]]
