@@ -137,6 +137,7 @@ def _questions(rows, names):
     def fit(make, **options):
         return lambda: make().fit(epsilon=1.0, describe=False, **options)
 
+    weighting = hdp.Propensity.of(hdpf.logit("y ~ x1 + x2 + g", data=with_public).fit_public()).weights()
     mechanisms = hdp.mechanisms
     one_round = {"mechanism": mechanisms.ClippedNewton(rounds=1)}
     wide = " + ".join(WIDE)
@@ -222,6 +223,8 @@ def _questions(rows, names):
         "evaluation": lambda: hdpf.logit("y ~ x1 + g", data=with_public).evaluate(
             hdpf.logit("y ~ x1 + g", data=with_public).fit_public(), epsilon=1.0
         ),
+        "treatment effect": lambda: hdp.treatment_effect("event ~ y", with_public, weighting, epsilon=1.0),
+        "treatment effect on a number": lambda: hdp.treatment_effect("k ~ y", with_public, weighting, epsilon=1.0),
     }
     for name, task in local.items():
         if names is None or name in names:

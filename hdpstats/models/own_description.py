@@ -45,8 +45,11 @@ nor used."""
 MOST_FOR_PAIRS: Final = Fraction(2, 25)
 """The largest part of epsilon that is spent for the sake of correlations."""
 
-WANTED_OF_PAIRS, MOST_NOISE_OF_PAIRS = 0.1, 0.15
-"""The standard deviation of the noise of a product that is aimed at, and the largest with which it is asked for."""
+WANTED_OF_PAIRS, MOST_NOISE_OF_PAIRS = 0.14, 0.2
+"""The standard deviation of the noise of a product that is aimed at, and the largest with which it is asked for.
+
+Both over the root of the number of columns, as that is what the least eigenvalue of their correlations errs by.
+"""
 
 MOST_TIMES: Final = 8
 """Times after which a fit asks for shares of people at risk."""
@@ -164,13 +167,18 @@ class OwnDescription:
         r"""Return it without pairs where noise would hide correlations; it follows from public facts.
 
         The noise of a product has the standard deviation :math:`2 c \sqrt{(k + 1)(k + 2) / 3} / (n s \epsilon)`. Pairs
-        are kept where it is at most `MOST_NOISE_OF_PAIRS` at the share ``s`` of `MOST_FOR_PAIRS`.
+        are kept where it is at most `MOST_NOISE_OF_PAIRS`, over the root of the number of columns, at the share ``s``
+        of `MOST_FOR_PAIRS`.
         """
-        if self.pairs is None or self._noise(epsilon, records, 2.0 * self.pairs.largest) <= MOST_NOISE_OF_PAIRS * float(
-            MOST_FOR_PAIRS
-        ):
+        if self.pairs is None or self._noise_of_pairs(epsilon, records) <= MOST_NOISE_OF_PAIRS * float(MOST_FOR_PAIRS):
             return self
         return replace(self, pairs=None)
+
+    def _noise_of_pairs(self, epsilon: Fraction, records: int) -> float:
+        """Return what the noise of a product would be times the root of the number of columns; 0 without pairs."""
+        if self.pairs is None:
+            return 0.0
+        return math.sqrt(len(self.pairs.columns)) * self._noise(epsilon, records, 2.0 * self.pairs.largest)
 
     def _noise(self, epsilon: Fraction, records: int, reach: float) -> float:
         """Return the standard deviation of the noise of an average of a range, were all of epsilon spent on it."""
@@ -183,7 +191,8 @@ class OwnDescription:
         The noise of an average at a part ``s`` has the standard deviation :math:`r \sqrt{(k + 1)(k + 2) / 3} /
         (n s \epsilon)`, with ``k`` of them and the largest range ``r`` in public standard deviations: the part is what
         makes it `WANTED_NOISE`, between `LEAST_AVERAGES` and `MOST_AVERAGES`. With pairs it is as much as makes the
-        noise of products `WANTED_OF_PAIRS`, where that is more, up to `MOST_FOR_PAIRS`. It follows from public facts.
+        noise of products `WANTED_OF_PAIRS`, over that root, where that is more, up to `MOST_FOR_PAIRS`. It follows from
+        public facts.
         """
         noise = self._noise(epsilon, records, self.range_of_one)
         if noise > MOST_NOISE * float(MOST_AVERAGES):
@@ -192,7 +201,7 @@ class OwnDescription:
         share = min(max(wanted, LEAST_AVERAGES), MOST_AVERAGES)
         if self.pairs is None:
             return share
-        of_pairs = self._noise(epsilon, records, 2.0 * self.pairs.largest) / WANTED_OF_PAIRS
+        of_pairs = self._noise_of_pairs(epsilon, records) / WANTED_OF_PAIRS
         return max(share, min(Fraction(of_pairs).limit_denominator(10_000), MOST_FOR_PAIRS))
 
     def query(self, epsilon: Fraction, *, ahead: Sequence[Spend] = (), replicate: int = 1) -> DescriptionQuery:

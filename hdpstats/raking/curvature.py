@@ -37,8 +37,15 @@ class RakeableSide(PublicSide, ABC):
         """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
 
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
-        """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D); if canonical."""
-        raise NotImplementedError(f"{type(self).__name__} has curvature that rests on outcomes")
+        """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D).
+
+        It is computed from `raked_moments`; a side whose curvature rests on no outcomes does without matrices.
+        """
+
+        def hessians(at: FloatArray) -> FloatArray:
+            return self.raked_moments(at, records=1.0, people=people).H
+
+        return np.asarray(sum((hessians(theta + step) - hessians(theta - step)) @ step for step in steps))
 
 
 def rakeable(side: PublicSide | None) -> RakeableSide | None:

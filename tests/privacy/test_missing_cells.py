@@ -153,6 +153,14 @@ def evaluated(opened):
     return evaluate
 
 
+def effect_of(formula, outcome):
+    def effect(study):
+        weighting = hdp.propensity(formula, study, epsilon=1.0).weights()
+        return hdp.treatment_effect(f"{outcome} ~ b", study, weighting, epsilon=1.0)
+
+    return effect
+
+
 class Analysis(NamedTuple):
     """What is run on a study, the columns that it reads, and which of `everything` it asks for, among others."""
 
@@ -252,6 +260,8 @@ ANALYSES = {
     "evaluation": Analysis(
         evaluated(functools.partial(logit, formula="b ~ x", offset="o")), "xbo", ("evaluation of regression",)
     ),
+    "treatment effect on a number": Analysis(effect_of("b ~ x", "k"), "xbk", ("treatment_effect",)),
+    "treatment effect": Analysis(effect_of("b ~ x + g", "d"), "xbgd", ("treatment_effect",)),
     "evaluation of survival": Analysis(evaluated(hazard("Surv(t, d) ~ x + g")), "tdxg", ("evaluation of hazard",)),
 }
 

@@ -83,7 +83,7 @@ LONG = ("generics", "names")
 """Tests in files that take two fifths of the time of all: how fits behave in other packages of R, and are named."""
 
 
-@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.wide)])
+@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.wide)], ids=["most", "long"])
 def test_tests_pass_in_plain_r(plain_r: Session, tmp_path: Path, long: bool) -> None:
     """As ``R CMD check`` runs them: by the script beside them."""
     folder = shutil.copytree(SOURCE / "tests", tmp_path / "tests")

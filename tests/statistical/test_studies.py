@@ -15,6 +15,7 @@ from tests.statistical import (
     correlations_studies,
     curves_studies,
     description_studies,
+    effects_studies,
     hazard_studies,
     importance_studies,
     meta_analysis_studies,
@@ -87,6 +88,11 @@ def of_real_outcomes():
     return trial.covered
 
 
+def of_effect(design):
+    found = effects_studies.one_data_set(design, LARGE, 3)
+    return [found[name] for name in ("covered", "ratio covered", "means covered")]
+
+
 def of_discrete_cells():
     case = importance_studies.Case("discrete", "~ a*g*y", LARGE)
     return [*importance_studies.one_coverage(case, 2).values()]
@@ -115,6 +121,8 @@ COVERED = {
     "importance weights": of_discrete_cells,
     "missing cells": lambda: of_missing(missing_studies.LOGIT),
     "missing cells, hazard": lambda: of_missing(missing_studies.HAZARD),
+    "treatment effect": lambda: of_effect(effects_studies.DESIGNS[0]),
+    "treatment effect on counts": lambda: of_effect(effects_studies.DESIGNS[-1]),
     "hybrid weights": lambda: [*weights_studies.discrete_coverage(1, epsilon=LARGE, projection="simplex").values()],
     "several rows of a person": lambda: several_rows_studies.one_set(SEVERAL, 1)[0]["covered"],
     "public rows": lambda: [*public_rows_studies.few_public_rows(0).values()],

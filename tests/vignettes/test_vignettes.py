@@ -131,6 +131,24 @@ SHOWN = {
             '"request": "answer", "kind": "count/1", "analyst": "ann"',
         ),
     ),
+    "hormonal-treatment": (
+        3,
+        (
+            "2982 private people; nothing is spent",
+            "Effect of hormon on event3, differentially private",
+            "4-differential privacy (pure) in all: 2 for the effect, 2 for the propensity model",
+            "Records without a value of event3 were left out.",
+            "epsilon = 6, delta = 0",
+        ),
+    ),
+    "hormonal-treatment-in-r": (
+        3,
+        (
+            "Effect of hormon on event3, differentially private",
+            "4-differential privacy (pure) in all: 2 for the effect, 2 for the",
+            "Predicted standard errors of event3 ~ hormon, 2982 private people; nothing is spent",
+        ),
+    ),
     "repeated-visits": (
         1,
         (

@@ -33,6 +33,7 @@ from hdpstats.records.averages import CentredColumn
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.limits import MOST_CELLS, Ahead, check_ahead
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_epsilon
+from hdpstats.records.weighting import OverlapWeights
 
 UNITS: Final = 2**20
 """A feature, and the largest case weight, are rounded to so many steps; an even number, so that 1/2 is exact."""
@@ -248,6 +249,11 @@ class DescriptionQuery(ChargedQuery):
     ahead : tuple of Spend or None
         In a query of a fit: what the fit will be charged besides, charge by charge. It is not charged now, but refused
         now if it could not be charged later. The number of people who count is then asked for by itself.
+    weighting : OverlapWeights or None
+        How people are weighted by their chance of treatment, in place of a column of case weights.
+    followed_by : tuple of Spend or None
+        In the first of two queries by group: what the second will be charged, which is refused now if it could not be
+        charged then.
     rows : RowsOfPerson or None
         How many rows people have who have several; None where that is not described.
     """
@@ -267,6 +273,8 @@ class DescriptionQuery(ChargedQuery):
     at_risk: Annotated[AtRisk | None, LEFT_OUT] = None
     pairs: Annotated[DescribedPairs | None, LEFT_OUT] = None
     ahead: Annotated[Ahead | None, LEFT_OUT] = None
+    weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
+    followed_by: Annotated[Ahead | None, LEFT_OUT] = None
     rows: Annotated[RowsOfPerson | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
@@ -279,10 +287,14 @@ class DescriptionQuery(ChargedQuery):
         if self.is_of_fit and (self.by or self.follow_up or self.cells or not self.complete):
             raise MechanismError("a query of a fit describes complete people together, without cells and follow-up")
         check_ahead(self.ahead or ())
+        check_ahead(self.followed_by or ())
+        self._check_weighting()
+        if self.followed_by is not None and self.is_of_fit:
+            raise MechanismError("a query of a fit says by ahead what follows")
         few = max(self.epsilon.denominator, self.delta.denominator) <= 10**30
         if not (self.epsilon > 0 and 0 <= self.delta < 1 and few):
             raise MechanismError("a description needs epsilon > 0 and a delta from 0 to below 1, of at most 30 digits")
-        if self.delta and (self.weights is not None or self.pairs is not None):
+        if self.delta and (self.is_weighted or self.pairs is not None):
             raise MechanismError("a description of weighted people, or with pairs, is pure: delta must be 0")
         names = self.names
         if len(set(names)) < len(names) or not (self.columns or self.follow_up):
@@ -300,6 +312,14 @@ class DescriptionQuery(ChargedQuery):
         check_size("groups", self.groups, MOST_GROUPS, remedy="take a column with fewer levels")
         check_size("noisy sums", self.groups * self.dimension, MOST_SUMS, remedy="describe fewer columns or groups")
         check_size("cells", self.cells + self.follow_up_cells, MOST_CELLS, remedy="take fewer columns or times")
+
+    def _check_weighting(self) -> None:
+        if self.weighting is None:
+            return
+        if self.weights is not None or self.is_of_fit or not self.complete:
+            raise MechanismError("a weighting by propensity is of complete people, without case weights, in no fit")
+        if self.pairs is not None or self.rows is not None:
+            raise MechanismError("a description of people weighted by overlap has neither pairs nor numbers of rows")
 
     def _check_rows(self, rows: RowsOfPerson) -> None:
         averaged = rows.correlation is not None
@@ -352,9 +372,18 @@ class DescriptionQuery(ChargedQuery):
         return math.prod(each.levels for each in self.crossed or ())
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether people are weighted, by a column or by their chance of treatment."""
+        return self.weights is not None or self.weighting is not None
+
+    @property
     def extra(self) -> tuple[str, ...]:
-        """The column of weights, where there is one."""
-        return () if self.weights is None else (self.weights,)
+        """The columns of weights that are not read for something else."""
+        if self.weighting is None:
+            return () if self.weights is None else (self.weights,)
+        outcome = () if self.follow_up is None else self.follow_up.names
+        read = {*(each.name for each in self.columns), *outcome, *self.grouping}
+        return tuple(name for name in self.weighting.columns if name not in read)
 
     @property
     def leading(self) -> int:
@@ -366,7 +395,7 @@ class DescriptionQuery(ChargedQuery):
         if not self.columns:
             return 0
         lighter = self.rows is not None and self.rows.lighter
-        return 2 if self.weights is not None else int(self.counted or lighter)
+        return 2 if self.is_weighted else int(self.counted or lighter)
 
     @property
     def dimension(self) -> int:

@@ -32,6 +32,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import DescribedPeople, cells_of, follow_up_of, people_of, sums_of
+from hdpstats.mechanisms.overlap import weighting_design
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.schema.columns import Categorical, Column, NumericColumn
@@ -172,7 +173,7 @@ class DescribedNumbers:
 def numbers_of(query: DescriptionQuery, releases: Sequence[DescriptionRelease], count: int = DRAWS) -> DescribedNumbers:
     """Return the numbers of releases, of several sites together; draws of their noise are the same each time."""
     rng = draws.generator(*(release.sha256 for release in releases))
-    shape, scale = (query.groups, query.dimension), UNITS if query.weights is not None else 1
+    shape, scale = (query.groups, query.dimension), UNITS if query.is_weighted else 1
     noise = np.zeros((query.groups, count, query.dimension))
     for release in releases if query.dimension else ():
         for group in range(query.groups):
@@ -219,7 +220,8 @@ def public_people(query: DescriptionQuery, schema: Schema, public: PublicTable |
     if public is not None and public.persons is not None:
         persons = PrivateTable.from_frame(frame.assign(_hdp_person=public.persons), declared, unit="_hdp_person")
         return people_of(query, persons.admit(query.names))
-    return people_of(query, PrivateTable.from_frame(frame, declared).admit(query.names))
+    design = None if query.weighting is None else weighting_design(query.weighting, schema)
+    return people_of(query, PrivateTable.from_frame(frame, declared).admit(query.names), design)
 
 
 def _spread(column: Column, rows: int, place: int) -> "pd.Series[float] | pd.Series[str]":
@@ -254,7 +256,7 @@ def expected_numbers(
         Whether their number is public and all of them count.
     """
     scale = records / max(len(people.group), 1)
-    unit = UNITS if query.weights is not None else 1
+    unit = UNITS if query.is_weighted else 1
     return DescribedNumbers(
         query=query,
         sums=np.asarray(sums_of(query, people).reshape(query.groups, query.dimension) * (scale / UNITS), dtype=float),

@@ -74,7 +74,7 @@ def moments_of(
         people=number,
         people_sd=sd,
         moments=(*found, *read.numbers_of_rows(), *(read.at_risk(times) if len(times) else ())),
-        weighted=numbers.query.weights is not None,
+        weighted=numbers.query.is_weighted,
         release_sha256=sha256,
         products=tuple(each for each in read.products() if {each.first.name, each.second.name} <= set(variables)),
         rows=None if how is None else how[0],

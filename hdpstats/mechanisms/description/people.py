@@ -27,8 +27,10 @@ import numpy as np
 from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.families.several_rows import row_weights, total_weight
+from hdpstats.formulas import Design
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, RowsOfPerson
 from hdpstats.mechanisms.description.one_pass import sums_of_stored, whole
+from hdpstats.mechanisms.overlap import weights_of
 from hdpstats.schema.stored_columns import StoredColumns
 from hdpstats.schema.table import AdmittedTable
 
@@ -249,8 +251,11 @@ class DescribedPeople:
         return "<people>"
 
 
-def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
-    """Return the row of each person that is described, and what it counts for: a total map, person by person."""
+def people_of(query: DescriptionQuery, table: AdmittedTable, design: Design | None = None) -> DescribedPeople:
+    """Return the row of each person that is described, and what it counts for: a total map, person by person.
+
+    ``design`` is that of the query's weighting, where it has one: then each row is a person.
+    """
     if query.rows is not None and query.rows.correlation is not None:
         return _with_all_rows(query, query.rows, query.rows.correlation, table)
     asked, number = query.follow_up, None
@@ -275,6 +280,8 @@ def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
     weights = np.ones(len(complete))
     if query.weights is not None:
         weights = np.clip(values[query.weights] / query.largest_weight, 0.0, 1.0)
+    if query.weighting is not None and design is not None:
+        weights = weights_of(query.weighting, design, table)
     if asked is not None and asked.start is not None and table.persons is not None:
         joined = spans_of(table, start=asked.start, time=asked.time, event=asked.event, level=asked.level)
         values = {**values, asked.start: joined.start, asked.time: joined.stop, asked.event: joined.event}
@@ -438,7 +445,7 @@ def cells_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
 
 def in_counts(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     """Return what each person (n,) counts for in a cell: 1, or with weights their units."""
-    if query.weights is None:
+    if not query.is_weighted:
         return np.ones(len(people.group), dtype=np.int64)
     return np.asarray(np.floor(people.weights * UNITS + 0.5), dtype=np.int64)
 

@@ -22,6 +22,9 @@ and a declared :math:`w_{max}` a block is multiplied by :math:`b = w / w_{max}`,
 :math:`t_0`: then the first two sums are half the total of weights and half that of their squares. Where the number of
 people is public and everybody counts, :math:`t_0` is left out.
 
+Overlap weights (`hdpstats.mechanisms.overlap`) are such a ``b``: in [0, 1], a function of that person's row and of
+public coefficients.
+
 Each feature is rounded to an integer number of :math:`2^{-20}`, at most :math:`2^{19}` in size; integers are added,
 exactly and in any order. The map from a person to integers is total and depends on that person's rows alone. Of a
 person with several rows (a unit) it is the first row that is complete in all columns of the query, else the first one;
@@ -89,9 +92,11 @@ from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats._base.work import Operations, sorting
-from hdpstats.mechanisms.base import Prepared
+from hdpstats.formulas import Design
+from hdpstats.mechanisms.base import Prepared, check_one_row
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
+from hdpstats.mechanisms.overlap import weighting_design, weighting_work
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.exact import sqrt_up
@@ -125,6 +130,8 @@ class PreparedDescription(Prepared):
         The standard deviations of the noise of sums, cells and follow-up, in people.
     records : int or None
         The number of people where it is public and all of them count.
+    design : Design or None
+        That of the model by which people are weighted.
     """
 
     query: DescriptionQuery
@@ -133,6 +140,7 @@ class PreparedDescription(Prepared):
     follow_up: CountNoise | None
     sds: tuple[float, float, float]
     records: int | None
+    design: Design | None = None
 
     @property
     def loops(self) -> frozenset[Loops]:
@@ -157,6 +165,8 @@ class PreparedDescription(Prepared):
             )
             sums = sums + query.dimension * Operations(steps=30.0, passes=20.0 * rows)
         cells = Operations(steps=60.0 * tables, passes=30.0 * tables * rows, sorts=looked_up + 4.0 * sorting(rows))
+        if self.design is not None and query.weighting is not None:
+            people = people + weighting_work(query.weighting, self.design, rows)
         return noise + people + sums + cells + Operations(steps=0.5 * counts, passes=30.0 * counts)
 
     def compute(self, rows: Parts[AdmittedTable]) -> DescriptionRelease:
@@ -179,7 +189,7 @@ class PreparedDescription(Prepared):
 
     def totals(self, table: AdmittedTable) -> IntArray:
         """Return the sums, the counts of cells and those of follow-up of a table, one after the other."""
-        people = people_of(self.query, table)
+        people = people_of(self.query, table, self.design)
         found = sums_of(self.query, people), cells_of(self.query, people), follow_up_of(self.query, people)
         return np.concatenate(found)
 
@@ -197,8 +207,9 @@ def _added(noise: list[int], counts: IntArray) -> tuple[int, ...]:
 def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescription:
     """Fix the noise, or refuse what the proof does not cover."""
     _check(query, site_facts)
+    weighting = query.weighting
     relation, costs = site_facts.relation, query.costs
-    scale = UNITS if query.weights is not None else 1
+    scale = UNITS if query.is_weighted else 1
     noise = _noise_of_sums(query, relation)
     with_cells = len(query.with_cells)
     cells = _noise_of_counts(query, "cells", query.cells, cells_sensitivity(with_cells, relation), scale)
@@ -207,13 +218,14 @@ def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescripti
     return PreparedDescription(
         needs=query.names,
         events=tuple(_event(query, part, cost) for part, cost in costs.items()),
-        ahead=query.ahead or (),
+        ahead=query.ahead or query.followed_by or (),
         query=query,
         noise=noise,
         cells=cells,
         follow_up=follow_up,
         sds=(_sd(noise[0], UNITS) if noise else 0.0, _sd(cells, scale), _sd(follow_up, scale)),
         records=site_facts.records if size_is_public(query, site_facts) or _all_in_cells(query, site_facts) else None,
+        design=None if weighting is None else weighting_design(weighting, site_facts.schema),
     )
 
 
@@ -267,6 +279,8 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
     for name, levels in zip(query.grouping, query.levels_of_groups, strict=True):
         if levels_of(_declared(schema, name)) != levels:
             raise SiteError(f"this site's schema declares other levels of {name!r} than the query has groups")
+    if query.weighting is not None:
+        check_one_row(site_facts, "a person has one weight, so that weighted descriptions are of people")
     if query.weights is not None:
         weight = _declared(schema, query.weights)
         if not isinstance(weight, Weight) or weight.max != query.largest_weight:
@@ -281,7 +295,7 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
 
 def size_is_public(query: DescriptionQuery, site_facts: SiteFacts) -> bool:
     """Return whether the number of people that count is the public number of records: all of them, in one group."""
-    everybody = query.by is None and query.weights is None and not query.complete
+    everybody = query.by is None and not query.is_weighted and not query.complete
     return everybody and site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
 
 
@@ -290,7 +304,7 @@ def _all_in_cells(query: DescriptionQuery, site_facts: SiteFacts) -> bool:
 
     That is so with groups as well: whoever belongs to none is in the cell "incomplete".
     """
-    plain = not query.columns and query.weights is None
+    plain = not query.columns and not query.is_weighted
     return plain and site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
 
 
