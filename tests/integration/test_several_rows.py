@@ -264,6 +264,27 @@ def test_private_people_who_have_more_rows_are_not_taken_for_public_ones(monkeyp
     assert (found[True] < 0.97 * found[False])[:2].all()
 
 
+def test_many_people_tell_themselves_how_their_rows_correlate(monkeypatch):
+    known_noise.off(monkeypatch)
+    public, private = visits(120, 1, rho=0.0), visits(8000, 50, rho=0.8)
+    truth = sm.GEE.from_formula(
+        "y ~ x + z",
+        groups="id",
+        data=private,
+        family=sm.families.Binomial(),
+        cov_struct=sm.cov_struct.Independence(),
+        weights=cluster_weights(private, 1.0),
+    ).fit()
+    ratios = {}
+    for name, options in (("own", {}), ("public", {"se_share": 0})):
+        fit = hdpf.logit("y ~ x + z", study_of(private, public, n_max=8000)).fit(epsilon=3, **options)
+        assert (fit.query.sandwich is None) == (name == "public")
+        ratios[name] = np.sqrt(np.diag(fit.private_only.sampling)) / truth.bse.to_numpy()
+    assert ratios["public"][[0, 2]].max() < 0.85  # public rows of a person are not correlated
+    assert ratios["own"].min() > 0.95
+    assert ratios["own"].max() < 1.35
+
+
 def test_results_of_different_correlations_are_not_combined():
     fits = {}
     for name, seed, correlation in (("A", 3, "person"), ("B", 4, "independence"), ("C", 5, "person")):
