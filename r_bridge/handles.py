@@ -117,8 +117,9 @@ def _plan(plan: hdp.Plan) -> tuple[list[str], _Contents]:
         **{name: getattr(plan, name) for name in ("frame", "records", "declared", "assumption")},
         "table": Matrix(table=plan.table),
         "text": str(plan).replace("plan(n=...)", "dp_plan(n = ...)"),
-        "html": plan._repr_html_(),
+        "html": plan._repr_html_().replace("plan(n=...)", "dp_plan(n = ...)"),
         "verdicts": pd.Series({f"{epsilon:g}": words for epsilon, words in plan.verdicts.items()}),
+        "labels": pd.Series(dict(plan.labels), dtype=str) if plan.labels else None,
     }
 
 
@@ -355,6 +356,7 @@ def plan_in_r(plan: hdp.Plan, formula: str, schema: hdp.Schema) -> hdp.Plan:
         frame=frame.assign(term=frame["term"].map(in_r)),
         wanted=wanted,
         correlations=None if others is None else others.assign(term=others["term"].map(in_r)),
+        labels={in_r[term]: label for term, label in plan.labels.items()},
     )
 
 

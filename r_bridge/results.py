@@ -17,7 +17,7 @@ import hdpstats.api as hdp
 from hdpstats import display
 from hdpstats.display import Reported
 from hdpstats.results import model_matrix
-from hdpstats.results.labels import coefficient_labels, labelled
+from hdpstats.results.labels import coefficient_labels, labelled, labels_of_terms
 from hdpstats.results.time_axis import time_axis as axis_of_time
 from r_bridge.arguments import by_name, choice, column_names, elements, instance, method
 from r_bridge.handles import Matrix, fingerprint
@@ -38,7 +38,7 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
     "weighted_balance_tidy": partial(method, (hdp.Balance,), "balance", "tidy"),
     **{
         f"description_{name}": partial(method, (hdp.Description,), "description", name)
-        for name in ("tidy", "balance", "follow_up", "to_docx")
+        for name in ("tidy", "balance", "correlations", "follow_up", "to_docx")
     },
     **{
         f"curves_{name}": partial(method, (hdp.SurvivalCurves,), "curves", name)
@@ -66,6 +66,12 @@ def summary_text(result: Any, **given: float) -> str:
 def result_to_json(json: str, path: str) -> None:
     """Write a result's own JSON text to a file, with the names of terms that Python and R have in it alike."""
     hdp.Result.from_json(json).to_json(path)
+
+
+def result_verify(result: hdp.Result, keys: Any) -> int:
+    """Check the signatures of a result's releases with the files of public keys; return how many there are."""
+    number: int = instance(result, hdp.Result).verify(*elements(keys))
+    return number
 
 
 def disclosure(
@@ -229,6 +235,13 @@ def balance_labels(description: hdp.Description) -> dict[str, Any]:
         "labels": pd.Series(labels, dtype=str) if labels else None,
         "by": None if by is None else given.schema.label(by),
     }
+
+
+def term_labels(result: hdp.Result | hdp.Aggregate, terms: Any) -> list[str]:
+    """Return what pages call terms of a formula: by the labels of the schema, else as they are."""
+    names = [str(name) for name in elements(terms)]
+    labels = labels_of_terms(names, result.schema) if isinstance(result, hdp.Result) else {}
+    return [labels.get(name, name) for name in names]
 
 
 def sample_labels(sample: hdp.WeightedSample, terms: Any) -> list[str]:

@@ -17,6 +17,8 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.ledger import SignedHead, VerifyingKey
+from hdpstats.ledger.records import is_sha256
 from hdpstats.results import model_matrix
 from r_bridge.arguments import (
     argument_names,
@@ -174,9 +176,13 @@ def ledger_show(ledger: hdp.Ledger | hdp.Study | hdp.RemoteSite) -> dict[str, An
     }
 
 
-def ledger_verify(ledger: hdp.Ledger | hdp.Study, head: str | None = None) -> str:
-    """Recompute every hash and sum, and return the verdict."""
-    return str(_ledger(ledger).verify(head))
+def ledger_verify(ledger: hdp.Ledger | hdp.Study, head: str | None = None, key: str | None = None) -> str:
+    """Recompute every hash and sum, and return the verdict; with the file of a signed head, compare with it."""
+    noted = head if head is None or is_sha256(head) else SignedHead.read(head)
+    public = None if key is None else VerifyingKey.read(key)
+    if public is not None and not isinstance(noted, SignedHead):
+        raise hdp.ArgumentError('key checks a signed head: name its file, head = "head.json"', argument="key")
+    return str(_ledger(ledger).verify(noted, key=public))
 
 
 def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:

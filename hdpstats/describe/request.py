@@ -14,9 +14,16 @@ from hdpstats.describe.description import Description
 from hdpstats.describe.plan import DescriptionPlan, plan_description
 from hdpstats.describe.tables import public_cohort
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, costs_of
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, RowsOfPerson, costs_of
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
-from hdpstats.mechanisms.description.request import checked_times, described_columns, ends_of, number_of_cells
+from hdpstats.mechanisms.description.request import (
+    checked_times,
+    described_columns,
+    described_pairs,
+    ends_of,
+    ends_of_numbers,
+    number_of_cells,
+)
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.privacy.budget import epsilons_of, over_sites, release_delta, release_epsilon, release_replicate
 from hdpstats.records.query import of_kind
@@ -41,8 +48,8 @@ class DescriptionRequest:
         The columns that are described.
     by : str or None
         The column whose levels are the groups.
-    complete, quantiles : bool
-        Whether only complete rows count, and whether quartiles are asked for.
+    complete, quantiles, correlations : bool
+        Whether only complete rows count, and whether quartiles, and correlations, are asked for.
     outcome : tuple of str or None
         The columns of time and event.
     times : tuple of float, int or None
@@ -75,6 +82,7 @@ class DescriptionRequest:
     weights: str | None
     delta: Fraction
     replicate: int
+    correlations: bool = False
 
     @property
     def groups(self) -> int:
@@ -111,7 +119,7 @@ class DescriptionRequest:
     def queries(self, epsilon: Fraction, people: Mapping[str, int]) -> dict[str, DescriptionQuery]:
         """Return what each site is asked, the same of all of them."""
         query = self._query(epsilon, people)
-        if self.delta and self.weights is None and query.columns:
+        if self.delta and self.weights is None and query.pairs is None and query.columns:
             normal = replace(query, delta=self.delta)
             facts = site_facts_of(self.study, max(people.values()))
             pairs = zip(prepare(query, facts).sds, prepare(normal, facts).sds, strict=True)
@@ -131,20 +139,31 @@ class DescriptionRequest:
             each = float(costs_of(epsilon, Fraction(0), parts)["cells"]) / len(numbers)
             cells = number_of_cells(fewest, each * 2 / study.relation.persons_changed)
         weight = None if self.weights is None else schema[self.weights]
+        columns = described_columns(schema, self.columns, study.public, cells=cells)
+        pairs = described_pairs(schema, columns, study.public) if self.correlations else None
         query = DescriptionQuery(
-            columns=described_columns(schema, self.columns, study.public, cells=cells),
+            columns=columns,
+            pairs=None if pairs is None else replace(pairs, largest=pairs.reach**2),
             by=self.by,
             groups=self.groups,
             complete=self.complete,
             weights=self.weights,
             largest_weight=weight.max if isinstance(weight, Weight) else 1.0,
             follow_up=self._follow_up(float(epsilon), fewest),
+            rows=self._rows(),
             epsilon=epsilon,
             schema_sha256=schema.sha256,
             public_sha256=None if study.public is None else study.public.sha256,
             replicate=self.replicate,
         )
         return replace(query, counted=not size_is_public(query, site_facts_of(study, min(people.values()))))
+
+    def _rows(self) -> RowsOfPerson | None:
+        """Return that numbers of rows are described: of people who may have several, without weights."""
+        most = 1 if self.study.unit is None else self.study.most_rows
+        if most == 1 or not self.columns or self.weights is not None:
+            return None
+        return RowsOfPerson(most=most, ends=ends_of_numbers(most))
 
     def _follow_up(self, epsilon: float, fewest: float) -> FollowUpCells | None:
         if self.outcome is None:
@@ -172,6 +191,7 @@ def describe(
     delta: float = 0,
     *,
     weights: str | None = None,
+    correlations: bool = False,
     weighting: Weighting | None = None,
     replicate: int = 1,
     allow_large_epsilon: bool = False,
@@ -186,7 +206,8 @@ def describe(
     Parameters
     ----------
     study
-        The data. Of people with several rows the first one that is complete in the named columns is described. Several
+        The data. Of people with several rows the first one that is complete in the named columns is described, and
+        without weights the number of rows: of all people together, and the shares of people who have so many. Several
         sites each describe their own people; shown are the numbers of all sites together, and of each.
     columns
         Names of columns; among them ``"Surv(time, event)"``, or in place of them ``"Surv(time, event) ~ group"``, for
@@ -210,6 +231,10 @@ def describe(
         beforehand open the account with ``hdp.Ledger(gaussian=)``.
     weights
         A column declared as `Weight`: every number is then weighted.
+    correlations
+        Whether correlations of all pairs of columns are asked for, of people whose cells are all there. They are one
+        more number for each pair: the noise of shares and means grows in proportion. Fits that are given the
+        description take public rows with these correlations. Noise is never normal then, whatever delta.
     weighting
         What ``hdp.propensity(...).weights("overlap")`` returned: then the balance of the two arms is described,
         standardised differences of means and shares before and after weighting, among people who are complete in the
@@ -249,6 +274,11 @@ def describe(
     if group is not None and by is not None and group != by:
         raise ArgumentError("by must be left out, or be the group of the formula", argument="by")
     if weighting is not None:
+        if truth(correlations, name="correlations"):
+            raise ArgumentError(
+                "correlations must be left out with weighting=: ask for them in a description of their own",
+                argument="correlations",
+            )
         balance = _balance(checked, names, outcome, by or group, weighting, times, delta, weights, replicate)
         return balance if epsilon is None else balance.release(epsilon, allow_large_epsilon=allow_large_epsilon)
     asked = DescriptionRequest(
@@ -262,6 +292,7 @@ def describe(
         weights=declared_column(checked.schema, weights, kind="weight", argument="weights"),
         delta=release_delta(delta),
         replicate=release_replicate(replicate),
+        correlations=truth(correlations, name="correlations"),
     )
     _check(asked)
     return asked if epsilon is None else asked.release(epsilon, allow_large_epsilon=allow_large_epsilon)
@@ -359,8 +390,24 @@ def _check(asked: DescriptionRequest) -> None:
             + ", ".join(sorted(filter(None, twice)) or [str(asked.by)]),
             argument="columns",
         )
+    if asked.correlations:
+        _check_correlations(asked)
     if not asked.columns and asked.outcome is None:
         raise ArgumentError("columns must name another column than the group", argument="columns")
+
+
+def _check_correlations(asked: DescriptionRequest) -> None:
+    """Refuse correlations of one column, of groups, and of columns whose cells may be missing."""
+    lacking = [name for name in asked.columns if asked.study.schema[name].leaves_out]
+    if len(asked.columns) < 2:
+        raise ArgumentError("correlations need two columns or more", argument="correlations")
+    if asked.by is not None:
+        raise ArgumentError("correlations are of all people: describe them without by=", argument="correlations")
+    if lacking and not asked.complete:
+        raise ArgumentError(
+            f"correlations are of complete people, and {', '.join(lacking)} may have missing cells: give complete=True",
+            argument="correlations",
+        )
 
 
 def released(study: Study, queries: Mapping[str, DescriptionQuery]) -> dict[str, Any]:

@@ -1,13 +1,20 @@
 """The JSON of queries and releases never changes: ledgers know them by their hashes."""
 
 import hashlib
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.count import CountQuery, CountRelease
-from hdpstats.mechanisms.description import DescribedColumn, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description import (
+    DescribedColumn,
+    DescribedPairs,
+    DescriptionQuery,
+    DescriptionRelease,
+    RowsOfPerson,
+)
 from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
@@ -32,6 +39,7 @@ from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
 from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent, Spend
 from hdpstats.privacy.gaussian import mu_of
+from hdpstats.records.averages import CentredColumn
 from hdpstats.records.geometry import Geometry, PointColumn, PointSpace, Source
 from hdpstats.records.model import HazardCap, HazardModel, MultinomialModel, RegressionModel, TimeGrid
 from hdpstats.records.sandwich import NoisySandwich, SandwichPart
@@ -225,6 +233,35 @@ QUERIES = {
         follow_up=FollowUpCells(time="time", event="event", causes=1, ends=(365.25, 1000.0), start="entry"),
         **ASKED,
     ),
+    "description of several rows": DescriptionQuery(
+        columns=(DescribedColumn(name="size", levels=3, complete=True),),
+        rows=RowsOfPerson(most=6, ends=(1, 2, 4)),
+        **ASKED,
+    ),
+    "averages of several rows": DescriptionQuery(
+        columns=(DescribedColumn(name="age", lower=18.0, upper=100.0, centre=0.4),),
+        complete=True,
+        counted=False,
+        ahead=AHEAD,
+        rows=RowsOfPerson(most=6, ends=(2,), correlation=1 / 3),
+        **ASKED,
+    ),
+    "objective, several rows": ObjectiveQuery(
+        model=replace(REGRESSION, correlation=1 / 3), centre=(0.1, 5e-324), **MINIMISED
+    ),
+    "description with pairs": DescriptionQuery(
+        columns=(DescribedColumn(name="age", lower=18.0, upper=100.0), DescribedColumn(name="size", levels=3)),
+        complete=True,
+        pairs=DescribedPairs(
+            columns=(
+                CentredColumn(name="age", centre=51.25, unit=1 / 3 + 10),
+                CentredColumn(name="size", level=1, centre=0.4, unit=0.5),
+            ),
+            reach=2.5,
+            largest=3.0,
+        ),
+        **ASKED,
+    ),
     "statistics": StatisticsQuery(column="age", family="normal", **ASKED),
     "subsample": SubsampleQuery(
         column="age", family="gamma", box=((0.1, 1 / 3), (1.0, 2.0)), blocks=30, by="persons", **ASKED
@@ -302,6 +339,10 @@ PINNED = {
     "query: score": "5bcb5f86d3dd8d7a",
     "query: description": "c0c2b13230d89150",
     "query: description of curves": "8153fdc8a3240aef",
+    "query: description of several rows": "f802d7dbc4f633ae",
+    "query: averages of several rows": "678858530108602e",
+    "query: objective, several rows": "b4f3d78219c5ee01",
+    "query: description with pairs": "3c8ee6e9dc58939b",
     "query: statistics": "4ff6a3cbba0ee501",
     "query: subsample": "abf969c222307839",
     "release: objective, a sandwich": "6ec51b7f55e6109a",

@@ -111,6 +111,23 @@ class GroupSums:
         first = last - column.values  # noqa: PD011
         return np.asarray(0.5 + self.sums[:, first:last] / self.observed(place)[:, None])
 
+    @property
+    def of_numbers(self) -> FloatArray:
+        """The shares of people whose number of rows is in each group but the last (B + 1, groups - 1)."""
+        first = self.query.first_number
+        last = first + (0 if self.query.rows is None else len(self.query.rows.ends))
+        return np.asarray(0.5 + self.sums[:, first:last] / self.people[:, None])
+
+    @property
+    def rows(self) -> FloatArray:
+        """The number of rows of people who all count alike (B + 1,)."""
+        return self.rows_of(self.people)
+
+    def rows_of(self, people: FloatArray | float) -> FloatArray:
+        """Return the number of rows (B + 1,) of so many people: ``m`` times their number's halves and the last sum."""
+        most = 0 if self.query.rows is None else self.query.rows.most
+        return np.asarray(np.maximum(most * (self.sums[:, -1] + people / 2.0), 0.0))
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

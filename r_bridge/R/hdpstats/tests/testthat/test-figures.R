@@ -162,6 +162,35 @@ test_that("intercepts of levels are left out of forests, long labels are wrapped
   expect_identical(vapply(curves, `[[`, "", "col"), c("#FFFFFF", "#56B4E9"))
 })
 
+test_that("panels of a plan have the labels of coefficients, and terms stay", {
+  need_python()
+  plan <- dp_plan(event ~ age + size, data = nine_study(), epsilon = c(1, 2), n = 1000)
+  texts <- texts_in(calls_of(plot(plan)))
+  expect_true(all(c("Age (years)", "Tumour size = 20-50", "Tumour size = >50") %in% texts))
+  expect_identical(unique(as.data.frame(plan)$term), c("(Intercept)", "age", "size20-50", "size>50"))
+  expect_match(repr::repr_html(plan), "Tumour size = &gt;50", fixed = TRUE)
+})
+
+test_that("labels of a forest take at most two fifths of a figure's width", {
+  grDevices::pdf(NULL, width = 4, height = 4)
+  on.exit(grDevices::dev.off())
+  graphics::plot.new()
+  narrow <- .beside()
+  expect_lt(narrow * 0.55 * graphics::par("csi"), 0.4 * 4 + 0.11)
+  expect_match(.wrapped("Age at operation, in completed years", narrow), "\n", fixed = TRUE)
+  expect_identical(.wrapped("Age", narrow), "Age")
+})
+
+test_that("a legend has room in a row, and is a column where it has none", {
+  grDevices::pdf(NULL, width = 5, height = 5)
+  on.exit(grDevices::dev.off())
+  graphics::plot.new()
+  texts <- c("a long name of a first group", "a long name of a second group")
+  need <- .legend_width(texts, graphics::strwidth(texts, units = "inches"))
+  drawn <- graphics::legend("top", texts, pch = 19, lty = 1, horiz = TRUE, cex = 0.85, plot = FALSE)$rect
+  expect_gt(need, 0.95 * diff(graphics::grconvertX(c(drawn$left, drawn$left + drawn$w), "user", "inches")))
+})
+
 test_that("rows of a model and coefficients of a plan have panels", {
   need_python()
   fit <- dp_fit_public(Surv(time, event) ~ age + hormon, data = nine_study())
@@ -172,7 +201,7 @@ test_that("rows of a model and coefficients of a plan have panels", {
   expect_equal(vapply(drawn, function(line) stats::approx(line$x, line$y, 1500)$y, 1), expected, tolerance = 1e-5)
   plan <- dp_plan(event ~ age + hormon, data = nine_study(), epsilon = c(0.01, 0.1, 1), n = 2000)
   calls <- calls_of(plot(plan))
-  expect_true(all(c("age", "hormon", "0.01", "reported") %in% texts_in(calls)))
+  expect_true(all(c("Age (years)", "Hormone therapy", "0.01", "reported") %in% texts_in(calls)))
   table <- as.data.frame(plan)
   drawn <- lines_in(calls)
   expect_length(drawn, 4L)
