@@ -96,7 +96,10 @@ class BalanceRequest:
             replicate=self.replicate,
         )
         spent = total(prepare(after, site_facts_of(study, max(people.values()))).events)
-        return replace(after, weighting=None, epsilon=first, followed_by=(spent,)), after
+        before = replace(
+            after, weighting=None, epsilon=first, besides=tuple(sorted(after.extra)) or None, followed_by=(spent,)
+        )
+        return before, after
 
     def plan(self, epsilon: float | Iterable[float], *, n: int | None = None) -> pd.DataFrame:
         """Return predicted standard errors of the differences by epsilon; nothing is spent.

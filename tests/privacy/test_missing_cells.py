@@ -153,9 +153,18 @@ def evaluated(opened):
     return evaluate
 
 
+def public_weighting(formula, study):
+    """Return weights from public rows alone: those of a private model would count rows without the outcome."""
+    return hdp.Propensity.of(hdpf.logit(formula, data=study).fit_public()).weights()
+
+
+def balance(study):
+    return hdp.describe(study, ["g"], weighting=public_weighting("b ~ x + g", study), epsilon=1.0)
+
+
 def effect_of(formula, outcome):
     def effect(study):
-        weighting = hdp.propensity(formula, study, epsilon=1.0).weights()
+        weighting = public_weighting(formula, study)
         return hdp.treatment_effect(f"{outcome} ~ b", study, weighting, epsilon=1.0)
 
     return effect
@@ -241,6 +250,7 @@ ANALYSES = {
     "description": Analysis(
         lambda study: hdp.describe(study, ["x", "g"], epsilon=1.0, complete=True), "xg", ("description",)
     ),
+    "balance": Analysis(balance, "xbg", ("description",)),
     "survival curves": Analysis(fit(lambda study: hdpf.survfit("Surv(t, d) ~ g", data=study)), "tdg", ("description",)),
     "hybrid weights": Analysis(weighted(["b", "g"]), "bg", ("neighbours",)),
     "hybrid weights by distance": Analysis(

@@ -136,7 +136,7 @@ SHOWN = {
         (
             "2982 private people; nothing is spent",
             "Effect of hormon on event3, differentially private",
-            "4-differential privacy (pure) in all: 2 for the effect, 2 for the propensity model",
+            "(epsilon = 4 in all: 2 for the effect, 2 for the propensity model",
             "Records without a value of event3 were left out.",
             "epsilon = 6, delta = 0",
         ),
@@ -145,7 +145,7 @@ SHOWN = {
         3,
         (
             "Effect of hormon on event3, differentially private",
-            "4-differential privacy (pure) in all: 2 for the effect, 2 for the",
+            "(epsilon = 4 in all: 2 for the effect, 2 for the propensity model",
             "Predicted standard errors of event3 ~ hormon, 2982 private people; nothing is spent",
         ),
     ),

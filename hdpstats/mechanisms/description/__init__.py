@@ -241,7 +241,8 @@ class DescriptionQuery(ChargedQuery):
     crossed : tuple of CrossedColumn or None
         Further columns of groups: these are then the combinations of levels, of which the last column's change first.
     besides : tuple of str or None
-        In a query of a fit: columns that are not described, but that a row must be complete in to count.
+        In a query of a fit, and in the first of two by group: columns that are not described, but that a row must be
+        complete in to count.
     at_risk : AtRisk or None
         In a query of a fit: the times after which shares of people at risk are asked for.
     pairs : DescribedPairs or None
@@ -282,15 +283,10 @@ class DescriptionQuery(ChargedQuery):
         check_epsilon(self)
         if self.rows is not None:
             self._check_rows(self.rows)
-        if not self.is_of_fit and (self.besides, self.at_risk) != (None, None):
-            raise MechanismError("besides and at_risk are of queries of a fit, which say what lies ahead")
         if self.is_of_fit and (self.by or self.follow_up or self.cells or not self.complete):
             raise MechanismError("a query of a fit describes complete people together, without cells and follow-up")
-        check_ahead(self.ahead or ())
-        check_ahead(self.followed_by or ())
+        self._check_request()
         self._check_weighting()
-        if self.followed_by is not None and self.is_of_fit:
-            raise MechanismError("a query of a fit says by ahead what follows")
         few = max(self.epsilon.denominator, self.delta.denominator) <= 10**30
         if not (self.epsilon > 0 and 0 <= self.delta < 1 and few):
             raise MechanismError("a description needs epsilon > 0 and a delta from 0 to below 1, of at most 30 digits")
@@ -312,6 +308,17 @@ class DescriptionQuery(ChargedQuery):
         check_size("groups", self.groups, MOST_GROUPS, remedy="take a column with fewer levels")
         check_size("noisy sums", self.groups * self.dimension, MOST_SUMS, remedy="describe fewer columns or groups")
         check_size("cells", self.cells + self.follow_up_cells, MOST_CELLS, remedy="take fewer columns or times")
+
+    def _check_request(self) -> None:
+        """Refuse what only some requests ask, of which the query is one part."""
+        if self.besides is not None and not (self.is_of_fit or (self.followed_by is not None and self.complete)):
+            raise MechanismError("besides is of queries of complete people which say what lies ahead, or follows")
+        if self.at_risk is not None and not self.is_of_fit:
+            raise MechanismError("at_risk is of queries of a fit, which say what lies ahead")
+        check_ahead(self.ahead or ())
+        check_ahead(self.followed_by or ())
+        if self.followed_by is not None and self.is_of_fit:
+            raise MechanismError("a query of a fit says by ahead what follows")
 
     def _check_weighting(self) -> None:
         if self.weighting is None:

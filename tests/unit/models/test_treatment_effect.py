@@ -15,6 +15,7 @@ from hdpstats.mechanisms.overlap import UNITS
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery
 from hdpstats.sites import LocalSite
+from tests import seeded
 
 SCHEMA = hdp.Schema(
     a=hdp.Binary(complete=True, labels=("control", "drug")),
@@ -354,3 +355,15 @@ def test_a_plan_needs_no_private_people():
     with pytest.raises(hdp.ArgumentError, match="shares"):
         hdp.propensity(FORMULA, study).plan_effect("y ~ a", 1, shares=[1.5], n=3000)
     assert hdp.propensity(FORMULA, study).plan(1, n=3000).records == 3000
+
+
+def test_rows_in_parts_of_files_give_the_table_of_one_frame(study, weighting, tmp_path):
+    """To the last unit, under the same noise."""
+    for place, rows in enumerate(np.array_split(np.arange(len(PRIVATE)), 3)):
+        PRIVATE.iloc[rows].to_parquet(tmp_path / f"part{place}.parquet")
+    query = hdp.treatment_effect("k ~ a", study, weighting).query(Fraction(1, 3))
+    found = []
+    for private in (PRIVATE, str(tmp_path / "part*.parquet")):
+        with seeded.named("parts"):
+            found.append(study_of(private).site.answer(query).weights)
+    assert found[0] == found[1]
