@@ -12,6 +12,7 @@ from hdpstats._base.errors import (
     SchemaError,
     SiteError,
 )
+from hdpstats.audit.qualification import CheckOutcome, Qualification, qualify
 from hdpstats.describe import (
     CurvesPlan,
     CurvesRequest,
@@ -62,6 +63,7 @@ __all__ = [
     "Budget",
     "BudgetError",
     "Categorical",
+    "CheckOutcome",
     "Continuous",
     "CurvesPlan",
     "CurvesRequest",
@@ -86,6 +88,7 @@ __all__ = [
     "MechanismError",
     "Offset",
     "Plan",
+    "Qualification",
     "Quantile",
     "QuotaExceeded",
     "RegressionTable",
@@ -111,6 +114,7 @@ __all__ = [
     "losses",
     "mechanisms",
     "person_period",
+    "qualify",
     "regression_table",
     "simulate",
     "warm_up",

@@ -1,4 +1,4 @@
-"""The command line: ``hdpstats ledger ...``, ``hdpstats site ...``, ``hdpstats warm-up``.
+"""The command line: ``hdpstats ledger ...``, ``hdpstats site ...``, ``hdpstats qualify``, ``hdpstats warm-up``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """
@@ -269,6 +269,15 @@ def _warm_up(_arguments: argparse.Namespace) -> None:
     print("loops over rows are compiled")
 
 
+def _qualify(arguments: argparse.Namespace) -> None:
+    from hdpstats.audit.qualification import qualify  # which other commands do without
+
+    found = qualify(arguments.out)
+    print(found)
+    if not found.passed:
+        raise HdpError(f"{len(found.failed)} checks failed: this installation does not compute what it should here")
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; each command sets ``run``, a function of its arguments."""
     top = argparse.ArgumentParser(prog="hdpstats", description="Hybrid differentially private statistics.")
@@ -278,6 +287,9 @@ def parser() -> argparse.ArgumentParser:
     _add_site(commands)
     warming = commands.add_parser("warm-up", help="compile loops over rows now, once after an installation")
     warming.set_defaults(run=_warm_up)
+    qualifying = commands.add_parser("qualify", help="check this installation: numbers, guarantees, ledger, floats")
+    qualifying.add_argument("--out", metavar="FILE", type=Path, help="write the report there: .html or .json")
+    qualifying.set_defaults(run=_qualify)
     return top
 
 

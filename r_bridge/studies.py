@@ -133,6 +133,12 @@ def rows_check(frame: Any, schema: hdp.Schema, unit: str | None = None) -> dict[
     }
 
 
+def qualify(file: str | None = None) -> dict[str, Any]:
+    """Check the installation in this environment, and write a report where a file is named."""
+    found = hdp.qualify(file)
+    return {"passed": found.passed, "table": found.to_frame(), "text": str(found), "html": found._repr_html_()}
+
+
 def ledger(path: str | None = None, **terms: Any) -> Any:
     """Open or create a ledger; without a path one in memory. What is said of a new one is printed in R."""
     with redirect_stderr(sys.stdout):

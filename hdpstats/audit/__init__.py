@@ -3,10 +3,13 @@
 For users who want to see for themselves, and for the package's own tests. A search can refute a claim; it cannot prove
 one: proofs are in docstrings and in ``vignettes/explanation``.
 
+* ``cases``: Small questions of every kind that the package answers: what replays and the table of guarantees run.
 * ``density``: The exact privacy loss of objective perturbation, and a search for the neighbours where it is largest.
 * ``fingerprint``: The last bits of released doubles, which may tell what a release was computed from.
+* ``guarantees``: The table of guarantees: of everything that the package offers, its proof, and what searches found.
 * ``outputs``: What outputs on neighbouring data sets show: a lower bound on epsilon, and whether anything but numbers
   differs.
+* ``qualification``: Whether this installation computes what it should, with a report for a validation file.
 * ``replay``: Record an answer on one data set, replay it on a neighbour: what differs must be inputs of noise alone.
 * ``sensitivity``: A search for the neighbours between which a statistic moves most, against a claim.
 """

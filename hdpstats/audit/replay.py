@@ -1,9 +1,10 @@
 r"""Record an answer on one data set, replay it on a neighbour: what differs must be inputs of noise alone.
 
 The method of dp-recorder (PETS 2026). While a computation on ``D`` is *recorded*, every draw of noise is kept, with
-each number that it is added to, each sum, and everything that the caller sees. Then it is *replayed* on ``D'`` with the same random bits and the same draws, and every noisy sum is *frozen*: it is the recorded one. So all that
-follows a noisy sum, and all that leaves, must be equal to the last bit: names, numbers, shapes, warnings, log lines and
-their order. The numbers that noise was added to may differ, by as much as the noise was scaled to.
+each number that it is added to, each sum, and everything that the caller sees. Then it is *replayed* on ``D'`` with
+the same random bits and the same draws, and every noisy sum is *frozen*: it is the recorded one. So all that follows a
+noisy sum, and all that leaves, must be equal to the last bit: names, numbers, shapes, warnings, log lines and their
+order. The numbers that noise was added to may differ, by as much as the noise was scaled to.
 
 **What a draw costs** on the two data sets, with ``a`` the vector of what was added to it on ``D`` and ``a'`` on ``D'``:
 :math:`\rho K(a - a')` for noise of density proportional to :math:`\exp(-\rho K)`, in its own norm ``K``; for normal
@@ -11,11 +12,11 @@ noise :math:`\mu = \|a - a'\| / \sigma`; for a choice by costs the rate times ho
 As sums are frozen the draws compose: the losses add up, and the squares of ``mu`` do. A release whose losses add up to
 more than its epsilon is no epsilon-DP release.
 
-**Objective perturbation** adds no noise to a sum; its minimiser ``theta`` has the density :math:`\nu(b_D(\theta))
-\det \nabla^2 F_D(\theta)`. Frozen is ``theta``: on ``D'`` the perturbation becomes :math:`b_{D'}(\theta)`, whose minimiser
-is ``theta`` again, and the cost is :math:`\rho K(b_D(\theta) - b_{D'}(\theta)) + \log\det \nabla^2 F_D(\theta) - \log\det
-\nabla^2 F_{D'}(\theta)`. What the computed minimisers then differ by is what the solver is off, which the noise added to
-them covers.
+**Objective perturbation** adds no noise to a sum; its minimiser ``theta`` has the density
+:math:`\nu(b_D(\theta)) \det \nabla^2 F_D(\theta)`. Frozen is ``theta``: on ``D'`` the perturbation becomes
+:math:`b_{D'}(\theta)`, whose minimiser is ``theta`` again, and the cost is :math:`\rho K(b_D(\theta) - b_{D'}(\theta))
++ |\log\det \nabla^2 F_D(\theta) - \log\det \nabla^2 F_{D'}(\theta)|`. What the computed minimisers then differ by is
+what the solver is off, which the noise added to them covers.
 
 **Sampling** by rejection is exact for every potential; its cost is the rate times how far any difference of two
 potentials moved, at the places that were looked at.
@@ -159,6 +160,15 @@ def replays(call: Callable[[Any], Any], data: Any, neighbours: Iterable[Any]) ->
         second = _Recorder(before=first)
         again = _run(call, neighbour, second, draw)
         yield Replay(inputs=second.inputs(), differences=(*second.differences(), *_told_apart(seen, again)))
+
+
+def inputs_of_noise(call: Callable[[Any], Any], data: Any) -> list[list[float]]:
+    """Return what each draw of the package's noise is added to, number by number, when a computation runs on data."""
+    recorder = _Recorder()
+    seen = _run(call, data, recorder, Draw())
+    if seen.exception is not None:
+        raise ArgumentError(f"call must run on data: {seen.exception[0]}: {seen.exception[1]}", argument="call")
+    return [[float(drawn.added[place]) for place in sorted(drawn.added)] for drawn in recorder.draws if drawn.added]
 
 
 def add_noise(value: npt.ArrayLike, draw: Callable[[], npt.ArrayLike], *, rate: float, name: str = "noise") -> Any:
@@ -329,8 +339,7 @@ class _Recorder:
             return theta
         _, before, _, _, point = self.before.points[place]
         theta = np.array([float(value) for value in point])
-        moved = _slope(people, theta) - _slope(before, theta)
-        self.of_points.append(_of_perturbation(inside, moved, before, people, ridge, theta))
+        self.of_points.append(cost_at(inside, before, people, ridge, theta))
         exact = [
             Fraction(-float(r)) * (t - Fraction(float(c))) - Fraction(float(g))
             for r, t, c, g in zip(ridge, point, centre, _slope(people, theta), strict=True)
@@ -401,10 +410,9 @@ def _slope(people: Rows, theta: FloatArray) -> FloatArray:
     return np.asarray(np.ldexp(people.loss_gradient(theta).astype(np.float64), -people.grid_bits))
 
 
-def _of_perturbation(
-    inside: minimiser.Perturbation, moved: FloatArray, one: Rows, other: Rows, ridge: FloatArray, theta: FloatArray
-) -> NoiseInput:
-    """Return what a perturbation costs at a recorded point: by the norm of the noise, and by the determinant."""
+def cost_at(inside: minimiser.Perturbation, one: Rows, other: Rows, ridge: FloatArray, theta: FloatArray) -> NoiseInput:
+    """Return what noise in an objective costs at a point (D,): by the norm of the noise, and by the determinant."""
+    moved = _slope(other, theta) - _slope(one, theta)
     norm = inside.sensitivity.norm
     distance = float(k_norm(moved, norm))
     if inside.rate == 0:
