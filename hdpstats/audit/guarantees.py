@@ -392,7 +392,8 @@ def page(rows: Sequence[Guarantee], samplers: Sequence[SamplerAudit], *, about: 
         "relation, and of people with one row or several. **Found** is the largest privacy loss that was found "
         "between neighbouring data sets, **claimed** is what the ledger is charged (epsilon, or mu of normal noise): "
         "found must not be above claimed. **Planted** are mistakes that were put into the same computation on purpose, "
-        "and how many of them were caught. A search can refute a claim and cannot prove one; the proof is named in each row. "
+        "and how many of them were caught. A search can refute a claim and cannot prove one; the proof is named in "
+        "each row. "
         "[How the searches work, and how to run them yourself](../check-it-yourself.py).",
         "",
         "| what is asked | relation | person | found | claimed | share | planted, caught | proof |",
