@@ -12,6 +12,7 @@ from hdpstats._base.errors import (
     SchemaError,
     SiteError,
 )
+from hdpstats.audit.qualification import CheckOutcome, Qualification, qualify
 from hdpstats.describe import (
     Balance,
     BalanceRequest,
@@ -75,6 +76,7 @@ __all__ = [
     "Budget",
     "BudgetError",
     "Categorical",
+    "CheckOutcome",
     "Continuous",
     "CurvesPlan",
     "CurvesRequest",
@@ -101,6 +103,7 @@ __all__ = [
     "Plan",
     "Propensity",
     "PropensityRequest",
+    "Qualification",
     "Quantile",
     "QuotaExceeded",
     "RegressionTable",
@@ -132,6 +135,7 @@ __all__ = [
     "mechanisms",
     "person_period",
     "propensity",
+    "qualify",
     "regression_table",
     "simulate",
     "treatment_effect",

@@ -17,8 +17,6 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.ledger import SignedHead, VerifyingKey
-from hdpstats.ledger.records import is_sha256
 from hdpstats.results import model_matrix
 from r_bridge.arguments import (
     argument_names,
@@ -135,6 +133,12 @@ def rows_check(frame: Any, schema: hdp.Schema, unit: str | None = None) -> dict[
     }
 
 
+def qualify(file: str | None = None) -> dict[str, Any]:
+    """Check the installation in this environment, and write a report where a file is named."""
+    found = hdp.qualify(file)
+    return {"passed": found.passed, "table": found.to_frame(), "text": str(found), "html": found._repr_html_()}
+
+
 def ledger(path: str | None = None, **terms: Any) -> Any:
     """Open or create a ledger; without a path one in memory. What is said of a new one is printed in R."""
     with redirect_stderr(sys.stdout):
@@ -178,11 +182,7 @@ def ledger_show(ledger: hdp.Ledger | hdp.Study | hdp.RemoteSite) -> dict[str, An
 
 def ledger_verify(ledger: hdp.Ledger | hdp.Study, head: str | None = None, key: str | None = None) -> str:
     """Recompute every hash and sum, and return the verdict; with the file of a signed head, compare with it."""
-    noted = head if head is None or is_sha256(head) else SignedHead.read(head)
-    public = None if key is None else VerifyingKey.read(key)
-    if public is not None and not isinstance(noted, SignedHead):
-        raise hdp.ArgumentError('key checks a signed head: name its file, head = "head.json"', argument="key")
-    return str(_ledger(ledger).verify(noted, key=public))
+    return str(_ledger(ledger).verify(head, key=key))
 
 
 def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
