@@ -723,8 +723,8 @@ class Ledger:
         ----------
         head
             A hash noted earlier, from `head` or from a result; it must still be on the chain. Without it a
-            file whose end was cut off, or that was rewritten from the beginning, cannot be recognised. A `SignedHead`, or
-            its file, tells these apart.
+            file whose end was cut off, or that was rewritten from the beginning, cannot be recognised. A `SignedHead`,
+            or its file, tells these apart.
         key
             The public key that a signed head must be signed with, or its file.
 
