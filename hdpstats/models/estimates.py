@@ -53,7 +53,7 @@ from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, Si
 ASSUMED = "Standard errors take private {what} to be distributed as the public ones."
 UNLIKE = (
     " In simulations with private means .6 and .4 standard deviations away, spreads .6 and 1.3 times the public ones "
-    "and a level of 10 % in place of 40 %, 95 % intervals of such models covered {covered:.0%} of the slopes."
+    "and a level of 10 % in place of 40 %, 95 % intervals of such models covered about {covered:.0%} of the slopes."
 )
 HIDDEN = "Noise hides private people's own Hessians and squared scores for the most part."
 RELEASED = (

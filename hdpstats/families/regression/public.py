@@ -67,7 +67,7 @@ WIDE_SPREAD = 10.0
 CLOSE = 1e-8
 """The evidence of a likelihood's mode is known to this while spreads are compared; the best mode is then completed."""
 
-UNLIKE = {"exponential": 0.55, "own": 0.70}
+UNLIKE = {"exponential": 0.7, "own": 0.73}
 UNLIKE_SEVERAL = 0.95
 """See `hdpstats.public.moments.PublicSide.covered_unlike`."""
 

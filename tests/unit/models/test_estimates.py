@@ -38,5 +38,5 @@ def test_of_models_that_take_public_rows_as_they_are_it_is_said_what_was_covered
     assert said.startswith("Standard errors take private covariates")
     assert ("95 % intervals of such models covered" in said) == measured
     if measured:
-        assert said.endswith(f"covered {100 * side.covered_unlike:.0f}% of the slopes.")
+        assert said.endswith(f"covered about {100 * side.covered_unlike:.0f}% of the slopes.")
     assert assumed(None) == ""
