@@ -11,6 +11,7 @@
 #   make docs-serve  the pages at http://localhost:8000
 #   make docs-archive  the pages as docs/_build.tar.gz
 #   make validate  slow statistical studies; writes vignettes/validation/
+#   make audit     searches for violations of every guarantee; writes vignettes/validation/guarantees.md
 #   make bench     fits and descriptions against diffprivlib, statsmodels, scikit-learn, glum, pandas and R; timings of samplers
 #   make clean     remove environments and caches
 
@@ -30,7 +31,7 @@ THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
 TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
-.PHONY: demo test test-wide test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate bench clean
+.PHONY: demo test test-wide test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate audit bench clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
@@ -82,6 +83,9 @@ docs-archive: docs
 
 validate: setup
 	$(THREADS) $(BIN)/python -m pytest tests/statistical -m validate -p no:randomly
+
+audit: setup
+	$(THREADS) $(BIN)/python -m tools.audit
 
 bench: setup
 	sh benchmarks/make_environment.sh

@@ -1,4 +1,4 @@
-"""The command line: ``hdpstats ledger ...``, ``hdpstats site ...``, ``hdpstats warm-up``.
+"""The command line: ``hdpstats ledger ...``, ``hdpstats site ...``, ``hdpstats qualify``, ``hdpstats warm-up``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """
@@ -18,7 +18,6 @@ from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats.ledger import Disclosure, Ledger, SignedHead, SigningKey, VerifyingKey, verify_file
 from hdpstats.ledger.disclosure import FORMS
 from hdpstats.ledger.location import password_in
-from hdpstats.ledger.records import is_sha256
 from hdpstats.ledger.signing import check_export
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
@@ -55,7 +54,7 @@ def _show(arguments: argparse.Namespace) -> None:
 def _verify(arguments: argparse.Namespace) -> None:
     key = None if arguments.key is None else VerifyingKey.read(Path(arguments.key))
     noted = arguments.head
-    signed = None if noted is None or is_sha256(noted) else SignedHead.read(Path(noted))
+    signed = SignedHead.read(Path(noted)) if noted is not None and Path(noted).is_file() else None
     if key is not None and signed is None:
         message = "key checks a signed head: name its file, --head HEAD.json (`hdpstats ledger head` writes it)"
         raise ArgumentError(message, argument="key")
@@ -312,6 +311,15 @@ def _warm_up(_arguments: argparse.Namespace) -> None:
     print("loops over rows are compiled")
 
 
+def _qualify(arguments: argparse.Namespace) -> None:
+    from hdpstats.audit.qualification import qualify  # which other commands do without
+
+    found = qualify(arguments.out)
+    print(found)
+    if not found.passed:
+        raise HdpError(f"{len(found.failed)} checks failed: this installation does not compute what it should here")
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; each command sets ``run``, a function of its arguments."""
     top = argparse.ArgumentParser(prog="hdpstats", description="Hybrid differentially private statistics.")
@@ -321,6 +329,9 @@ def parser() -> argparse.ArgumentParser:
     _add_site(commands)
     warming = commands.add_parser("warm-up", help="compile loops over rows now, once after an installation")
     warming.set_defaults(run=_warm_up)
+    qualifying = commands.add_parser("qualify", help="check this installation: numbers, guarantees, ledger, floats")
+    qualifying.add_argument("--out", metavar="FILE", type=Path, help="write the report there: .html or .json")
+    qualifying.set_defaults(run=_qualify)
     return top
 
 

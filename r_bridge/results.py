@@ -22,6 +22,9 @@ from hdpstats.results.time_axis import time_axis as axis_of_time
 from r_bridge.arguments import by_name, choice, column_names, elements, instance, method
 from r_bridge.handles import Matrix, fingerprint
 
+SAVED: Final = (hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves, hdp.TreatmentEffect, hdp.Balance)
+"""What R keeps as JSON text, beside results."""
+
 METHODS: Final[dict[str, Callable[..., Any]]] = {
     **{
         name: partial(method, (hdp.Result,), "result", name)
@@ -30,7 +33,9 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
             *("predict_survival", "predict_hazard", "predict_incidence", "predict_median"),
         )
     },
-    "to_json": partial(method, (hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves), "result", "to_json"),
+    "to_json": partial(method, SAVED, "result", "to_json"),
+    "effect_tidy": partial(method, (hdp.TreatmentEffect,), "effect", "tidy"),
+    "weighted_balance_tidy": partial(method, (hdp.Balance,), "balance", "tidy"),
     **{
         f"description_{name}": partial(method, (hdp.Description,), "description", name)
         for name in ("tidy", "balance", "correlations", "follow_up", "to_docx")
@@ -53,7 +58,7 @@ def confint(result: hdp.Result | hdp.Aggregate, level: float = 0.95) -> Matrix:
     return Matrix(table=result.conf_int(alpha=1.0 - level).set_axis(names, axis=1))
 
 
-def summary_text(result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves, **given: float) -> str:
+def summary_text(result: Any, **given: float) -> str:
     """Return the summary as text."""
     return str(result.summary(**given).as_text())
 
@@ -70,12 +75,12 @@ def result_verify(result: hdp.Result, keys: Any) -> int:
 
 
 def disclosure(
-    result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves | hdp.Ledger | hdp.Study,
+    result: Any,
     form: str | None = None,
     statements: dict[str, Any] | None = None,
 ) -> Any:
     """Return the privacy record for an output checker as JSON text, or a form: its text, points, what it lacks."""
-    kinds = (hdp.Result, hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves)
+    kinds = (hdp.Result, *SAVED)
     account = result.ledger if isinstance(result, hdp.Study) else result
     if form is None:
         if not isinstance(account, kinds):

@@ -14,6 +14,7 @@ import logging
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from logging.handlers import BufferingHandler
 from typing import Any, final
 
@@ -59,12 +60,13 @@ def epsilon_lower_bound(
 def _bound(one: FloatArray, two: FloatArray, cut: float, alpha: float, delta: float) -> float:
     """Bound epsilon from the event that a score reaches the cut, in whichever direction the ratio is larger."""
     hits, other = int(np.sum(one >= cut)), int(np.sum(two >= cut))
-    forward = _log_ratio(hits, len(one), other, len(two), alpha / 2.0, delta)
-    backward = _log_ratio(other, len(two), hits, len(one), alpha / 2.0, delta)
+    forward = log_ratio(hits, len(one), other, len(two), alpha / 2.0, delta)
+    backward = log_ratio(other, len(two), hits, len(one), alpha / 2.0, delta)
     return max(forward, backward)
 
 
-def _log_ratio(k: int, n: int, j: int, m: int, alpha: float, delta: float) -> float:
+def log_ratio(k: int, n: int, j: int, m: int, alpha: float, delta: float = 0.0) -> float:
+    """Return a lower bound of log((p - delta) / q) at level ``alpha``, from k of n hits with p and j of m with q."""
     lower = (float(betaincinv(k, n - k + 1, alpha / 2.0)) if k else 0.0) - delta
     upper = float(betaincinv(j + 1, m - j, 1.0 - alpha / 2.0)) if j < m else 1.0
     return math.log(lower / upper) if lower > 0 else -math.inf
@@ -88,28 +90,37 @@ class Observation:
     logged: tuple[tuple[str, str, str], ...]
 
 
-def skeleton(value: Any) -> Any:
-    """Return the shape of a value: every float replaced by a mark, NaN and infinity kept apart, text kept."""
+def skeleton(value: Any, *, numbers: bool = False) -> Any:
+    """Return the shape of a value: every float replaced by a mark, NaN and infinity kept apart, text kept.
+
+    With ``numbers`` every float stays, to its last bit.
+    """
+    inner = partial(skeleton, numbers=numbers)
     if isinstance(value, float | np.floating):
-        return NOISY if np.isfinite(value) else str(value)
+        return (float(value).hex() if numbers else NOISY) if np.isfinite(value) else str(value)
     if isinstance(value, np.ndarray):
-        finite = np.isfinite(value).tolist() if value.dtype.kind == "f" else skeleton(value.tolist())
-        return ("array", value.shape, str(value.dtype), finite)
+        is_marked = value.dtype.kind == "f" and not numbers
+        return (
+            "array",
+            value.shape,
+            str(value.dtype),
+            np.isfinite(value).tolist() if is_marked else inner(value.tolist()),
+        )
     if isinstance(value, pd.Series):
-        return ("series", str(value.name), str(value.dtype), list(map(str, value.index)), skeleton(value.to_numpy()))
+        return ("series", str(value.name), str(value.dtype), list(map(str, value.index)), inner(value.to_numpy()))
     if isinstance(value, pd.DataFrame):
-        return ("frame", [skeleton(value.iloc[:, place]) for place in range(value.shape[1])])
+        return ("frame", [inner(value.iloc[:, place]) for place in range(value.shape[1])])
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: skeleton(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: inner(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(key): skeleton(item) for key, item in value.items()}
+        return {str(key): inner(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [skeleton(item) for item in value]
+        return [inner(item) for item in value]
     return repr(value)
 
 
-def observe(call: Callable[[], Any]) -> Observation:
-    """Run a call and return all that can be seen of it.
+def observe(call: Callable[[], Any], *, numbers: bool = False) -> Observation:
+    """Run a call and return all that can be seen of it; with ``numbers`` the floats too, to the last bit.
 
     What numba logs while it compiles is left out: it says whether this process has compiled a loop before, and depends
     on the types of arguments only.
@@ -127,7 +138,7 @@ def observe(call: Callable[[], Any]) -> Observation:
         ):
             warnings.simplefilter("always")
             try:
-                result = skeleton(call())
+                result = skeleton(call(), numbers=numbers)
             except Exception as error:
                 exception = (type(error).__name__, str(error), repr(error.__cause__), repr(error.__context__))
     finally:

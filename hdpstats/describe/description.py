@@ -140,6 +140,10 @@ class Description(Reported, Saved):
         level = real(conf_level, name="conf_level", lower=0.001, upper=0.999)
         return self._frame(1.0 - level, site)[list(TIDY)].copy()
 
+    def with_noise(self) -> pd.DataFrame:
+        """Return `tidy` with a column ``noise``: the part of each standard error that is privacy noise."""
+        return self._frame(0.05, None).copy()
+
     def glance(self) -> pd.DataFrame:
         """Return one row: people (noisy where protected, NaN where not asked), columns, groups, epsilon, delta."""
         found = self.tidy()
@@ -458,6 +462,7 @@ class Description(Reported, Saved):
         rows = [("People:", "complete in all columns" if query.complete else "all, each cell that is there")]
         rows += [("Groups:", self.schema.label(query.by))] if query.by else []
         rows += [("Weights:", query.weights)] if query.weights else []
+        rows += [("Weights:", f"overlap, {query.weighting.formula}")] if query.weighting else []
         rows += [("Sites:", ", ".join(self.sites))] if len(self.sites) > 1 else []
         return rows + [("No answer:", f"{site}: {reason}") for site, reason in self.missing]
 

@@ -9,22 +9,25 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError, forgets_rows
 from hdpstats._base.validation import shown, text, truth
+from hdpstats.describe.balance import Balance, BalanceRequest, checked_arms
 from hdpstats.describe.description import Description
 from hdpstats.describe.plan import DescriptionPlan, plan_description
 from hdpstats.describe.tables import public_cohort
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, costs_of
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, RowsOfPerson, costs_of
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
 from hdpstats.mechanisms.description.request import (
     checked_times,
     described_columns,
     described_pairs,
     ends_of,
+    ends_of_numbers,
     number_of_cells,
 )
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.privacy.budget import epsilons_of, over_sites, release_delta, release_epsilon, release_replicate
 from hdpstats.records.query import of_kind
+from hdpstats.results.propensity import Weighting, checked_weighting
 from hdpstats.schema.columns import Binary, Categorical, Weight
 from hdpstats.schema.schema import Schema, declared_column
 from hdpstats.sites import Study
@@ -147,12 +150,20 @@ class DescriptionRequest:
             weights=self.weights,
             largest_weight=weight.max if isinstance(weight, Weight) else 1.0,
             follow_up=self._follow_up(float(epsilon), fewest),
+            rows=self._rows(),
             epsilon=epsilon,
             schema_sha256=schema.sha256,
             public_sha256=None if study.public is None else study.public.sha256,
             replicate=self.replicate,
         )
         return replace(query, counted=not size_is_public(query, site_facts_of(study, min(people.values()))))
+
+    def _rows(self) -> RowsOfPerson | None:
+        """Return that numbers of rows are described: of people who may have several, without weights."""
+        most = 1 if self.study.unit is None else self.study.most_rows
+        if most == 1 or not self.columns or self.weights is not None:
+            return None
+        return RowsOfPerson(most=most, ends=ends_of_numbers(most))
 
     def _follow_up(self, epsilon: float, fewest: float) -> FollowUpCells | None:
         if self.outcome is None:
@@ -181,9 +192,10 @@ def describe(
     *,
     weights: str | None = None,
     correlations: bool = False,
+    weighting: Weighting | None = None,
     replicate: int = 1,
     allow_large_epsilon: bool = False,
-) -> "DescriptionRequest | Description":
+) -> "DescriptionRequest | Description | BalanceRequest | Balance":
     """Describe the private cohort: a paper's first table, with noise, beside that of the public rows.
 
     By group and column: the number of people, the share of missing cells, shares of levels, mean, standard deviation
@@ -194,7 +206,8 @@ def describe(
     Parameters
     ----------
     study
-        The data. Of people with several rows the first one that is complete in the named columns is described. Several
+        The data. Of people with several rows the first one that is complete in the named columns is described, and
+        without weights the number of rows: of all people together, and the shares of people who have so many. Several
         sites each describe their own people; shown are the numbers of all sites together, and of each.
     columns
         Names of columns; among them ``"Surv(time, event)"``, or in place of them ``"Surv(time, event) ~ group"``, for
@@ -222,6 +235,11 @@ def describe(
         Whether correlations of all pairs of columns are asked for, of people whose cells are all there. They are one
         more number for each pair: the noise of shares and means grows in proportion. Fits that are given the
         description take public rows with these correlations. Noise is never normal then, whatever delta.
+    weighting
+        What ``hdp.propensity(...).weights("overlap")`` returned: then the balance of the two arms is described,
+        standardised differences of means and shares before and after weighting, among people who are complete in the
+        columns and in those of the propensity model. Two fifths of epsilon are for people as they are; there are no
+        quartiles, and no Surv().
     replicate
         2, 3, ... for a further independent draw, which is charged again.
     allow_large_epsilon
@@ -230,7 +248,7 @@ def describe(
     Returns
     -------
     DescriptionRequest or Description
-        Without epsilon a request, else what was released.
+        Without epsilon a request, else what was released; with ``weighting`` a `BalanceRequest` or a `Balance`.
 
     Raises
     ------
@@ -255,6 +273,14 @@ def describe(
     names, outcome, group = _parsed(columns, checked)
     if group is not None and by is not None and group != by:
         raise ArgumentError("by must be left out, or be the group of the formula", argument="by")
+    if weighting is not None:
+        if truth(correlations, name="correlations"):
+            raise ArgumentError(
+                "correlations must be left out with weighting=: ask for them in a description of their own",
+                argument="correlations",
+            )
+        balance = _balance(checked, names, outcome, by or group, weighting, times, delta, weights, replicate)
+        return balance if epsilon is None else balance.release(epsilon, allow_large_epsilon=allow_large_epsilon)
     asked = DescriptionRequest(
         study=checked,
         columns=tuple(name for name in names if name != (by or group)),
@@ -270,6 +296,32 @@ def describe(
     )
     _check(asked)
     return asked if epsilon is None else asked.release(epsilon, allow_large_epsilon=allow_large_epsilon)
+
+
+def _balance(
+    study: Study,
+    names: tuple[str, ...],
+    outcome: object,
+    by: str | None,
+    weighting: object,
+    times: object,
+    delta: object,
+    weights: object,
+    replicate: object,
+) -> BalanceRequest:
+    """Return the request of a balance table, or refuse what it does not take."""
+    given = checked_weighting(weighting, study)
+    checked_arms(by, given)
+    for name, value in (("times", times), ("weights", weights), ("delta", delta or None)):
+        if value is not None:
+            raise ArgumentError(f"{name} must be left out with weighting=", argument=name)
+    columns = tuple(name for name in names if name != given.treatment)
+    if outcome is not None or not columns:
+        raise ArgumentError(
+            "columns must name columns whose balance is wanted, without Surv() and beside the treatment",
+            argument="columns",
+        )
+    return BalanceRequest(study=study, columns=columns, weighting=given, replicate=release_replicate(replicate))
 
 
 def _parsed(columns: object, study: Study) -> tuple[tuple[str, ...], tuple[str, str] | None, str | None]:

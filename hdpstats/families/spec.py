@@ -380,9 +380,12 @@ class LossSpec(ModelSpec):
         """Whether a fit may ask for its people's own Hessians and squared scores; no, where nothing else is said."""
         return False
 
-    def noisy_part(self, model: AnyModel, square: float, *, epsilon: Fraction, records: int) -> float:
-        """Return the share of privacy noise in the variance of a score with a mean ``square`` of one person."""
-        raise NotImplementedError
+    def noisy_part(self, model: AnyModel, square: float, *, epsilon: Fraction, records: int) -> float:  # noqa: ARG002
+        """Return the share of privacy noise in the variance of a score with a mean ``square`` of one person.
+
+        It is 1, which no share exceeds, for families that say nothing smaller.
+        """
+        return 1.0
 
     @property
     def largest_offset(self) -> float:

@@ -272,7 +272,7 @@ def _strata(dimension: int) -> FloatArray:
     rng = draws.nodes()
     sizes = ndtri(0.5 + 0.5 * draws.latin_hypercube(rng, dimension, half)).T
     found = np.where(rng.random((half, dimension)) < 0.5, -sizes, sizes)
-    return np.concatenate([found, -found]) / np.sqrt(np.mean(sizes**2, axis=0))
+    return np.asarray(np.concatenate([found, -found]) / np.sqrt(np.mean(sizes**2, axis=0)))
 
 
 def _start(sites: Sequence[InformedPoint]) -> FloatArray:

@@ -279,13 +279,15 @@ class PredictedErrors:
     """Predicted standard errors per coefficient (p,), in the design's coordinates.
 
     ``reported``: of what a fit would report; ``sampling``, ``privacy``: the private-only estimate's two parts;
-    ``public``: of the penalised public fit, or None.
+    ``public``: of the penalised public fit, or None. ``parts`` are the covariances (p, p) of the two parts; None where
+    a plan does not tell them.
     """
 
     reported: FloatArray
     sampling: FloatArray
     privacy: FloatArray
     public: FloatArray | None
+    parts: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def against_public(self) -> float:
@@ -381,6 +383,7 @@ def predicted_errors(
         sampling=known * _standard_errors(T, private.sampling),
         privacy=known * _standard_errors(T, private.privacy),
         public=public,
+        parts=(T @ private.sampling @ T.T, T @ private.privacy @ T.T),
     )
 
 

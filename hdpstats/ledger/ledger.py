@@ -714,17 +714,19 @@ class Ledger:
 
         return self._store.read(read)
 
-    def verify(self, head: str | SignedHead | None = None, *, key: VerifyingKey | None = None) -> Verification:
+    def verify(
+        self, head: str | Path | SignedHead | None = None, *, key: VerifyingKey | str | Path | None = None
+    ) -> Verification:
         """Recompute every hash and every sum of the whole file, in time proportional to its entries.
 
         Parameters
         ----------
         head
             A hash noted earlier, from `head` or from a result; it must still be on the chain. Without it a
-            file whose end was cut off, or that was rewritten from the beginning, cannot be recognised. A `SignedHead`
-            tells these apart.
+            file whose end was cut off, or that was rewritten from the beginning, cannot be recognised. A `SignedHead`,
+            or its file, tells these apart.
         key
-            The public key that a signed head must be signed with.
+            The public key that a signed head must be signed with, or its file.
 
         Raises
         ------
@@ -732,13 +734,17 @@ class Ledger:
             If anything is damaged; the message and the fact ``entry`` say where.
         """
         chain = self._latest()
-        if not isinstance(head, SignedHead):
+        if head is None or (isinstance(head, str) and not Path(head).is_file()):
+            if key is not None:
+                message = "key checks a signed head: give its file as head (`hdpstats ledger head` writes it)"
+                raise ArgumentError(message, argument="key")
             return verify_store(self._store, head)
+        noted = SignedHead.read(head)
         if key is not None:
-            head.check(key)
+            noted.check(VerifyingKey.read(key))
         verification = verify_store(self._store)
         check_goes_on(
-            head,
+            noted,
             hashes=verification.hashes,
             charges=[entry.seq for entry in self._entries()[1] if entry.kind == "charge"],
             account=chain.account(self._dataset).id,

@@ -34,11 +34,6 @@ def checked_sha256(value: object, *, name: str) -> str:
     return digest
 
 
-def is_sha256(value: object) -> bool:
-    """Whether a value is the hexadecimal form of a SHA-256."""
-    return isinstance(value, str) and bool(_SHA256.fullmatch(value.lower()))
-
-
 def _checked_name(value: object, *, name: str, longest: int) -> str:
     checked = text(value, name=name, longest=longest)
     if not checked.isprintable():

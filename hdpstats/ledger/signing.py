@@ -55,7 +55,7 @@ def _cryptography() -> Any:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ModuleNotFoundError:
-        message = "signatures need cryptography: pip install cryptography"
+        message = "signatures need cryptography: pip install '.[sites]' in a clone of hdpstats"
         raise ArgumentError(message, argument="key") from None
     return ed25519, serialization
 

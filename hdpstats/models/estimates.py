@@ -51,6 +51,10 @@ from hdpstats.raking.information import UNUSABLE, RakedInformation, raked_inform
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private {what} to be distributed as the public ones."
+UNLIKE = (
+    " In simulations with private means .6 and .4 standard deviations away, spreads .6 and 1.3 times the public ones "
+    "and a level of 10 % in place of 40 %, 95 % intervals of such models covered {covered:.0%} of the slopes."
+)
 HIDDEN = "Noise hides private people's own Hessians and squared scores for the most part."
 RELEASED = (
     "Standard errors rest on noisy sums of private people's own Hessians and squared scores, and on public rows as far "
@@ -283,7 +287,11 @@ def _with_sandwich(part: ReleasedPoint, read: _Read | None) -> _Read | None:
 
 def assumed(public: PublicSide | None) -> str:
     """Return what standard errors assume that rest on a public side; nothing without one."""
-    return "" if public is None else ASSUMED.format(what=public.taken_alike)
+    if public is None:
+        return ""
+    covered = public.covered_unlike
+    measured = "" if covered is None else UNLIKE.format(covered=covered)
+    return ASSUMED.format(what=public.taken_alike) + measured
 
 
 def _together_note(notes: Sequence[str | None], *, alike: str) -> str | None:

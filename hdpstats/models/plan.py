@@ -13,8 +13,8 @@ Caps of hazards, and the ridge of losses that are charged for the determinant (m
 chosen for what errs least altogether: slopes of hazards, or noise and what unshrinking may miss. One coefficient's
 predicted error may rise where the choice changes: the baseline's of hazards by up to 40 % of its private part, medians'
 by up to a half. Without public rows a larger share for the noisy Hessian, which makes standard errors more likely where
-people spread little, may cost a tenth of an error. `Plan.switches` names both: where something else is bought, and
-where an error rises by more than 3 %.
+people spread little, costs some of an error. `Plan.switches` names both: where something else is bought, and where an
+error rises by more than 3 %, and whether a larger share is the reason.
 """
 
 import itertools
@@ -164,6 +164,8 @@ LITTLE = 0.1
 
 STEADY: Final = 1.03
 """An error that is predicted to be more than this many times as large for more epsilon is named."""
+
+BEST_DIFFER: Final = "the caps, weights, ridge or parts of epsilon that are best altogether differ"
 
 DIFFER = "they allow for coefficients of private people that are not those of public people"
 
@@ -340,8 +342,16 @@ class Plan:
             return ""
         return (
             f"between epsilon = {low:.3g} and {high:.3g} errors of {', '.join(map(str, rises.index))} rise by up to "
-            f"{rises.max() - 1.0:.0%}: the caps, weights, ridge or parts of epsilon that are best altogether differ"
+            f"{rises.max() - 1.0:.0%}: {self._more_bought(low, high) or BEST_DIFFER}"
         )
+
+    def _more_bought(self, low: float, high: float) -> str:
+        """Say that the larger epsilon spends a larger share on what standard errors rest on; nothing where not."""
+        few, many = (float(self.frame.loc[self.frame["epsilon"] == each, "se_share"].max()) for each in (low, high))
+        what = next((each for each in (HESSIAN, SANDWICH) if each in self.bought[high]), None)
+        if what is None or many <= few:
+            return ""
+        return f"a larger share of epsilon, {many:.1%} for {few:.1%}, buys {what}, which noise hides the less"
 
     def _raised(self, epsilon: float) -> str:
         """Say that a fit is charged more than it is asked to cost."""

@@ -44,6 +44,15 @@ class Window:
     part: float
 
 
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RowsOfPublic:
+    """How many rows each public person has (people,), and what these count together (people,)."""
+
+    numbers: IntArray
+    weights: FloatArray
+
+
 class PublicSide(ABC):
     """Public records in whitened coordinates: they give the geometry, a centre, and what curvature to expect.
 
@@ -70,6 +79,14 @@ class PublicSide(ABC):
     def taken_alike(self) -> str:
         """What of private people `moments` take to be distributed as that of the public ones, in words."""
         return "covariates"
+
+    @property
+    def covered_unlike(self) -> float | None:
+        """Which share of slopes 95 % intervals covered in a study where private covariates differ; None where unknown.
+
+        Of models that take public rows as they are: ``tests/statistical/test_taken_alike.py`` measures it.
+        """
+        return None
 
     @property
     def canonical(self) -> bool:
@@ -120,6 +137,11 @@ class PublicSide(ABC):
     def seen_rows(self) -> int:
         """The number of their rows."""
         return self.seen
+
+    @property
+    def rows_of_people(self) -> RowsOfPublic | None:
+        """How many rows people have; None where everybody has one, or where it is not public."""
+        return None
 
     @property
     def invented(self) -> IntArray | None:
@@ -292,6 +314,15 @@ class WhitenedRows(PublicSide, ABC):
     def seen_rows(self) -> int:
         """The number of public rows."""
         return len(self.X) if self.groups is None else int(np.sum(self.groups == 0))
+
+    @property
+    def rows_of_people(self) -> RowsOfPublic | None:
+        """How many rows people have; None where everybody has one, or where it is not public."""
+        if self.person is None:
+            return None
+        numbers = np.bincount(self.person).astype(np.int64)
+        weights = np.asarray(np.bincount(self.person, weights=self.weights), dtype=np.float64)
+        return RowsOfPublic(numbers=numbers, weights=weights)
 
     @property
     def invented(self) -> IntArray | None:

@@ -29,7 +29,7 @@ import numpy as np
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.records.averages import CohortProduct
 
-LEAST_EIGENVALUE = 0.02
+LEAST_EIGENVALUE = 0.05
 """The least eigenvalue of a wanted correlation matrix."""
 
 DEPENDENT = 0.003
@@ -38,7 +38,7 @@ DEPENDENT = 0.003
 LEAST_CELL = 0.002
 """The least share of people in each of the four cells of two indicators."""
 
-LARGEST_CORRELATION = 0.98
+LARGEST_CORRELATION = 0.95
 
 
 @final

@@ -120,7 +120,7 @@ def _mean_moments(
 
 def _parts(side: RakeableSide, count: int) -> list[slice]:
     """Return parts of so many draws, each of some draws at a time."""
-    step = max(1, AT_A_TIME // side.people)
+    step = max(1, AT_A_TIME // len(side.case_weights))
     return [slice(start, start + step) for start in range(0, count, step)]
 
 
@@ -143,17 +143,18 @@ def raked_information(
     raking = raking_at(variables, posterior.mean)
     rng = draws.generator(codec.sha256(["raked", known.release_sha256]))
     most = max(FEWEST, AVERAGED // 2) if is_wide(side) else AVERAGED
-    count = min(most, max(FEWEST, WORK // (side.people * side.cells)))
+    count = min(most, max(FEWEST, WORK // (len(side.case_weights) * side.cells)))
     base = np.full((count, side.people), 1.0 / side.people)
     averages = posterior.draw(rng, count)
     averaged = tuple(
         in_threads(lambda part: _whitened(side, raking, averages, base=base, part=part), _parts(side, count))
     )
-    people = known.people if known.weighted else float(records)
+    weighted = known.weighted and side.rows_of_people is None  # of people with several rows these are counted
+    people = known.people if weighted else float(records)
     information = RakedInformation(
         public=side,
         records=people,
-        records_sd=known.people_sd if known.weighted else records_sd,
+        records_sd=known.people_sd if weighted else records_sd,
         posterior=posterior,
         raking=raking,
         averaged=averaged,

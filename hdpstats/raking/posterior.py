@@ -6,9 +6,14 @@ them, with one :math:`\tau` for shares and means and one for squares, half-Cauch
 released, :math:`T_j \sim N(t_j, \sigma_j^2)`, the posterior of :math:`\tau` is computed on a grid, and ``t_j`` given
 :math:`\tau` is normal about :math:`p_j + g_j (T_j - p_j)` with the variance :math:`g_j \sigma_j^2`,
 :math:`g_j = (\tau^2 + v_j / n_{pub}) / (\tau^2 + v_j / n_{pub} + \sigma_j^2)`. Far above the noise this is the released
-number; below it is drawn towards the public one and keeps the uncertainty that the noise leaves. Averages of products
-have a :math:`\tau` each, half-Cauchy of scale `SCALE_OF_PAIRS`: where one pair of many correlates otherwise than in
-public rows it is believed, and the others are left near these. Shares at risk have no such prior.
+number; below it is drawn towards the public one and keeps the uncertainty that the noise leaves. Shares at risk have no
+such prior.
+
+Averages of products have a :math:`\tau` each: where one pair of many correlates otherwise than in public rows it is
+believed, and the others are left near these. All are half-Cauchy of one scale, that of `SCALES_OF_PAIRS` of largest
+likelihood. With `FEWEST_SHIFTED` pairs or more the prior means are shifted by the median of the differences between
+released and public averages: where all covariates correlate more than in public rows, each noisy average is drawn
+towards what the others say.
 
 Proof that all of this is post-processing: averages are released, rows are public.
 """
@@ -28,8 +33,11 @@ from hdpstats.records.averages import CohortMoment, CohortMoments
 SCALE = 0.5
 """Of the prior of ``tau``: by how much, in public standard deviations, private averages differ from public ones."""
 
-SCALE_OF_PAIRS = 0.2
-"""The same for averages of products, which tell correlations."""
+SCALES_OF_PAIRS = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""The scales that averages of products may have."""
+
+FEWEST_SHIFTED = 6
+"""So many pairs tell by how much averages of products differ in general."""
 
 TAUS = np.concatenate([[1e-3], np.geomspace(0.01, 3.0, 40)])
 """The values that ``tau`` may have."""
@@ -38,6 +46,11 @@ TAUS = np.concatenate([[1e-3], np.geomspace(0.01, 3.0, 40)])
 RAKED = (
     "{what} take public rows as re-weighted and re-scaled to the described shares, means and spreads of the "
     "private covariates, with the correlations that they have in public rows."
+)
+RAKED_PEOPLE = (
+    "{what} take public people as re-weighted and re-scaled to the described shares, means and spreads of the rows of "
+    "private people and to how many of these have how many rows, with the correlations, also within a person, that "
+    "they have in public rows."
 )
 CONSTANT = "All public rows agree in {names}: the private people could not be represented in that."
 RARE = "The private share of {names} is below 1 % or above 99 %: standard errors take it as 1 % or 99 %."
@@ -153,13 +166,33 @@ def cohort_posterior(variables: RakedVariables) -> CohortPosterior:
             np.concatenate([_noise(on.shares) / on.level_scale, _noise(on.means) / on.scale]),
         ),
         second=_shrunk(on, squares, _values(square) / scale**2, _noise(square) / scale**2),
-        products=tuple(
-            _shrunk(on, product[:, None], np.array([each.value]), np.array([each.noise_sd]), scale=SCALE_OF_PAIRS)
-            for product, each in zip(
-                on.pairs.of(np.column_stack([on.indicators, on.numbers]).T), on.pairs.known, strict=True
-            )
-        ),
+        products=_shrunk_products(on),
     )
+
+
+def _shrunk_products(on: RakedVariables) -> tuple[Shrunk, ...]:
+    """Return the posterior of each average of a product."""
+    products = on.pairs.of(np.column_stack([on.indicators, on.numbers]).T)
+    released = np.array([each.value for each in on.pairs.known])
+    noise = np.array([each.noise_sd for each in on.pairs.known]) ** 2
+    public = products @ on.base
+    sampling = (products - public[:, None]) ** 2 @ on.base * float(np.sum(on.base**2))
+    if len(released) >= FEWEST_SHIFTED:
+        public = public + np.median(released - public)
+    scale = max(
+        SCALES_OF_PAIRS,
+        key=lambda each: _likelihood(released - public, noise=noise, sampling=sampling, scale=each),
+    )
+    parts = zip(released[:, None], public[:, None], noise[:, None], sampling[:, None], strict=True)
+    return tuple(shrunk(value, public=at, noise=own, sampling=drawn, scale=scale) for value, at, own, drawn in parts)
+
+
+def _likelihood(differences: FloatArray, *, noise: FloatArray, sampling: FloatArray, scale: float) -> float:
+    """Return the logarithm of the likelihood of differences (k,) of which each has a ``tau`` of its own."""
+    chances = np.gradient(TAUS) / (1.0 + (TAUS / scale) ** 2)
+    total = TAUS[:, None] ** 2 + sampling + noise
+    each = (chances / chances.sum()) @ (np.exp(-0.5 * differences**2 / total) / np.sqrt(total))
+    return float(np.sum(np.log(np.maximum(each, 1e-300))))
 
 
 def redrawn(known: CohortMoments, *, count: int) -> list[CohortMoments]:
@@ -178,6 +211,13 @@ def redrawn(known: CohortMoments, *, count: int) -> list[CohortMoments]:
     ]
 
 
+def _assumed(on: RakedVariables) -> str:
+    """Return what is said of raked rows, with ``{what}`` in it."""
+    if on.public.person is not None:
+        return RAKED_PEOPLE
+    return CORRELATED if on.pairs.known else RAKED
+
+
 def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -> tuple[str, ...]:
     """Return in words what rests on raked rows, and what raking could not mend."""
     on, at = raking.variables, raking.averages
@@ -189,10 +229,10 @@ def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -
     bound = np.max((on.clipped - on.about) ** 2, axis=0)
     cut = (on.squared & (at.squares[0] > FARTHEST * bound)).tolist()
     far = [each.variable for each, is_far in zip(on.means, cut, strict=True) if is_far]
-    w = on.weights(on.base[None], raking.tilt[None])[0]
+    w = on.public.added(on.weights(on.base[None], raking.tilt[None])[0][:, None])
     size = 1.0 / float(np.sum(w**2))
     return (
-        (CORRELATED if on.pairs.known else RAKED).format(what=what),
+        _assumed(on).format(what=what),
         *_named(CONSTANT, on.constant),
         *_named(RARE, rare),
         *_named(FAR, far),
@@ -212,10 +252,11 @@ def _noise(moments: Sequence[CohortMoment]) -> FloatArray:
     return np.array([each.noise_sd for each in moments])
 
 
-def _shrunk(
-    on: RakedVariables, features: FloatArray, released: FloatArray, noise_sd: FloatArray, *, scale: float = SCALE
-) -> Shrunk:
+def _shrunk(on: RakedVariables, features: FloatArray, released: FloatArray, noise_sd: FloatArray) -> Shrunk:
     """Return the posterior of averages of features (n, k) of which so much was released (k,)."""
     public = on.base @ features
-    sampling = on.base @ (features - public) ** 2 * float(np.sum(on.base**2))
-    return shrunk(released, public=public, noise=noise_sd**2, sampling=sampling, scale=scale)
+    if on.public.person is None:
+        sampling = on.base @ (features - public) ** 2 * float(np.sum(on.base**2))
+    else:
+        sampling = np.sum(on.public.added(on.base[:, None] * (features - public)) ** 2, axis=0)
+    return shrunk(released, public=public, noise=noise_sd**2, sampling=sampling)

@@ -14,9 +14,13 @@ Private covariates mostly differ from public ones in prevalences, means and spre
    the correlations that products tell (`hdpstats.raking.correlations`).
 
 The design is then built anew from these *variables*, so that interactions, splines and transforms are those of the
-raked people. Right where private people are distributed as the public ones tilted by levels, shifted and scaled number
-by number, and mixed; where no products are known correlations are the public ones. (Re-weighting numbers as well cannot
-leave the public rows' support, and fails where private people do.)
+raked people. **People with several rows** are weighted as a whole: ``f`` is the average of a person's rows, weighted as
+the model weights them, and has the 0/1 indicators of numbers of rows of which the private share is known; numbers are
+moved row by row. Averages are over rows, with the weights of the model.
+
+Right where private people are distributed as the public ones tilted by levels, shifted and scaled number by number, and
+mixed; where no products are known correlations are the public ones. (Re-weighting numbers as well cannot leave the
+public rows' support, and fails where private people do.)
 
 Numbers here are in public units: less the public mean, over the public standard deviation with one pseudo-row spread
 over the declared range, as in `hdpstats.records.geometry.from_public`.
@@ -29,7 +33,7 @@ from typing import final
 import numpy as np
 
 from hdpstats._base.compiled import compiled
-from hdpstats._base.typing import BoolArray, FloatArray
+from hdpstats._base.typing import BoolArray, FloatArray, IntArray
 from hdpstats.formulas import Design
 from hdpstats.raking.correlations import Pairs, mixing, pairs_of
 from hdpstats.raking.tilting import tilted_weights, tilts
@@ -52,10 +56,29 @@ CORRECTIONS = 15
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PublicVariables:
-    """Public rows by variables, complete and within the schema's bounds, with the design that is built from them."""
+    """Public rows by variables, complete and within the schema's bounds, with the design that is built from them.
+
+    ``person`` (n,) says whose each row is of people with several, those of a person together; None for one row each.
+    """
 
     table: AdmittedTable
     design: Design
+    person: IntArray | None = None
+
+    @property
+    def people(self) -> int:
+        """The number of people."""
+        return self.table.rows if self.person is None else int(self.person.max(initial=-1)) + 1
+
+    def of_rows(self, of_people: FloatArray) -> FloatArray:
+        """Return what belongs to each row (B, n) of what belongs to people (B, people)."""
+        return of_people if self.person is None else of_people[:, self.person]
+
+    def added(self, of_rows: FloatArray) -> FloatArray:
+        """Return the sums over each person's rows (people, k) of numbers of rows (n, k)."""
+        if self.person is None:
+            return of_rows
+        return np.add.reduceat(of_rows, np.flatnonzero(np.diff(self.person, prepend=-1)), axis=0)
 
     def matrix(self, numbers: Mapping[str, FloatArray], *, count: int) -> FloatArray:
         """Return designs (count, n, p) with some of the numbers replaced, (count, n) each."""
@@ -81,19 +104,23 @@ class RakedPeople:
     Attributes
     ----------
     weights : (B, n) float64
-        Their weights, 1 in sum; where people count with case weights, these are multiplied later.
+        Their weights, 1 in sum; where people count with case weights, these are multiplied later. Of people with
+        several rows those of each row's person: 1 in sum over people.
     X : (B, n, p) float64
         Their rows of the design; columns lie one after the other in memory.
     at_risk : (B, J) float64
         The share of private people at risk after each of `times`, which never grows; J may be 0.
     times : (J,) float64
         Increasing times.
+    person : (n,) int64 or None
+        Whose each row is, of people with several.
     """
 
     weights: FloatArray
     X: FloatArray
     at_risk: FloatArray
     times: FloatArray
+    person: IntArray | None = None
 
     def at_risk_at(self, starts: FloatArray) -> FloatArray:
         """Return the shares at risk after other times from 0 on (B, q): on lines between the known ones."""
@@ -140,7 +167,8 @@ class RakedVariables:
     case_weights : (n,) float64
         By which averages count public rows: 1 for each, or case weights.
     shares, means, squares, at_risk : tuple of CohortMoment
-        What is used of them; ``squares`` are of the same numbers as ``means``, None where one is not known.
+        What is used of them, shares of people with so many rows among those of levels; ``squares`` are of the same
+        numbers as ``means``, None where one is not known.
     constant : tuple of str
         Variables that are left as they are, though averages are known: all public rows agree.
     indicators : (n, kb) float64
@@ -204,7 +232,7 @@ class RakedVariables:
         Those below 0 are reflected, as the density of what a share might be given noise ends there.
         """
         averages = np.empty_like(shares)
-        names = [each.variable for each in self.shares]
+        names = [(each.what, each.variable) for each in self.shares]
         for name in dict.fromkeys(names):
             own = [place for place, each in enumerate(names) if each == name]
             whole = np.column_stack([shares[:, own], 1.0 - shares[:, own].sum(axis=1)])
@@ -255,14 +283,23 @@ class RakedVariables:
     def people(self, weights: FloatArray, numbers: FloatArray, at_risk: FloatArray) -> RakedPeople:
         """Return people of weights (B, n), numbers (kc, B, n) in the schema's unit and shares at risk (B, J)."""
         columns = {each.variable: own for each, own in zip(self.means, numbers, strict=True)}
+        person = self.public.person
+        if person is not None:
+            weights = weights / np.sum(weights[:, np.diff(person, prepend=-1) > 0], axis=1, keepdims=True)
+        elif self.known.weighted:
+            weights = weights / np.sum(weights * self.case_weights, axis=1, keepdims=True)
         return RakedPeople(
-            weights=weights / np.sum(weights * self.case_weights, axis=1, keepdims=True)
-            if self.known.weighted
-            else weights,
+            weights=weights,
             X=self.public.matrix(columns, count=len(weights)),
             at_risk=np.minimum.accumulate(np.clip(at_risk, 0.0, 1.0), axis=1),
             times=np.array([each.time for each in self.at_risk]),
+            person=person,
         )
+
+    @property
+    def counts(self) -> bool:
+        """Whether averages count rows by `case_weights`."""
+        return self.known.weighted or self.public.person is not None
 
 
 @compiled
@@ -304,9 +341,10 @@ class Raking:
     third: FloatArray
 
     def raked(self, averages: Averages, *, base: FloatArray, steps: int = 3) -> RakedPeople:
-        """Return people of averages (B of each) with base weights (B, n)."""
+        """Return people of averages (B of each) with base weights of people (B, people)."""
         on = self.variables
-        whole = base * on.case_weights if on.known.weighted else base
+        base = on.public.of_rows(base)
+        whole = base * on.case_weights if on.counts else base
         whole = whole / whole.sum(axis=1, keepdims=True)
         tilt = on.tilted(whole, averages, start=self.tilt, steps=steps)
         means = averages.means + self.first
@@ -344,7 +382,7 @@ def raked_variables(public: PublicVariables, known: CohortMoments, *, case_weigh
     """Return the features of public rows of which averages are known and that the design reads."""
     table, read = public.table, set(public.design.needs) - {public.design.response}
     boxes = dict(public.design.boxes)
-    counted = case_weights if known.weighted else np.ones(table.rows)
+    counted = case_weights if known.weighted or public.person is not None else np.ones(table.rows)
     base = counted / counted.sum()
     constant: list[str] = []
 
@@ -355,6 +393,8 @@ def raked_variables(public: PublicVariables, known: CohortMoments, *, case_weigh
         return False
 
     indicators = {each: _indicator(table, each) for each in known.of(MomentKind.SHARE) if each.variable in read}
+    indicators = {each: _of_people(public, values, counted) for each, values in indicators.items()}
+    indicators |= _numbers_of_rows(public, known)
     indicators = {each: values for each, values in indicators.items() if varies(each, values)}
     numbers = {each: table.numeric[each.variable] for each in known.of(MomentKind.MEAN) if each.variable in boxes}
     numbers = {each: values for each, values in numbers.items() if varies(each, values)}
@@ -395,6 +435,25 @@ def raked_variables(public: PublicVariables, known: CohortMoments, *, case_weigh
             indicators=len(indicators),
         ),
     )
+
+
+def _of_people(public: PublicVariables, values: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return the average (n,) of each row's person's values, weighted; the values themselves for one row each."""
+    if public.person is None:
+        return values
+    sums = public.added(np.column_stack([weights * values, weights]))
+    return np.asarray((sums[:, 0] / np.maximum(sums[:, 1], np.finfo(float).tiny))[public.person])
+
+
+def _numbers_of_rows(public: PublicVariables, known: CohortMoments) -> dict[CohortMoment, FloatArray]:
+    """Return which rows (n,) are of people with so many, for each known share of such people."""
+    if public.person is None:
+        return {}
+    numbers, before, found = np.bincount(public.person)[public.person], 0.0, {}
+    for each in known.of(MomentKind.ROWS):
+        found[each] = ((numbers > before) & (numbers <= each.upper)).astype(np.float64)
+        before = each.upper
+    return found
 
 
 def _places(

@@ -12,6 +12,9 @@ count (who are complete in all variables of the description; weighted by their c
   :math:`E \min\{\max(t_1 t_2, -c), c\}`. It tells a correlation.
 * **at risk** after a public time: the share of people whose follow-up, whether it ends with an event or with
   censoring, ends after that time.
+* **rows**, of people with several: the share of people whose number of complete rows is in a public group of numbers.
+  Averages of variables are then over all of a person's rows, which weigh as the model says
+  (`hdpstats.families.several_rows`), and so are these shares.
 
 Each is released with noise: a number divided by the (perhaps noisy) number of people, with the standard deviation of
 the noise in the quotient. Sampling of the people is not counted in it: the people are those whose likelihood was
@@ -21,7 +24,7 @@ perturbed. Nothing here is private.
 import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, final
+from typing import Annotated, Final, final
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +41,11 @@ class MomentKind(StrEnum):
     MEAN = "mean"
     SQUARE = "square"
     AT_RISK = "at risk"
+    ROWS = "rows"
+
+
+NUMBER_OF_ROWS: Final = "number of rows"
+"""What averages of kind `MomentKind.ROWS` are of."""
 
 
 @final
@@ -56,10 +64,11 @@ class CohortMoment(Record):
     noise_sd : float
         The standard deviation of the privacy noise in it; 0 where it is exact.
     level : int
-        Of a share: the place of the level among the declared ones, 1 for a binary variable. Otherwise 0.
+        Of a share: the place of the level among the declared ones, 1 for a binary variable; of rows the place of the
+        group. Otherwise 0.
     lower, upper : float
-        Of a mean and a square: the bounds that numbers were clipped to, in the variable's unit; those that the schema
-        declares, or narrower ones.
+        Of rows: ``upper`` is the largest number in the group. Of a mean and a square: the bounds that numbers were
+        clipped to, in the variable's unit; those that the schema declares, or narrower ones.
     centre : float
         Of a square: what it is taken about, in the variable's unit.
     time : float
@@ -164,6 +173,8 @@ class CohortMoments(Record):
         time.
     weighted : bool
         Whether people count with their case weights.
+    rows, rows_sd : float or None
+        Of people with several rows: the number of rows that count, and the standard deviation of the noise in it.
     release_sha256 : str
         The hash of the release that all of it was read from: draws of what the noise leaves open follow from it.
     products : tuple of CohortProduct
@@ -176,6 +187,8 @@ class CohortMoments(Record):
     weighted: bool = False
     release_sha256: str
     products: tuple[CohortProduct, ...] = ()
+    rows: Annotated[float | None, LEFT_OUT] = None
+    rows_sd: Annotated[float | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a cohort of nobody, and averages of the same twice."""

@@ -9,7 +9,8 @@ population, they add an error of their own,
 
 .. math:: \Bigl\{\sum_i w_i^2 (d_i - \bar d)^2\Bigr\}^{1/2},
 
-with :math:`d_i` the effect's linear part in row ``i``: the column ``frame_error``, which is no part of the intervals.
+with :math:`d_i` the effect's linear part in row ``i`` (of people with several rows these add up first, person by
+person): the column ``frame_error``, which is no part of the intervals.
 Where the rows are raked to a noisy description of the private people, the effect at draws of what is described says
 how far it may be off for that; this error is in the intervals, added as a normal one.
 """
@@ -129,7 +130,7 @@ def differences(pairs: Sequence[tuple[str, Standardised, Standardised]]) -> Effe
                     keys.append(_key(scale.name, name, outcome))
                     values.append(h_b - h_a)
                     gradients.append(d_b * high.gradient[place] - d_a * low.gradient[place])
-                    errors.append(_spread(d_b * high.rows[:, place] - d_a * low.rows[:, place], low.weights))
+                    errors.append(_spread(d_b * high.rows[:, place] - d_a * low.rows[:, place], low))
                     ratio.append(scale.ratio)
     return Effects(
         keys=pd.DataFrame(keys),
@@ -150,7 +151,7 @@ def levels_of(found: Standardised, *, name: str, derivative: bool) -> Effects:
         keys=pd.DataFrame(keys),
         values=found.means,
         gradient=found.gradient,
-        frame_error=np.array([_spread(row, found.weights) for row in found.rows.T]),
+        frame_error=np.array([_spread(row, found) for row in found.rows.T]),
         ratio=(False,) * len(keys),
     )
 
@@ -160,9 +161,12 @@ def _key(effect: str, contrast: str, outcome: AveragedOutcome) -> dict[str, obje
     return {"effect": effect, "contrast": contrast, **of, **({} if outcome.time is None else {"time": outcome.time})}
 
 
-def _spread(values: FloatArray, weights: FloatArray) -> float:
-    """Return the standard error of a weighted mean, the weights 1 in sum."""
-    return float(np.sqrt(np.sum(np.square(weights * (values - weights @ values)))))
+def _spread(values: FloatArray, rows: Standardised) -> float:
+    """Return the standard error of a weighted mean over rows (n,): over people, where these have several."""
+    away = rows.weights * (values - rows.weights @ values)
+    if rows.people is not None:
+        away = np.asarray(np.bincount(rows.people, weights=away), dtype=np.float64)
+    return float(np.sqrt(np.sum(np.square(away))))
 
 
 def tabulated(effects: Effects, estimate: Estimate, *, alpha: float) -> pd.DataFrame:
@@ -346,7 +350,8 @@ def average_effects(
     given = _values(fit, variable, values)
 
     def at(frame: pd.DataFrame, row_weights: FloatArray) -> tuple[Effects, Effects]:
-        return _effects(fit, variable, given, Population(frame=frame, weights=row_weights, words=""), by, which)
+        some = Population(frame=frame, weights=row_weights, words="", people=rows.people)
+        return _effects(fit, variable, given, some, by, which)
 
     effects, means = at(rows.frame, rows.weights)
     if rows.draws:
@@ -445,7 +450,7 @@ def _effects(
     """Return the effects in some rows, and the standardised means themselves."""
 
     def standardised(frame: pd.DataFrame) -> Standardised:
-        return standardise(fit, frame, rows.weights, times=times, cause=cause)
+        return standardise(fit, frame, rows.weights, times=times, cause=cause, people=rows.people)
 
     if values is None:
         slopes = _derivative(fit, variable, rows.frame, standardised)

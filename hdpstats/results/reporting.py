@@ -130,18 +130,23 @@ def _own_sums(release: Release | None) -> list[str]:
     return [f"Standard errors rest on {what} (part of this loss: epsilon = {decimal(spent)})."]
 
 
-def _private(result: "Result", guarantee: Guarantee) -> list[str]:
-    """Return what was protected how, what was used, and what intervals count."""
-    facts, estimate = result.facts, result.estimate
+def guarantee_sentence(guarantee: Guarantee, *, how: str) -> str:
+    """Return what was protected, and how, in a sentence."""
     loss = f"epsilon = {decimal(guarantee.epsilon)}" + (
         "" if guarantee.delta == 0 else f", delta = {decimal(guarantee.delta)}"
     )
     kind = "pure differential privacy" if guarantee.delta == 0 else "approximate differential privacy"
     parts = f" in all: {guarantee.listed}" if guarantee.parts else ""
-    sentences = [
+    return (
         f"The private records were analysed under {kind} ({loss}{parts}; protected unit: {guarantee.protected}; "
-        f"{guarantee.neighbours}), by {facts.method}."
-    ]
+        f"{guarantee.neighbours}), by {how}."
+    )
+
+
+def _private(result: "Result", guarantee: Guarantee) -> list[str]:
+    """Return what was protected how, what was used, and what intervals count."""
+    facts, estimate = result.facts, result.estimate
+    sentences = [guarantee_sentence(guarantee, how=facts.method)]
     if guarantee.sites > 1:
         sentences.append(f"Records of {guarantee.sites} sites were analysed where they are; no record left its site.")
     noisy = result.count is not None or facts.records_sd is not None
@@ -149,6 +154,8 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
         records = "private records" if facts.several_rows is None else "private people"
         what = f"{records} that are complete in the model's columns" if facts.complete_rows else records
         sentences.append(f"The number of {what} was {facts.records}{' (a noisy number)' if noisy else ''}.")
+        if facts.several_rows is not None and facts.several_rows.rows is not None:
+            sentences.append(f"They had {facts.several_rows.rows:.0f} such rows (a noisy number).")
     sentences += _left_out(result) + _described(result) + _own_sums(result.release)
     if facts.public_rows is not None:
         pooled = " and entered the pooled estimate" if result.pooled is not None else ""

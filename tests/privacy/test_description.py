@@ -17,10 +17,12 @@ import hdpstats.api as hdp
 from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, DescribedPairs, DescriptionQuery, site
 from hdpstats.mechanisms.description import people as mapping
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
+from hdpstats.mechanisms.overlap import weighting_design
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.budget import as_pair, total
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.averages import CentredColumn
+from hdpstats.records.weighting import OverlapWeights
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
@@ -70,6 +72,9 @@ PAIRS = DescribedPairs(
     reach=2.5,
     largest=2.0,
 )
+OVERLAP = OverlapWeights(formula="b ~ x + z", columns=("b", "x", "z"), coefficients=(0.0, 1e6, 0.0))
+"""Coefficients that leave many people a weight of 1."""
+
 QUERIES = {
     "of a fit with pairs": replace(OF_A_FIT, pairs=PAIRS),
     "of a fit with weights and pairs": replace(OF_A_FIT, weights="w", largest_weight=4.0, pairs=PAIRS),
@@ -82,6 +87,7 @@ QUERIES = {
     "public number": replace(QUERY, by=None, groups=1, counted=False),
     "weights": replace(QUERY, weights="w", largest_weight=4.0),
     "weighted complete rows": replace(QUERY, weights="w", largest_weight=4.0, complete=True),
+    "overlap weights": replace(QUERY, complete=True, weighting=OVERLAP),
     "one number": replace(QUERY, columns=COLUMNS[:1], by=None, groups=1, follow_up=None, counted=False),
     "one complete number": replace(QUERY, columns=COLUMNS[1:2], by=None, groups=1, follow_up=None, counted=False),
     "one factor in groups": replace(QUERY, columns=COLUMNS[3:], follow_up=None),
@@ -102,13 +108,19 @@ OTHERS = pd.DataFrame(
 )  # fmt: skip
 
 
+def people_of(query, table):
+    """Return the people of a query, weighted by its weighting where it has one."""
+    design = None if query.weighting is None else weighting_design(query.weighting, SCHEMA)
+    return mapping.people_of(query, table.admit(query.names), design)
+
+
 def table_of(frame, unit=None):
     return PrivateTable.from_frame(frame, SCHEMA, unit=unit)
 
 
 def integers(query, frame, unit=None):
     """Return sums by group, cells and follow-up without noise."""
-    people = mapping.people_of(query, table_of(frame, unit).admit(query.names))
+    people = people_of(query, table_of(frame, unit))
     sums = mapping.sums_of(query, people).reshape(query.groups, query.dimension)
     return sums, mapping.cells_of(query, people), mapping.follow_up_of(query, people)
 
@@ -130,7 +142,7 @@ def persons(count=1000, seed=1):
 
 def blocks_of_persons(query, frame):
     """Return for each person, alone, sums by group, cells and follow-up."""
-    people = mapping.people_of(query, table_of(frame).admit(query.names))
+    people = people_of(query, table_of(frame))
     sums = np.zeros((len(frame), query.groups + 1, query.dimension), dtype=np.int64)
     if query.dimension:
         features = np.stack(list(mapping.features_of(query, people)), axis=1)
@@ -171,7 +183,7 @@ def test_no_person_moves_the_sums_farther_than_claimed_and_one_reaches_it(search
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("name", [name for name, query in QUERIES.items() if not (query.weights or query.pairs)])
+@pytest.mark.parametrize("name", [name for name, query in QUERIES.items() if not (query.is_weighted or query.pairs)])
 def test_no_person_moves_the_sums_farther_in_the_euclidean_norm(search, name, relation):
     found, claim = search[name][relation][1], math.sqrt(site.square_sensitivity(QUERIES[name], relation))
     assert 0.95 * claim <= found <= claim
@@ -223,7 +235,7 @@ def unknown():
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_person_moves_the_counts_farther_than_claimed_and_one_reaches_it(name, relation):
     query, frame = QUERIES[name], persons(150)
-    scale = UNITS if query.weights else 1
+    scale = UNITS if query.is_weighted else 1
     found = [integers(query, frame.iloc[[place]])[1:] for place in range(0, len(frame), 7)]
     for part, columns in ((0, len(query.with_cells)), (1, 1)):
         counts = np.array([each[part] for each in found])
@@ -251,7 +263,8 @@ def test_sums_and_counts_are_those_of_persons_added_up_in_any_order(name):
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("cell", CORNERS)
 @pytest.mark.parametrize(
-    "name", ["complete rows", "weights", "of a fit with weights", "of a fit with weights and pairs"]
+    "name",
+    ["complete rows", "weights", "of a fit with weights", "of a fit with weights and pairs", "overlap weights"],
 )
 def test_one_strange_cell_changes_nobody_else_and_raises_nothing(name, cell):
     query = QUERIES[name]
@@ -264,7 +277,7 @@ def test_one_strange_cell_changes_nobody_else_and_raises_nothing(name, cell):
         frame[column] = pd.Series(cells, dtype=object)
         sums, counts, follow_up = (a - b for a, b in zip(integers(query, frame), before, strict=True))
         assert np.abs(sums).max(axis=1).sum() <= UNITS // 2
-        scale = UNITS if query.weights else 1
+        scale = UNITS if query.is_weighted else 1
         assert min(counts.min(initial=0), follow_up.min(initial=0)) >= 0
         assert counts.sum() <= len(query.with_cells) * scale
         assert follow_up.sum() <= scale
@@ -334,7 +347,7 @@ def test_the_noise_keeps_epsilon_at_the_claimed_sensitivities(search, name, rela
     assert all(part == BoxNoise(dimension=query.dimension, rate=part.rate) for part in answer.noise)
     assert len(answer.noise) == query.groups
     assert answer.noise[0].rate * int(search[name][relation][0]) == costs["box"]
-    scale = UNITS if query.weights else 1
+    scale = UNITS if query.is_weighted else 1
     people = site.cells_sensitivity(len(query.with_cells), relation)
     for noise, part, moves in ((answer.cells, "cells", people), (answer.follow_up, "follow_up", people and 1)):
         if noise is not None:

@@ -1,10 +1,7 @@
 """Do the last bits of a released double tell what it was computed from?
 
-The statistic of a double is the exponent of its lowest set bit, the finest dyadic grid on which it lies.
-Events "lowest bit at most 2^t (or above), magnitude below s" are chosen on one half of the releases from two
-neighbouring queries and certified on the other half: a lower bound of epsilon at confidence 1 - 1e-9.
-Floating-point Laplace noise of epsilon = 1 reveals more than 2 here (Haney et al. 2022); what the package
-releases must stay below its claim.
+By `hdpstats.audit.fingerprint`: a lower bound of epsilon at confidence 1 - 1e-9. Floating-point Laplace noise of
+epsilon = 1 reveals more than 5 here (Haney et al. 2022); what the package releases must stay below its claim.
 """
 
 import math
@@ -17,8 +14,11 @@ from opendp.domains import atom_domain, vector_domain
 from opendp.measurements import make_laplace
 from opendp.metrics import l1_distance
 from opendp.mod import enable_features
-from scipy.stats import beta, binom
+from scipy.stats import binom
 
+from hdpstats.audit import fingerprint
+from hdpstats.audit.fingerprint import lowest_bit
+from hdpstats.audit.outputs import log_ratio
 from hdpstats.noise import BallNoise, CylinderNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.noise.exact import lift, round_down
 from tests.known_noise import snap
@@ -31,42 +31,8 @@ GRID = Fraction(1, 2**20)
 Mechanism = Callable[[float, int], np.ndarray]
 
 
-def lowest_bit(values: np.ndarray) -> np.ndarray:
-    """Exponent of the lowest set bit of each double; 1024 for zero."""
-    mantissa, exponent = np.frexp(values)
-    whole = np.abs(mantissa * 2.0**53).astype(np.int64)
-    trailing = np.frexp((whole & -whole).astype(float))[1] - 1
-    return np.where(whole == 0, 1024, exponent - 53 + trailing)
-
-
-def epsilon_bound(hits: int, other_hits: int, trials: int) -> float:
-    """Lower bound of log(p / p') at level ALPHA from two binomial counts (Clopper-Pearson)."""
-    if hits == 0:
-        return 0.0
-    low = float(beta.ppf(ALPHA / 2, hits, trials - hits + 1))
-    high = float(beta.ppf(1 - ALPHA / 2, other_hits + 1, trials - other_hits)) if other_hits < trials else 1.0
-    return math.log(low / high)
-
-
-def fingerprint(mechanism: Mechanism) -> float:
-    """Largest epsilon that the last bits of releases from the queries 0 and 1 certify."""
-    releases = [mechanism(query, 2 * RELEASES) for query in (0.0, 1.0)]
-    bits = [lowest_bit(values) for values in releases]
-    sizes = np.abs(np.concatenate([values[:RELEASES] for values in releases]))
-    best, certified = -1.0, 0.0
-    for largest in (np.inf, *np.quantile(sizes, [0.05, 0.1, 0.25, 0.5])):
-        for exponent in range(-90, 12, 2):
-            for fine in (True, False):
-                events = [
-                    (np.abs(values) < largest) & ((bit <= exponent) == fine)
-                    for values, bit in zip(releases, bits, strict=True)
-                ]
-                for event, other in (events, events[::-1]):
-                    chosen = epsilon_bound(int(event[:RELEASES].sum()), int(other[:RELEASES].sum()), RELEASES)
-                    if chosen > best:
-                        best = chosen
-                        certified = epsilon_bound(int(event[RELEASES:].sum()), int(other[RELEASES:].sum()), RELEASES)
-    return certified
+def certified(mechanism: Mechanism) -> float:
+    return fingerprint(mechanism, releases=RELEASES, alpha=ALPHA).epsilon
 
 
 def numpy_laplace(query: float, count: int) -> np.ndarray:
@@ -112,13 +78,17 @@ def opendp(query: float, count: int) -> np.ndarray:
 
 
 def test_floating_point_noise_is_caught() -> None:
-    assert fingerprint(numpy_laplace) > 2.0
+    assert fingerprint(numpy_laplace).epsilon >= 5.0
 
 
 @pytest.mark.entropy
 @pytest.mark.parametrize("mechanism", [geometric, ball, cylinder, opendp])
 def test_exact_noise_keeps_its_claim(mechanism: Mechanism) -> None:
-    assert fingerprint(mechanism) <= float(EPSILON)
+    assert certified(mechanism) <= float(EPSILON)
+
+
+def bound(hits: int, other_hits: int) -> float:
+    return log_ratio(hits, RELEASES, other_hits, RELEASES, ALPHA)
 
 
 @pytest.mark.entropy
@@ -126,9 +96,9 @@ def test_a_quarter_of_the_noise_is_caught() -> None:
     """By the event "below 1 / 2" alone, whose probabilities are known: missed with a probability of 1e-9 at most."""
     likely, unlikely = 1 - math.exp(-0.5), (math.exp(-3.5) - math.exp(-4.5)) / 2
     worst = binom.ppf(ALPHA / 3, RELEASES, likely), binom.isf(ALPHA / 3, RELEASES, unlikely)
-    assert epsilon_bound(*map(int, worst), RELEASES) > float(EPSILON)
+    assert bound(*map(int, worst)) > float(EPSILON)
     hits = [int(np.sum(np.abs(ball(4.0 * query, RELEASES)) < 0.5)) for query in (0.0, 1.0)]
-    assert epsilon_bound(*hits, RELEASES) > float(EPSILON)
+    assert bound(*hits) > float(EPSILON)
 
 
 @pytest.mark.parametrize("mechanism", [geometric, ball, cylinder, normal])

@@ -58,16 +58,18 @@ SEEDED = """
 local({
   stopifnot(hdpstats::dp_available())
   reticulate::py_run_string(%s)
-  reticulate::py_run_string("from tests import few_draws; few_draws.begin()")
   on.exit(reticulate::py_run_string("from tests import few_draws, seeded; few_draws.end(); seeded.end()"))
   source(%s, local = globalenv())
 })
 """
 
 
-def with_seeded_noise(plain_r: Session, script: str, folder: Path) -> "subprocess.CompletedProcess[bytes]":
-    """Run an R script of a folder where noise is seeded, and standard errors are made of few draws."""
-    return plain_r.run(SEEDED % (json.dumps(seeded.beginning()), json.dumps(script)), folder=folder)
+def with_seeded_noise(
+    plain_r: Session, script: str, folder: Path, *, seldom: bool = False
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run an R script of a folder where noise is seeded, and where asked standard errors are drawn seldom."""
+    begin = seeded.beginning() + "\nfrom tests import few_draws\nfew_draws.begin()" * seldom
+    return plain_r.run(SEEDED % (json.dumps(begin), json.dumps(script)), folder=folder)
 
 
 @pytest.mark.skipif(not seeded.INSTALLED, reason="noise is the operating system's")
@@ -83,7 +85,7 @@ LONG = ("generics", "names")
 """Tests in files that take two fifths of the time of all: how fits behave in other packages of R, and are named."""
 
 
-@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.wide)])
+@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.wide)], ids=["most", "long"])
 def test_tests_pass_in_plain_r(plain_r: Session, tmp_path: Path, long: bool) -> None:
     """As ``R CMD check`` runs them: by the script beside them."""
     folder = shutil.copytree(SOURCE / "tests", tmp_path / "tests")
@@ -114,7 +116,7 @@ invisible(dev.off())
 
 def test_examples_of_help_pages_run(plain_r: Session, one_folder: Path) -> None:
     (one_folder / "examples.R").write_text(EXAMPLES % json.dumps(str(SOURCE / "man")), encoding="utf-8")
-    done = with_seeded_noise(plain_r, "examples.R", one_folder)
+    done = with_seeded_noise(plain_r, "examples.R", one_folder, seldom=True)
     printed = done.stdout.decode()
     assert done.returncode == 0, printed + done.stderr.decode()
     assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))
@@ -306,8 +308,6 @@ OF_THE_HOST = ("declare", "errors", "ledger", "public", "tables")
 def test_the_same_tests_pass_in_the_r_inside_python(tmp_path: Path) -> None:
     code = (
         f"{seeded.beginning()}\n"
-        "from tests import few_draws\n"
-        "few_draws.begin()\n"
         "import r_bridge\n"
         "r_bridge.attach_functions()\n"
         "r_bridge.call('''function(folder) {\n"

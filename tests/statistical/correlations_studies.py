@@ -165,10 +165,10 @@ def simulate(
     jobs = [(seed, each) for seed in seeds for each in how]
     known = _known(setting, kept)
     left = [job for job in jobs if job not in known]
-    step = 16
+    step = 64
     for start in range(0, len(left), step):
         part = left[start : start + step]
-        found = together(one_set, [setting] * len(part), *zip(*part, strict=True), chunksize=2)
+        found = together(one_set, [setting] * len(part), *zip(*part, strict=True), chunksize=4)
         _keep(setting, part, found, kept)
         known |= dict(zip(part, found, strict=True))
     return {

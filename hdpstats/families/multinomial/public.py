@@ -34,7 +34,7 @@ from hdpstats.public.moments import (
     squares,
 )
 from hdpstats.public.row_weights import UnseenPeople, mallows
-from hdpstats.raking.curvature import RakeableSide, raked_sums
+from hdpstats.raking.curvature import RakeableSide, raked_meat, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.estimate import Estimate
@@ -151,12 +151,18 @@ class MultinomialSide(WhitenedRows, RakeableSide):
         eta = people.predictor(theta.reshape(M, D)).reshape(M, -1)
         p = probabilities(eta.T).T.reshape(M, *weight.shape)
         variances = np.array([p[k] * ((k == m) - p[m]) for k, m in pairs])
-        found = raked_sums(people, np.concatenate([weight * variances, weight**2 * variances]))
+        if self.several and self.t is not None:
+            size = weight[:, :, None] * np.einsum("bnkm,nm->bnk", _roots_of(p), self.t)
+            scores = [size[:, :, k, None] * people.X for k in range(M)]
+            found = raked_sums(people, weight * variances)
+            found += [raked_meat(people, scores[k], scores[m]) for k, m in pairs]
+        else:
+            found = raked_sums(people, np.concatenate([weight * variances, weight**2 * variances]))
         H, J = np.zeros((2, len(weight), self.dimension, self.dimension))
         for whole, blocks in ((H, found[: len(pairs)]), (J, found[len(pairs) :])):
             for (k, m), block in zip(pairs, blocks, strict=True):
                 own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
-                whole[:, own, other] = whole[:, other, own] = block
+                whole[:, own, other], whole[:, other, own] = block, np.swapaxes(block, 1, 2)
         return Moments(H=records * H, J=records * J)
 
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
@@ -263,7 +269,9 @@ def multinomial_side(
         fit=fit,
         groups=groups,
         unseen=UnseenPeople.of(design, covariates, schema, geometry),
-        variables=PublicVariables(table=rows, design=design) if several is None else None,
+        variables=PublicVariables(table=rows, design=design, person=person)
+        if several is None or t is not None
+        else None,
         several=several is not None,
         person=person,
         t=t,
@@ -278,6 +286,12 @@ def roots(p: FloatArray) -> tuple[FloatArray, FloatArray]:
     found = (np.einsum("nak,nk,nbk->nab", vectors, each, vectors) for each in (sizes, 1.0 / sizes))
     root, inverse = found
     return np.asarray(root), np.asarray(inverse)
+
+
+def _roots_of(p: FloatArray) -> FloatArray:
+    """Return `roots` (B, n, M, M) of chances (M, B, n)."""
+    M, B, n = p.shape
+    return roots(np.ascontiguousarray(p.reshape(M, -1).T))[0].reshape(B, n, M, M)
 
 
 LEAST = 1e-30

@@ -44,7 +44,7 @@ from hdpstats.public.moments import (
     spread_where_unknown,
     squares,
 )
-from hdpstats.raking.curvature import RakeableSide, raked
+from hdpstats.raking.curvature import RakeableSide, raked, raked_meat, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
@@ -66,6 +66,10 @@ WIDE_SPREAD = 10.0
 
 CLOSE = 1e-8
 """The evidence of a likelihood's mode is known to this while spreads are compared; the best mode is then completed."""
+
+UNLIKE = {"exponential": 0.55, "own": 0.70}
+UNLIKE_SEVERAL = 0.95
+"""See `hdpstats.public.moments.PublicSide.covered_unlike`."""
 
 WEAK = 1e-4
 """Ridge of the fit that finds ``phi``, relative to the number of rows times their largest curvature."""
@@ -157,6 +161,11 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
     def by_residuals(self) -> bool:
         """Whether raked rows have residuals like those of public rows."""
         return self.loss.robust and self.y is not None
+
+    @property
+    def covered_unlike(self) -> float | None:
+        """Of exponential times, users' own losses, and people with several rows."""
+        return UNLIKE_SEVERAL if self.several else UNLIKE.get(self.loss.name)
 
     @property
     def canonical(self) -> bool:
@@ -298,10 +307,14 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         curvature, square = self._sandwich(self.centre, width)
         lengths, weight = np.sum(self.X**2, axis=1), self.weights * self.mallows
         level = float(np.mean(curvature))
+        if self.person is None:
+            scores = float(np.mean(weight**2 * square * lengths))
+        else:
+            scores = float(np.mean(np.sum(self._scores_of_people(self.centre, self.person) ** 2, axis=1)))
         return Window(
             width=width,
-            curvature=float(np.mean(weight * curvature * lengths)),
-            scores=float(np.mean(weight**2 * square * lengths)),
+            curvature=float(np.sum(weight * curvature * lengths)) / self.people,
+            scores=scores,
             part=max(level**2 / max(float(np.mean(curvature**2)), 1e-300), 1.0 / self.people),
         )
 
@@ -309,12 +322,33 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         """Return averages of moments, whole and cut; see `PublicSide.cut_moments`."""
         curvature, square = self._sandwich(theta, part.width)
         weight, lengths, X = self.weights * self.mallows, np.sum(self.X**2, axis=1), self.X
+        if self.person is not None:
+            return self._cut_of_people(theta, part, self.person, weight * curvature)
         whole = (weight * curvature, weight**2 * square)
         cut = [
             cut_numbers(each, lengths, bound=c) for each, c in zip(whole, (part.curvature, part.scores), strict=True)
         ]
         found = [[np.asarray(X.T @ (each[:, None] * X)) / self.people for each in pair] for pair in (whole, cut)]
         return Moments(H=found[0][0], J=found[0][1]), Moments(H=found[1][0], J=found[1][1])
+
+    def _scores_of_people(self, theta: FloatArray, person: IntArray) -> FloatArray:
+        """Return the scores (people, D) of people with several rows, by their outcomes: zeros where none are public."""
+        if self.y is None:
+            return np.zeros((self.people, self.dimension))
+        scores = self.weights * self.mallows * self.loss.score(self.X @ theta + self.offset, self.y)
+        return summed(person, scores[:, None] * self.X, people=self.people)
+
+    def _cut_of_people(
+        self, theta: FloatArray, part: SandwichPart, person: IntArray, curved: FloatArray
+    ) -> tuple[Moments, Moments]:
+        """Return `cut_moments` of people with several rows, who are cut as private ones are."""
+        X, count, scores = self.X, self.people, self._scores_of_people(theta, person)
+        traces = np.bincount(person, weights=curved * np.sum(X**2, axis=1), minlength=count)
+        left = np.minimum(1.0, part.curvature / np.maximum(traces, 1e-150))[person]
+        factors = cut_numbers(np.ones(count), np.sum(scores**2, axis=1), bound=part.scores)
+        H, of_cut = (np.asarray(X.T @ (each[:, None] * X)) / count for each in (curved, curved * left))
+        J, of_short = (np.asarray(scores.T @ (each[:, None] * scores)) / count for each in (np.ones(count), factors))
+        return Moments(H=H, J=J), Moments(H=of_cut, J=of_short)
 
     def _sandwich(self, theta: FloatArray, width: float | None) -> tuple[FloatArray, FloatArray]:
         """Return curvatures over a window, and squared scores (n,): of own outcomes where they are public."""
@@ -344,6 +378,10 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         if self.bread is not None:
             curvature, _ = self.bread.over(eta, own=own, y=self.y)
         weight = self.weights * people.mallows
+        if self.several and self.t is not None:
+            (H,) = raked_sums(people, (weight * curvature)[None])
+            size = weight * self.t if self.loss.robust else weight * np.sqrt(curvature) * self.t
+            return Moments(H=records * H, J=records * raked_meat(people, size[:, :, None] * people.X))
         found = raked(people, weight * curvature, weight**2 * square)
         return Moments(H=records * found.H, J=records * found.J)
 
@@ -427,7 +465,9 @@ def whitened_public(
         y=rows.y,
         bread=bread,
         groups=rows.groups,
-        variables=PublicVariables(table=rows.table, design=design) if loss.raked and several is None else None,
+        variables=PublicVariables(table=rows.table, design=design, person=rows.person)
+        if loss.raked and (several is None or t is not None)
+        else None,
         several=several is not None,
         person=rows.person,
         t=t,

@@ -288,11 +288,14 @@ class RegressionRows(BoundedRows):
     def stacked_sandwich(
         self, theta: FloatArray, part: SandwichPart, *, grids: tuple[float, float]
     ) -> tuple[ExactArray, ExactArray]:
-        """Return the exact sums of stacked Hessians and squared scores, each row's cut to a norm, in grid steps.
+        """Return the exact sums of stacked Hessians and squared scores, each person's cut to a norm, in grid steps.
 
-        Both are a number times ``x x'``, whose norm is that number times the squared length of the row. The number is
-        cut; curvatures are cut to [0, sup l''] first.
+        Of people with one row both are a number times ``x x'``, whose norm is that number times the squared length of
+        the row. The number is cut; curvatures are cut to [0, sup l''] first. Of people with several rows see
+        `_sandwich_of_people`.
         """
+        if self.person is not None:
+            return self._sandwich_of_people(self.person, theta, part, grids=grids)
         windowed = self.loss.with_width(part.width)
         steepest = float(windowed.smoothness)
 
@@ -307,6 +310,29 @@ class RegressionRows(BoundedRows):
 
         hessians, scores = added_squares(self.X, numbers, grids=grids)
         return hessians, scores
+
+    def _sandwich_of_people(
+        self, person: IntArray, theta: FloatArray, part: SandwichPart, *, grids: tuple[float, float]
+    ) -> tuple[ExactArray, ExactArray]:
+        """Return `stacked_sandwich` of people with several rows.
+
+        A person's Hessian is the sum of those of the rows, multiplied by what makes its trace at most the bound: it is
+        positive semidefinite, so that its norm is no larger than its trace. The score is the sum of those of the rows,
+        and its square is cut to its norm, the squared length of the score.
+        """
+        D, windowed = self.dimension, self.loss.with_width(part.width)
+        curved = np.clip(windowed.curvature(row_products(self.X, theta) + self.offset, self.y), 0.0, None)
+        curved = self.weights * np.minimum(curved, float(windowed.smoothness))
+        traces = np.bincount(person, weights=curved * squared_lengths(self.X), minlength=self.count)
+        curved = curved * np.minimum(1.0, part.curvature / np.maximum(traces, 1e-150))[person]
+        scores = self.scores(theta)
+        factors = cut_numbers(np.ones(self.count), squared_lengths(scores), bound=part.scores)
+
+        def of_rows(some: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
+            return products(self.X[some], i, j, numbers=curved[some], factor=factor)
+
+        (squares,) = added_squares(scores, lambda _, some: (factors[some],), grids=grids[1:])
+        return added_by_person(person, D, grid=grids[0], of_rows=of_rows), squares
 
 
 def added_squares(

@@ -263,8 +263,8 @@ class RegressionSpec(RowSpec):
 
     @property
     def releases_sandwich(self) -> bool:
-        """Yes, where public rows say how large private people's parts are, and people have one row each."""
-        return self.public is not None and self.several is None
+        """Yes, where public rows say how large private people's parts are, of people with several rows by outcomes."""
+        return self.public is not None and (self.several is None or self.public.known)
 
     @property
     def origin(self) -> FloatArray:
@@ -281,8 +281,12 @@ class RegressionSpec(RowSpec):
 
     @property
     def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
-        """No times; None for losses over raked rows that were not measured to cover, and for several rows."""
-        return (None, ()) if self.loss.raked and self.several is None else None
+        """No times; None for losses over raked rows that were not measured to cover.
+
+        None, too, for several rows of a person where public people do not tell how these correlate.
+        """
+        told = self.several is None or (self.public is not None and self.public.known)
+        return (None, ()) if self.loss.raked and told else None
 
     @property
     def loss_title(self) -> str:

@@ -33,6 +33,7 @@ from hdpstats.records.averages import CentredColumn
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.limits import MOST_CELLS, Ahead, check_ahead
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_epsilon
+from hdpstats.records.weighting import OverlapWeights
 
 UNITS: Final = 2**20
 """A feature, and the largest case weight, are rounded to so many steps; an even number, so that 1/2 is exact."""
@@ -177,6 +178,44 @@ class AtRisk(Record):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class RowsOfPerson(Record):
+    """That people's numbers of rows are described, of people with several; which rows of theirs are described.
+
+    Attributes
+    ----------
+    most : int
+        The most rows of a person that are used.
+    ends : tuple of int
+        The largest number of rows of each group of people but the last, whose is ``most``.
+    correlation : float or None
+        In a query of a fit ``r``: columns are described of all of a person's complete rows that are used, each of
+        ``n`` of them counting ``1 / (1 + (n - 1) r)``. None where they are described of one row.
+    """
+
+    most: int
+    ends: tuple[int, ...]
+    correlation: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers of rows that do not increase, and what is no correlation."""
+        if any(a >= b for a, b in itertools.pairwise((0, *self.ends, self.most))):
+            raise MechanismError("numbers of rows must increase from 1 to below the most that are used")
+        if self.correlation is not None and not 0.0 <= self.correlation <= 1.0:
+            raise MechanismError("correlation must be a number from 0 to 1")
+
+    @property
+    def dimension(self) -> int:
+        """The number of sums: one for each group of people but the last, and that of the numbers of rows."""
+        return len(self.ends) + 1
+
+    @property
+    def lighter(self) -> bool:
+        """Whether people who have fewer rows count less."""
+        return self.correlation is not None and self.correlation < 1.0
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DescriptionQuery(ChargedQuery):
     """Describe columns by group.
 
@@ -202,7 +241,8 @@ class DescriptionQuery(ChargedQuery):
     crossed : tuple of CrossedColumn or None
         Further columns of groups: these are then the combinations of levels, of which the last column's change first.
     besides : tuple of str or None
-        In a query of a fit: columns that are not described, but that a row must be complete in to count.
+        In a query of a fit, and in the first of two by group: columns that are not described, but that a row must be
+        complete in to count.
     at_risk : AtRisk or None
         In a query of a fit: the times after which shares of people at risk are asked for.
     pairs : DescribedPairs or None
@@ -210,6 +250,13 @@ class DescriptionQuery(ChargedQuery):
     ahead : tuple of Spend or None
         In a query of a fit: what the fit will be charged besides, charge by charge. It is not charged now, but refused
         now if it could not be charged later. The number of people who count is then asked for by itself.
+    weighting : OverlapWeights or None
+        How people are weighted by their chance of treatment, in place of a column of case weights.
+    followed_by : tuple of Spend or None
+        In the first of two queries by group: what the second will be charged, which is refused now if it could not be
+        charged then.
+    rows : RowsOfPerson or None
+        How many rows people have who have several; None where that is not described.
     """
 
     kind: ClassVar[str] = "description/1"
@@ -227,19 +274,23 @@ class DescriptionQuery(ChargedQuery):
     at_risk: Annotated[AtRisk | None, LEFT_OUT] = None
     pairs: Annotated[DescribedPairs | None, LEFT_OUT] = None
     ahead: Annotated[Ahead | None, LEFT_OUT] = None
+    weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
+    followed_by: Annotated[Ahead | None, LEFT_OUT] = None
+    rows: Annotated[RowsOfPerson | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
         check_epsilon(self)
-        if not self.is_of_fit and (self.besides, self.at_risk) != (None, None):
-            raise MechanismError("besides and at_risk are of queries of a fit, which say what lies ahead")
+        if self.rows is not None:
+            self._check_rows(self.rows)
         if self.is_of_fit and (self.by or self.follow_up or self.cells or not self.complete):
             raise MechanismError("a query of a fit describes complete people together, without cells and follow-up")
-        check_ahead(self.ahead or ())
+        self._check_request()
+        self._check_weighting()
         few = max(self.epsilon.denominator, self.delta.denominator) <= 10**30
         if not (self.epsilon > 0 and 0 <= self.delta < 1 and few):
             raise MechanismError("a description needs epsilon > 0 and a delta from 0 to below 1, of at most 30 digits")
-        if self.delta and (self.weights is not None or self.pairs is not None):
+        if self.delta and (self.is_weighted or self.pairs is not None):
             raise MechanismError("a description of weighted people, or with pairs, is pure: delta must be 0")
         names = self.names
         if len(set(names)) < len(names) or not (self.columns or self.follow_up):
@@ -257,6 +308,34 @@ class DescriptionQuery(ChargedQuery):
         check_size("groups", self.groups, MOST_GROUPS, remedy="take a column with fewer levels")
         check_size("noisy sums", self.groups * self.dimension, MOST_SUMS, remedy="describe fewer columns or groups")
         check_size("cells", self.cells + self.follow_up_cells, MOST_CELLS, remedy="take fewer columns or times")
+
+    def _check_request(self) -> None:
+        """Refuse what only some requests ask, of which the query is one part."""
+        if self.besides is not None and not (self.is_of_fit or (self.followed_by is not None and self.complete)):
+            raise MechanismError("besides is of queries of complete people which say what lies ahead, or follows")
+        if self.at_risk is not None and not self.is_of_fit:
+            raise MechanismError("at_risk is of queries of a fit, which say what lies ahead")
+        check_ahead(self.ahead or ())
+        check_ahead(self.followed_by or ())
+        if self.followed_by is not None and self.is_of_fit:
+            raise MechanismError("a query of a fit says by ahead what follows")
+
+    def _check_weighting(self) -> None:
+        if self.weighting is None:
+            return
+        if self.weights is not None or self.is_of_fit or not self.complete:
+            raise MechanismError("a weighting by propensity is of complete people, without case weights, in no fit")
+        if self.pairs is not None or self.rows is not None:
+            raise MechanismError("a description of people weighted by overlap has neither pairs nor numbers of rows")
+
+    def _check_rows(self, rows: RowsOfPerson) -> None:
+        averaged = rows.correlation is not None
+        if averaged != self.is_of_fit:
+            raise MechanismError("only the query of a fit describes all rows of a person, and it says how they count")
+        if not self.columns or self.at_risk is not None or (self.weights is not None and not averaged):
+            raise MechanismError("numbers of rows are described beside columns, without weights and times at risk")
+        if averaged and (self.delta or self.pairs is not None):
+            raise MechanismError("a description of all rows of a person is pure and without pairs: delta must be 0")
 
     def _check_pairs(self) -> None:
         described = {each.name: each for each in self.columns}
@@ -300,23 +379,35 @@ class DescriptionQuery(ChargedQuery):
         return math.prod(each.levels for each in self.crossed or ())
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether people are weighted, by a column or by their chance of treatment."""
+        return self.weights is not None or self.weighting is not None
+
+    @property
     def extra(self) -> tuple[str, ...]:
-        """The column of weights, where there is one."""
-        return () if self.weights is None else (self.weights,)
+        """The columns of weights that are not read for something else."""
+        if self.weighting is None:
+            return () if self.weights is None else (self.weights,)
+        outcome = () if self.follow_up is None else self.follow_up.names
+        read = {*(each.name for each in self.columns), *outcome, *self.grouping}
+        return tuple(name for name in self.weighting.columns if name not in read)
 
     @property
     def leading(self) -> int:
         """How many sums of a group stand before those of its columns: of people, of weights and their squares, or none.
 
-        People are counted once; with weights, the first is their total, the second that of their squares.
+        People are counted once; with weights, the first is their total, the second that of their squares. Where people
+        with fewer rows count less, the first is the total of what they count.
         """
-        return 0 if not self.columns else 2 if self.weights is not None else int(self.counted)
+        if not self.columns:
+            return 0
+        lighter = self.rows is not None and self.rows.lighter
+        return 2 if self.is_weighted else int(self.counted or lighter)
 
     @property
     def dimension(self) -> int:
         """The number of sums of one group."""
-        pairs = 0 if self.pairs is None else len(self.pairs.places)
-        return self.first_time + (0 if self.at_risk is None else len(self.at_risk.after)) + pairs
+        return self.first_number + (0 if self.rows is None else self.rows.dimension)
 
     @property
     def first_time(self) -> int:
@@ -325,8 +416,13 @@ class DescriptionQuery(ChargedQuery):
 
     @property
     def first_pair(self) -> int:
-        """Where the features of pairs begin among the sums of a group."""
+        """Where the features of pairs begin among the sums of a group; those of numbers of rows come after them."""
         return self.first_time + (0 if self.at_risk is None else len(self.at_risk.after))
+
+    @property
+    def first_number(self) -> int:
+        """Where the features of numbers of rows begin among the sums of a group."""
+        return self.first_pair + (0 if self.pairs is None else len(self.pairs.places))
 
     @property
     def first_features(self) -> tuple[int, ...]:

@@ -45,7 +45,12 @@ def correlations_of(numbers: DescribedNumbers, *, alpha: float = 0.05) -> list[C
     block, z = numbers.group(0), normal_quantile(alpha)
     n = float(block.people[0] * block.size[0])
     columns = [_mean_and_sd(block, each) for each in pairs.columns]
-    products = 2.0 * pairs.largest * block.sums[:, numbers.query.first_pair :] / block.people[:, None]
+    products = (
+        2.0
+        * pairs.largest
+        * block.sums[:, numbers.query.first_pair : numbers.query.first_number]
+        / block.people[:, None]
+    )
     found = []
     for (j, k), product in zip(pairs.places, products.T, strict=True):
         (mean, sd), (other_mean, other_sd) = columns[j], columns[k]

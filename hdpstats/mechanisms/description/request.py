@@ -20,9 +20,9 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.time_units import CALENDAR, DAYS, ROUNDED, known_unit
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer, real
-from hdpstats.mechanisms.description import DescribedColumn, DescribedPairs
+from hdpstats.mechanisms.description import DescribedColumn, DescribedPairs, RowsOfPerson
 from hdpstats.mechanisms.description.site import levels_of
 from hdpstats.records.averages import CentredColumn
 from hdpstats.schema.columns import Column, Duration, NumericColumn
@@ -78,6 +78,41 @@ def averaged_columns(
         found.append(kept)
         farthest = max(farthest, min(range_of_one, FARTHEST))
     return tuple(found), farthest
+
+
+LEAST_PART: Final = 0.05
+"""The smallest share of public people that is a group of numbers of rows of its own, in the query of a fit."""
+
+
+def ends_of_numbers(most: int, numbers: IntArray | None = None) -> tuple[int, ...]:
+    """Return the largest number of rows of each group of people but the last: 1, 2, 4, 8, ... below ``most``.
+
+    With the ``numbers`` of rows of public people (n,) no group has fewer than `LEAST_PART` of these.
+
+    >>> ends_of_numbers(6), ends_of_numbers(6, np.array([1, 1, 5, 6]))
+    ((1, 2, 4), (1,))
+    """
+    ends = [2**k for k in range(most.bit_length()) if 2**k < most]
+    if numbers is None:
+        return tuple(ends)
+    kept: list[int] = []
+    for end in ends:
+        inside = (numbers <= end) & (numbers > (kept[-1] if kept else 0))
+        if min(np.mean(inside), np.mean(numbers > end)) >= LEAST_PART:
+            kept.append(end)
+    return tuple(kept)
+
+
+def averaged_rows(most: int, correlation: float, numbers: IntArray) -> tuple[RowsOfPerson, float]:
+    """Return how a fit asks for people's rows, and the largest range of a share of people with so many, as above.
+
+    ``numbers`` (n,) are those of public people's rows.
+    """
+    ends = ends_of_numbers(most, numbers)
+    groups = np.searchsorted(np.array(ends), numbers, side="left")
+    shares = np.bincount(groups, minlength=len(ends) + 1) / max(len(numbers), 1)
+    range_of_one = min(_range_of_shares(shares, len(numbers)), FARTHEST) if ends else 0.0
+    return RowsOfPerson(most=most, ends=ends, correlation=correlation), range_of_one
 
 
 def described_pairs(
