@@ -191,6 +191,17 @@ test_that("a legend has room in a row, and is a column where it has none", {
   expect_gt(need, 0.95 * diff(graphics::grconvertX(c(drawn$left, drawn$left + drawn$w), "user", "inches")))
 })
 
+test_that("long names of groups leave room for curves", {
+  need_python()
+  name <- "A treatment whose name is as long as names of treatments in protocols are"
+  schema <- dp_schema(hormon = dp_binary(label = name), time = dp_duration(2557, unit = "days"), event = dp_binary())
+  curves <- dp_survfit_public(Surv(time, event) ~ hormon, data = dp_study(public = gbsg(), schema = schema))
+  texts <- texts_in(calls_of(plot(curves)))
+  expect_true(all(c("0", "1") %in% texts)) # before numbers at risk
+  expect_true(any(grepl("^A treatment whose name", texts))) # the legend
+  expect_length(lines_in(calls_of(plot(curves))), length(lines_in(calls_of(plot(curves, labels = c("no", "yes"))))))
+})
+
 test_that("rows of a model and coefficients of a plan have panels", {
   need_python()
   fit <- dp_fit_public(Surv(time, event) ~ age + hormon, data = nine_study())
