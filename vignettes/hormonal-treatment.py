@@ -151,4 +151,4 @@ bool(private["conf_low"] < compared(rows, own) < private["conf_high"])
 print(effect.methods_text())
 
 # %%
-study.ledger.spent
+print(study.ledger.spent)
