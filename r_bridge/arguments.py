@@ -27,6 +27,7 @@ _VECTORS: Final = frozenset(
         "std_error",
         "levels",
         "labels",
+        "keys",
         "knots",
         "times",
         "intervals",
@@ -47,7 +48,7 @@ _VECTORS: Final = frozenset(
 )
 """Arguments that may have several values, all of them declared or public, or names of files."""
 
-_NAMED_VECTORS: Final = frozenset({"columns", "ranges"})
+_NAMED_VECTORS: Final = frozenset({"columns", "ranges", "statements"})
 """Arguments that are lists of such."""
 
 _PER_SITE: Final = frozenset({"n_max", "row_order"})
