@@ -69,7 +69,6 @@ FOUND = {
     "stratify": "docs/how-to/hazards",
     "time-varying covariate": "docs/how-to/hazards",
     "cluster robust standard errors": "docs/how-to/several-rows",
-    "reproducible seed": "docs/understand/questions",
 }
 """Which page answers what readers ask the search for; it is among the first two that the search lists."""
 LISTED = "#search-results ul.search > li > a"
