@@ -3,10 +3,11 @@
 #   make demo      a private logistic regression on real patients, end to end (no R, no server)
 #   make test      set up everything and pass all tests
 #   make setup     .venv with the package and every extra; R from Debian's packages
+#   make test-wide  what `make test` leaves out: all combinations of values, the other vignettes, R CMD check, a browser
 #   make test-entropy  tests that judge randomness with the operating system's entropy; properties on new examples
 #   make test-pandas2  how cells are read, with pandas 2.2
 #   make lint      style, types, layers
-#   make docs      the pages: docs/_build/index.html; what code prints stands in them where `make test` has run
+#   make docs      the pages: docs/_build/index.html; what code prints stands in them where `make test` and `make test-wide` have run
 #   make docs-serve  the pages at http://localhost:8000
 #   make docs-archive  the pages as docs/_build.tar.gz
 #   make validate  slow statistical studies; writes vignettes/validation/
@@ -30,14 +31,18 @@ THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
 TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
-.PHONY: demo test test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate audit bench clean
+.PHONY: demo test test-wide test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate audit bench clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
 	$(BIN)/python tools/demo.py
 
 test: compiled
-	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks --ignore tests/vignettes/test_built_pages.py -m "not validate"
+	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal --doctest-modules hdpstats r_bridge tests --ignore tests/benchmarks --ignore tests/vignettes/test_built_pages.py -m "not validate and not wide"
+
+# What takes long and seldom finds what no other test finds: see CONTRIBUTING.md.
+test-wide: compiled
+	$(THREADS) $(BIN)/python -m pytest -n 2 --dist worksteal tests --ignore tests/benchmarks --ignore tests/vignettes/test_built_pages.py -m "wide and not validate"
 
 # Without this, tests draw seeded noise (conftest.py) and properties are tried on the same examples every time.
 test-entropy: setup

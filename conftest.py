@@ -16,8 +16,8 @@ import pytest
 from _pytest.doctest import DoctestModule
 
 from hdpstats.noise import exact
+from tests import covering, known_noise, scratch, seeded
 from tests import few_draws as seldom
-from tests import known_noise, scratch, seeded
 
 SEED = "hdpstats"
 TESTS = Path(__file__).parent / "tests"
@@ -84,8 +84,15 @@ def pytest_collect_file(file_path):
     return [each for each in collected if not (of_tests and isinstance(each, DoctestModule))]
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
+    """Say which cases are not among those that stand for all, and order what is left when others are deselected."""
+    covering.mark_wide(items)
+    yield
+    _begin_with_the_longest(items)
+
+
+def _begin_with_the_longest(items):
     """Begin with what takes longest, and none of it at the end: one process with vignettes, another with R and Jupyter.
 
     Of two processes, each is given one half of the tests, and takes some of the other's when it has done its own.

@@ -83,7 +83,7 @@ def _read(script: str, language: str) -> nbformat.NotebookNode:
     """Return a vignette as a notebook, with the outputs that a test run kept, where there are any."""
     notebook = jupytext.reads(script, fmt=f"{language}:percent")
     place = printed_place(script)
-    words = "The outputs of this page are not here: they are kept when the tests have run (`make test`)."
+    words = "The outputs of this page are not here: they are kept when the tests have run (`make test test-wide`)."
     if place.exists():
         kept = nbformat.read(place, as_version=4)
         outputs = [cell.outputs for cell in kept.cells if cell.cell_type == "code"]

@@ -15,9 +15,10 @@ import yaml
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats.ledger import Disclosure, Ledger, verify_file
+from hdpstats.ledger import Disclosure, Ledger, SignedHead, SigningKey, VerifyingKey, verify_file
 from hdpstats.ledger.disclosure import FORMS
 from hdpstats.ledger.location import password_in
+from hdpstats.ledger.signing import check_export
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
 
@@ -51,7 +52,31 @@ def _show(arguments: argparse.Namespace) -> None:
 
 
 def _verify(arguments: argparse.Namespace) -> None:
-    print(verify_file(arguments.file, head=arguments.head))
+    key = None if arguments.key is None else VerifyingKey.read(Path(arguments.key))
+    noted = arguments.head
+    signed = SignedHead.read(Path(noted)) if noted is not None and Path(noted).is_file() else None
+    if key is not None and signed is None:
+        message = "key checks a signed head: name its file, --head HEAD.json (`hdpstats ledger head` writes it)"
+        raise ArgumentError(message, argument="key")
+    if str(arguments.file).lower().endswith(".json"):
+        if noted is not None and signed is None:
+            raise ArgumentError("an export is compared with a signed head: --head HEAD.json", argument="head")
+        number = check_export(arguments.file, head=signed, key=key)
+        print(f"{number} entries of the export verify" + ("" if signed is None else "; it goes on from the head"))
+    elif signed is None:
+        print(verify_file(arguments.file, head=noted))
+    else:
+        ledger = Ledger.open_existing(arguments.file, dataset=signed.dataset)
+        print(f"{ledger.verify(signed, key=key)}; it goes on from the head")
+
+
+def _head(arguments: argparse.Namespace) -> None:
+    ledger = Ledger.open_existing(arguments.file, dataset=arguments.dataset)
+    head = ledger.signed_head(None if arguments.key is None else Path(arguments.key))
+    if arguments.out is not None:
+        head.write(arguments.out)
+    signed = f"; key {head.key}" if head.key else ""
+    print(f"{head.entries} entries, {head.charges} charges; head {head.head}{signed}")
 
 
 def _export(arguments: argparse.Namespace) -> None:
@@ -107,10 +132,11 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     verify = verbs.add_parser("verify", help="recompute every hash and every sum")
     export = verbs.add_parser("export", help="write one dataset's entries to a .json or .csv file")
     disclosing = verbs.add_parser("disclosure", help="fill in a form on the privacy of one dataset")
-    for verb in (opening, grant, show, verify, export, disclosing):
+    heading = verbs.add_parser("head", help="note what the ledger is now, signed, for others to compare later")
+    for verb in (opening, grant, show, verify, export, disclosing, heading):
         verb.add_argument("file", metavar="FILE", type=_place, help="the ledger's file, or a database URL, no password")
     opening.add_argument("--dataset", metavar="NAME", required=True, help="the custodian's name for the data")
-    for verb in (grant, show, export, disclosing):
+    for verb in (grant, show, export, disclosing, heading):
         verb.add_argument("--dataset", metavar="NAME", help="needed where the file holds several datasets")
     grant.add_argument("--analyst", metavar="NAME", required=True, help="who may receive releases")
     for verb, what in ((opening, "all releases together"), (grant, "all that the analyst receives")):
@@ -127,7 +153,10 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     opening.add_argument("--gaussian-epsilon", metavar="E", type=_amount, help="the part for Gaussian noise")
     opening.add_argument("--gaussian-delta", metavar="D", type=_amount, default=Fraction(0), help="the part's delta")
     show.add_argument("--analyst", metavar="NAME", help="show what this analyst has received")
-    verify.add_argument("--head", metavar="HEX", help="a head noted earlier, which must still be on the chain")
+    verify.add_argument("--head", metavar="HEX", help="a head noted earlier, or the file of a signed one")
+    verify.add_argument("--key", metavar="STEM.pub", help="the public key that a signed head must be signed with")
+    heading.add_argument("--key", metavar="STEM.key", help="the private key; without it there is no signature")
+    heading.add_argument("--out", metavar="FILE", type=Path, help="write it there (JSON)")
     export.add_argument("out", metavar="OUT", help="the file to write, .json or .csv")
     grant.add_argument("--most-charges", metavar="N", type=int, help="how many charges the analyst may cause; 0 stops")
     grant.add_argument("--most-bytes", metavar="N", type=int, help="how many bytes may be stored for the analyst")
@@ -141,6 +170,7 @@ def _add_ledger(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
         (verify, _verify),
         (export, _export),
         (disclosing, _disclose),
+        (heading, _head),
     )
     for verb, run in verbs_run:
         verb.set_defaults(run=run)
@@ -157,7 +187,7 @@ def _custodian() -> ModuleType:
     try:
         from hdpstats import custodian
     except ModuleNotFoundError as error:
-        message = f"the custodian's service needs {error.name}: pip install 'hdpstats[sites]'"
+        message = f"the custodian's service needs {error.name}: pip install '.[sites]' in a clone of hdpstats"
         raise ArgumentError(message, argument="site") from None
     return custodian
 
@@ -203,6 +233,15 @@ def _key(arguments: argparse.Namespace) -> None:
     print(f"{private} signs tokens: keep it; {public} checks them: name it in the settings of sites, tokens: key")
 
 
+def _signing_key(arguments: argparse.Namespace) -> None:
+    key = SigningKey.generate()
+    private, public = key.write(arguments.stem)
+    print(
+        f"{private} signs releases and heads: keep it, and name it in the settings of the site, signing: key; {public} "
+        f"(key {key.public.id}) checks them: give it to everybody"
+    )
+
+
 def _token(arguments: argparse.Namespace) -> None:
     if (arguments.certificate is None) != arguments.unbound:
         raise ArgumentError(
@@ -240,6 +279,8 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     resume.add_argument("--analyst", required=True, metavar="NAME", help="as the settings call the analyst")
     key = verbs.add_parser("key", help="make a key that signs tokens: STEM.key, and STEM.pub for the sites")
     key.add_argument("stem", metavar="STEM", help="the files' common name")
+    signing = verbs.add_parser("signing-key", help="make a key that signs releases: STEM.key, and STEM.pub for readers")
+    signing.add_argument("stem", metavar="STEM", help="the files' common name")
     token = verbs.add_parser("token", help="print a token of an analyst")
     token.add_argument("--key", required=True, metavar="FILE", help="the key that signs, from `hdpstats site key`")
     token.add_argument("--analyst", required=True, metavar="NAME", help="as the settings call the analyst")
@@ -257,6 +298,7 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         (key, _key),
         (token, _token),
         (disclosing, _site_disclosure),
+        (signing, _signing_key),
     )
     for verb, run in verbs_run:
         verb.set_defaults(run=run)

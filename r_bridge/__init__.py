@@ -44,7 +44,7 @@ try:
 except Exception as error:  # no rpy2: ImportError; no R: ValueError; an R that is too old for rpy2: ffi.error
     raise ImportError(
         "r_bridge needs R and rpy2: on Debian and Ubuntu, apt-get install r-base-core r-cran-survival make, and then "
-        "pip install 'hdpstats[r]', or 'hdpstats[r-cells]' for %%R cells in notebooks "
+        "in a clone of hdpstats pip install '.[r]', or '.[r-cells]' for %%R cells in notebooks "
         f"({type(error).__name__}: {error})"
     ) from None
 

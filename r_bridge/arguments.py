@@ -37,6 +37,7 @@ _VECTORS: Final = frozenset(
         "cert",
         "values",
         "coefficients",
+        "shares",
         "strata",
         "terms",
         "badges",
@@ -61,6 +62,10 @@ _R_CLASSES: Final = {
     hdp.WeightedSample: "dp_weighted_sample",
     hdp.Description: "dp_description",
     hdp.DescriptionRequest: "dp_description_request",
+    hdp.Weighting: "dp_weights",
+    hdp.TreatmentEffect: "dp_treatment_effect",
+    hdp.TreatmentEffectRequest: "dp_effect_request",
+    hdp.Balance: "dp_weighted_balance",
     hdp.SurvivalCurves: "dp_curves",
 }
 

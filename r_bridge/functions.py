@@ -42,6 +42,12 @@ _FUNCTIONS: Final = {
     "WeightedSample": "dp_weighted_sample",
     "Description": "dp_description",
     "DescriptionRequest": "dp_description_request",
+    "Propensity": "dp_propensity",
+    "Weighting": "dp_weights",
+    "TreatmentEffect": "dp_treatment_effect",
+    "TreatmentEffectRequest": "dp_effect_request",
+    "Balance": "dp_weighted_balance",
+    "BalanceRequest": "dp_balance_request",
     "datasets": "the data sets of hdpstats",
 }
 """What R calls a public name of Python, where that is not the name itself after ``dp_``."""
@@ -51,6 +57,7 @@ _READERS: Final = {
     "SurvivalCurves": "dp_read_curves()",
     "Description": "dp_read_description()",
     "WeightedSample": "dp_read_sample()",
+    "TreatmentEffect": "dp_read_effect()",
 }
 """What R calls the functions that read files."""
 
@@ -104,7 +111,7 @@ _RULES: Final[tuple[tuple["re.Pattern[str]", _Written], ...]] = (
     (re.compile(r"\bhdp\.(mechanisms\.\w+)(?:\([^()]*\))?"), _in_r),
     (re.compile(r"\bhdp\.(losses\.\w+)(?:\([^()]*\))?"), _in_r),
     (
-        re.compile(r"\bhdp\.(Result|SurvivalCurves|Description|WeightedSample)\.from_json"),
+        re.compile(r"\bhdp\.(Result|SurvivalCurves|Description|WeightedSample|TreatmentEffect)\.from_json"),
         lambda match: _READERS[match[1]],
     ),
     (re.compile(r"\bhdpf?\.(\w+)"), _in_r),
@@ -186,6 +193,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aggregate": handles.aggregate,
     "budget": hdp.Budget,
     "curves_from_json": hdp.SurvivalCurves.from_json,
+    "effect_from_json": hdp.TreatmentEffect.from_json,
     "description_from_json": hdp.Description.from_json,
     "result_from_json": hdp.Result.from_json,
     "sample_from_json": hdp.WeightedSample.from_json,

@@ -117,8 +117,9 @@ def _plan(plan: hdp.Plan) -> tuple[list[str], _Contents]:
         **{name: getattr(plan, name) for name in ("frame", "records", "declared", "assumption")},
         "table": Matrix(table=plan.table),
         "text": str(plan).replace("plan(n=...)", "dp_plan(n = ...)"),
-        "html": plan._repr_html_(),
+        "html": plan._repr_html_().replace("plan(n=...)", "dp_plan(n = ...)"),
         "verdicts": pd.Series({f"{epsilon:g}": words for epsilon, words in plan.verdicts.items()}),
+        "labels": pd.Series(dict(plan.labels), dtype=str) if plan.labels else None,
     }
 
 
@@ -217,6 +218,56 @@ def _curves_plan(plan: hdp.CurvesPlan) -> tuple[list[str], _Contents]:
     }
 
 
+def _propensity(propensity: hdp.Propensity) -> tuple[list[str], _Contents]:
+    kinds, contents = _result(propensity.fit)
+    known = propensity.fit.public_rows.table is not None
+    return ["dp_propensity", *kinds], {
+        **contents,
+        "treatment": propensity.treatment,
+        "overlap": propensity.overlap() if known else None,
+        "effective_size": propensity.effective_size() if known else None,
+    }
+
+
+def _weighting(weighting: hdp.Weighting) -> tuple[list[str], _Contents]:
+    return ["dp_weights"], {
+        "json": weighting.propensity.to_json(),
+        "kind": weighting.record.kind,
+        "formula": weighting.record.formula,
+        "treatment": weighting.treatment,
+        "text": repr(weighting),
+    }
+
+
+def _effect(effect: hdp.TreatmentEffect) -> tuple[list[str], _Contents]:
+    return ["dp_treatment_effect"], {
+        "json": effect.to_json(),
+        "table": effect.tidy(),
+        "weight": float(effect.cells.totals.sum()),
+        **{name: getattr(effect, name) for name in ("formula", "outcome", "treatment", "effective_share")},
+        "sites": list(effect.sites),
+        **guarantee_in_r(effect.guarantee),
+    }
+
+
+def _effect_plan(plan: hdp.TreatmentEffectPlan | hdp.SplitPlan) -> tuple[list[str], _Contents]:
+    return ["dp_effect_plan"], {
+        "frame": plan.frame,
+        "records": plan.records,
+        "text": str(plan),
+        "html": plan._repr_html_(),
+    }
+
+
+def _balance(balance: hdp.Balance) -> tuple[list[str], _Contents]:
+    return ["dp_weighted_balance"], {
+        "json": balance.to_json(),
+        "table": balance.tidy(),
+        "treatment": balance.treatment,
+        **guarantee_in_r(balance.guarantee),
+    }
+
+
 def _description_plan(plan: hdp.DescriptionPlan) -> tuple[list[str], _Contents]:
     return ["dp_description_plan"], {
         "frame": plan.frame,
@@ -243,17 +294,31 @@ FORMS: dict[type, Callable[[Any], tuple[list[str], _Contents]]] = {
     hdp.DescriptionRequest: _handle("dp_description_request", repr),
     hdp.SurvivalCurves: _curves,
     hdp.CurvesPlan: _curves_plan,
+    hdp.Propensity: _propensity,
+    hdp.Weighting: _weighting,
+    hdp.TreatmentEffect: _effect,
+    hdp.TreatmentEffectPlan: _effect_plan,
+    hdp.SplitPlan: _effect_plan,
+    hdp.TreatmentEffectRequest: _handle("dp_effect_request", repr),
+    hdp.Balance: _balance,
+    hdp.BalanceRequest: _handle("dp_balance_request", repr),
 }
 """The R forms of Python objects."""
 
+_KEPT = ("dp_study", "dp_ledger", "dp_site", "dp_description_request", "dp_effect_request", "dp_balance_request")
+"""Classes of objects that stay in Python."""
+
 _FROM_R: dict[str, Callable[[Callable[[str], Any]], Any]] = {
-    **dict.fromkeys(("dp_study", "dp_ledger", "dp_site", "dp_description_request"), lambda field: kept(field("id"))),
+    **dict.fromkeys(_KEPT, lambda field: kept(field("id"))),
     "dp_schema": lambda field: hdp.Schema.from_dict(json.loads(field("json"))),
     "dp_budget": lambda field: hdp.Budget(field("epsilon"), field("delta")),
     "dp_result": lambda field: result_from_r(field("json")),
     "dp_aggregate": lambda field: aggregate(
         **{name: field(name) for name in ("results", "between", "interval", "name")}
     ),
+    "dp_weights": lambda field: hdp.Propensity.from_json(field("json")).weights(field("kind")),
+    "dp_treatment_effect": lambda field: hdp.TreatmentEffect.from_json(field("json")),
+    "dp_weighted_balance": lambda field: hdp.Balance.from_json(field("json")),
     "dp_curves": lambda field: hdp.SurvivalCurves.from_json(field("json")),
     "dp_description": lambda field: hdp.Description.from_json(field("json")),
     "dp_weighted_sample": lambda field: hdp.WeightedSample.from_json(field("json")),
@@ -291,6 +356,7 @@ def plan_in_r(plan: hdp.Plan, formula: str, schema: hdp.Schema) -> hdp.Plan:
         frame=frame.assign(term=frame["term"].map(in_r)),
         wanted=wanted,
         correlations=None if others is None else others.assign(term=others["term"].map(in_r)),
+        labels={in_r[term]: label for term, label in plan.labels.items()},
     )
 
 

@@ -70,7 +70,7 @@ def install(library: str | None = None, *, vignettes: bool = True, pages: str | 
 def build(place: Path, *, vignettes: bool = True, pages: str = "") -> Path:
     """Copy the source into a folder, with the path of this Python; with vignettes, return an archive that holds them.
 
-    Help pages link to the documentation site, where its address is given.
+    Help pages link to the documentation site, where its address is given; one on the web is the package's URL.
 
     Raises
     ------
@@ -85,6 +85,9 @@ def build(place: Path, *, vignettes: bool = True, pages: str = "") -> Path:
         address = f"{pages.rstrip('/')}/docs/reference/r/".replace("%", r"\\\%")  # read twice
         link = rf"\newcommand{{\pages}}{{On the site: \href{{{address}#1.html}}{{\file{{#1.html}}}}.}}"
         (source / "man" / "macros" / "pages.Rd").write_text(f"{link}\n", encoding="utf-8")
+    if pages.startswith("http"):
+        with (source / "DESCRIPTION").open("a", encoding="utf-8") as description:
+            description.write(f"URL: {pages.replace(',', '%2C')}\n")
     if not vignettes:
         return source
     done = _r("CMD", "build", str(source), folder=str(place))

@@ -17,10 +17,13 @@ import hdpstats.api as hdp
 from hdpstats import display
 from hdpstats.display import Reported
 from hdpstats.results import model_matrix
-from hdpstats.results.labels import coefficient_labels, labelled
+from hdpstats.results.labels import coefficient_labels, labelled, labels_of_terms
 from hdpstats.results.time_axis import time_axis as axis_of_time
 from r_bridge.arguments import by_name, choice, column_names, elements, instance, method
 from r_bridge.handles import Matrix, fingerprint
+
+SAVED: Final = (hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves, hdp.TreatmentEffect, hdp.Balance)
+"""What R keeps as JSON text, beside results."""
 
 METHODS: Final[dict[str, Callable[..., Any]]] = {
     **{
@@ -30,10 +33,12 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
             *("predict_survival", "predict_hazard", "predict_incidence", "predict_median"),
         )
     },
-    "to_json": partial(method, (hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves), "result", "to_json"),
+    "to_json": partial(method, SAVED, "result", "to_json"),
+    "effect_tidy": partial(method, (hdp.TreatmentEffect,), "effect", "tidy"),
+    "weighted_balance_tidy": partial(method, (hdp.Balance,), "balance", "tidy"),
     **{
         f"description_{name}": partial(method, (hdp.Description,), "description", name)
-        for name in ("tidy", "balance", "follow_up", "to_docx")
+        for name in ("tidy", "balance", "correlations", "follow_up", "to_docx")
     },
     **{
         f"curves_{name}": partial(method, (hdp.SurvivalCurves,), "curves", name)
@@ -53,7 +58,7 @@ def confint(result: hdp.Result | hdp.Aggregate, level: float = 0.95) -> Matrix:
     return Matrix(table=result.conf_int(alpha=1.0 - level).set_axis(names, axis=1))
 
 
-def summary_text(result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves, **given: float) -> str:
+def summary_text(result: Any, **given: float) -> str:
     """Return the summary as text."""
     return str(result.summary(**given).as_text())
 
@@ -63,13 +68,19 @@ def result_to_json(json: str, path: str) -> None:
     hdp.Result.from_json(json).to_json(path)
 
 
+def result_verify(result: hdp.Result, keys: Any) -> int:
+    """Check the signatures of a result's releases with the files of public keys; return how many there are."""
+    number: int = instance(result, hdp.Result).verify(*elements(keys))
+    return number
+
+
 def disclosure(
-    result: hdp.Result | hdp.WeightedSample | hdp.Description | hdp.SurvivalCurves | hdp.Ledger | hdp.Study,
+    result: Any,
     form: str | None = None,
     statements: dict[str, Any] | None = None,
 ) -> Any:
     """Return the privacy record for an output checker as JSON text, or a form: its text, points, what it lacks."""
-    kinds = (hdp.Result, hdp.WeightedSample, hdp.Description, hdp.SurvivalCurves)
+    kinds = (hdp.Result, *SAVED)
     account = result.ledger if isinstance(result, hdp.Study) else result
     if form is None:
         if not isinstance(account, kinds):
@@ -224,6 +235,13 @@ def balance_labels(description: hdp.Description) -> dict[str, Any]:
         "labels": pd.Series(labels, dtype=str) if labels else None,
         "by": None if by is None else given.schema.label(by),
     }
+
+
+def term_labels(result: hdp.Result | hdp.Aggregate, terms: Any) -> list[str]:
+    """Return what pages call terms of a formula: by the labels of the schema, else as they are."""
+    names = [str(name) for name in elements(terms)]
+    labels = labels_of_terms(names, result.schema) if isinstance(result, hdp.Result) else {}
+    return [labels.get(name, name) for name in names]
 
 
 def sample_labels(sample: hdp.WeightedSample, terms: Any) -> list[str]:

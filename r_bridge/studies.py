@@ -180,9 +180,9 @@ def ledger_show(ledger: hdp.Ledger | hdp.Study | hdp.RemoteSite) -> dict[str, An
     }
 
 
-def ledger_verify(ledger: hdp.Ledger | hdp.Study, head: str | None = None) -> str:
-    """Recompute every hash and sum, and return the verdict."""
-    return str(_ledger(ledger).verify(head))
+def ledger_verify(ledger: hdp.Ledger | hdp.Study, head: str | None = None, key: str | None = None) -> str:
+    """Recompute every hash and sum, and return the verdict; with the file of a signed head, compare with it."""
+    return str(_ledger(ledger).verify(head, key=key))
 
 
 def ledger_export(ledger: hdp.Ledger | hdp.Study, path: str) -> None:
@@ -296,9 +296,37 @@ def _survfit(
     return checked_call(getattr(request, verb), given, name="survfit")
 
 
-def describe_plan(request: hdp.DescriptionRequest, epsilon: Any, n: int | None = None) -> Any:
-    """Return what a description would find at each epsilon."""
-    return instance(request, hdp.DescriptionRequest, argument="request").plan(elements(epsilon), n=n)
+def describe_plan(request: Any, epsilon: Any, n: int | None = None) -> Any:
+    """Return what a description, or a balance, would find at each epsilon."""
+    kinds = (hdp.DescriptionRequest, hdp.BalanceRequest)
+    return instance(request, *kinds, argument="request").plan(elements(epsilon), n=n)
+
+
+def propensity(formula: str, data: hdp.Study, **given: Any) -> Any:
+    """Return a propensity model."""
+    return checked_call(hdp.propensity, {"formula": formula, "data": data, **given}, name="propensity")
+
+
+def weighting(propensity: hdp.Result, kind: str = "overlap") -> hdp.Weighting:
+    """Return the weights of a propensity model, which R holds as the result that it is."""
+    return hdp.Propensity(fit=instance(propensity, hdp.Result)).weights(kind)
+
+
+def treatment_effect(formula: str, data: hdp.Study, weighting: Any, **given: Any) -> Any:
+    """Return an effect, or without an epsilon the request for one."""
+    given |= {"formula": formula, "data": data, "weighting": weighting}
+    return checked_call(hdp.treatment_effect, given, name="treatment_effect")
+
+
+def plan_effect(propensity: str, effect: str, data: hdp.Study, epsilon: Any, shares: Any, **given: Any) -> Any:
+    """Return how exact an effect would be by total epsilon and its split."""
+    request = checked_call(hdp.propensity, {"formula": propensity, "data": data}, name="propensity")
+    return request.plan_effect(effect, elements(epsilon), shares=elements(shares), **given)
+
+
+def effect_plan(request: hdp.TreatmentEffectRequest, epsilon: Any, n: int | None = None) -> Any:
+    """Return how exact an effect would be at each epsilon."""
+    return instance(request, hdp.TreatmentEffectRequest, argument="request").plan(elements(epsilon), n=n)
 
 
 def sample_fit(sample: hdp.WeightedSample, formula: str, model: str, **given: Any) -> Any:
@@ -308,7 +336,9 @@ def sample_fit(sample: hdp.WeightedSample, formula: str, model: str, **given: An
     return instance(sample, hdp.WeightedSample).fit(MODELS[model], formula, **given)
 
 
-SEVERAL_EPSILONS: Final = frozenset({*MODELS, *(f"{name}_plan" for name in (*MODELS, "describe", "survfit"))})
+SEVERAL_EPSILONS: Final = frozenset(
+    {*MODELS, *(f"{name}_plan" for name in (*MODELS, "describe", "survfit", "effect")), "plan_effect"}
+)
 """The functions that take several epsilons: one for each site, or those to plan for."""
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
@@ -320,6 +350,11 @@ FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "survfit_public": partial(_survfit, "fit_public"),
     "describe": describe,
     "describe_plan": describe_plan,
+    "propensity": propensity,
+    "weighting": weighting,
+    "treatment_effect": treatment_effect,
+    "effect_plan": effect_plan,
+    "plan_effect": plan_effect,
     "hybrid_weights": hybrid_weights,
     "importance_weights": hdp.importance_weights,
     "sample_fit": sample_fit,
@@ -413,9 +448,9 @@ def average_effects(
     return {"table": effects.frame, **guarantee_in_r(effects.guarantee)}
 
 
-def methods_text(result: hdp.Result) -> str:
+def methods_text(result: hdp.Result | hdp.TreatmentEffect) -> str:
     """Return the paragraph for a methods section."""
-    return str(instance(result, hdp.Result).methods_text())
+    return str(instance(result, hdp.Result, hdp.TreatmentEffect).methods_text())
 
 
 def result_to_docx(result: hdp.Result, path: str) -> None:

@@ -27,6 +27,11 @@ def begin():
     _UNDOING.enter_context(drawn())
 
 
+def end():
+    """Let standard errors of this process be made of all draws again."""
+    _UNDOING.close()
+
+
 @contextlib.contextmanager
 def drawn():
     """Let standard errors be made of few draws."""

@@ -3,6 +3,7 @@
 import dataclasses
 import warnings
 from fractions import Fraction
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -15,6 +16,7 @@ from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, DistanceQuery, LossSelectionQuery
+from hdpstats.models.own_description import own_description
 from hdpstats.records.geometry import PointColumn, PointSpace
 
 LEVELS = [f"level{number}" for number in range(60)]
@@ -109,6 +111,14 @@ def with_few_proposals(query):
     return dataclasses.replace(query, proposals=few, delta=Fraction(9, 10))
 
 
+OWN = hdp.losses.Loss(
+    value=lambda eta, y: np.logaddexp(eta - y, y - eta),
+    score=lambda eta, y: np.tanh(eta - y),
+    lipschitz=1.0,
+    smoothness=1.0,
+    residual=(-5.0, 5.0),
+)
+
 PRODUCTS = [f"x{i}:x{j}" for i in range(40) for j in range(i)]
 
 
@@ -127,6 +137,7 @@ def _questions(rows, names):
     def fit(make, **options):
         return lambda: make().fit(epsilon=1.0, describe=False, **options)
 
+    weighting = hdp.Propensity.of(hdpf.logit("y ~ x1 + x2 + g", data=with_public).fit_public()).weights()
     mechanisms = hdp.mechanisms
     one_round = {"mechanism": mechanisms.ClippedNewton(rounds=1)}
     wide = " + ".join(WIDE)
@@ -212,6 +223,8 @@ def _questions(rows, names):
         "evaluation": lambda: hdpf.logit("y ~ x1 + g", data=with_public).evaluate(
             hdpf.logit("y ~ x1 + g", data=with_public).fit_public(), epsilon=1.0
         ),
+        "treatment effect": lambda: hdp.treatment_effect("event ~ y", with_public, weighting, epsilon=1.0),
+        "treatment effect on a number": lambda: hdp.treatment_effect("k ~ y", with_public, weighting, epsilon=1.0),
     }
     for name, task in local.items():
         if names is None or name in names:
@@ -251,7 +264,15 @@ def _questions(rows, names):
     long = fit(lambda: hdpf.hazard("Surv(start, time, event) ~ x1 + g", data=study, intervals=12))
     yield "hazard of several rows", several, asked(long)
     visits = fit(lambda: hdpf.logit("y ~ x1 + g", data=study), se_share=0.2)
-    yield "logistic of several rows", several, asked(visits)
+    query = asked(visits)
+    yield "logistic of several rows", several, query
+    hessian = dataclasses.replace(query, sandwich=None, hessian_share=Fraction(1, 5))
+    yield "Hessian of several rows", several, hessian
     visits = fit(lambda: hdpf.multinomial("g ~ x1 + x2", data=study), mechanism=mechanisms.OutputPerturbation())
     yield "levels of several rows", several, asked(visits)
+    visits = fit(lambda: hdpf.mestimate("k ~ x1 + g", data=study, loss=OWN))
+    yield "own loss of several rows", several, asked(visits)
+    averages = own_description(hdpf.logit("y ~ x1 + g", data=study, correlation=0.3)._spec)
+    yield "averages of several rows", several, averages.query(Fraction(1))
+    yield "description of several rows", several, asked(partial(hdp.describe, study, ["x1", "k", "g"], epsilon=1.0))
     yield "count", several, CountQuery(epsilon=Fraction(1), schema_sha256=SCHEMA.sha256)

@@ -88,7 +88,9 @@ print(patient.summary())
 
 # %% [markdown]
 # Standard errors are over patients. How visits of a patient hang together is taken from the public patients: their
-# residuals, summed patient by patient, and corrected for few patients. Without 40 public people a fit spends a
+# residuals, summed patient by patient, and corrected for few patients. How many visits the private patients have, and
+# which covariates, the fit asks with a small part of epsilon: the summary names the noisy numbers of people and of
+# rows, and public patients are weighted and moved to be like them. Without 40 public people a fit spends a
 # part of epsilon on a noisy Hessian in their place (`se_share=`), and its errors hold for any correlation.
 
 # %%

@@ -337,7 +337,13 @@ def open_site(settings: SiteSettings) -> LocalSite:
 @forgets_rows
 def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]:
     rows = read_rows(settings.data)
-    site = LocalSite(rows, schema=settings.dictionary, ledger=ledger, **settings.persons.model_dump(exclude_unset=True))
+    site = LocalSite(
+        rows,
+        schema=settings.dictionary,
+        ledger=ledger,
+        signing_key=settings.signing.key,
+        **settings.persons.model_dump(exclude_unset=True),
+    )
     return site, check(rows, settings.dictionary, unit=site.unit)
 
 
@@ -357,10 +363,11 @@ def check_files(settings: SiteSettings) -> None:
         "heads: file": kept.file,
         "heads: database": _file_at(kept.database),
         "timing": settings.overruns,
+        "signing: key": settings.signing.key,
     }
     for name, file in named.items():
         if file is not None:
-            check_file(file, name=name, private=name in ("tls: key", "tls: passphrase"))
+            check_file(file, name=name, private=name in ("tls: key", "tls: passphrase", "signing: key"))
     if kept.file is not None:
         check_file(spare_of(kept.file), name="heads: file")
     ledger = _file_at(settings.ledger.place)

@@ -21,7 +21,7 @@
 
 What may be left out: ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose entries are those of
 `Heads`, `Acknowledged`, `Limits` and `Timing`; ``disclosure``, whose entries are those of
-`hdpstats.ledger.Statements`; and ``state``.
+`hdpstats.ledger.Statements`; ``signing: {key: FILE}``, without which releases are not signed; and ``state``.
 
 **What the service writes.** The settings, and all that they name but the ledger and its heads, are read only: they may
 be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
@@ -132,6 +132,16 @@ class Tls(Section):
     passphrase: File | None = None
     clients: File
     crl: File | None = None
+
+
+@final
+class Signing(Section):
+    """The key that releases are signed with: a file of `hdpstats site signing-key`, read when the service starts.
+
+    Without it releases have no signature (`hdpstats.ledger.signing`).
+    """
+
+    key: File | None = None
 
 
 @final
@@ -365,6 +375,8 @@ class SiteSettings(Section):
         What was seen in the rows and is served all the same.
     disclosure : Statements
         What only the custodian knows, for the forms that `hdpstats site disclosure` fills in.
+    signing : Signing
+        The key that releases are signed with.
     listen : Listen
         Where to listen.
     tls : Tls
@@ -394,6 +406,7 @@ class SiteSettings(Section):
     persons: Persons = Persons()
     acknowledged: Acknowledged = Acknowledged()
     disclosure: Annotated[InstanceOf[Statements], BeforeValidator(_statements)] = Statements(served=True)
+    signing: Signing = Signing()
     limits: Limits = Limits()
     timing: Timing = Timing()
     _file: Path = PrivateAttr()

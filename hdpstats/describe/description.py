@@ -12,9 +12,11 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, integer, real
 from hdpstats.describe.tables import (
+    CORRELATIONS,
     TIDY,
     FirstTable,
     PublicCohort,
+    correlations_frame,
     differences,
     first_table,
     follow_up_frame,
@@ -138,6 +140,10 @@ class Description(Reported, Saved):
         level = real(conf_level, name="conf_level", lower=0.001, upper=0.999)
         return self._frame(1.0 - level, site)[list(TIDY)].copy()
 
+    def with_noise(self) -> pd.DataFrame:
+        """Return `tidy` with a column ``noise``: the part of each standard error that is privacy noise."""
+        return self._frame(0.05, None).copy()
+
     def glance(self) -> pd.DataFrame:
         """Return one row: people (noisy where protected, NaN where not asked), columns, groups, epsilon, delta."""
         found = self.tidy()
@@ -159,6 +165,34 @@ class Description(Reported, Saved):
         `hdpstats.mechanisms.description.site` says.
         """
         return sums_frame(self._numbers(site, draws=0), self.schema)
+
+    def correlations(self, conf_level: float = 0.95, *, site: str | None = None) -> pd.DataFrame:
+        """Return the correlations of all pairs of columns, of all sites together or of one.
+
+        Columns: variable, level (of an indicator), other, other_level, estimate, std_error, conf_low, conf_high.
+        Numbers are cut to 2.5 standard deviations of public rows about their mean. Standard errors and limits count
+        sampling and noise.
+
+        Raises
+        ------
+        ArgumentError
+            If no correlations were described.
+
+        Examples
+        --------
+        >>> import hdpstats.api as hdp
+        >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), nodes=hdp.Continuous(0, 40, complete=True))
+        >>> people = hdp.datasets.load_rotterdam()
+        >>> study = hdp.Study(private=people, schema=schema, budget=hdp.Budget(epsilon=1))
+        >>> description = hdp.describe(study, ["age", "nodes"], correlations=True, epsilon=1)
+        >>> description.correlations()["other"].tolist()
+        ['nodes']
+        """
+        level = real(conf_level, name="conf_level", lower=0.001, upper=0.999)
+        if self.query.pairs is None:
+            raise ArgumentError("correlations need describe(..., correlations=True)", argument="self")
+        frame = correlations_frame(self._numbers(site, draws=1000), self.schema, alpha=1.0 - level)
+        return frame[list(CORRELATIONS)]
 
     def follow_up(self, site: str | None = None) -> pd.DataFrame:
         """Return noisy numbers of events, censorings and people at risk of public intervals.
@@ -402,6 +436,8 @@ class Description(Reported, Saved):
         if self.query.columns:
             table = self._first_table(alpha)
             blocks.append(columns(table.headers, table.names, table.cells, title="The cohort"))
+        if self.query.pairs is not None:
+            blocks.append(self._correlations_block(1.0 - alpha))
         if len(self.sites) > 1 and self.query.columns:
             blocks += [self._of_site(site, alpha) for site in self.sites]
         if self.query.follow_up is not None:
@@ -426,6 +462,7 @@ class Description(Reported, Saved):
         rows = [("People:", "complete in all columns" if query.complete else "all, each cell that is there")]
         rows += [("Groups:", self.schema.label(query.by))] if query.by else []
         rows += [("Weights:", query.weights)] if query.weights else []
+        rows += [("Weights:", f"overlap, {query.weighting.formula}")] if query.weighting else []
         rows += [("Sites:", ", ".join(self.sites))] if len(self.sites) > 1 else []
         return rows + [("No answer:", f"{site}: {reason}") for site, reason in self.missing]
 
@@ -444,6 +481,18 @@ class Description(Reported, Saved):
         parts = [(site if group is None else f"{site}: {group}", _of_group(own, group)) for group in self.groups]
         cells = first_table(parts, self.query, self.schema)
         return columns(cells.headers, cells.names, cells.cells, title=f"At {site}", folded=True)
+
+    def _correlations_block(self, level: float) -> Any:
+        rows = self.correlations(level).to_dict("records")
+        names = [
+            " and ".join(
+                str(row[name]) if not isinstance(row[own], str) else f"{row[name]} = {row[own]}"
+                for name, own in (("variable", "level"), ("other", "other_level"))
+            )
+            for row in rows
+        ]
+        cells = [[f"{row['estimate']:.2f} ± {(row['conf_high'] - row['conf_low']) / 2:.2f}"] for row in rows]
+        return columns(["correlation"], names, cells, title="Correlations")
 
     def _follow_up_block(self) -> Any:
         frame = self.follow_up()

@@ -1,21 +1,23 @@
 """What a description, or survival curves, would find at each epsilon: predicted errors, and what is suppressed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import final
 
 import numpy as np
 import pandas as pd
 
-from hdpstats.describe.tables import NO_SEED, public_cohort, tidy_frame
+from hdpstats.describe.tables import NO_SEED, correlations_frame, public_cohort, tidy_frame
 from hdpstats.display import Report, Reported, columns
+from hdpstats.inference import draws
 from hdpstats.inference.log_rank import noisy_score
 from hdpstats.mechanisms.description import DescriptionQuery
-from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_numbers, public_people
+from hdpstats.mechanisms.description.blocks import DRAWS, DescribedNumbers, expected_numbers, noise_of, public_people
 from hdpstats.mechanisms.description.estimate import read
 from hdpstats.mechanisms.description.moments import is_known, life_tables
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.privacy.budget import total
+from hdpstats.results.labels import groups_called
 from hdpstats.results.survival_curves import WITHIN
 from hdpstats.results.tables import frame_of
 from hdpstats.schema.schema import group_labels
@@ -46,6 +48,10 @@ class DescriptionPlan(Reported):
         What the prediction rests on.
     aside : dict of float to str
         At which epsilons the release would divide an account, and what that sets aside, in words (`set_aside`).
+    labels : mapping of str to str
+        What a page calls the columns that have labels in the schema.
+    by : str or None
+        What a page calls the column of the groups.
 
     Examples
     --------
@@ -62,6 +68,8 @@ class DescriptionPlan(Reported):
     normal: dict[float, bool]
     assumption: str
     aside: dict[float, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    by: str | None = None
 
     @property
     def table(self) -> pd.DataFrame:
@@ -82,6 +90,7 @@ class DescriptionPlan(Reported):
         epsilons = sorted(set(frame["epsilon"]))
         first = frame[frame["epsilon"] == epsilons[0]]
         names = [_name(row) for row in first.to_dict("records")]
+        shown = [_shown_name(row, self.labels, self.by) for row in first.to_dict("records")]
         cells = {e: frame.loc[frame["epsilon"] == e, "std_error"].to_numpy(dtype=float) for e in epsilons}
         rows = [[_cell(cells[e][k]) for e in epsilons] for k in range(len(names))]
         headers = [f"epsilon = {e:.3g}" for e in epsilons]
@@ -90,7 +99,7 @@ class DescriptionPlan(Reported):
         return Report(
             title=f"Predicted standard errors, {self.records} private people; nothing is spent",
             heading="Predicted standard errors",
-            blocks=[columns(headers, names, rows)],
+            blocks=[columns(headers, names, rows, only="text"), columns(headers, shown, rows, only="page")],
             notes=[*said, self.assumption],
             badges=["nothing is spent", f"{self.records} private people"],
         )
@@ -114,6 +123,10 @@ def plan_description(
         kurtosis = {} if cohort is None else dict(cohort.kurtosis)
         estimates = tidy_frame(read(numbers, seed=NO_SEED, kurtosis=kurtosis), query, study.schema)
         frames.append(estimates.assign(epsilon=epsilon))
+        pairs = correlations_frame(noised(numbers), study.schema)
+        words = pairs["variable"].str.cat(pairs["other"], sep=", ")
+        pairs = pairs.assign(variable=words, group=None, statistic="correlation", epsilon=epsilon)
+        frames += [pairs[[*estimates.columns, "epsilon"]]] if len(pairs) else []
         normal[epsilon] = bool(query.delta)
     frame = pd.concat(frames, ignore_index=True)
     frame = frame.assign(expected=frame["estimate"], suppressed=frame["std_error"].isna())
@@ -124,7 +137,23 @@ def plan_description(
         normal=normal,
         assumption=assumption_of(study),
         aside={epsilon: words for epsilon, words in aside.items() if words},
+        labels=study.schema.labels,
+        by=None if (by := _asked(queries).by) is None else study.schema.label(by),
     )
+
+
+def noised(numbers: DescribedNumbers) -> DescribedNumbers:
+    """Return expected numbers with draws of the noise that they would have: the same draws every time."""
+    query = numbers.query
+    if query.pairs is None:
+        return numbers
+    noise = draws.perturbation(draws.nodes(), noise_of(query, float(numbers.sds[0])), count=DRAWS)
+    return replace(numbers, noise=noise[None])
+
+
+def _asked(queries: Mapping[float, Mapping[str, DescriptionQuery]]) -> DescriptionQuery:
+    """Return one of the queries, which are all of the same groups."""
+    return next(iter(next(iter(queries.values())).values()))
 
 
 def planned_numbers(study: Study, asked: Mapping[str, DescriptionQuery], people: Mapping[str, int]) -> DescribedNumbers:
@@ -175,6 +204,15 @@ def assumption_of(study: Study) -> str:
 def _name(row: Mapping[str, object]) -> str:
     parts = [row[key] for key in ("group", "variable", "level", "statistic")]
     return " ".join(str(part) for part in parts if isinstance(part, str))
+
+
+def _shown_name(row: Mapping[str, object], labels: Mapping[str, str], by: str | None) -> str:
+    """Return the same for a page: the group by its column, the column by its label, then level and statistic."""
+    group, variable = row["group"], row["variable"]
+    parts = [f"{by} = {group}"] if isinstance(group, str) else []
+    parts += [labels.get(variable, variable)] if isinstance(variable, str) else []
+    parts += [" ".join(str(row[key]) for key in ("level", "statistic") if isinstance(row[key], str))]
+    return ", ".join(parts)
 
 
 def _cell(value: float) -> str:
@@ -236,6 +274,8 @@ class CurvesPlan(Reported):
         What the prediction rests on.
     aside : dict of float to str
         As in `DescriptionPlan`.
+    called : mapping of str to str
+        What a page calls the groups, where a column of theirs has a label.
 
     Examples
     --------
@@ -254,6 +294,7 @@ class CurvesPlan(Reported):
     formula: str
     assumption: str
     aside: dict[float, str] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
 
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
         frame, blocks = self.frame, []
@@ -272,8 +313,13 @@ class CurvesPlan(Reported):
             for row in last.to_dict("records")
         ]
         stubs = [f"epsilon = {row['epsilon']:.3g} {row['group'] or ''}".strip() for row in last.to_dict("records")]
+        shown = [
+            f"epsilon = {row['epsilon']:.3g}, {self.called[row['group']]}" if row["group"] in self.called else stub
+            for row, stub in zip(last.to_dict("records"), stubs, strict=True)
+        ]
         end = f"{frame['time'].max():g}"
-        blocks.append(columns([f"survival at {end}", "std error", "of it noise"], stubs, rows))
+        headers = [f"survival at {end}", "std error", "of it noise"]
+        blocks += [columns(headers, stubs, rows, only="text"), columns(headers, shown, rows, only="page")]
         return Report(
             title=f"Predicted standard errors of {self.formula}, {self.records} private people; nothing is spent",
             heading="Predicted standard errors",
@@ -327,4 +373,5 @@ def plan_curves(
         formula=formula,
         assumption=assumption_of(study),
         aside={epsilon: words for epsilon, words in aside.items() if words},
+        called=groups_called(next(iter(queries.values())).grouping, study.schema),
     )

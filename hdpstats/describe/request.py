@@ -9,16 +9,25 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError, FormulaError, SchemaError, forgets_rows
 from hdpstats._base.validation import shown, text, truth
+from hdpstats.describe.balance import Balance, BalanceRequest, checked_arms
 from hdpstats.describe.description import Description
 from hdpstats.describe.plan import DescriptionPlan, plan_description
 from hdpstats.describe.tables import public_cohort
 from hdpstats.formulas.compiler import compile_survival
-from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, costs_of
+from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease, RowsOfPerson, costs_of
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
-from hdpstats.mechanisms.description.request import checked_times, described_columns, ends_of, number_of_cells
+from hdpstats.mechanisms.description.request import (
+    checked_times,
+    described_columns,
+    described_pairs,
+    ends_of,
+    ends_of_numbers,
+    number_of_cells,
+)
 from hdpstats.mechanisms.description.site import levels_of, prepare, size_is_public
 from hdpstats.privacy.budget import epsilons_of, over_sites, release_delta, release_epsilon, release_replicate
 from hdpstats.records.query import of_kind
+from hdpstats.results.propensity import Weighting, checked_weighting
 from hdpstats.schema.columns import Binary, Categorical, Weight
 from hdpstats.schema.schema import Schema, declared_column
 from hdpstats.sites import Study
@@ -39,8 +48,8 @@ class DescriptionRequest:
         The columns that are described.
     by : str or None
         The column whose levels are the groups.
-    complete, quantiles : bool
-        Whether only complete rows count, and whether quartiles are asked for.
+    complete, quantiles, correlations : bool
+        Whether only complete rows count, and whether quartiles, and correlations, are asked for.
     outcome : tuple of str or None
         The columns of time and event.
     times : tuple of float, int or None
@@ -73,6 +82,7 @@ class DescriptionRequest:
     weights: str | None
     delta: Fraction
     replicate: int
+    correlations: bool = False
 
     @property
     def groups(self) -> int:
@@ -109,7 +119,7 @@ class DescriptionRequest:
     def queries(self, epsilon: Fraction, people: Mapping[str, int]) -> dict[str, DescriptionQuery]:
         """Return what each site is asked, the same of all of them."""
         query = self._query(epsilon, people)
-        if self.delta and self.weights is None and query.columns:
+        if self.delta and self.weights is None and query.pairs is None and query.columns:
             normal = replace(query, delta=self.delta)
             facts = site_facts_of(self.study, max(people.values()))
             pairs = zip(prepare(query, facts).sds, prepare(normal, facts).sds, strict=True)
@@ -129,20 +139,31 @@ class DescriptionRequest:
             each = float(costs_of(epsilon, Fraction(0), parts)["cells"]) / len(numbers)
             cells = number_of_cells(fewest, each * 2 / study.relation.persons_changed)
         weight = None if self.weights is None else schema[self.weights]
+        columns = described_columns(schema, self.columns, study.public, cells=cells)
+        pairs = described_pairs(schema, columns, study.public) if self.correlations else None
         query = DescriptionQuery(
-            columns=described_columns(schema, self.columns, study.public, cells=cells),
+            columns=columns,
+            pairs=None if pairs is None else replace(pairs, largest=pairs.reach**2),
             by=self.by,
             groups=self.groups,
             complete=self.complete,
             weights=self.weights,
             largest_weight=weight.max if isinstance(weight, Weight) else 1.0,
             follow_up=self._follow_up(float(epsilon), fewest),
+            rows=self._rows(),
             epsilon=epsilon,
             schema_sha256=schema.sha256,
             public_sha256=None if study.public is None else study.public.sha256,
             replicate=self.replicate,
         )
         return replace(query, counted=not size_is_public(query, site_facts_of(study, min(people.values()))))
+
+    def _rows(self) -> RowsOfPerson | None:
+        """Return that numbers of rows are described: of people who may have several, without weights."""
+        most = 1 if self.study.unit is None else self.study.most_rows
+        if most == 1 or not self.columns or self.weights is not None:
+            return None
+        return RowsOfPerson(most=most, ends=ends_of_numbers(most))
 
     def _follow_up(self, epsilon: float, fewest: float) -> FollowUpCells | None:
         if self.outcome is None:
@@ -170,9 +191,11 @@ def describe(
     delta: float = 0,
     *,
     weights: str | None = None,
+    correlations: bool = False,
+    weighting: Weighting | None = None,
     replicate: int = 1,
     allow_large_epsilon: bool = False,
-) -> "DescriptionRequest | Description":
+) -> "DescriptionRequest | Description | BalanceRequest | Balance":
     """Describe the private cohort: a paper's first table, with noise, beside that of the public rows.
 
     By group and column: the number of people, the share of missing cells, shares of levels, mean, standard deviation
@@ -183,7 +206,8 @@ def describe(
     Parameters
     ----------
     study
-        The data. Of people with several rows the first one that is complete in the named columns is described. Several
+        The data. Of people with several rows the first one that is complete in the named columns is described, and
+        without weights the number of rows: of all people together, and the shares of people who have so many. Several
         sites each describe their own people; shown are the numbers of all sites together, and of each.
     columns
         Names of columns; among them ``"Surv(time, event)"``, or in place of them ``"Surv(time, event) ~ group"``, for
@@ -207,6 +231,15 @@ def describe(
         beforehand open the account with ``hdp.Ledger(gaussian=)``.
     weights
         A column declared as `Weight`: every number is then weighted.
+    correlations
+        Whether correlations of all pairs of columns are asked for, of people whose cells are all there. They are one
+        more number for each pair: the noise of shares and means grows in proportion. Fits that are given the
+        description take public rows with these correlations. Noise is never normal then, whatever delta.
+    weighting
+        What ``hdp.propensity(...).weights("overlap")`` returned: then the balance of the two arms is described,
+        standardised differences of means and shares before and after weighting, among people who are complete in the
+        columns and in those of the propensity model. Two fifths of epsilon are for people as they are; there are no
+        quartiles, and no Surv().
     replicate
         2, 3, ... for a further independent draw, which is charged again.
     allow_large_epsilon
@@ -215,7 +248,7 @@ def describe(
     Returns
     -------
     DescriptionRequest or Description
-        Without epsilon a request, else what was released.
+        Without epsilon a request, else what was released; with ``weighting`` a `BalanceRequest` or a `Balance`.
 
     Raises
     ------
@@ -240,6 +273,14 @@ def describe(
     names, outcome, group = _parsed(columns, checked)
     if group is not None and by is not None and group != by:
         raise ArgumentError("by must be left out, or be the group of the formula", argument="by")
+    if weighting is not None:
+        if truth(correlations, name="correlations"):
+            raise ArgumentError(
+                "correlations must be left out with weighting=: ask for them in a description of their own",
+                argument="correlations",
+            )
+        balance = _balance(checked, names, outcome, by or group, weighting, times, delta, weights, replicate)
+        return balance if epsilon is None else balance.release(epsilon, allow_large_epsilon=allow_large_epsilon)
     asked = DescriptionRequest(
         study=checked,
         columns=tuple(name for name in names if name != (by or group)),
@@ -251,9 +292,36 @@ def describe(
         weights=declared_column(checked.schema, weights, kind="weight", argument="weights"),
         delta=release_delta(delta),
         replicate=release_replicate(replicate),
+        correlations=truth(correlations, name="correlations"),
     )
     _check(asked)
     return asked if epsilon is None else asked.release(epsilon, allow_large_epsilon=allow_large_epsilon)
+
+
+def _balance(
+    study: Study,
+    names: tuple[str, ...],
+    outcome: object,
+    by: str | None,
+    weighting: object,
+    times: object,
+    delta: object,
+    weights: object,
+    replicate: object,
+) -> BalanceRequest:
+    """Return the request of a balance table, or refuse what it does not take."""
+    given = checked_weighting(weighting, study)
+    checked_arms(by, given)
+    for name, value in (("times", times), ("weights", weights), ("delta", delta or None)):
+        if value is not None:
+            raise ArgumentError(f"{name} must be left out with weighting=", argument=name)
+    columns = tuple(name for name in names if name != given.treatment)
+    if outcome is not None or not columns:
+        raise ArgumentError(
+            "columns must name columns whose balance is wanted, without Surv() and beside the treatment",
+            argument="columns",
+        )
+    return BalanceRequest(study=study, columns=columns, weighting=given, replicate=release_replicate(replicate))
 
 
 def _parsed(columns: object, study: Study) -> tuple[tuple[str, ...], tuple[str, str] | None, str | None]:
@@ -322,8 +390,24 @@ def _check(asked: DescriptionRequest) -> None:
             + ", ".join(sorted(filter(None, twice)) or [str(asked.by)]),
             argument="columns",
         )
+    if asked.correlations:
+        _check_correlations(asked)
     if not asked.columns and asked.outcome is None:
         raise ArgumentError("columns must name another column than the group", argument="columns")
+
+
+def _check_correlations(asked: DescriptionRequest) -> None:
+    """Refuse correlations of one column, of groups, and of columns whose cells may be missing."""
+    lacking = [name for name in asked.columns if asked.study.schema[name].leaves_out]
+    if len(asked.columns) < 2:
+        raise ArgumentError("correlations need two columns or more", argument="correlations")
+    if asked.by is not None:
+        raise ArgumentError("correlations are of all people: describe them without by=", argument="correlations")
+    if lacking and not asked.complete:
+        raise ArgumentError(
+            f"correlations are of complete people, and {', '.join(lacking)} may have missing cells: give complete=True",
+            argument="correlations",
+        )
 
 
 def released(study: Study, queries: Mapping[str, DescriptionQuery]) -> dict[str, Any]:

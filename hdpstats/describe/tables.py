@@ -3,6 +3,7 @@
 A `PublicCohort` has the public rows described as the private ones are, without noise.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -14,10 +15,12 @@ import pandas as pd
 from hdpstats._base.typing import FloatArray
 from hdpstats.display import Report, Reported
 from hdpstats.display import columns as report_columns
-from hdpstats.mechanisms.description import DescriptionQuery
+from hdpstats.mechanisms.description import DescriptionQuery, RowsOfPerson
 from hdpstats.mechanisms.description.blocks import DescribedNumbers, expected_numbers, public_people
+from hdpstats.mechanisms.description.correlations import correlations_of
 from hdpstats.mechanisms.description.estimate import PROBABILITIES, Statistic, read
 from hdpstats.mechanisms.description.moments import follow_up_table
+from hdpstats.records.averages import NUMBER_OF_ROWS, CentredColumn
 from hdpstats.records.codec import Record
 from hdpstats.records.saved import Frame
 from hdpstats.results.tables import frame_of
@@ -40,9 +43,21 @@ def tidy_frame(statistics: Sequence[Statistic], query: DescriptionQuery, schema:
     for each in statistics:
         name = None if each.column < 0 else query.columns[each.column].name
         level = None if each.level is None or name is None else labels_of(schema, name)[each.level]
+        if each.column < 0 and each.level is not None and query.rows is not None:
+            name, level = NUMBER_OF_ROWS, numbers_in_words(query.rows)[each.level]
         rows.append((groups[each.group], name, level, each.name, each.estimate, each.std_error, each.low, each.high,
                      each.noise))  # fmt: skip
     return frame_of(rows, texts=TIDY[:4], numbers=(*TIDY[4:], "noise"))
+
+
+def numbers_in_words(rows: RowsOfPerson) -> tuple[str, ...]:
+    """Return what the groups of numbers of rows are called.
+
+    >>> numbers_in_words(RowsOfPerson(most=6, ends=(1, 2, 4)))
+    ('1', '2', '3-4', '5-6')
+    """
+    bounds = itertools.pairwise((0, *rows.ends, rows.most))
+    return tuple(str(last) if last == before + 1 else f"{before + 1}-{last}" for before, last in bounds)
 
 
 def sums_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame:
@@ -57,9 +72,33 @@ def sums_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame:
         levels = labels_of(schema, column.name)[:-1]
         names += [(column.name, level, "level") for level in levels]
         names += [] if levels else [(column.name, None, "value"), (column.name, None, "square")]
+    if query.pairs is not None:
+        paired = [_of_pair(each, schema) for each in query.pairs.columns]
+        products = [(*paired[j], *paired[k]) for j, k in query.pairs.places]
+        names += [(" and ".join(filter(None, each)), None, "product") for each in products]
+    if query.rows is not None:
+        names += [(NUMBER_OF_ROWS, words, "level") for words in numbers_in_words(query.rows)[:-1]]
+        names.append((NUMBER_OF_ROWS, None, "value"))
     for group, sums in zip(groups, numbers.sums, strict=True):
         rows += [(group, *name, total, numbers.sds[0]) for name, total in zip(names, sums.tolist(), strict=True)]
     return frame_of(rows, texts=("group", "variable", "level", "feature"), numbers=("total", "noise_sd"))
+
+
+def _of_pair(column: CentredColumn, schema: Schema) -> tuple[str, str | None]:
+    return column.name, None if column.level is None else labels_of(schema, column.name)[column.level]
+
+
+CORRELATIONS: Final = ("variable", "level", "other", "other_level", "estimate", "std_error", "conf_low", "conf_high")
+
+
+def correlations_frame(numbers: DescribedNumbers, schema: Schema, *, alpha: float = 0.05) -> pd.DataFrame:
+    """Return a row per pair of columns, or of levels, with the part of the error that is noise."""
+    rows = [
+        (*_of_pair(each.first, schema), *_of_pair(each.second, schema), each.estimate, each.std_error, each.low,
+         each.high, each.noise)
+        for each in correlations_of(numbers, alpha=alpha)
+    ]  # fmt: skip
+    return frame_of(rows, texts=CORRELATIONS[:4], numbers=(*CORRELATIONS[4:], "noise"))
 
 
 def follow_up_frame(numbers: DescribedNumbers, schema: Schema) -> pd.DataFrame | None:
@@ -218,6 +257,7 @@ def first_table(
     known = {**schema.labels, **(labels or {})}
     lookups = [_lookup(frame) for _, frame in columns]
     rows = [FirstRow(name="n", cells=tuple(_number(each.get((None, None, "n")), 0) for each in lookups))]
+    rows += [] if query.rows is None else _rows_of_people(query.rows, lookups)
     for column in query.columns:
         name, shown = column.name, known.get(column.name, column.name)
         levels = labels_of(schema, name)
@@ -240,6 +280,23 @@ def first_table(
             cells = tuple(_percent(each.get((name, None, "missing"))) for each in lookups)
             rows.append(FirstRow(name=f"{INDENT}missing", cells=cells))
     return FirstTable(headers=tuple(name for name, _ in columns), rows=tuple(rows))
+
+
+def _rows_of_people(how: RowsOfPerson, lookups: Sequence[dict[Any, dict[str, float]]]) -> list[FirstRow]:
+    """Return the number of rows, and shares of people who have so many."""
+    whole = FirstRow(name="rows", cells=tuple(_number(each.get((None, None, "rows")), 0) for each in lookups))
+    if not how.ends:
+        return [whole]
+    title = FirstRow(name="rows of a person", cells=("",) * len(lookups))
+    shares = [
+        FirstRow(
+            name=f"{INDENT}{words}",
+            cells=tuple(_percent(each.get((NUMBER_OF_ROWS, words, "share"))) for each in lookups),
+            key=(NUMBER_OF_ROWS, words),
+        )
+        for words in numbers_in_words(how)
+    ]
+    return [whole, title, *shares]
 
 
 def _lookup(frame: pd.DataFrame) -> dict[Any, dict[str, float]]:
@@ -331,7 +388,10 @@ def public_cohort(query: DescriptionQuery, schema: Schema, public: PublicTable |
     if not columns:
         return None
     weights = (query.weights, query.largest_weight) if known else (None, 1.0)
-    own = replace(query, columns=columns, follow_up=None, weights=weights[0], largest_weight=weights[1], counted=True)
+    own = replace(
+        query, columns=columns, pairs=None, follow_up=None, weights=weights[0], largest_weight=weights[1], counted=True
+    )
+    own = own if public.persons is not None else replace(own, rows=None)
     people = public_people(own, schema, public)
     kurtosis = tuple(
         (each.name, _kurtosis(np.asarray(people.cells[each.name], dtype=float)[~people.missing[each.name]]))

@@ -336,6 +336,7 @@ def several_work(of_rows: LossWork, rows: int, D: int, *, columns: int) -> LossW
         scores=of_rows.scores + Operations(steps=10.0 * D, passes=10.0 * rows * D),
         losses=of_rows.losses + Operations(steps=10.0, passes=10.0 * rows),
         stacked=of_rows.stacked + Operations(steps=400.0, passes=40.0 * rows * D**2),
+        sandwich=of_rows.sandwich + Operations(steps=900.0, passes=90.0 * rows * D**2 + 100.0 * rows),
     )
 
 

@@ -28,6 +28,7 @@ from hdpstats.mechanisms.clipped_newton import ClippedNewton
 from hdpstats.mechanisms.clipped_newton.estimate import ALIKE
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, ObjectiveQuery
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
+from hdpstats.public.enough import few, rare_values, rarer
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.public.row_weights import APART, Allowance, reach
 from hdpstats.records.averages import CohortMoments
@@ -144,6 +145,11 @@ class ModelSpec(ABC):
     @property
     def public_side(self) -> PublicSide | None:
         """The public side of a model of losses; None without one."""
+        return None
+
+    @property
+    def few_public(self) -> str | None:
+        """That public rows are few for the model, in words (`hdpstats.public.enough`); None where they are not."""
         return None
 
     @property
@@ -300,6 +306,17 @@ class LossSpec(ModelSpec):
         """The same."""
         return self.public
 
+    @cached_property
+    def few_public(self) -> str | None:
+        """That public rows are few for the model, in words; None where they are not, or where there are none."""
+        side, table, schema = self.public, self.study.public, self.study.schema
+        if side is None or table is None:
+            return None
+        covariates = [name for name in self.needs if name not in (*self.outcome, *self.extra)]
+        cells = list(rare_values(table, schema, covariates))
+        events = rarer(table, schema, self.outcome[-1])
+        return few(side.seen_rows, events, cells, coefficients=side.dimension)
+
     @property
     def weighting(self) -> str | None:
         """The column of case weights; None without any."""
@@ -363,9 +380,12 @@ class LossSpec(ModelSpec):
         """Whether a fit may ask for its people's own Hessians and squared scores; no, where nothing else is said."""
         return False
 
-    def noisy_part(self, model: AnyModel, square: float, *, epsilon: Fraction, records: int) -> float:
-        """Return the share of privacy noise in the variance of a score with a mean ``square`` of one person."""
-        raise NotImplementedError
+    def noisy_part(self, model: AnyModel, square: float, *, epsilon: Fraction, records: int) -> float:  # noqa: ARG002
+        """Return the share of privacy noise in the variance of a score with a mean ``square`` of one person.
+
+        It is 1, which no share exceeds, for families that say nothing smaller.
+        """
+        return 1.0
 
     @property
     def largest_offset(self) -> float:

@@ -25,6 +25,20 @@ Where private coefficients are not the public ones, public outcomes tell it unde
 Which one holds is not known. So their mean is taken, and errors are drawn half of the time from either: what
 unshrinking would miss by is counted.
 
+**Where curvature is evaluated.** The pooled point is an estimate. Where it is far off, as that of a rare category, the
+curvature there may be much smaller or larger than at the truth, and errors would follow the error of the estimate. So
+moments are averaged over `PLACES` points that stand for where the truth may be: the pooled point plus normal draws of
+covariance
+
+.. math:: C = \{V^{-1} + (V_{pub} + a^2 I)^{-1} + P\}^{-1},
+
+``V`` that of the private estimate, ``a`` the scale of differences (`hdpstats.inference.pooling.SCALE`), and ``P`` the
+precision of a weak prior, `WEAK` along each whitened direction: that of Gelman et al. (2008), who give a coefficient of
+a column of unit spread the scale 2.5 / 2. The prior bounds how far the draws go where nothing is known; no estimate is
+shrunk by it. The draws are the same for every release, and symmetric: the symmetric root of ``C`` times points of which
+every coordinate has each stratum of the normal distribution once. Errors are drawn with the moments of each of these
+points in turn.
+
 **Bias.** Scores are not linear. Where the released point is :math:`e_j` off, :math:`E\,s(\theta_0 + e_j) = H E e_j +
 \tfrac12 E\,s''[e_j, e_j]`, so that :math:`u_j` has the bias
 
@@ -45,16 +59,28 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+from scipy.special import ndtri
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
 from hdpstats.inference.information import Information, ScoreNoise
-from hdpstats.inference.pooling import Pooling, pool, pooled_point
+from hdpstats.inference.pooling import SCALE, Pooling, pool, pooled_point
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.query import PointQuery, PointRelease
 
-STEPS = 3
-"""How often moments are computed anew at the last pooled point."""
+MOST_STEPS = 16
+"""The largest number of steps to the point at which moments are computed."""
+
+NEAR = 0.01
+"""A step is short whose square, in variances of the pooled point, is at most this, averaged over coordinates."""
+
+PLACES = 4
+"""Points that stand for where the truth may be: an even number, as they lie in pairs on both sides."""
+
+WEAK = 1.25
+"""Standard deviation of the prior of these points along a whitened direction, in units of the loss's scale."""
 
 
 @final
@@ -191,7 +217,10 @@ def weighted(shares: Sequence[FloatArray] | FloatArray, values: Sequence[FloatAr
 def combine_points(
     sites: Sequence[InformedPoint], fit: PublicFit | None, *, allowance: FloatArray | None = None
 ) -> Combined:
-    """Unshrink, combine and pool, three times where there is a public fit, each time with new moments.
+    """Unshrink, combine and pool, mostly three times where there is a public fit, each time with new moments.
+
+    Where little is known, a point at which there is much curvature may lead to a far one at which there is little, and
+    that back to the first. So from the second step on half of each step is made, until a step is short.
 
     Moments of a location's loss are the means of those at the public fit and at the released points. ``allowance``
     (D, D) is the covariance of an error that all sites share (`hdpstats.public.row_weights`): none averages out.
@@ -205,12 +234,45 @@ def combine_points(
         combined = _at(sites, places, common)
         pooling = pool(combined.private, combined.covariance, fit)
         return replace(combined, pooled=pooling.point, pooling=pooling, places=places)
-    for _ in range(STEPS - 1):
+    for step in range(MOST_STEPS):
         combined = _at(sites, [point], common)
-        point = pooled_point(combined.private, combined.covariance, fit)
-    combined = _unbiased(sites, _at(sites, [point], common), point)
+        moved = pooled_point(combined.private, combined.covariance, fit) - point
+        point = point + (0.5 * moved if step else moved)
+        if step and moved @ _precision(combined.covariance, fit) @ moved <= NEAR * len(moved):
+            break
+    apart = likely(combined.covariance, fit)
+    combined = _unbiased(sites, _at(sites, tuple(point + apart), common), point)
     pooling = pool(combined.private, combined.covariance, fit)
-    return replace(combined, pooled=pooling.point, pooling=pooling, places=(pooling.point,))
+    return replace(combined, pooled=pooling.point, pooling=pooling, places=tuple(pooling.point + apart))
+
+
+def likely(covariance: FloatArray, fit: PublicFit) -> FloatArray:
+    """Return how far points (k, D) lie from a pooled one that stand for where the truth may be.
+
+    ``covariance`` (D, D) is that of the private estimate.
+    """
+    D = len(covariance)
+    sizes, axes = np.linalg.eigh(_precision(covariance, fit) + (WEAK * fit.unit) ** -2.0 * np.eye(D))
+    return np.asarray(_strata(D) @ (axes / np.sqrt(sizes)) @ axes.T)
+
+
+def _precision(covariance: FloatArray, fit: PublicFit) -> FloatArray:
+    """Return the precision (D, D) of a pooled point, where differences are of the scale expected beforehand."""
+    public = np.linalg.inv(fit.error + (SCALE * fit.unit) ** 2 * np.eye(len(covariance)))
+    return np.asarray(np.linalg.inv(covariance) + public)
+
+
+@remembered(8)
+def _strata(dimension: int) -> FloatArray:
+    """Return standard normal points (`PLACES`, D) of which each coordinate takes every stratum, in opposite pairs.
+
+    Their mean is 0 and the second moment of each coordinate is 1.
+    """
+    half = PLACES // 2
+    rng = draws.nodes()
+    sizes = ndtri(0.5 + 0.5 * draws.latin_hypercube(rng, dimension, half)).T
+    found = np.where(rng.random((half, dimension)) < 0.5, -sizes, sizes)
+    return np.asarray(np.concatenate([found, -found]) / np.sqrt(np.mean(sizes**2, axis=0)))
 
 
 def _start(sites: Sequence[InformedPoint]) -> FloatArray:
@@ -222,7 +284,7 @@ def _start(sites: Sequence[InformedPoint]) -> FloatArray:
 
 def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance: FloatArray) -> Combined:
     """Return the estimates with the mean of moments at some points (D,), not pooled."""
-    at = tuple(_mean([each.information.at(place) for place in places]) for each in sites)
+    at = tuple(mean_moments(each.information, places) for each in sites)
     unshrunk = tuple(each.part.unshrunk(moments.H) for each, moments in zip(sites, at, strict=True))
     variances = tuple(each.part.variance(moments) for each, moments in zip(sites, at, strict=True))
     W = shares(variances)
@@ -240,8 +302,9 @@ def _at(sites: Sequence[InformedPoint], places: Sequence[FloatArray], allowance:
     )
 
 
-def _mean(moments: Sequence[Moments]) -> Moments:
-    """Return the mean of moments."""
+def mean_moments(information: Information, places: Sequence[FloatArray]) -> Moments:
+    """Return the mean of the moments at some points (D,)."""
+    moments = [information.at(place) for place in places]
     return Moments(
         H=np.asarray(np.mean([each.H for each in moments], axis=0)),
         J=np.asarray(np.mean([each.J for each in moments], axis=0)),

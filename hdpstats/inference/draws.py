@@ -17,6 +17,7 @@ __all__ = [
     "Generator",
     "dirichlet",
     "generator",
+    "laplace",
     "latin_hypercube",
     "nodes",
     "normal",
@@ -102,6 +103,14 @@ def perturbation(rng: Generator, distribution: NoiseDistribution | NormalDistrib
     if not axis:
         return np.asarray(length[:, None] * direction)
     return np.asarray(length[:, None] * np.column_stack([rng.uniform(-1.0, 1.0, count), direction]))
+
+
+def laplace(rng: Generator, dimension: int, *, sd: float, count: int) -> FloatArray:
+    """Return draws (count, dimension) of independent two-sided exponential noise of a standard deviation.
+
+    It is the limit of two-sided geometric noise in small units.
+    """
+    return np.asarray(rng.laplace(scale=sd / np.sqrt(2.0), size=(count, dimension)))
 
 
 def symmetric(rng: Generator, dimension: int, *, sd: float, count: int) -> FloatArray:

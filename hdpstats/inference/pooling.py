@@ -168,7 +168,7 @@ class Pooling:
     def others(self) -> FloatArray:
         """The part (D, D) of that covariance that is not an error of the private estimate."""
         rest = np.eye(len(self.point)) - self.weights
-        apart = self.fit.covariance + self.scales.covariances
+        apart = self.fit.error + self.scales.covariances
         own = np.mean(rest @ apart @ np.swapaxes(rest, 1, 2), axis=0)
         return np.asarray(own + self.moved.T @ self.moved / len(self.moved))
 
@@ -182,7 +182,7 @@ class Pooling:
         ``count`` is a multiple of the number of draws of the scales, which take turns.
         """
         standard = rng.standard_normal((count // len(self.moved), *self.moved.shape))
-        return np.asarray(draws.normal(rng, self.fit.covariance, count) + self.scales.through(standard))
+        return np.asarray(draws.normal(rng, self.fit.error, count) + self.scales.through(standard))
 
     def through(self, error: FloatArray) -> FloatArray:
         """Return what a part (count, D) of the private estimate's error adds to that of the pooled one."""
@@ -205,7 +205,7 @@ def pool(private: FloatArray, covariance: FloatArray, fit: PublicFit, *, scales:
     """
     difference = private - fit.theta
     if scales is None:
-        scales = _scales(difference[:, None], covariance + fit.covariance, fit)
+        scales = _scales(difference[:, None], covariance + fit.error, fit)
     weights = _weights(scales, covariance, fit)
     changes = weights @ difference
     weight = weights.mean(axis=0)
@@ -223,9 +223,9 @@ def pool(private: FloatArray, covariance: FloatArray, fit: PublicFit, *, scales:
 def pooled_point(private: FloatArray, covariance: FloatArray, fit: PublicFit) -> FloatArray:
     """Return the point of `pool` alone, in less time."""
     difference = (private - fit.theta)[:, None]
-    scales = _scales(difference, covariance + fit.covariance, fit)
+    scales = _scales(difference, covariance + fit.error, fit)
     whole = scales.covariances
-    whole += fit.covariance + covariance
+    whole += fit.error + covariance
     return np.asarray(private - covariance @ np.linalg.solve(whole, difference).mean(axis=0)[:, 0])
 
 
@@ -282,7 +282,7 @@ def expected_pull(covariance: FloatArray, fit: PublicFit) -> FloatArray:
 
 def _alike(covariance: FloatArray, fit: PublicFit, *, apart: FloatArray | float) -> tuple[FloatArray, FloatArray]:
     """Return the covariance (D, D) given the scales, and how far estimates move from the public fit (B, D)."""
-    both, seen = covariance + fit.covariance, _Seen.of(covariance + fit.covariance, fit)
+    both, seen = covariance + fit.error, _Seen.of(covariance + fit.error, fit)
     nodes = _expected_nodes(tuple(seen.widths.tolist()))
     differences = np.repeat(apart + nodes.differences.T @ _root(both), EACH, axis=0)
     pulls = seen.pulls(differences.T)
@@ -314,7 +314,7 @@ def _by_turns(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
 
 def _weights(scales: Scales, covariance: FloatArray, fit: PublicFit) -> FloatArray:
     """Return ``K`` (B, D, D) of each draw."""
-    apart = fit.covariance + scales.covariances
+    apart = fit.error + scales.covariances
     return np.asarray(np.swapaxes(np.linalg.solve(apart + covariance, apart), 1, 2))
 
 

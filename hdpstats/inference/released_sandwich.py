@@ -39,6 +39,9 @@ APART: Final = (0.3, 0.45, 0.7, 1.0, 1.5)
 SMALLEST: Final = 0.1
 """The smallest eigenvalue of combined moments over those that public people tell."""
 
+COUNTED, SHARED = 0.8, 40
+"""Where a release counts so much, this many draws of errors share one of moments: public people's hardly matter."""
+
 RATIOS: Final = (0.1, 10.0)
 """Bounds of the proportion in which is added what cutting took away."""
 
@@ -84,7 +87,12 @@ class SandwichInformation(Information):
     @property
     def hidden(self) -> bool:
         """Whether public people tell more of curvature or of scores than what was released."""
-        return min(self.curvature.share, self.scores.share) < 0.5
+        return self._share < 0.5
+
+    @property
+    def _share(self) -> float:
+        """What the release counts, of that part of which it counts less."""
+        return min(self.curvature.share, self.scores.share)
 
     @property
     def canonical(self) -> bool:
@@ -99,11 +107,12 @@ class SandwichInformation(Information):
     @property
     def spread_of_size(self) -> float:
         """That of public moments, as far as they count."""
-        return (1.0 - min(self.curvature.share, self.scores.share)) * self.told.spread_of_size
+        return (1.0 - self._share) * self.told.spread_of_size
 
     def repeated(self, errors: int) -> int:
         """Return how many errors may share a draw."""
-        return self.told.repeated(errors)
+        repeated = self.told.repeated(errors)
+        return repeated if self._share < COUNTED or errors % SHARED else max(repeated, SHARED)
 
     @property
     def planned_draws(self) -> int:

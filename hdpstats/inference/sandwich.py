@@ -23,9 +23,10 @@ and public numbers. Coverage is measured in ``vignettes/validation``.
 **Before anything is spent** the same covariances are known in closed form at public coefficients, for what a fit would
 report (`predicted_errors`): the private estimate has covariance ``H^-1 (J + B) H^-1``, estimates of several sites are
 averaged by inverse variance, and the average is pooled with the public fit, public and private people assumed alike.
-What is not known of curvature is averaged over (`planned_covariance`): a fit takes the ridge out with the best guess
-``H`` of a curvature that is in truth :math:`\tilde H`. With :math:`A = (I + H^{-1} \Lambda)(\tilde H + \Lambda)^{-1}`
-its estimate errs by
+Curvature is averaged over where the truth may be, as a fit averages it (`hdpstats.inference.combination`), here about
+the public coefficients. What is not known of it is averaged over too (`planned_covariance`): a fit takes the ridge out
+with the best guess ``H`` of a curvature that is in truth :math:`\tilde H`. With
+:math:`A = (I + H^{-1} \Lambda)(\tilde H + \Lambda)^{-1}` its estimate errs by
 
 .. math:: -A (S + b) + M p, \qquad M = H^{-1} \Lambda - A \Lambda, \qquad p = \theta_0 - c.
 
@@ -51,6 +52,8 @@ from hdpstats.inference.combination import (
     InformedPoint,
     ReleasedPoint,
     combine_points,
+    likely,
+    mean_moments,
     scalar_weight,
     shares,
     weighted,
@@ -130,7 +133,14 @@ def combine(
             np.array(combined.unshrunk), combined.variances, np.array([each.whole for each in own]), T=T
         ),
         disagreement=agree,
+        public_shares=None if combined.pooling is None else _public_shares(combined.pooling, T),
     )
+
+
+def _public_shares(pooling: Pooling, T: FloatArray) -> FloatArray:
+    """Return the public fit's share in each pooled coefficient (p,): by how much it moves if the public one does."""
+    rest = np.eye(len(pooling.weight)) - pooling.weight
+    return np.asarray(np.diag(T @ rest @ np.linalg.pinv(T)))
 
 
 def _common(sites: Sequence[InformedPoint], allowance: FloatArray | None, *, count: int) -> FloatArray:
@@ -143,7 +153,7 @@ def _common(sites: Sequence[InformedPoint], allowance: FloatArray | None, *, cou
 
 def penalised(fit: PublicFit, T: FloatArray, *, terms: tuple[str, ...]) -> Estimate:
     """Return the public fit that pooling takes, a posterior mode under a weak prior, in the design's coordinates."""
-    covariance = T @ fit.covariance @ T.T
+    covariance = T @ fit.error @ T.T
     return Estimate(
         label="public, penalised",
         terms=terms,
@@ -269,13 +279,15 @@ class PredictedErrors:
     """Predicted standard errors per coefficient (p,), in the design's coordinates.
 
     ``reported``: of what a fit would report; ``sampling``, ``privacy``: the private-only estimate's two parts;
-    ``public``: of the penalised public fit, or None.
+    ``public``: of the penalised public fit, or None. ``parts`` are the covariances (p, p) of the two parts; None where
+    a plan does not tell them.
     """
 
     reported: FloatArray
     sampling: FloatArray
     privacy: FloatArray
     public: FloatArray | None
+    parts: tuple[FloatArray, FloatArray] | None = None
 
     @property
     def against_public(self) -> float:
@@ -321,10 +333,20 @@ def averaged(sites: Sequence[PredictedCovariance]) -> PredictedCovariance:
 
 
 MOST = 0.75
-"""The largest predicted standard error at which a coefficient is determined, of which public rows say nothing.
+"""The largest standard error at which a coefficient is determined.
 
-Whitened, in units of the loss's scale: about 2.6 for the log odds of a level. A 95 % interval then spans e^10.
+Whitened, in units of the loss's scale: about 2.6 for the log odds of a level of 9 % of the people, 5.4 for one of 2 %.
+A 95 % interval of the former then spans e^10. In a logistic regression it is the information of seven persons who
+differ from the others by a standard deviation of the column.
 """
+
+
+def not_estimable(errors: FloatArray, public: PublicSide, *, T: FloatArray) -> BoolArray:
+    """Return which slopes (p,) have standard errors (p,) so large that they stand for less than a few persons."""
+    fit, length = public.fit, np.linalg.norm(T, axis=1)
+    rest = np.delete(np.abs(T), public.counted, axis=1)
+    slopes = np.max(rest, axis=1, initial=0.0) <= 1e-6 * length
+    return np.asarray(slopes & (errors > MOST * (1.0 if fit is None else fit.unit) * length))
 
 
 def undetermined(private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray) -> BoolArray:
@@ -337,23 +359,31 @@ def undetermined(private: PredictedCovariance, fit: PublicFit | None, *, T: Floa
 
 
 def predicted_errors(
-    private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray, apart: FloatArray | float = 0.0
+    private: PredictedCovariance,
+    fit: PublicFit | None,
+    *,
+    T: FloatArray,
+    apart: FloatArray | float = 0.0,
+    side: PublicSide | None = None,
 ) -> PredictedErrors:
     """Return predicted standard errors, in the coordinates that ``T`` (p, D) maps whitened coefficients to.
 
-    NaN where they are too large for a fit to report the coefficient (`undetermined`). ``apart`` (D,): see
-    `hdpstats.inference.pooling.expected_covariance`.
+    NaN where they are too large for a fit to report the coefficient: `undetermined`, or `not_estimable` of a public
+    ``side``. ``apart`` (D,): see `hdpstats.inference.pooling.expected_covariance`.
     """
     total, public = private.covariance, None
     if fit is not None:
-        public = _standard_errors(T, fit.covariance)
+        public = _standard_errors(T, fit.error)
         total = expected_covariance(total, fit, apart=apart)
-    known = np.where(undetermined(private, fit, T=T), np.nan, 1.0)
+    known, reported = np.where(undetermined(private, fit, T=T), np.nan, 1.0), _standard_errors(T, total)
+    if fit is not None and side is not None:
+        reported = np.where(not_estimable(reported, side, T=T), np.nan, reported)
     return PredictedErrors(
-        reported=known * _standard_errors(T, total),
+        reported=known * reported,
         sampling=known * _standard_errors(T, private.sampling),
         privacy=known * _standard_errors(T, private.privacy),
         public=public,
+        parts=(T @ private.sampling @ T.T, T @ private.privacy @ T.T),
     )
 
 
@@ -370,11 +400,16 @@ def planned_covariance(
     """
     at = [each.information.at(centre) for each in sites]
     known = [_at(moments, each.part.noise) for each, moments in zip(sites, at, strict=True)]
+    places = (centre,)
+    if fit is not None and not any(each.information.located for each in sites):
+        places = tuple(centre + likely(averaged(known).covariance, fit))
+        at = [mean_moments(each.information, places) for each in sites]
+        known = [_at(moments, each.part.noise) for each, moments in zip(sites, at, strict=True)]
     count = min(each.information.planned_draws for each in sites)
     if not count:
         return averaged(known)
     weights = shares([each.covariance for each in known])
-    drawn = draw_jointly(draws.nodes(), [each.information for each in sites], theta=centre, count=count)
+    drawn = _moments(draws.nodes(), sites, places, count=count)
     parts = [_unshrunk(each.part, best, moments) for each, best, moments in zip(sites, at, drawn, strict=True)]
     sampling = np.asarray(sum(W @ each.sampling @ W.T for W, (each, _) in zip(weights, parts, strict=True)))
     privacy = np.asarray(sum(W @ each.privacy @ W.T for W, (each, _) in zip(weights, parts, strict=True)))

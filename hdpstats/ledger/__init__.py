@@ -15,6 +15,7 @@
 * ``location``: Where a ledger is kept: a path, a URL or memory, checked before anything is opened.
 * ``records``: The records of a ledger: what is asked, what was charged, what was handed out, what is written in the
   file.
+* ``signing``: Signatures: releases and heads of a ledger that anybody can check who has the site's public key.
 * ``store``: The database of a ledger: its tables, durable transactions, errors that say what to do.
 """
 
@@ -22,6 +23,7 @@ from hdpstats.ledger.bookkeeping import verify_file
 from hdpstats.ledger.disclosure import Disclosure, Statements
 from hdpstats.ledger.ledger import Ledger
 from hdpstats.ledger.records import Charge, Lease, Request, StoredRelease, Verification
+from hdpstats.ledger.signing import SignatureError, SignedHead, SigningKey, VerifyingKey
 
 __all__ = [
     "Charge",
@@ -29,8 +31,12 @@ __all__ = [
     "Lease",
     "Ledger",
     "Request",
+    "SignatureError",
+    "SignedHead",
+    "SigningKey",
     "Statements",
     "StoredRelease",
     "Verification",
+    "VerifyingKey",
     "verify_file",
 ]

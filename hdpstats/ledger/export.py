@@ -160,7 +160,9 @@ def _as_json(dataset: str, chain: Chain, entries: Sequence[Entry]) -> str:
         "unit": account.unit,
         **_amounts(account.balance),
         "analysts": {name: _amounts(cap) for name, cap in chain.capped(dataset).items()},
+        "account": account.id,
         "head": chain.head,
+        "hashes": list(chain.hashes),
         "entries": [asdict(entry) for entry in entries],
     }
     return codec.dumps(document) + "\n"

@@ -46,6 +46,7 @@ from hdpstats.ledger.records import (
     checked_dataset,
     named_analyst,
 )
+from hdpstats.ledger.signing import SignedHead, SigningKey, VerifyingKey, check_goes_on
 from hdpstats.ledger.store import Store, read_charge, read_charges, read_entries
 from hdpstats.privacy.budget import NOTHING, Budget, Spend
 from hdpstats.privacy.charging import Balance, Floor, agreed
@@ -713,22 +714,64 @@ class Ledger:
 
         return self._store.read(read)
 
-    def verify(self, head: str | None = None) -> Verification:
+    def verify(
+        self, head: str | Path | SignedHead | None = None, *, key: VerifyingKey | str | Path | None = None
+    ) -> Verification:
         """Recompute every hash and every sum of the whole file, in time proportional to its entries.
 
         Parameters
         ----------
         head
             A hash noted earlier, from `head` or from a result; it must still be on the chain. Without it a
-            file whose end was cut off, or that was rewritten from the beginning, cannot be recognised.
+            file whose end was cut off, or that was rewritten from the beginning, cannot be recognised. A `SignedHead`,
+            or its file, tells these apart.
+        key
+            The public key that a signed head must be signed with, or its file.
 
         Raises
         ------
         LedgerError
             If anything is damaged; the message and the fact ``entry`` say where.
         """
-        self._latest()
-        return verify_store(self._store, head)
+        chain = self._latest()
+        if head is None or (isinstance(head, str) and not Path(head).is_file()):
+            if key is not None:
+                message = "key checks a signed head: give its file as head (`hdpstats ledger head` writes it)"
+                raise ArgumentError(message, argument="key")
+            return verify_store(self._store, head)
+        noted = SignedHead.read(head)
+        if key is not None:
+            noted.check(VerifyingKey.read(key))
+        verification = verify_store(self._store)
+        check_goes_on(
+            noted,
+            hashes=verification.hashes,
+            charges=[entry.seq for entry in self._entries()[1] if entry.kind == "charge"],
+            account=chain.account(self._dataset).id,
+            place=f"the ledger {self._store.place}",
+        )
+        return verification
+
+    def signed_head(self, key: SigningKey | str | Path | None = None) -> SignedHead:
+        """Return what the ledger is now: its entries, the charges of this account, its head, signed with a key.
+
+        Kept by somebody else, it shows later whether this ledger, or an export of it, was cut off, rolled back to an
+        older copy or rewritten (`verify`, ``hdpstats ledger verify --head``).
+
+        Parameters
+        ----------
+        key
+            The site's private key, or its file; None for a head without a signature.
+        """
+        chain = self._latest()
+        head = SignedHead(
+            dataset=self._dataset,
+            account=chain.account(self._dataset).id,
+            entries=len(chain.hashes),
+            charges=chain.charges_of(self._dataset, ""),
+            head=chain.head,
+        )
+        return head if key is None else head.signed(SigningKey.read(key))
 
     def verify_after(self, entry: int) -> Verification:
         """Return the hashes of all entries, where that of an entry is known from elsewhere and compared with them.

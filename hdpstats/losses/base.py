@@ -317,9 +317,9 @@ class HazardLink(ABC):
     functions : float
         For how many exponentials a score, a curvature and a cap take the time at most, together.
     ulps, event_ulps : float
-        Bounds on the errors of computed scores, survived (relative to ``h``) and of events (relative to 1), in units of
-        2^-53, where ``u`` and ``h`` are computed as `hdpstats.losses.hazard_links` says, or predictors are rounded to
-        doubles.
+        Bounds on the errors of computed scores, survived (relative to ``h``, given the computed cap) and of events
+        (relative to 1), in units of 2^-53, where ``u`` and ``h`` are computed as `hdpstats.losses.hazard_links` says,
+        or predictors are rounded to doubles.
     smallest_cap : float
         Caps below it are raised to it.
     multiplicative : bool

@@ -28,10 +28,16 @@ proportion to ``h`` and to 1.
 
 * *Where the scale is* ``e^eta`` scores are functions of ``u`` and ``h`` that are exponentials of sums of two doubles
   (`hdpstats.solvers.kernels`): an exponential, a rest and a product err by 10 ``v``, a product of two of them by 21
-  ``v``, and caps by 17 ``v`` or less. As ``c' <= z h``, the errors of ``u`` count ``21 z < 8.1``, and a sum, a root, a
-  quotient and products 5: together ``c`` is off by less than 31 ``v h``, and ``1 / sqrt(1 + u^2)`` by 13 ``v``. So does
+  ``v``. As ``c' <= z h``, the errors of ``u`` count ``21 z < 8.1``, and a sum, a root, a quotient and products 5:
+  together ``c`` is off by less than 14 ``v h``, and so is ``1 / sqrt(1 + u^2)``, by 13 ``v``. The same holds of
   an exponential of the rounded ``eta - log h``, whose rounding is at most ``v |log u|``: ``|log u| c' <= .3183 h``.
   Nothing grows with ``eta``: that ``u`` is a sum's exponential is felt in proportion to ``u`` only.
+* *The cap* itself, where it multiplies ``u / sqrt(1 + u^2)``, is a double that depends on the row alone, the same one
+  at all coefficients (`hdpstats.families.hazard.spells`). It is within 17 ``v`` of ``h`` (product of two exponentials).
+  So a computed score is near that of a loss ``k h asinh(u)``, or its like, with a constant ``k`` of a cell within 17
+  ``v`` of 1: that is the loss that is minimised. It is as convex, and what is bounded in proportion to ``h`` is so in
+  proportion to ``k h``; computed caps are what is added up to ``H``, and what roundings add to a person's size is
+  counted (`hdpstats.families.base.ROUNDING`). Where ``m = u h`` is a part of the score of an event, the cap counts.
 * *Where it is not*, a predictor is rounded, to within ``v |eta|``: see the link.
 
 References
@@ -88,7 +94,7 @@ class LogitLink(ValuedLink):
     multiplicative = True
     analytic = math.pi
     functions = 6.0
-    ulps = 32.0
+    ulps = 14.0
     event_ulps = 14.0
 
     def survive(self, eta: FloatArray) -> LikelihoodTerms:
@@ -139,8 +145,8 @@ class CloglogLink(HazardLink):
     ``{(m/2) / sinh(m/2)}^2 - psi``, at most .724 - .157 on [2, 3] and .497 beyond, both terms decreasing. So
     ``-e' <= 1``.
 
-    *Floating point*: ``m = u h`` errs by 39 ``v``, of which ``psi`` feels ``-m psi' <= .567``, as said; its quotient
-    errs by 9 ``v``, the other factor by 13 ``v``, their product by one: less than 46 ``v``.
+    *Floating point*: ``m = u h`` errs by 39 ``v``, of which the cap's are 17 and ``psi`` feels ``-m psi' <= .567``; its
+    quotient errs by 9 ``v``, the other factor by 13 ``v``, their product by one: less than 46 ``v``.
     """
 
     name = "cloglog"
@@ -150,7 +156,7 @@ class CloglogLink(HazardLink):
     survived_smoothness = STEEPEST
     event_smoothness = Fraction(1)
     functions = 14.0
-    ulps = 32.0
+    ulps = 14.0
     event_ulps = 48.0
     multiplicative = True
     cumulative = True

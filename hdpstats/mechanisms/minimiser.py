@@ -34,10 +34,11 @@ Hessians :math:`\nabla^2 \ell_i`, or for a quantile's loss those with another wi
 :math:`s_i s_i'`, of every person cut to public Frobenius norms, are summed and released by two draws, each for half of
 the part's epsilon. Guarantee: that of the noisy Hessian, with the public norm, by which a person is cut, in place of
 the trace ``B``: matrices are positive semidefinite, as curvatures are cut to 0 and more, and cutting multiplies by a
-number in [0, 1], so that they stay so, with a norm of at most ``B``; a person with a missing cell adds 0. No bound of
-the loss is used. A computed norm is off by a relative ``2^-40`` at most, for which ``B`` is enlarged (`ROUNDING`), and
-roundings to the grid are counted as above. The two are functions of the same people at public coefficients: basic
-composition.
+number in [0, 1], so that they stay so, with a norm of at most ``B``; a person with a missing cell adds 0. Of a person
+with several rows the Hessian and the score are sums over the rows: the first is cut by its trace, which bounds its
+norm. No bound of the loss is used. A computed norm is off by a relative ``2^-40`` at most, for which ``B`` is enlarged
+(`ROUNDING`), and roundings to the grid are counted as above. The two are functions of the same people at public
+coefficients: basic composition.
 """
 
 import math

@@ -27,6 +27,7 @@ from hdpstats.mechanisms import (
     public_hessian,
     statistics,
     subsample,
+    treatment_effect,
 )
 from hdpstats.mechanisms import hybrid_weights as weights
 from hdpstats.mechanisms.base import DistributionMethod, Prepared
@@ -50,6 +51,7 @@ from hdpstats.mechanisms.statistics import SufficientStatistics
 from hdpstats.mechanisms.statistics import site as statistics_site
 from hdpstats.mechanisms.subsample import SubsampleAggregate
 from hdpstats.mechanisms.subsample import site as subsample_site
+from hdpstats.mechanisms.treatment_effect import site as treatment_effect_site
 from hdpstats.privacy.budget import release_replicate
 from hdpstats.records import codec
 from hdpstats.records.codec import declare_kinds, from_dict
@@ -233,6 +235,13 @@ MECHANISMS: Final = (
         DENSITY_RATIO,
         importance_weights_site.prepare,
         columns=_of_ratio,
+    ),
+    Mechanism(
+        treatment_effect.TreatmentEffectQuery,
+        (treatment_effect.TreatmentEffectRelease,),
+        NO_MODEL,
+        treatment_effect_site.prepare,
+        columns=_named,
     ),
     Mechanism(
         weights.NeighboursQuery,

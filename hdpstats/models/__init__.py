@@ -31,6 +31,8 @@ A class for users is thin. Its base class `model.Model` plans and fits, by one o
 * ``points``: Mechanisms that release the coefficients by one query to each site: what is asked, expected, and read.
 * ``private_result``: What the sites of a fit gave, and the result: its estimates with queries, releases, guarantee
   and sites.
+* ``propensity``: A private propensity model: a logistic regression of treatment, with coefficients from private people
+  alone.
 * ``public_hessian``: Logistic regressions by Newton steps with a public Hessian: rounds, predictions, results.
 * ``regression``: Logistic, linear and quantile regression on private and public records.
 * ``request``: What a fit asks for, checked before anything is charged: epsilon, delta, mechanism, draw and
@@ -40,6 +42,8 @@ A class for users is thin. Its base class `model.Model` plans and fits, by one o
   public facts only.
 * ``site_records``: What is known of the people of each site before its part in a fit, and what is left of epsilon
   then.
+* ``treatment_effect``: The effect of a treatment among people weighted by their chance of it: what is asked, expected
+  and read.
 * ``weighted``: Models fitted to a weighted public sample: post-processing, with errors that count sampling and
   privacy noise.
 """
@@ -50,7 +54,9 @@ from hdpstats.models.hazard import DiscreteHazard
 from hdpstats.models.hybrid_weights import hybrid_weights
 from hdpstats.models.importance_weights import importance_weights
 from hdpstats.models.plan import Plan
+from hdpstats.models.propensity import PropensityRequest, SplitPlan, propensity
 from hdpstats.models.regression import Linear, Logit, Quantile
+from hdpstats.models.treatment_effect import TreatmentEffectPlan, TreatmentEffectRequest, treatment_effect
 
 __all__ = [
     "DiscreteHazard",
@@ -59,8 +65,14 @@ __all__ = [
     "Logit",
     "MEstimator",
     "Plan",
+    "PropensityRequest",
     "Quantile",
+    "SplitPlan",
+    "TreatmentEffectPlan",
+    "TreatmentEffectRequest",
     "hybrid_weights",
     "importance_weights",
+    "propensity",
+    "treatment_effect",
     "warm_up",
 ]

@@ -32,12 +32,14 @@ from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.inference import draws
 from hdpstats.inference.combination import InformedPoint, ReleasedPoint, scalar_weight, shares, weighted
 from hdpstats.inference.information import Information, PublicInformation, ReleasedInformation, added, released_hessian
+from hdpstats.inference.other_correlations import correlations_note
 from hdpstats.inference.released_sandwich import SandwichInformation, with_sandwich
 from hdpstats.inference.sandwich import (
     DRAWS,
     PredictedCovariance,
     averaged,
     combine,
+    not_estimable,
     of_point,
     planned_covariance,
     undetermined,
@@ -45,10 +47,14 @@ from hdpstats.inference.sandwich import (
 from hdpstats.losses import SmoothedQuantile
 from hdpstats.public.moments import Moments, PublicFit, PublicSide
 from hdpstats.raking.curvature import rakeable
-from hdpstats.raking.information import UNUSABLE, raked_information
+from hdpstats.raking.information import UNUSABLE, RakedInformation, raked_information
 from hdpstats.records.estimate import ErrorDistribution, Estimate, Estimates, SiteEstimate
 
 ASSUMED = "Standard errors take private {what} to be distributed as the public ones."
+UNLIKE = (
+    " In simulations with private means .6 and .4 standard deviations away, spreads .6 and 1.3 times the public ones "
+    "and a level of 10 % in place of 40 %, 95 % intervals of such models covered about {covered:.0%} of the slopes."
+)
 HIDDEN = "Noise hides private people's own Hessians and squared scores for the most part."
 RELEASED = (
     "Standard errors rest on noisy sums of private people's own Hessians and squared scores, and on public rows as far "
@@ -61,8 +67,9 @@ TOGETHER = (
     "were distributed alike."
 )
 NOT_RELEASED = (
-    "Standard errors are NaN: without (40 complete) public rows the curvature of the likelihood is private. "
-    "Give the study public rows, or let the fit spend a part of epsilon on a noisy Hessian: se_share='auto'."
+    "Standard errors are NaN: without enough complete public rows (40, and 4 for each coefficient) the curvature of "
+    "the likelihood is private. Give the study public rows, or let the fit spend a part of epsilon on a noisy Hessian: "
+    "se_share='auto'."
 )
 NOT_KNOWN = (
     "Standard errors are NaN: between the public fit and the release, public rows tell no curvature along some "
@@ -70,7 +77,7 @@ NOT_KNOWN = (
 )
 NEEDS_OUTCOMES = (
     "Standard errors are NaN: this loss has no model that gives its curvature. Give the study public rows with the "
-    "outcome (40 complete ones) whose residuals vary."
+    "outcome (40 complete ones, and 4 for each coefficient) whose residuals vary."
 )
 ALL_UNCLEAR = (
     "Standard errors are NaN: the released Hessian is too small against its noise at this epsilon and number of "
@@ -85,6 +92,10 @@ UNDETERMINED = (
     "the study public rows with such people, more epsilon, or leave the term out."
 )
 
+FEW_PERSONS = (
+    "Not estimable: {names}. What was released tells less than a few persons would: NaN. Merge levels, leave the term "
+    "out, or take more epsilon."
+)
 
 SPARSE = (
     "Public outcomes are sparse near the private coefficients: standard errors rest on few of them, and may be too "
@@ -178,16 +189,52 @@ def _combined(
 ) -> Estimates:
     """Return the estimates with what is known of each site's curvature."""
     public, notes = parts[0].public, [each.note for each in read]
+    together = _together_note(notes, alike=assumed(public))
+    correlated = "" if public is None else _correlations_note(public, read, T=T, terms=terms)
     found = combine(
         [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)],
         fit=None if public is None else public.fit,
         T=T,
         terms=terms,
         notes=notes,
-        note=_together_note(notes, alike=assumed(public)),
+        note=f"{together} {correlated}" if together and correlated else together,
         allowance=allowance,
     )
-    return found if public is None else found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
+    if public is None:
+        return found
+    told = found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
+    return told if public.fit is None else _estimable(told, public, T=T)
+
+
+def _estimable(found: Estimates, public: PublicSide, *, T: FloatArray) -> Estimates:
+    """Return the estimates without slopes that rest on less than a few persons, each estimate by its own errors."""
+
+    def told(estimate: Estimate) -> Estimate:
+        return estimate.without(not_estimable(estimate.bse.to_numpy(), public, T=T), words=FEW_PERSONS)
+
+    return replace(
+        found,
+        private_only=told(found.private_only),
+        pooled=None if found.pooled is None else told(found.pooled),
+    )
+
+
+def _correlations_note(public: PublicSide, read: Sequence["_Read"], *, T: FloatArray, terms: tuple[str, ...]) -> str:
+    """Return how far errors would go with other correlations, where those of public rows are taken at some site."""
+    rests = [each.information for each in read if _takes_correlations(each.information)]
+    blocks, begin = public.row_blocks
+    first = int(public.geometry.intercept) if begin == 0 else 0
+    slopes = [block[first:] for block in blocks]
+    if not rests or any(len(block) != len(public.geometry.location) for block in slopes):
+        return ""
+    return correlations_note(rests[0].at(public.centre).H, T, terms=terms, blocks=slopes)
+
+
+def _takes_correlations(information: Information) -> bool:
+    """Return whether curvature takes public rows with their own correlations."""
+    if isinstance(information, RakedInformation):
+        return not information.raking.variables.pairs.known
+    return isinstance(information, PublicInformation)
 
 
 def _undetermined(
@@ -240,7 +287,11 @@ def _with_sandwich(part: ReleasedPoint, read: _Read | None) -> _Read | None:
 
 def assumed(public: PublicSide | None) -> str:
     """Return what standard errors assume that rest on a public side; nothing without one."""
-    return "" if public is None else ASSUMED.format(what=public.taken_alike)
+    if public is None:
+        return ""
+    covered = public.covered_unlike
+    measured = "" if covered is None else UNLIKE.format(covered=covered)
+    return ASSUMED.format(what=public.taken_alike) + measured
 
 
 def _together_note(notes: Sequence[str | None], *, alike: str) -> str | None:

@@ -8,7 +8,7 @@ people as the fit.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final, final
 
@@ -17,10 +17,17 @@ import numpy as np
 from hdpstats.describe.description import check_described_study, checked_description, refused
 from hdpstats.describe.tables import NO_SEED
 from hdpstats.families.spec import ModelSpec
-from hdpstats.mechanisms.description import AtRisk, DescribedColumn, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description import (
+    AtRisk,
+    DescribedColumn,
+    DescribedPairs,
+    DescriptionQuery,
+    DescriptionRelease,
+    RowsOfPerson,
+)
 from hdpstats.mechanisms.description.blocks import expected_numbers, numbers_of, public_people
 from hdpstats.mechanisms.description.moments import moments_of, people_of
-from hdpstats.mechanisms.description.request import averaged_columns
+from hdpstats.mechanisms.description.request import averaged_columns, averaged_rows, described_pairs
 from hdpstats.mechanisms.description.site import prepare
 from hdpstats.privacy.budget import Spend
 from hdpstats.records.averages import CohortMoments
@@ -34,6 +41,15 @@ WANTED_NOISE: Final = 0.25
 MOST_NOISE: Final = 1.5
 """An average with more noise than this, in public standard deviations, says next to nothing: it is neither asked for
 nor used."""
+
+MOST_FOR_PAIRS: Final = Fraction(2, 25)
+"""The largest part of epsilon that is spent for the sake of correlations."""
+
+WANTED_OF_PAIRS, MOST_NOISE_OF_PAIRS = 0.1, 0.2
+"""The standard deviation of the noise of a product that is aimed at, and the largest with which it is asked for.
+
+Both over the root of the number of columns, as that is what the least eigenvalue of their correlations errs by.
+"""
 
 MOST_TIMES: Final = 8
 """Times after which a fit asks for shares of people at risk."""
@@ -62,8 +78,9 @@ class SiteDescription:
 
         Without public rows it has none for some of its covariates without the others.
         """
-        wanted = averaged_variables(spec)
-        if wanted is None:
+        wanted, rows = averaged_variables(spec), self.query.rows
+        of_all_rows = rows is not None and rows.correlation is not None
+        if wanted is None or of_all_rows != (spec.several is not None):
             return None
         lacking = set(wanted.variables) - {each.name for each in self.query.columns}
         if lacking and spec.public_side is None:
@@ -73,6 +90,7 @@ class SiteDescription:
             variables=wanted.variables,
             times=wanted.times,
             people=people if self.query.leading == 0 else None,
+            counted=people,
             sha256=self.release.sha256,
         )
 
@@ -131,6 +149,10 @@ class OwnDescription:
         How far one person can move an average, times the number of people, in public standard deviations; the largest.
     after : tuple of float
         The times after which shares of people at risk are asked for; at most `MOST_TIMES`, evenly among those wanted.
+    pairs : DescribedPairs or None
+        The pairs of columns of which products are asked, that tell correlations.
+    rows : RowsOfPerson or None
+        How the numbers of rows are asked for of people with several.
     """
 
     spec: ModelSpec
@@ -138,20 +160,49 @@ class OwnDescription:
     columns: tuple[DescribedColumn, ...]
     range_of_one: float
     after: tuple[float, ...]
+    pairs: DescribedPairs | None = None
+    rows: RowsOfPerson | None = None
+
+    def affordable(self, epsilon: Fraction, *, records: int) -> "OwnDescription":
+        r"""Return it without pairs where noise would hide correlations; it follows from public facts.
+
+        The noise of a product has the standard deviation :math:`2 c \sqrt{(k + 1)(k + 2) / 3} / (n s \epsilon)`. Pairs
+        are kept where it is at most `MOST_NOISE_OF_PAIRS`, over the root of the number of columns, at the share ``s``
+        of `MOST_FOR_PAIRS`.
+        """
+        if self.pairs is None or self._noise_of_pairs(epsilon, records) <= MOST_NOISE_OF_PAIRS * float(MOST_FOR_PAIRS):
+            return self
+        return replace(self, pairs=None)
+
+    def _noise_of_pairs(self, epsilon: Fraction, records: int) -> float:
+        """Return what the noise of a product would be times the root of the number of columns; 0 without pairs."""
+        if self.pairs is None:
+            return 0.0
+        return math.sqrt(len(self.pairs.columns)) * self._noise(epsilon, records, 2.0 * self.pairs.largest)
+
+    def _noise(self, epsilon: Fraction, records: int, reach: float) -> float:
+        """Return the standard deviation of the noise of an average of a range, were all of epsilon spent on it."""
+        k, persons = self.query(epsilon).dimension, self.spec.study.relation.persons_changed
+        return reach * math.sqrt((k + 1) * (k + 2) / 3.0) * persons / float(2 * max(records, 1) * epsilon)
 
     def share(self, epsilon: Fraction, *, records: int) -> Fraction:
         r"""Return the part of epsilon that is spent on it; 0 where noise would hide it even at the largest part.
 
         The noise of an average at a part ``s`` has the standard deviation :math:`r \sqrt{(k + 1)(k + 2) / 3} /
         (n s \epsilon)`, with ``k`` of them and the largest range ``r`` in public standard deviations: the part is what
-        makes it `WANTED_NOISE`, between `LEAST_AVERAGES` and `MOST_AVERAGES`. It follows from public facts.
+        makes it `WANTED_NOISE`, between `LEAST_AVERAGES` and `MOST_AVERAGES`. With pairs it is as much as makes the
+        noise of products `WANTED_OF_PAIRS`, over that root, where that is more, up to `MOST_FOR_PAIRS`. It follows from
+        public facts.
         """
-        k, persons = self.query(epsilon).dimension, self.spec.study.relation.persons_changed
-        noise = self.range_of_one * math.sqrt((k + 1) * (k + 2) / 3.0) * persons / (2.0 * max(records, 1) * epsilon)
+        noise = self._noise(epsilon, records, self.range_of_one)
         if noise > MOST_NOISE * float(MOST_AVERAGES):
             return Fraction(0)
         wanted = Fraction(noise / WANTED_NOISE).limit_denominator(10_000)
-        return min(max(wanted, LEAST_AVERAGES), MOST_AVERAGES)
+        share = min(max(wanted, LEAST_AVERAGES), MOST_AVERAGES)
+        if self.pairs is None:
+            return share
+        of_pairs = self._noise_of_pairs(epsilon, records) / WANTED_OF_PAIRS
+        return max(share, min(Fraction(of_pairs).limit_denominator(10_000), MOST_FOR_PAIRS))
 
     def query(self, epsilon: Fraction, *, ahead: Sequence[Spend] = (), replicate: int = 1) -> DescriptionQuery:
         """Return what a site is asked; columns are in alphabetical order, as the same may be asked by other models."""
@@ -165,6 +216,8 @@ class OwnDescription:
             largest_weight=spec.largest_weight,
             besides=tuple(sorted(set(spec.needs) - read)),
             at_risk=AtRisk(time=self.wanted.time, after=self.after) if self.after and self.wanted.time else None,
+            pairs=self.pairs,
+            rows=self.rows,
             epsilon=epsilon,
             schema_sha256=spec.study.schema.sha256,
             public_sha256=None if public is None else public.sha256,
@@ -183,6 +236,7 @@ class OwnDescription:
             variables=self.wanted.variables,
             times=self.wanted.times,
             people=people if query.leading == 0 else None,
+            counted=people,
             sha256=NO_SEED,
         )
 
@@ -201,7 +255,23 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
     last = len(wanted.times) - 1
     steps = {round(last * step / (MOST_TIMES - 1)) for step in range(MOST_TIMES)} if wanted.times else set()
     after = tuple(wanted.times[step] for step in sorted(steps))
-    return OwnDescription(spec=spec, wanted=wanted, columns=columns, range_of_one=range_of_one, after=after)
+    rows = None
+    if spec.several is not None:
+        told = side.rows_of_people
+        if told is None:
+            return None
+        rows, of_numbers = averaged_rows(spec.several.most_rows, spec.several.correlation, told.numbers)
+        heaviest = spec.largest_weight * float(spec.several.total)
+        range_of_one = max(range_of_one, of_numbers) * heaviest / max(float(np.mean(told.weights)), 1e-3 * heaviest)
+    return OwnDescription(
+        spec=spec,
+        wanted=wanted,
+        columns=columns,
+        range_of_one=range_of_one,
+        after=after,
+        pairs=None if rows is not None else described_pairs(spec.study.schema, columns, public),
+        rows=rows,
+    )
 
 
 def described_sites(spec: ModelSpec, given: object) -> Mapping[str, SiteDescription]:
@@ -245,7 +315,7 @@ def _check_people(spec: ModelSpec, query: DescriptionQuery) -> None:
 def _check_averages(spec: ModelSpec, query: DescriptionQuery) -> None:
     """Refuse a description that lacks averages which the fit has use for."""
     wanted = averaged_variables(spec)
-    if wanted is None or spec.public_side is None:
+    if wanted is None or spec.public_side is None or spec.several is not None:
         return
     call = f"hdp.describe(study, {_columns(spec)}, complete=True, epsilon=...)"
     lacking = [name for name in wanted.variables if name not in {each.name for each in query.columns}]

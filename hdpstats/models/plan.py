@@ -13,8 +13,8 @@ Caps of hazards, and the ridge of losses that are charged for the determinant (m
 chosen for what errs least altogether: slopes of hazards, or noise and what unshrinking may miss. One coefficient's
 predicted error may rise where the choice changes: the baseline's of hazards by up to 40 % of its private part, medians'
 by up to a half. Without public rows a larger share for the noisy Hessian, which makes standard errors more likely where
-people spread little, may cost a tenth of an error. `Plan.switches` names both: where something else is bought, and
-where an error rises by more than 3 %.
+people spread little, costs some of an error. `Plan.switches` names both: where something else is bought, and where an
+error rises by more than 3 %, and whether a larger share is the reason.
 """
 
 import itertools
@@ -23,6 +23,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
@@ -36,6 +37,7 @@ from hdpstats.mechanisms.registry import BY_NAME
 from hdpstats.models.fit_mechanism import Prediction
 from hdpstats.models.request import FitRequest
 from hdpstats.privacy.budget import LARGEST_SENSIBLE_EPSILON
+from hdpstats.results.labels import labels_of_terms
 from hdpstats.results.plots import COLOURS, is_intercept, palette, pyplot
 
 if TYPE_CHECKING:
@@ -163,6 +165,8 @@ LITTLE = 0.1
 STEADY: Final = 1.03
 """An error that is predicted to be more than this many times as large for more epsilon is named."""
 
+BEST_DIFFER: Final = "the caps, weights, ridge or parts of epsilon that are best altogether differ"
+
 DIFFER = "they allow for coefficients of private people that are not those of public people"
 
 AS_DESCRIBED = "Without public rows the prediction takes covariates as described, not correlated, and no effects."
@@ -206,6 +210,8 @@ class Plan:
         Where people have several rows what fits with other ``correlation=`` would report, side by side: columns
         ``correlation`` (r), ``total`` (W, the most that a person counts), ``epsilon, term, std_error, private_only``.
         They may be errors of different coefficients: choose what is to be estimated, not the smaller error.
+    labels : mapping of str to str
+        What pages and figures call the coefficients whose columns have labels in the schema.
 
     Examples
     --------
@@ -217,7 +223,7 @@ class Plan:
     >>> plan.table.columns.tolist()
     ['public only', 'epsilon=0.1', 'epsilon=1']
     >>> plan.frame["private_only"].round(3).tolist()
-    [0.251, 0.005, 0.115, 0.002]
+    [0.267, 0.005, 0.115, 0.002]
     """
 
     frame: pd.DataFrame
@@ -229,6 +235,7 @@ class Plan:
     bought: Mapping[float, tuple[str, ...]] = field(default_factory=dict)
     wanted: tuple[Wanted, ...] = ()
     correlations: pd.DataFrame | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -276,6 +283,7 @@ class Plan:
                 for request, found in predictions
             },
             correlations=_side_by_side(spec, others),
+            labels=labels_of_terms(spec.terms, spec.study.schema),
             floor=max((float(ledger.floor.epsilon) for ledger in spec.study.ledgers.values()), default=0.0),
         )
 
@@ -297,7 +305,7 @@ class Plan:
 
     def plot(self) -> "Figure":
         """Draw predicted standard errors against epsilon, a panel per coefficient; best from ten or more epsilons."""
-        return plot_plan(self.frame)
+        return plot_plan(self.frame, labels=self.labels)
 
     @property
     def verdicts(self) -> dict[float, str]:
@@ -334,8 +342,16 @@ class Plan:
             return ""
         return (
             f"between epsilon = {low:.3g} and {high:.3g} errors of {', '.join(map(str, rises.index))} rise by up to "
-            f"{rises.max() - 1.0:.0%}: the caps, weights, ridge or parts of epsilon that are best altogether differ"
+            f"{rises.max() - 1.0:.0%}: {self._more_bought(low, high) or BEST_DIFFER}"
         )
+
+    def _more_bought(self, low: float, high: float) -> str:
+        """Say that the larger epsilon spends a larger share on what standard errors rest on; nothing where not."""
+        few, many = (float(self.frame.loc[self.frame["epsilon"] == each, "se_share"].max()) for each in (low, high))
+        what = next((each for each in (HESSIAN, SANDWICH) if each in self.bought[high]), None)
+        if what is None or many <= few:
+            return ""
+        return f"a larger share of epsilon, {many:.1%} for {few:.1%}, buys {what}, which noise hides the less"
 
     def _raised(self, epsilon: float) -> str:
         """Say that a fit is charged more than it is asked to cost."""
@@ -369,6 +385,10 @@ class Plan:
         rows = [[str(term), *(number(float(value)) for value in line)] for term, *line in table.itertuples()]
         if self.wanted:
             rows = [[term, "" if wanted == "nan" else wanted, *line] for term, wanted, *line in rows]
+        aligns = "lr"
+        if self.labels:
+            headers, aligns = ["", "term", *headers[1:]], "llr"
+            rows = [[self.labels.get(term, term), term, *line] for term, *line in rows]
         said = [str(each) for each in self.wanted]
         said += [f"epsilon = {epsilon:.3g}: {verdict}" for epsilon, verdict in self.verdicts.items()]
         said += self.switches
@@ -377,7 +397,7 @@ class Plan:
         hidden = [f"{self.title}."] if self.declared else []
         words = (f"<ul>{''.join(verdicts)}</ul>", notes([*hidden, self.assumption]))
         badges = ["nothing is spent", f"{self.records} private records{', as declared' if self.declared else ''}"]
-        return page("Predicted standard errors", grid(headers, rows, aligns="lr"), *words, badges=badges)
+        return page("Predicted standard errors", grid(headers, rows, aligns=aligns), *words, badges=badges)
 
 
 BY_CORRELATION: Final = (
@@ -435,7 +455,8 @@ def _verdict(part: pd.DataFrame) -> str:
 def _assumption(spec: ModelSpec, predictions: Sequence[Prediction]) -> str:
     """Return what predictions rest on, in words."""
     described = all(found.described for found in predictions)
-    return AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
+    words = AS_DESCRIBED if spec.assumption == FROM_SCHEMA and described else spec.assumption
+    return words if spec.few_public is None else f"{words} {spec.few_public}"
 
 
 def _share(found: Prediction) -> float:
@@ -475,10 +496,10 @@ ACROSS = 3
 """Panels in a row."""
 
 
-def plot_plan(frame: pd.DataFrame) -> "Figure":
+def plot_plan(frame: pd.DataFrame, *, labels: Mapping[str, str] = MappingProxyType({})) -> "Figure":
     """Draw one panel per coefficient: what a fit would report, the private rows alone, the public rows alone.
 
-    The intercept is left out where there are other coefficients.
+    The intercept is left out where there are other coefficients; ``labels`` are titles in the place of terms.
     """
     named = list(frame["term"].unique())
     terms = [term for term in named if not is_intercept(term)] or named
@@ -488,7 +509,7 @@ def plot_plan(frame: pd.DataFrame) -> "Figure":
     )
     for panel, term in zip(panels.flat, terms, strict=False):
         _draw(panel, frame[frame["term"] == term].sort_values("epsilon"))
-        panel.set(title=textwrap.fill(term, 28), xscale="log")
+        panel.set(title=textwrap.fill(labels.get(term, term), 28), xscale="log")
         panel.xaxis.set_major_formatter("{x:g}")
     for panel in panels.flat[len(terms) :]:
         panel.set_axis_off()

@@ -10,7 +10,7 @@ import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats.families.base import PersonLoss
-from hdpstats.families.regression.public import FEWEST_ROWS, WhitenedPublic
+from hdpstats.families.regression.public import WhitenedPublic
 from hdpstats.families.spec import LossSpec
 from hdpstats.inference.combination import ReleasedPoint
 from hdpstats.inference.information import InObjective, OnMinimiser, ScoreNoise, Smoothed, Tempered
@@ -41,7 +41,7 @@ from hdpstats.models.estimates import (
     tied_quantile,
 )
 from hdpstats.models.fit_mechanism import FitMechanism, Prediction
-from hdpstats.models.hessian_share import PointOptions, outlook, tells_curvature
+from hdpstats.models.hessian_share import PointOptions, curvature_is_known, plan_standard_errors
 from hdpstats.models.private_result import Contributions, answers_to, private_result
 from hdpstats.models.request import FitRequest
 from hdpstats.models.sandwich_share import chosen_part
@@ -50,6 +50,7 @@ from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.noise.knorm import BallNoise
 from hdpstats.privacy.budget import total
 from hdpstats.privacy.sensitivity import BallNorm, Norm
+from hdpstats.public.enough import least_rows
 from hdpstats.public.moments import PublicSide
 from hdpstats.records.model import AnyModel
 from hdpstats.records.query import PointQuery, PointRelease, stack
@@ -115,7 +116,9 @@ class PointMechanism(FitMechanism):
             charged, by the declared numbers of people, and where these are private once more by the numbers that were
             released, which stay charged.
         """
-        found = outlook(spec, self, options, request, {name: site.records for name, site in spec.study.sites.items()})
+        found = plan_standard_errors(
+            spec, self, options, request, {name: site.records for name, site in spec.study.sites.items()}
+        )
         if found.refusal is not None:
             raise ArgumentError(
                 f"standard errors would be NaN, and nothing was charged: {found.refusal}", argument="se_share"
@@ -126,7 +129,7 @@ class PointMechanism(FitMechanism):
         )
         counted = [each.count for each in counts.sites.values() if each.count is not None]
         if counted:
-            found = outlook(spec, self, options, request, counts.sites)
+            found = plan_standard_errors(spec, self, options, request, counts.sites)
             if found.refusal is not None:
                 raise _refused_after(counted, found.refusal)
         queries = {name: self.ask(spec, found.options, each) for name, each in counts.sites.items()}
@@ -134,7 +137,7 @@ class PointMechanism(FitMechanism):
 
     def plan(self, spec: LossSpec, options: PointOptions, request: FitRequest, people: Mapping[str, int]) -> Prediction:
         """Read what the sites are expected to release, from the very queries and constants of a fit."""
-        found = outlook(spec, self, options, request, people)
+        found = plan_standard_errors(spec, self, options, request, people)
         sites = planned_records(spec, request, people, averages=self.rests_on_averages(found.options))
         parts, sides, spent = [], [], Fraction(0)
         for site in sites.values():
@@ -149,7 +152,7 @@ class PointMechanism(FitMechanism):
         private = planned(parts, stand_ins=sides, meat=spec.meat, allowance=allowance)
         return Prediction(
             mechanism=found.options,
-            errors=predicted_errors(private, sides[0].fit, T=T),
+            errors=predicted_errors(private, sides[0].fit, T=T, side=sides[0]),
             reported=found.reported,
             described=all(site.cohort is not None for site in sites.values()),
             refusal=found.refusal,
@@ -192,7 +195,8 @@ class PointMechanism(FitMechanism):
             name += ", with errors that hold for any correlation of a person's rows"
         if whitened:
             return f"{name}, whitened by public rows"
-        return f"{name}, scaled by the schema" + (f" (fewer than {FEWEST_ROWS} complete public rows)" if few else "")
+        least = least_rows(query.dimension)
+        return f"{name}, scaled by the schema" + (f" (fewer than {least} complete public rows)" if few else "")
 
 
 def _part(
@@ -259,7 +263,7 @@ def _asks_sandwich(
     share = options.share
     if share == 0 or (share is None and not site.request.describe):
         return None
-    if not (spec.releases_sandwich and tells_curvature(spec)):
+    if not (spec.releases_sandwich and curvature_is_known(spec)):
         return None
 
     def chosen(model: AnyModel) -> SandwichPart | None:

@@ -14,6 +14,7 @@ from hdpstats.models.request import FitRequest
 from hdpstats.models.site_records import RecordCounts, SiteRecords
 from hdpstats.privacy.budget import over_sites
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimates
 from hdpstats.records.query import Query, Release, of_kind
 from hdpstats.records.several import (
@@ -141,9 +142,14 @@ def private_result(
     released = _released(spec.study, request, contributions, found)
     if not request.describe and (note := declined(spec)):
         found = found.noted(note, instead=assumed(spec.public_side))
+    if spec.few_public is not None:
+        found = found.ending(spec.few_public)
+    if found.pooled is not None and found.share_words is not None:
+        found = replace(found, pooled=found.pooled.ending(found.share_words))
     sd = math.hypot(*(each.people.records_sd for each in contributions.given.values()))
     if released.count is None and sd:  # descriptions told the number of people
         facts = replace(facts, records_sd=sd, complete_rows=spec.study.schema.leaves_out(spec.needs))
+    facts = _with_numbers_of_rows(facts, [each.people.cohort for each in contributions.given.values()])
     return Result(
         facts=facts,
         schema=spec.study.schema,
@@ -156,6 +162,16 @@ def private_result(
         checked=spec.check(facts, found.chosen.values),
         public_rows=FittedRows(table=spec.study.public),
     )
+
+
+def _with_numbers_of_rows(facts: ModelFacts, cohorts: Sequence[CohortMoments | None]) -> ModelFacts:
+    """Return facts with the number of rows of people with several, where all sites told it."""
+    told = [(each.rows, each.rows_sd) for each in cohorts if each is not None]
+    known = [(rows, sd) for rows, sd in told if rows is not None and sd is not None]
+    if facts.several_rows is None or not known or len(known) < len(cohorts):
+        return facts
+    rows, sd = sum(rows for rows, _ in known), math.hypot(*(sd for _, sd in known))
+    return replace(facts, several_rows=replace(facts.several_rows, rows=rows, rows_sd=sd))
 
 
 def declined(spec: ModelSpec) -> str | None:

@@ -58,6 +58,8 @@ class SiteRecords:
         What is left of the request.
     for_count, for_averages : Fraction
         The parts of epsilon for their number and for averages of their variables.
+    averages : OwnDescription or None
+        What the fit asks about its people beside their number, where it asks for something.
     count : CountRelease or None
         The release of the number, where the fit asked for it.
     description : SiteDescription or None
@@ -75,6 +77,7 @@ class SiteRecords:
     request: FitRequest
     for_count: Fraction = Fraction(0)
     for_averages: Fraction = Fraction(0)
+    averages: OwnDescription | None = None
     count: CountRelease | None = None
     description: SiteDescription | None = None
     cohort: CohortMoments | None = None
@@ -124,9 +127,9 @@ def planned_records(
         counted = _counted(spec, known)
         if own is not None:
             counted = _averaged(own, counted, whole=request.at(name).epsilon)
-            if expected and counted.for_averages:
+            if expected and counted.averages is not None:
                 of = (float(counted.records), counted.records_sd)
-                cohort = own.expected(counted.for_averages, records=counted.most, people=of)
+                cohort = counted.averages.expected(counted.for_averages, records=counted.most, people=of)
                 counted = replace(counted, cohort=cohort)
         found[name] = counted
     if len(found) == 1:
@@ -137,10 +140,12 @@ def planned_records(
 
 def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:
     """Return a site with less to spend where averages of its people are to be asked for."""
-    spent = rounded_down(whole * own.share(whole, records=site.most), EPSILON_GRAIN)
+    chosen = own.affordable(whole, records=site.most)
+    spent = rounded_down(whole * chosen.share(whole, records=site.most), EPSILON_GRAIN)
     if not spent:
         return site
-    return replace(site, for_averages=spent, request=replace(site.request, epsilon=site.request.epsilon - spent))
+    left = replace(site.request, epsilon=site.request.epsilon - spent)
+    return replace(site, for_averages=spent, averages=chosen, request=left)
 
 
 def _described(spec: ModelSpec, site: SiteRecords, description: SiteDescription) -> SiteRecords:
@@ -230,8 +235,8 @@ def _queries_before(
     prepared = prepare(own_query, site_facts)
     study.sites[name].check_permitted(own_query, prepared.needs)
     ahead, count, description = (total(prepared.events), *prepared.ahead), None, None
-    if site.for_averages and (own := own_description(spec)) is not None:
-        description = own.query(site.for_averages, ahead=ahead, replicate=request.replicate)
+    if site.averages is not None:
+        description = site.averages.query(site.for_averages, ahead=ahead, replicate=request.replicate)
         ahead = (total(prepare(description, site_facts).events), *ahead)
     if site.for_count:
         may_lack = request.describe and study.schema.leaves_out(spec.needs)

@@ -223,6 +223,7 @@ class MechanismName(StrEnum):
     SAMPLING = "exponential mechanism by rejection (certified acceptance)"
     COUNT = "two-sided geometric noise on the number of records"
     HISTOGRAM = "two-sided geometric noise on the cells of a histogram"
+    WEIGHTED_CELLS = "two-sided geometric noise on the weight of people in public cells"
     SELECTION = "permute-and-flip choice among public candidates"
     CURVE = "two-sided geometric noise on a performance curve"
     STATISTICS = "box noise on sums of clipped sufficient statistics"

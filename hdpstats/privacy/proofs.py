@@ -47,6 +47,10 @@ _WEIGHTS: Final = (
     "Wang M, Ji Z, Kim HE, Wang S, Xiong L, Jiang X (2018). Selecting optimal subset to release under differentially "
     "private M-estimators from hybrid datasets. IEEE Transactions on Knowledge and Data Engineering 30, 573-584."
 )
+_OVERLAP: Final = (
+    "Li F, Morgan KL, Zaslavsky AM (2018). Balancing covariates via propensity score weighting. Journal of the "
+    "American Statistical Association 113, 390-400."
+)
 PRIVACY: Final = (
     "Dwork C, McSherry F, Nissim K, Smith A (2006). Calibrating noise to sensitivity in private data analysis. "
     "TCC 2006, 265-284."
@@ -158,6 +162,14 @@ PROOFS: Final[Mapping[MechanismName, Proof]] = {
     ),
     MechanismName.COUNT: Proof(module="hdpstats.mechanisms.count", page=None, sources=(_COUNT,)),
     MechanismName.HISTOGRAM: Proof(module="hdpstats.mechanisms.histogram", page=None, sources=(_HISTOGRAM,)),
+    MechanismName.WEIGHTED_CELLS: Proof(
+        module="hdpstats.mechanisms.treatment_effect",
+        page=None,
+        sources=(
+            _OVERLAP,
+            _COUNT,
+        ),
+    ),
     MechanismName.GAUSSIAN_HISTOGRAM: Proof(
         module="hdpstats.mechanisms.histogram",
         page=None,

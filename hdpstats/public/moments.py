@@ -44,6 +44,15 @@ class Window:
     part: float
 
 
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class RowsOfPublic:
+    """How many rows each public person has (people,), and what these count together (people,)."""
+
+    numbers: IntArray
+    weights: FloatArray
+
+
 class PublicSide(ABC):
     """Public records in whitened coordinates: they give the geometry, a centre, and what curvature to expect.
 
@@ -70,6 +79,14 @@ class PublicSide(ABC):
     def taken_alike(self) -> str:
         """What of private people `moments` take to be distributed as that of the public ones, in words."""
         return "covariates"
+
+    @property
+    def covered_unlike(self) -> float | None:
+        """Which share of slopes 95 % intervals covered in a study where private covariates differ; None where unknown.
+
+        Of models that take public rows as they are: ``tests/statistical/test_taken_alike.py`` measures it.
+        """
+        return None
 
     @property
     def canonical(self) -> bool:
@@ -120,6 +137,11 @@ class PublicSide(ABC):
     def seen_rows(self) -> int:
         """The number of their rows."""
         return self.seen
+
+    @property
+    def rows_of_people(self) -> RowsOfPublic | None:
+        """How many rows people have; None where everybody has one, or where it is not public."""
+        return None
 
     @property
     def invented(self) -> IntArray | None:
@@ -210,6 +232,11 @@ class PublicFit:
     a likelihood. ``prior`` says in words which prior made it, and ``penalty`` what it does: it is no maximum-likelihood
     fit. ``unknown`` are orthonormal directions (D, k) of which the public rows say nothing at all: there the covariance
     is `UNKNOWN` squared, so that pooling takes the private estimate.
+
+    Where the prior's spread was chosen by the public rows themselves, ``spreads`` (D, D) are the second moments about
+    ``theta`` of coefficients given all spreads, weighted by their evidence: `error`. Few rows hardly tell one spread
+    from another, and the one of largest evidence may be much too small. What a query is made of (its centre, its
+    ridge) follows from ``covariance``; what an estimate is pooled with, from `error`.
     """
 
     theta: FloatArray
@@ -220,6 +247,12 @@ class PublicFit:
     unit: float = 1.0
     unknown: FloatArray | None = None
     penalty: Penalty | None = None
+    spreads: FloatArray | None = None
+
+    @property
+    def error(self) -> FloatArray:
+        """Second moments (D, D) of how far public coefficients may lie from ``theta``, the prior's spread not known."""
+        return self.covariance if self.spreads is None else self.spreads
 
 
 def coefficient_parts(geometry: Geometry, *, blocks: int = 1) -> FloatArray:
@@ -281,6 +314,15 @@ class WhitenedRows(PublicSide, ABC):
     def seen_rows(self) -> int:
         """The number of public rows."""
         return len(self.X) if self.groups is None else int(np.sum(self.groups == 0))
+
+    @property
+    def rows_of_people(self) -> RowsOfPublic | None:
+        """How many rows people have; None where everybody has one, or where it is not public."""
+        if self.person is None:
+            return None
+        numbers = np.bincount(self.person).astype(np.int64)
+        weights = np.asarray(np.bincount(self.person, weights=self.weights), dtype=np.float64)
+        return RowsOfPublic(numbers=numbers, weights=weights)
 
     @property
     def invented(self) -> IntArray | None:
@@ -532,4 +574,5 @@ def spread_along(fit: PublicFit, directions: FloatArray) -> PublicFit:
     unknown: FloatArray = np.asarray(np.linalg.qr(directions)[0], dtype=np.float64)
     rest = np.eye(len(unknown)) - unknown @ unknown.T
     wide = (UNKNOWN * fit.unit) ** 2 * unknown @ unknown.T
-    return replace(fit, covariance=rest @ fit.covariance @ rest + wide, unknown=unknown)
+    spreads = None if fit.spreads is None else rest @ fit.spreads @ rest + wide
+    return replace(fit, covariance=rest @ fit.covariance @ rest + wide, spreads=spreads, unknown=unknown)

@@ -37,8 +37,15 @@ class RakeableSide(PublicSide, ABC):
         """Return ``H`` and ``J`` (B, D, D) of ``records`` private people who are raked public ones; see `raked`."""
 
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
-        """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D); if canonical."""
-        raise NotImplementedError(f"{type(self).__name__} has curvature that rests on outcomes")
+        """Return ``sum_k {H(theta + s_k) - H(theta - s_k)} s_k`` (B, D) per record, for steps (k, D).
+
+        It is computed from `raked_moments`; a side whose curvature rests on no outcomes does without matrices.
+        """
+
+        def hessians(at: FloatArray) -> FloatArray:
+            return self.raked_moments(at, records=1.0, people=people).H
+
+        return np.asarray(sum((hessians(theta + step) - hessians(theta - step)) @ step for step in steps))
 
 
 def rakeable(side: PublicSide | None) -> RakeableSide | None:
@@ -62,14 +69,26 @@ def raked_sums(people: WhitenedPeople, factors: FloatArray) -> list[FloatArray]:
     :math:`G = \sum_i w_i x_i x_i'` times the ratio of the slopes' traces, with the intercept's own entry: as if
     curvature did not depend on covariates.
     """
-    slopes, sums = people.slopes, []
-    for whole in weighted_squares(people.X, people.weights * factors):
-        level = np.ones(len(whole))
-        if whole[:, slopes, slopes].size:
-            level = np.trace(whole[:, slopes, slopes], axis1=1, axis2=2) / np.trace(
-                people.squares[:, slopes, slopes], axis1=1, axis2=2
-            )
-        target = level[:, None, None] * people.rounded
-        target[:, : slopes.start, : slopes.start] = whole[:, : slopes.start, : slopes.start]
-        sums.append(people.share * whole + (1.0 - people.share) * target)
-    return sums
+    return [_shrunk(people, whole) for whole in weighted_squares(people.X, people.weights * factors)]
+
+
+def raked_meat(people: WhitenedPeople, scores: FloatArray, others: FloatArray | None = None) -> FloatArray:
+    """Return the weighted sum (B, D, D) of outer products of people's scores, from those of rows (B, n, D), shrunk.
+
+    With ``others`` (B, n, D) products are of the ones with the others.
+    """
+    one, weights = people.added(scores), people.of_people(people.weights)
+    other = one if others is None else people.added(others)
+    return _shrunk(people, np.swapaxes(one * weights[:, :, None], 1, 2) @ other)
+
+
+def _shrunk(people: WhitenedPeople, whole: FloatArray) -> FloatArray:
+    """Return sums (B, D, D) shrunk as `raked_sums` says."""
+    slopes, level = people.slopes, np.ones(len(whole))
+    if whole[:, slopes, slopes].size:
+        level = np.trace(whole[:, slopes, slopes], axis1=1, axis2=2) / np.trace(
+            people.squares[:, slopes, slopes], axis1=1, axis2=2
+        )
+    target = level[:, None, None] * people.rounded
+    target[:, : slopes.start, : slopes.start] = whole[:, : slopes.start, : slopes.start]
+    return np.asarray(people.share * whole + (1.0 - people.share) * target)

@@ -17,7 +17,7 @@ import numpy as np
 from hdpstats._base.compiled import in_threads
 from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
-from hdpstats.inference.information import OverPublicPeople
+from hdpstats.inference.information import OverPublicPeople, is_wide
 from hdpstats.public.moments import Moments, PublicSide
 from hdpstats.raking.curvature import RakeableSide, rakeable
 from hdpstats.raking.people import WhitenedPeople
@@ -27,7 +27,10 @@ from hdpstats.records import codec
 from hdpstats.records.averages import CohortMoments
 
 AVERAGED, FEWEST = 60, 12
-"""Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`."""
+"""Draws of the averages over which curvature is averaged; fewer where that is more than `WORK`.
+
+Half as many where there are many coefficients (`hdpstats.inference.information.WIDE`).
+"""
 
 WORK = 250_000
 """Terms of people's losses that such draws may have in all."""
@@ -117,7 +120,7 @@ def _mean_moments(
 
 def _parts(side: RakeableSide, count: int) -> list[slice]:
     """Return parts of so many draws, each of some draws at a time."""
-    step = max(1, AT_A_TIME // side.people)
+    step = max(1, AT_A_TIME // len(side.case_weights))
     return [slice(start, start + step) for start in range(0, count, step)]
 
 
@@ -139,17 +142,19 @@ def raked_information(
     posterior = cohort_posterior(variables)
     raking = raking_at(variables, posterior.mean)
     rng = draws.generator(codec.sha256(["raked", known.release_sha256]))
-    count = min(AVERAGED, max(FEWEST, WORK // (side.people * side.cells)))
+    most = max(FEWEST, AVERAGED // 2) if is_wide(side) else AVERAGED
+    count = min(most, max(FEWEST, WORK // (len(side.case_weights) * side.cells)))
     base = np.full((count, side.people), 1.0 / side.people)
     averages = posterior.draw(rng, count)
     averaged = tuple(
         in_threads(lambda part: _whitened(side, raking, averages, base=base, part=part), _parts(side, count))
     )
-    people = known.people if known.weighted else float(records)
+    weighted = known.weighted and side.rows_of_people is None  # of people with several rows these are counted
+    people = known.people if weighted else float(records)
     information = RakedInformation(
         public=side,
         records=people,
-        records_sd=known.people_sd if known.weighted else records_sd,
+        records_sd=known.people_sd if weighted else records_sd,
         posterior=posterior,
         raking=raking,
         averaged=averaged,

@@ -51,8 +51,19 @@ class WhitenedPeople:
     @cached_property
     def share(self) -> FloatArray:
         """How far curvature over them is believed (B, 1, 1)."""
-        effective = np.sum(self.weights, axis=1) ** 2 / np.sum(self.weights**2, axis=1)
+        weights = self.of_people(self.weights)
+        effective = np.sum(weights, axis=1) ** 2 / np.sum(weights**2, axis=1)
         return np.asarray((effective / (effective + self.X.shape[2]))[:, None, None])
+
+    def of_people(self, of_rows: FloatArray) -> FloatArray:
+        """Return what belongs to people (B, people) of what belongs to their rows (B, n), the same for all of one."""
+        person = self.raked.person
+        return of_rows if person is None else of_rows[:, np.diff(person, prepend=-1) > 0]
+
+    def added(self, of_rows: FloatArray) -> FloatArray:
+        """Return the sums (B, people, k) over each person's rows of what rows have (B, n, k)."""
+        person = self.raked.person
+        return of_rows if person is None else np.add.reduceat(of_rows, np.flatnonzero(np.diff(person, prepend=-1)), 1)
 
     @cached_property
     def squares(self) -> FloatArray:

@@ -9,6 +9,12 @@ released, :math:`T_j \sim N(t_j, \sigma_j^2)`, the posterior of :math:`\tau` is 
 number; below it is drawn towards the public one and keeps the uncertainty that the noise leaves. Shares at risk have no
 such prior.
 
+Averages of products have a :math:`\tau` each: where one pair of many correlates otherwise than in public rows it is
+believed, and the others are left near these. All are half-Cauchy of one scale, that of `SCALES_OF_PAIRS` of largest
+likelihood. With `FEWEST_SHIFTED` pairs or more the prior means are shifted by the median of the differences between
+released and public averages: where all covariates correlate more than in public rows, each noisy average is drawn
+towards what the others say.
+
 Proof that all of this is post-processing: averages are released, rows are public.
 """
 
@@ -27,6 +33,12 @@ from hdpstats.records.averages import CohortMoment, CohortMoments
 SCALE = 0.5
 """Of the prior of ``tau``: by how much, in public standard deviations, private averages differ from public ones."""
 
+SCALES_OF_PAIRS = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""The scales that averages of products may have."""
+
+FEWEST_SHIFTED = 6
+"""So many pairs tell by how much averages of products differ in general."""
+
 TAUS = np.concatenate([[1e-3], np.geomspace(0.01, 3.0, 40)])
 """The values that ``tau`` may have."""
 
@@ -35,8 +47,17 @@ RAKED = (
     "{what} take public rows as re-weighted and re-scaled to the described shares, means and spreads of the "
     "private covariates, with the correlations that they have in public rows."
 )
+RAKED_PEOPLE = (
+    "{what} take public people as re-weighted and re-scaled to the described shares, means and spreads of the rows of "
+    "private people and to how many of these have how many rows, with the correlations, also within a person, that "
+    "they have in public rows."
+)
 CONSTANT = "All public rows agree in {names}: the private people could not be represented in that."
 RARE = "The private share of {names} is below 1 % or above 99 %: standard errors take it as 1 % or 99 %."
+CORRELATED = (
+    "{what} take public rows as re-weighted, re-scaled and mixed to the described shares, means, spreads and "
+    "correlations of the private covariates."
+)
 FAR = "Private values of {names} lie mostly beyond the range that was described: standard errors may be off."
 FEW = "Few public people resemble the private ones (effectively {size:.0f}): standard errors may be off."
 
@@ -73,12 +94,17 @@ class Shrunk:
         return np.asarray(centre + np.sqrt(gain * self.noise) * rng.standard_normal(gain.shape))
 
 
-def shrunk(released: FloatArray, *, public: FloatArray, noise: FloatArray, sampling: FloatArray) -> Shrunk:
-    """Return the posterior of averages (k,) with noise and sampling of the public ones of these variances (k,)."""
+def shrunk(
+    released: FloatArray, *, public: FloatArray, noise: FloatArray, sampling: FloatArray, scale: float = SCALE
+) -> Shrunk:
+    """Return the posterior of averages (k,) with noise and sampling of the public ones of these variances (k,).
+
+    ``scale`` is that of the prior of their common ``tau``.
+    """
     spread = TAUS[:, None] ** 2 + sampling
     total = spread + noise
     likelihood = -0.5 * np.sum(np.log(total) + (released - public) ** 2 / total, axis=1)
-    logs = likelihood - np.log1p((TAUS / SCALE) ** 2) + np.log(np.gradient(TAUS))
+    logs = likelihood - np.log1p((TAUS / scale) ** 2) + np.log(np.gradient(TAUS))
     chances = np.exp(logs - logs.max())
     return Shrunk(released=released, public=public, noise=noise, spread=spread, chances=chances / chances.sum())
 
@@ -88,35 +114,41 @@ def shrunk(released: FloatArray, *, public: FloatArray, noise: FloatArray, sampl
 class CohortPosterior:
     """What is known of the averages of a site's private people.
 
-    ``first`` is of shares and means, ``second`` of the squares that are known; both in public units.
+    ``first`` is of shares and means, ``second`` of the squares that are known; both in public units. ``products`` are
+    of one product each.
     """
 
     variables: RakedVariables
     first: Shrunk
     second: Shrunk
+    products: tuple[Shrunk, ...]
 
     @property
     def mean(self) -> Averages:
         """The posterior means, 1 of each."""
-        return self._averages(self.first.mean[None], self.second.mean[None], self._at_risk)
+        products = np.concatenate([np.zeros(0), *(each.mean for each in self.products)])
+        return self._averages(self.first.mean[None], self.second.mean[None], self._at_risk, products[None])
 
     def draw(self, rng: draws.Generator, count: int) -> Averages:
         """Return draws of the averages."""
         first, second = self.first.draw(rng, count), self.second.draw(rng, count)
         noise = np.array([each.noise_sd for each in self.variables.at_risk])
-        return self._averages(first, second, self._at_risk + noise * rng.standard_normal((count, len(noise))))
+        at_risk = self._at_risk + noise * rng.standard_normal((count, len(noise)))
+        products = np.concatenate([np.zeros((count, 0)), *(each.draw(rng, count) for each in self.products)], axis=1)
+        return self._averages(first, second, at_risk, products)
 
     @property
     def _at_risk(self) -> FloatArray:
         return np.array([each.value for each in self.variables.at_risk])[None]
 
-    def _averages(self, first: FloatArray, second: FloatArray, at_risk: FloatArray) -> Averages:
+    def _averages(self, first: FloatArray, second: FloatArray, at_risk: FloatArray, products: FloatArray) -> Averages:
         """Return averages from those of the two groups; numbers without a square keep their public variance."""
         on, kb = self.variables, len(self.variables.shares)
         means = first[:, kb:]
         squares = on.base @ on.cut**2 - (on.base @ on.cut) ** 2 + (means - on.about) ** 2
         squares[:, on.squared] = second
-        return Averages(shares=first[:, :kb] * on.level_scale, means=means, squares=squares, at_risk=at_risk)
+        shares = first[:, :kb] * on.level_scale
+        return Averages(shares=shares, means=means, squares=squares, at_risk=at_risk, products=products)
 
 
 def cohort_posterior(variables: RakedVariables) -> CohortPosterior:
@@ -134,7 +166,33 @@ def cohort_posterior(variables: RakedVariables) -> CohortPosterior:
             np.concatenate([_noise(on.shares) / on.level_scale, _noise(on.means) / on.scale]),
         ),
         second=_shrunk(on, squares, _values(square) / scale**2, _noise(square) / scale**2),
+        products=_shrunk_products(on),
     )
+
+
+def _shrunk_products(on: RakedVariables) -> tuple[Shrunk, ...]:
+    """Return the posterior of each average of a product."""
+    products = on.pairs.of(np.column_stack([on.indicators, on.numbers]).T)
+    released = np.array([each.value for each in on.pairs.known])
+    noise = np.array([each.noise_sd for each in on.pairs.known]) ** 2
+    public = products @ on.base
+    sampling = (products - public[:, None]) ** 2 @ on.base * float(np.sum(on.base**2))
+    if len(released) >= FEWEST_SHIFTED:
+        public = public + np.median(released - public)
+    scale = max(
+        SCALES_OF_PAIRS,
+        key=lambda each: _likelihood(released - public, noise=noise, sampling=sampling, scale=each),
+    )
+    parts = zip(released[:, None], public[:, None], noise[:, None], sampling[:, None], strict=True)
+    return tuple(shrunk(value, public=at, noise=own, sampling=drawn, scale=scale) for value, at, own, drawn in parts)
+
+
+def _likelihood(differences: FloatArray, *, noise: FloatArray, sampling: FloatArray, scale: float) -> float:
+    """Return the logarithm of the likelihood of differences (k,) of which each has a ``tau`` of its own."""
+    chances = np.gradient(TAUS) / (1.0 + (TAUS / scale) ** 2)
+    total = TAUS[:, None] ** 2 + sampling + noise
+    each = (chances / chances.sum()) @ (np.exp(-0.5 * differences**2 / total) / np.sqrt(total))
+    return float(np.sum(np.log(np.maximum(each, 1e-300))))
 
 
 def redrawn(known: CohortMoments, *, count: int) -> list[CohortMoments]:
@@ -153,6 +211,13 @@ def redrawn(known: CohortMoments, *, count: int) -> list[CohortMoments]:
     ]
 
 
+def _assumed(on: RakedVariables) -> str:
+    """Return what is said of raked rows, with ``{what}`` in it."""
+    if on.public.person is not None:
+        return RAKED_PEOPLE
+    return CORRELATED if on.pairs.known else RAKED
+
+
 def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -> tuple[str, ...]:
     """Return in words what rests on raked rows, and what raking could not mend."""
     on, at = raking.variables, raking.averages
@@ -164,10 +229,10 @@ def notes_on(raking: Raking, *, dimension: int, what: str = "Standard errors") -
     bound = np.max((on.clipped - on.about) ** 2, axis=0)
     cut = (on.squared & (at.squares[0] > FARTHEST * bound)).tolist()
     far = [each.variable for each, is_far in zip(on.means, cut, strict=True) if is_far]
-    w = on.weights(on.base[None], raking.tilt[None])[0]
+    w = on.public.added(on.weights(on.base[None], raking.tilt[None])[0][:, None])
     size = 1.0 / float(np.sum(w**2))
     return (
-        RAKED.format(what=what),
+        _assumed(on).format(what=what),
         *_named(CONSTANT, on.constant),
         *_named(RARE, rare),
         *_named(FAR, far),
@@ -190,5 +255,8 @@ def _noise(moments: Sequence[CohortMoment]) -> FloatArray:
 def _shrunk(on: RakedVariables, features: FloatArray, released: FloatArray, noise_sd: FloatArray) -> Shrunk:
     """Return the posterior of averages of features (n, k) of which so much was released (k,)."""
     public = on.base @ features
-    sampling = on.base @ (features - public) ** 2 * float(np.sum(on.base**2))
+    if on.public.person is None:
+        sampling = on.base @ (features - public) ** 2 * float(np.sum(on.base**2))
+    else:
+        sampling = np.sum(on.public.added(on.base[:, None] * (features - public)) ** 2, axis=0)
     return shrunk(released, public=public, noise=noise_sd**2, sampling=sampling)

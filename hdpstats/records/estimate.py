@@ -236,6 +236,10 @@ class Estimate(Record):
         own_note = "" if self.note in (None, instead) else f" {self.note}"
         return replace(self, note=note + own_note)
 
+    def ending(self, words: str) -> "Estimate":
+        """Return the estimate with words at the end of its note."""
+        return replace(self, note=words if self.note is None else f"{self.note} {words}")
+
     def without(self, which: BoolArray, *, words: str) -> "Estimate":
         """Return the estimate with NaN for some coefficients (p,); ``words``, with their ``{names}``, end its note."""
         if not which.any():
@@ -290,6 +294,10 @@ class SiteEstimate:
     weight: float
 
 
+COUNTS, NAMED = 0.1, 3
+"""The least share of the public fit in a pooled coefficient that a summary names, and of how many terms."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimates:
@@ -298,7 +306,8 @@ class Estimates:
     ``penalised`` is the public fit that pooling takes: a mode under a weak prior, and no maximum-likelihood fit.
     ``private_only`` is that of all sites together; ``sites`` are each site's own, in the order they were given;
     ``heterogeneity`` says whether they agree, where there are several and errors are known; ``disagreement`` whether
-    private and public coefficients do, where both are known.
+    private and public coefficients do, where both are known. ``public_shares`` (p,) are the public fit's shares in the
+    pooled coefficients; None without a pooled estimate that was drawn.
     """
 
     penalised: Estimate | None
@@ -307,6 +316,7 @@ class Estimates:
     sites: tuple[SiteEstimate, ...] = ()
     heterogeneity: Heterogeneity | None = None
     disagreement: Heterogeneity | None = None
+    public_shares: FloatArray | None = None
 
     def moved(self, by: FloatArray) -> "Estimates":
         """Return the estimates with numbers (p,) added to their coefficients: an outcome's shift."""
@@ -328,6 +338,30 @@ class Estimates:
             private_only=self.private_only.noted(note, instead=instead),
             pooled=None if self.pooled is None else self.pooled.noted(note, instead=instead),
             sites=tuple(replace(site, estimate=site.estimate.noted(note, instead=instead)) for site in self.sites),
+        )
+
+    @property
+    def share_words(self) -> str | None:
+        """How much the public fit counts in pooled coefficients, in words; None below `COUNTS` and without pooling."""
+        if self.pooled is None or self.public_shares is None:
+            return None
+        pairs = [
+            (float(share), term)
+            for share, term in zip(self.public_shares, self.pooled.terms, strict=True)
+            if share >= COUNTS
+        ]
+        if not pairs:
+            return None
+        named = ", ".join(f"{term} {share:.0%}" for share, term in sorted(pairs, key=lambda pair: -pair[0])[:NAMED])
+        more = f" and {len(pairs) - NAMED} more" if len(pairs) > NAMED else ""
+        return f"Pooling takes these shares of coefficients from the public fit: {named}{more}."
+
+    def ending(self, words: str) -> "Estimates":
+        """Return the estimates of private records with words at the end of their notes."""
+        return replace(
+            self,
+            private_only=self.private_only.ending(words),
+            pooled=None if self.pooled is None else self.pooled.ending(words),
         )
 
     def without(self, which: BoolArray, *, words: str) -> "Estimates":

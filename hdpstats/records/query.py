@@ -130,6 +130,27 @@ def check_epsilon(query: Query) -> None:
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Signature(Record):
+    """A site's signature of a release and its place in the ledger (`hdpstats.ledger.signing`).
+
+    Attributes
+    ----------
+    key : str
+        What the key is called.
+    request, query : str
+        The identity of the request in the ledger, and the SHA-256 of the query.
+    value : str
+        The signature, in hexadecimal digits.
+    """
+
+    key: str
+    request: str
+    query: str
+    value: str
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LedgerEntry(Record):
     """Where a release stands in the custodian's ledger: data set, version, entry number, head of the chain.
 
@@ -153,6 +174,8 @@ class LedgerEntry(Record):
         Where the ledger had the release already and nothing was computed: when it was charged (to an
         analyst: to him), in UTC to the minute. None where the release was computed for this answer. Releases that
         differ in it alone are equal.
+    signature : Signature or None
+        The site's signature, where it holds a key.
     """
 
     dataset: str
@@ -163,6 +186,11 @@ class LedgerEntry(Record):
     account: str = ""
     charged: Spend | None = None
     stored: Annotated[str | None, LEFT_OUT] = field(default=None, compare=False)
+    signature: Annotated[Signature | None, LEFT_OUT] = field(default=None, compare=False)
+
+    def with_signature(self, signature: Signature) -> "LedgerEntry":
+        """Return the same place with a signature."""
+        return replace(self, signature=signature)
 
 
 Placed = Annotated[LedgerEntry | None, LEFT_OUT]

@@ -2,7 +2,9 @@ r"""What a query asks, and a release says, of the two parts of a sandwich: priva
 
 At the released coefficients a person has the Hessian :math:`\nabla^2 \ell_i` and the score :math:`s_i`. Both
 :math:`\nabla^2 \ell_i` and :math:`s_i s_i'` are positive semidefinite. Each is cut to a declared Frobenius norm ``c``
-(:math:`A \min\{1, c / \|A\|_F\}`), summed over people, and released with noise.
+(:math:`A \min\{1, c / \|A\|_F\}`), summed over people, and released with noise. Of a person with several rows they are
+the Hessian and the score of all rows together; that Hessian is cut to the trace ``c``, which is no smaller than its
+norm.
 """
 
 import math

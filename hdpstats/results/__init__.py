@@ -29,6 +29,8 @@
 * ``population``: The rows that effects are averaged over: a frame, the public rows of a fit, or what has rows of its
   own.
 * ``prediction``: What a fitted model says about public rows: predictions, hazards and survival, as tables and plots.
+* ``propensity``: A private propensity model, and the overlap weights that follow from it: post-processing of what was
+  released.
 * ``regression_table``: A paper's table of regressions: estimates of several models side by side, with reference levels
   and counts.
 * ``reporting``: What readers of a paper and output checkers are told of a result.
@@ -44,6 +46,8 @@
 * ``tables``: Tables of a result in others' words: broom's columns, ratios, the columns that the maketables package
   asks for.
 * ``time_axis``: The axis of time of survival plots: a unit that fits, round ticks, and the numbers at risk below.
+* ``treatment_effect``: The effect of a treatment among people weighted by their chance of it: means by arm and their
+  contrasts.
 * ``weighted_sample``: Public rows with weights that make them stand for the private ones: charged once, analysed any
   number of times.
 """
@@ -55,10 +59,12 @@ from hdpstats.results.aggregation import aggregate
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck, Evaluation, check_public
 from hdpstats.results.facts import HazardFacts, ModelFacts, RowsOfPeople, RowWeights, SampleFacts
 from hdpstats.results.population import FittedRows
+from hdpstats.results.propensity import Propensity, Weighting
 from hdpstats.results.regression_table import RegressionTable, regression_table
 from hdpstats.results.result import Result
 from hdpstats.results.sites import Released, SiteContribution
 from hdpstats.results.survival_curves import LogRankTest, SurvivalCurves
+from hdpstats.results.treatment_effect import TreatmentEffect
 from hdpstats.results.weighted_sample import WeightedSample
 
 __all__ = [
@@ -71,6 +77,7 @@ __all__ = [
     "HazardFacts",
     "LogRankTest",
     "ModelFacts",
+    "Propensity",
     "PublicCheck",
     "RegressionTable",
     "Released",
@@ -80,7 +87,9 @@ __all__ = [
     "SampleFacts",
     "SiteContribution",
     "SurvivalCurves",
+    "TreatmentEffect",
     "WeightedSample",
+    "Weighting",
     "aggregate",
     "check_public",
     "regression_table",

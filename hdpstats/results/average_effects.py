@@ -9,7 +9,8 @@ population, they add an error of their own,
 
 .. math:: \Bigl\{\sum_i w_i^2 (d_i - \bar d)^2\Bigr\}^{1/2},
 
-with :math:`d_i` the effect's linear part in row ``i``: the column ``frame_error``, which is no part of the intervals.
+with :math:`d_i` the effect's linear part in row ``i`` (of people with several rows these add up first, person by
+person): the column ``frame_error``, which is no part of the intervals.
 Where the rows are raked to a noisy description of the private people, the effect at draws of what is described says
 how far it may be off for that; this error is in the intervals, added as a normal one.
 """
@@ -32,6 +33,7 @@ from hdpstats.records.estimate import ErrorDistribution, Estimate
 from hdpstats.results.contrasts import DRAWN
 from hdpstats.results.facts import check_identified, chosen, design_of
 from hdpstats.results.hazard_curves import read_times
+from hdpstats.results.labels import labels_of_terms
 from hdpstats.results.population import Population, guarantee_over, population
 from hdpstats.results.standardised_means import (
     MEAN,
@@ -128,7 +130,7 @@ def differences(pairs: Sequence[tuple[str, Standardised, Standardised]]) -> Effe
                     keys.append(_key(scale.name, name, outcome))
                     values.append(h_b - h_a)
                     gradients.append(d_b * high.gradient[place] - d_a * low.gradient[place])
-                    errors.append(_spread(d_b * high.rows[:, place] - d_a * low.rows[:, place], low.weights))
+                    errors.append(_spread(d_b * high.rows[:, place] - d_a * low.rows[:, place], low))
                     ratio.append(scale.ratio)
     return Effects(
         keys=pd.DataFrame(keys),
@@ -149,7 +151,7 @@ def levels_of(found: Standardised, *, name: str, derivative: bool) -> Effects:
         keys=pd.DataFrame(keys),
         values=found.means,
         gradient=found.gradient,
-        frame_error=np.array([_spread(row, found.weights) for row in found.rows.T]),
+        frame_error=np.array([_spread(row, found) for row in found.rows.T]),
         ratio=(False,) * len(keys),
     )
 
@@ -159,9 +161,12 @@ def _key(effect: str, contrast: str, outcome: AveragedOutcome) -> dict[str, obje
     return {"effect": effect, "contrast": contrast, **of, **({} if outcome.time is None else {"time": outcome.time})}
 
 
-def _spread(values: FloatArray, weights: FloatArray) -> float:
-    """Return the standard error of a weighted mean, the weights 1 in sum."""
-    return float(np.sqrt(np.sum(np.square(weights * (values - weights @ values)))))
+def _spread(values: FloatArray, rows: Standardised) -> float:
+    """Return the standard error of a weighted mean over rows (n,): over people, where these have several."""
+    away = rows.weights * (values - rows.weights @ values)
+    if rows.people is not None:
+        away = np.asarray(np.bincount(rows.people, weights=away), dtype=np.float64)
+    return float(np.sqrt(np.sum(np.square(away))))
 
 
 def tabulated(effects: Effects, estimate: Estimate, *, alpha: float) -> pd.DataFrame:
@@ -222,6 +227,8 @@ class AverageEffects(Reported):
     guarantee : Guarantee or None
         What all releases guarantee together that the effects rest on: those of the fit, and of a description or a
         weighted sample that is averaged over. None where no private record was used.
+    label : str
+        What readers call the variable, by the schema; empty where it has no label.
     """
 
     variable: str
@@ -231,6 +238,7 @@ class AverageEffects(Reported):
     population: str
     alpha: float
     guarantee: Guarantee | None
+    label: str = ""
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -273,7 +281,11 @@ class AverageEffects(Reported):
         where = [name for name in ("outcome", "time") if name in table]
         names = [
             ", ".join(
-                [row["effect"], row["contrast"], *(f"{row[name]:g}" if name == "time" else row[name] for name in where)]
+                [
+                    row["effect"],
+                    row["contrast"],
+                    *(f"time {row[name]:g}" if name == "time" else row[name] for name in where),
+                ]
             )
             for row in table.to_dict("records")
         ]
@@ -283,7 +295,8 @@ class AverageEffects(Reported):
             for row in table.to_dict("records")
         ]
         headers = ["estimate", "std err", "P>|z|", *limit_headers(alpha), "frame err"]
-        facts = [("Variable:", self.variable), ("Averaged over:", self.population), ("Estimate:", self.estimate.label)]
+        called = f"{self.label} ({self.variable})" if self.label else self.variable
+        facts = [("Variable:", called), ("Averaged over:", self.population), ("Estimate:", self.estimate.label)]
         facts += [] if self.guarantee is None else [("Guarantee:", str(self.guarantee))]
         notes = [
             "frame err: the standard error that the rows add where they are a sample; it is no part of the intervals."
@@ -337,7 +350,8 @@ def average_effects(
     given = _values(fit, variable, values)
 
     def at(frame: pd.DataFrame, row_weights: FloatArray) -> tuple[Effects, Effects]:
-        return _effects(fit, variable, given, Population(frame=frame, weights=row_weights, words=""), by, which)
+        some = Population(frame=frame, weights=row_weights, words="", people=rows.people)
+        return _effects(fit, variable, given, some, by, which)
 
     effects, means = at(rows.frame, rows.weights)
     if rows.draws:
@@ -352,6 +366,7 @@ def average_effects(
         population=rows.words,
         alpha=level,
         guarantee=guarantee,
+        label=labels_of_terms([variable], fit.schema).get(variable, ""),
     )
 
 
@@ -435,7 +450,7 @@ def _effects(
     """Return the effects in some rows, and the standardised means themselves."""
 
     def standardised(frame: pd.DataFrame) -> Standardised:
-        return standardise(fit, frame, rows.weights, times=times, cause=cause)
+        return standardise(fit, frame, rows.weights, times=times, cause=cause, people=rows.people)
 
     if values is None:
         slopes = _derivative(fit, variable, rows.frame, standardised)

@@ -13,8 +13,9 @@ z-test, that of the table of coefficients. A fit to public rows alone has the no
 All of it is post-processing and costs no privacy.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -29,6 +30,7 @@ from hdpstats.display import Report, Reported, columns, named_values, number, p_
 from hdpstats.formulas.coefficients import read_constraints
 from hdpstats.records.estimate import Estimate
 from hdpstats.results.facts import design_of, term_blocks
+from hdpstats.results.labels import labels_of_terms
 from hdpstats.schema.columns import Binary, Categorical
 
 if TYPE_CHECKING:
@@ -90,11 +92,14 @@ class ContrastResults(Reported):
         What the hypotheses say that they are.
     names : tuple of str
         What `summary_frame` calls them.
+    labels : mapping of str to str
+        What a page calls those of single coefficients whose columns have labels in the schema.
     """
 
     estimate: Estimate
     null: FloatArray
     names: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def effect(self) -> FloatArray:
@@ -167,7 +172,9 @@ class ContrastResults(Reported):
         ]
         headers = ["coef", "std err", "z", "P>|z|", f"[{level / 2:.6g}", f"{1 - level / 2:.6g}]"]
         notes = [] if self.estimate.distribution is None else [DRAWN]
-        return Report(title="Tests of contrasts", blocks=[columns(headers, list(frame.index), rows)], notes=notes)
+        shown = [self.labels.get(name, name) for name in self.names]
+        block = columns(headers, list(frame.index), rows, labels=shown)
+        return Report(title="Tests of contrasts", blocks=[block], notes=notes)
 
     def __repr__(self) -> str:
         return f"<contrasts: {', '.join(self.names)}>"
@@ -218,10 +225,12 @@ class WaldTest(Reported):
         return p_value(self.pvalue, self.p_floor)
 
 
-def t_test(estimate: Estimate, constraints: Constraints) -> ContrastResults:
-    """Return tests of each constraint by itself."""
+def t_test(
+    estimate: Estimate, constraints: Constraints, *, labels: Mapping[str, str] = MappingProxyType({})
+) -> ContrastResults:
+    """Return tests of each constraint by itself; ``labels`` are those of coefficients."""
     made = estimate.linear(constraints.L, constraints.names)
-    return ContrastResults(estimate=made, null=constraints.q, names=constraints.names)
+    return ContrastResults(estimate=made, null=constraints.q, names=constraints.names, labels=labels)
 
 
 def wald_test(estimate: Estimate, constraints: Constraints) -> WaldTest:
@@ -263,9 +272,13 @@ def wald_test(estimate: Estimate, constraints: Constraints) -> WaldTest:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class WaldTestTerms(Reported):
-    """Joint tests that all coefficients of a term are 0, a term each: ``tests`` by its name."""
+    """Joint tests that all coefficients of a term are 0, a term each: ``tests`` by its name.
+
+    ``labels`` are what a page calls the terms that have one, by the schema.
+    """
 
     tests: dict[str, WaldTest]
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -290,7 +303,8 @@ class WaldTestTerms(Reported):
 
     def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
         rows = [[number(each.statistic, 3), each.pvalue_text, str(each.df_constraint)] for each in self.tests.values()]
-        block = columns(["statistic", "p-value", "df"], list(self.tests), rows)
+        shown = [self.labels.get(name, name) for name in self.tests]
+        block = columns(["statistic", "p-value", "df"], list(self.tests), rows, labels=shown)
         drawn = any(each.p_floor for each in self.tests.values())
         return Report(title="Joint Wald tests of terms", blocks=[block], notes=[DRAWN] if drawn else [])
 
@@ -315,6 +329,8 @@ class PairwiseTests(Reported):
         The adjusted p-values.
     reject : (k,) bool
         Which differences are significant at ``alpha``.
+    label : str
+        What readers call the factor, by the schema; empty where it has no label.
     """
 
     contrasts: ContrastResults
@@ -322,6 +338,7 @@ class PairwiseTests(Reported):
     alpha: float
     adjusted: FloatArray
     reject: NDArray[np.bool_]
+    label: str = ""
 
     @property
     def result_frame(self) -> pd.DataFrame:
@@ -348,7 +365,7 @@ class PairwiseTests(Reported):
         headers = ["coef", "std err", "z", "adj. P>|z|", f"[{level / 2:.6g}", f"{1 - level / 2:.6g}]"]
         drawn = [] if self.contrasts.estimate.distribution is None else [DRAWN]
         return Report(
-            title="Differences between levels",
+            title="Differences between levels" + (f" of {self.label}" if self.label else ""),
             blocks=[columns(headers, list(self.contrasts.names), rows)],
             notes=[f"p-values are adjusted for {len(rows)} pairs ({self.method}); intervals are not.", *drawn],
         )
@@ -357,8 +374,10 @@ class PairwiseTests(Reported):
         return f"<differences between levels: {', '.join(self.contrasts.names)}>"
 
 
-def pairwise(estimate: Estimate, constraints: Constraints, *, method: str, alpha: float) -> PairwiseTests:
-    """Return differences between levels with adjusted p-values."""
+def pairwise(
+    estimate: Estimate, constraints: Constraints, *, method: str, alpha: float, label: str = ""
+) -> PairwiseTests:
+    """Return differences between levels with adjusted p-values; ``label`` is that of the factor."""
     from statsmodels.stats.multitest import multipletests
 
     level = real(alpha, name="alpha", lower=0.001, upper=0.999)
@@ -368,14 +387,15 @@ def pairwise(estimate: Estimate, constraints: Constraints, *, method: str, alpha
     known = ~np.isnan(raw)
     if known.any():
         try:
-            decided, corrected, *_ = multipletests(raw[known], alpha=level, method=method)
+            with np.errstate(divide="ignore"):  # a p-value of 1 has the logarithm of 0 in Holm and Sidak's method
+                decided, corrected, *_ = multipletests(raw[known], alpha=level, method=method)
         except ValueError:
             raise ArgumentError(
                 f"method must be one of statsmodels' multipletests, such as 'hs' or 'holm', not {method!r}",
                 argument="method",
             ) from None
         adjusted[known], reject[known] = corrected, decided
-    return PairwiseTests(contrasts=contrasts, method=method, alpha=level, adjusted=adjusted, reject=reject)
+    return PairwiseTests(contrasts=contrasts, method=method, alpha=level, adjusted=adjusted, reject=reject, label=label)
 
 
 def constraints(estimate: Estimate, r_matrix: object, names: Sequence[str] | None) -> Constraints:
@@ -401,7 +421,7 @@ def tests_of_terms(fit: "Result", estimate: Estimate, *, skip_single: bool) -> W
             L = identity[list(block.places)]
             names = tuple(estimate.terms[place] for place in block.places)
             tests[block.label] = wald_test(estimate, Constraints(L=L, q=np.zeros(len(L)), names=names))
-    return WaldTestTerms(tests=tests)
+    return WaldTestTerms(tests=tests, labels=labels_of_terms(tests, fit.schema))
 
 
 def pairs(fit: "Result", term: str, cause: str | None) -> Constraints:

@@ -8,6 +8,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.display import Block, Report, columns, named_values, p_value
+from hdpstats.mechanisms.description.blocks import FEWEST
 from hdpstats.records.estimate import normal_quantile
 from hdpstats.results.hazard_curves import hazard_facts
 from hdpstats.results.labels import group_names
@@ -21,7 +22,11 @@ from hdpstats.schema.schema import Schema
 if TYPE_CHECKING:
     from hdpstats.results.survival_curves import SurvivalCurves
 
-SUPPRESSED = "N/A: too few people for the noise, so that the number would say nothing."
+SUPPRESSED = (
+    "N/A, in tables NaN: too few people for the noise{groups}. Nothing is stated of a group whose noisy number is "
+    "below {least:.0f}, {fewest:g} standard deviations of its noise: ask for fewer intervals or groups, or for more "
+    "epsilon."
+)
 COMPLETE = "Curves are of people who are complete in {columns} too, as the description is."
 STATED = (
     "Curves are stated at the ends of {intervals} public intervals; limits hold at each end by itself and count "
@@ -134,7 +139,13 @@ def _notes(curves: "SurvivalCurves") -> list[str]:
     sd = float(np.sqrt(sum(release.follow_up_sd**2 for _, release in curves.releases)))
     notes = [STATED.format(intervals=len(curves.asked.ends)), COUNTS.format(sd=sd)]
     notes += [COMPLETE.format(columns=", ".join(curves.complete_in))] if curves.complete_in else []
-    return notes if all(curve.known for curve in curves.curves()) else [*notes, SUPPRESSED]
+    names = group_names(curves.grouping, curves.schema)
+    unknown = [name for name, curve in zip(names, curves.curves(), strict=True) if not curve.known]
+    if not unknown:
+        return notes
+    groups = f" where {'; '.join(unknown)}" if len(curves.groups) > 1 else ""
+    least = FEWEST * sd * float(np.sqrt(curves.asked.exits)) * curves.curves()[0].weight
+    return [*notes, SUPPRESSED.format(groups=groups, least=least, fewest=FEWEST)]
 
 
 NUMBERS = ("time", "estimate", "model", "difference", "std_error", "conf_low", "conf_high")

@@ -213,6 +213,9 @@ class RowsOfPeople(Record):
         ``W``: the largest sum of the weights of a person's rows.
     public_people : int or None
         The number of people whom the public rows are of, where they say so.
+    rows, rows_sd : float or None
+        The number of rows that count, of private people, and the standard deviation of the noise in it; None where the
+        fit did not ask for it.
     """
 
     unit: str
@@ -221,6 +224,8 @@ class RowsOfPeople(Record):
     estimand: str
     total: float
     public_people: int | None = None
+    rows: Annotated[float | None, LEFT_OUT] = None
+    rows_sd: Annotated[float | None, LEFT_OUT] = None
 
     @property
     def words(self) -> str:

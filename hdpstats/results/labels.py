@@ -5,11 +5,11 @@ A label is a word for readers. Terms, `tidy` and constraints keep the names of t
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from hdpstats.results.facts import design_of
-from hdpstats.schema.schema import Schema, labels_of
+from hdpstats.schema.schema import Schema, group_labels, labels_of
 
 if TYPE_CHECKING:
     from hdpstats.results.result import Result
@@ -42,6 +42,26 @@ def _piece(piece: str, schema: Schema) -> str:
     if found is None or column not in schema.labels:
         return piece
     return schema.labels[column] + (f" = {found['level']}" if found["level"] else "")
+
+
+_OF_A_PART: Final = re.compile(r"(?P<part>[^()\[\]]+?): (?P<name>.+)")
+"""A term or coefficient of one of several causes, or of one level of a categorical outcome."""
+
+
+def labels_of_terms(names: Iterable[str], schema: Schema) -> dict[str, str]:
+    """Return labels of the terms or coefficients that have one; the cause or level that one is of stays before it.
+
+    >>> from hdpstats.schema.columns import Continuous
+    >>> labels_of_terms(["Intercept", "age", "relapse: age"], Schema(age=Continuous(20, 90, label="Age (years)")))
+    {'age': 'Age (years)', 'relapse: age': 'relapse: Age (years)'}
+    """
+    found = {}
+    for name in names if schema.labels else ():
+        of_part = _OF_A_PART.fullmatch(name)
+        prefix, own = ("", name) if of_part is None else (f"{of_part['part']}: ", of_part["name"])
+        if (label := labelled(own, schema)) != own:
+            found[name] = prefix + label
+    return found
 
 
 def coefficient_labels(fit: "Result") -> tuple[str, ...]:
@@ -90,3 +110,11 @@ def group_names(grouping: Sequence[str], schema: Schema) -> list[str]:
         for each in itertools.product(*levels)
     ]
     return combined if grouping else ["all"]
+
+
+def groups_called(grouping: Sequence[str], schema: Schema) -> dict[str, str]:
+    """Return what pages call groups, by their names in tables; none where no column of theirs has a label."""
+    if schema.labels.keys().isdisjoint(grouping):
+        return {}
+    names = zip(group_labels(grouping, schema), group_names(grouping, schema), strict=True)
+    return {name: shown for name, shown in names if name is not None}

@@ -6,8 +6,8 @@ They have statsmodels' words. With the mean :math:`\mu(\eta_i)`, the slope in co
 of the mean are differences of the fourth order.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
@@ -24,6 +24,7 @@ from hdpstats.records.estimate import Estimate
 from hdpstats.results.average_effects import widened, with_estimate
 from hdpstats.results.contrasts import DRAWN
 from hdpstats.results.facts import check_identified, chosen, design_of, read_rows
+from hdpstats.results.labels import labels_of_terms
 from hdpstats.results.population import Population, guarantee_over, population
 from hdpstats.results.standardised_means import slope
 from hdpstats.results.summary import guarantee_badges, guarantee_details, limit_headers
@@ -44,13 +45,15 @@ PLACES: Final = ("overall", "mean", "median", "zero")
 class MarginalEffects(Reported):
     """Average slopes: ``estimate`` has them as linear functions of the coefficients, ``header`` says which they are.
 
-    ``guarantee`` is that of all releases that they rest on; None where no private record was used.
+    ``guarantee`` is that of all releases that they rest on; None where no private record was used. ``labels`` are what
+    a page calls the columns that have labels in the schema.
     """
 
     estimate: Estimate
     header: str
     population: str
     guarantee: Guarantee | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def margeff(self) -> FloatArray:
@@ -108,12 +111,13 @@ class MarginalEffects(Reported):
             for b, se, z, p, low, high in self.summary_frame(alpha).to_numpy()
         ]
         headers = [self.header, "std err", "z", "P>|z|", *limit_headers(alpha)]
+        shown = [self.labels.get(term, term) for term in self.estimate.terms]
         notes = [f"Averaged over {self.population}."]
         notes += [] if self.estimate.distribution is None else [DRAWN]
         notes += [] if self.guarantee is None else [f"Guarantee: {self.guarantee}."]
         return Report(
             title="Marginal effects",
-            blocks=[columns(headers, list(self.estimate.terms), rows)],
+            blocks=[columns(headers, list(self.estimate.terms), rows, labels=shown)],
             notes=notes,
             badges=guarantee_badges(self.guarantee),
             ending=guarantee_details(self.guarantee),
@@ -177,7 +181,12 @@ def marginal_effects(fit: "Result", rows: Population, *, at: str, method: str, d
             values[place], gradient[place] = _slope(placed, j, method=method)
     names = tuple(design.columns[j].name for j in own)
     estimate = fit.estimate.linear(gradient, names, values=values)
-    return MarginalEffects(estimate=estimate, header=METHODS[method], population=rows.words)
+    return MarginalEffects(
+        estimate=estimate,
+        header=METHODS[method],
+        population=rows.words,
+        labels=labels_of_terms(names, fit.schema),
+    )
 
 
 @final

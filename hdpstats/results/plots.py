@@ -140,13 +140,18 @@ def is_narrow(axes: "Axes") -> bool:
 
 
 def legend_above(axes: "Axes", above: float = 1.0) -> None:
-    """Put the legend above the axes, in as many columns as the figure is wide."""
-    texts = axes.get_legend_handles_labels()[1]
+    """Put the legend above the axes, in as many columns as the figure is wide; names that are wider are wrapped."""
+    handles, texts = axes.get_legend_handles_labels()
     if not texts:
         return
-    narrow, longest = is_narrow(axes), max(len(str(text)) for text in texts)
-    fits = int(width_of(axes) / ((LETTER * longest + HANDLE) * (0.85 if narrow else 1.0)))
+    narrow = is_narrow(axes)
+    width = width_of(axes) / (0.85 if narrow else 1.0)
+    letters = max(int((width - HANDLE) / LETTER), 12)
+    shown = ["\n".join(textwrap.wrap(str(text), letters, break_on_hyphens=False)) or str(text) for text in texts]
+    longest = max(len(line) for text in shown for line in text.splitlines())
+    fits = int(width / (LETTER * longest + HANDLE))
     axes.legend(
+        handles, shown,
         frameon=False, loc="lower left", bbox_to_anchor=(0.0, above), borderaxespad=0.2, ncols=max(fits, 1),
         fontsize="x-small" if narrow else "small", columnspacing=1.2, labelspacing=0.3,
     )  # fmt: skip
@@ -368,6 +373,84 @@ def plot_weights(weights: FloatArray, *, ax: "Axes | None") -> "Axes":
     return axes
 
 
+def plot_love(table: pd.DataFrame, *, labels: Mapping[str, str], ax: "Axes | None") -> "Axes":
+    """Draw standardised differences before and after weighting with limits, a line per variable or level.
+
+    ``table`` has the columns sample, variable, level, difference, conf_low and conf_high.
+    """
+    table = table.dropna(subset="difference")
+    if table.empty:
+        raise ArgumentError("no mean or share is clear of its noise: there is no difference to draw", argument="self")
+    shown = {name: labels.get(str(name), str(name)) for name in table["variable"]}
+    names = [
+        f"{shown[variable]} = {level}" if isinstance(level, str) else shown[variable]
+        for variable, level in zip(table["variable"], table["level"], strict=True)
+    ]
+    lines = list(dict.fromkeys(names))
+    axes = axes_of(ax, width=6.4, height=1.4 + 0.3 * max(len(lines), 3))
+    axes.axvspan(-NEGLIGIBLE, NEGLIGIBLE, color=GREY, alpha=0.15, linewidth=0)
+    axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
+    _, first, second, *_ = palette()
+    samples = list(dict.fromkeys(table["sample"]))
+    for place, (sample, colour, marker) in enumerate(zip(samples, (first, second), ("o", "s"), strict=False)):
+        own = (table["sample"] == sample).to_numpy()
+        part = table[own]
+        at = [lines.index(name) + 0.24 * (place - 0.5) for name, keep in zip(names, own, strict=True) if keep]
+        reach = np.array([part["difference"] - part["conf_low"], part["conf_high"] - part["difference"]])
+        axes.errorbar(
+            part["difference"], at, xerr=reach, fmt=marker, color=colour, markersize=5, capsize=2, linewidth=1,
+            label=sample,
+        )  # fmt: skip
+    axes.set_yticks(range(len(lines)), [_wrapped(line) for line in lines])
+    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_xlabel("standardised difference between arms (95% limits)")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return axes
+
+
+def plot_overlap(table: pd.DataFrame, *, treatment: str, ax: "Axes | None") -> "Axes":
+    """Draw the distribution of the chance of treatment in both arms, and the weight of an arm.
+
+    ``table`` has the columns after, until, one for each arm, and weighted.
+    """
+    axes = axes_of(ax, width=6.4, height=3.8)
+    untreated, treated = [name for name in table if name not in ("after", "until", "weighted")]
+    ends = np.append(table["after"].to_numpy(), table["until"].iloc[-1])
+    _, first, second, *_ = palette()
+    for name, colour, style in ((untreated, first, "-"), (treated, second, "--")):
+        share = table[name].to_numpy()
+        axes.stairs(share / share.sum(), ends, color=colour, linestyle=style, linewidth=1.6,
+                    label=f"{treatment} = {name}")  # fmt: skip
+    axes.stairs(table["weighted"].to_numpy(), ends, fill=True, color=GREY, alpha=0.3, label="after weighting")
+    axes.set(xlabel="chance of treatment", ylabel="share of people", xlim=(0.0, 1.0))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    return axes
+
+
+def plot_effects(table: pd.DataFrame, *, outcome: str, binary: bool, ax: "Axes | None") -> "Axes":
+    """Draw the means of two arms, and below them their difference, with intervals.
+
+    ``table`` has the columns effect, estimate, conf_low and conf_high, means first and the difference third.
+    """
+    axes = axes_of(ax, width=6.4, height=2.4)
+    first, second, *_ = palette()
+    for height, row in enumerate(table.head(3).to_dict("records")):
+        colour = first if height < 2 else second
+        value, low, high = row["estimate"], row["conf_low"], row["conf_high"]
+        reach = np.nan_to_num([[value - low], [high - value]])
+        axes.errorbar([value], [height], xerr=reach, fmt="o", color=colour, markersize=6, capsize=3, linewidth=1.4)
+        _beside(axes, float(height), value, low, high, colour=colour)
+    axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
+    axes.axhline(1.5, color=GREY, linewidth=0.5)
+    axes.set_yticks(range(3), [_wrapped(str(name)) for name in table["effect"].head(3)])
+    axes.set_ylim(2.6, -0.6)
+    axes.set_xlabel(f"{'risk' if binary else 'mean'} of {outcome} (95% interval)")
+    axes.spines[["top", "right"]].set_visible(False)
+    return axes
+
+
 NEGLIGIBLE: Final = 0.1
 """Standardised differences below it are called negligible (Austin 2009)."""
 _LABEL: Final = 48
@@ -402,7 +485,9 @@ def plot_differences(
     ]
     lines = list(dict.fromkeys(names))
     groups = list(dict.fromkeys(table["group"]))
-    axes = axes_of(ax, width=6.4, height=1.4 + 0.28 * max(len(lines), 3))
+    more = sum(len(_wrapped(line).splitlines()) - 1 for line in lines)
+    above = 0.2 * len(groups) if len(groups) > 1 else 0.0
+    axes = axes_of(ax, width=6.4, height=1.4 + 0.28 * max(len(lines), 3) + 0.15 * more + above)
     axes.axvspan(-NEGLIGIBLE, NEGLIGIBLE, color=GREY, alpha=0.15, linewidth=0)
     axes.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
     shift = 0.5 / max(len(groups), 1)
@@ -425,5 +510,5 @@ def plot_differences(
     axes.set_xlabel("\n".join(textwrap.wrap(f"standardised difference {label} (95% interval)", _LABEL)))
     axes.spines[["top", "right"]].set_visible(False)
     if len(groups) > 1:
-        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        legend_above(axes)
     return axes

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats.families.several_rows import row_weights
 from hdpstats.privacy.budget import OWN, Guarantee, Part, over_data_sets
 from hdpstats.records.estimate import Estimate
 from hdpstats.records.query import Release
@@ -61,6 +62,7 @@ NO_ROWS = FittedRows()
 class Population:
     """Rows with weights (n,), and what they are in words.
 
+    ``people`` (n,) says whose each row is, where people have several and this is known.
     ``draws`` are the rows that they may as well be, where the noise of a description leaves that open. Rows that rest
     on private records have the ``guarantee`` of that, and ``rests``: each part of it with the releases it is of.
     """
@@ -71,6 +73,7 @@ class Population:
     draws: tuple[tuple[pd.DataFrame, FloatArray], ...] = ()
     guarantee: Guarantee | None = None
     rests: tuple[tuple[Part, tuple[Release, ...]], ...] = ()
+    people: IntArray | None = None
 
 
 @singledispatch
@@ -95,7 +98,8 @@ def population(fit: "Result", rows: FittedRows, over: object, weights: object = 
         "public", a frame, a weighted sample, a study, whose public rows are meant, or a description of the private
         people, to which the public rows of the fit are raked.
     weights : object
-        A number of at least 0 for each row, or the name of a column of the frame; all alike by default.
+        A number of at least 0 for each row, or the name of a column of the frame; all alike by default, but for the
+        public rows of a fit to people with several rows, which weigh as the model weights them.
 
     Raises
     ------
@@ -108,6 +112,18 @@ def population(fit: "Result", rows: FittedRows, over: object, weights: object = 
             raise ArgumentError("weights must be left out: what over= is has its own", argument="weights")
         return own
     frame, words = _frame(rows, over)
+    several, table = fit.facts.several_rows, rows.table
+    if several is not None and weights is None and isinstance(over, str) and table is not None:
+        persons = table.persons
+        if persons is not None:
+            needs = [name for name in design_of(fit).needs if name in table.names]
+            counts = row_weights(persons, table.complete(needs), several.correlation)
+            return Population(
+                frame=frame,
+                weights=counts,
+                words=f"{len(frame)} {words} of {len(np.unique(persons))} people, weighted as in the model",
+                people=np.asarray(np.unique(persons, return_inverse=True)[1], dtype=np.int64),
+            )
     return Population(
         frame=frame,
         weights=_weights(frame, weights),

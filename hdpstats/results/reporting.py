@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError
 from hdpstats.ledger.disclosure import Asked, Disclosure, Facts, Statements, disclose
+from hdpstats.ledger.signing import VerifyingKey, check_release
 from hdpstats.losses import LINKS, REGRESSIONS
 from hdpstats.privacy.budget import Guarantee, MechanismName, Spend, decimal
 from hdpstats.privacy.proofs import GEOMETRY, PRIVACY, PROOFS
@@ -129,18 +130,23 @@ def _own_sums(release: Release | None) -> list[str]:
     return [f"Standard errors rest on {what} (part of this loss: epsilon = {decimal(spent)})."]
 
 
-def _private(result: "Result", guarantee: Guarantee) -> list[str]:
-    """Return what was protected how, what was used, and what intervals count."""
-    facts, estimate = result.facts, result.estimate
+def guarantee_sentence(guarantee: Guarantee, *, how: str) -> str:
+    """Return what was protected, and how, in a sentence."""
     loss = f"epsilon = {decimal(guarantee.epsilon)}" + (
         "" if guarantee.delta == 0 else f", delta = {decimal(guarantee.delta)}"
     )
     kind = "pure differential privacy" if guarantee.delta == 0 else "approximate differential privacy"
     parts = f" in all: {guarantee.listed}" if guarantee.parts else ""
-    sentences = [
+    return (
         f"The private records were analysed under {kind} ({loss}{parts}; protected unit: {guarantee.protected}; "
-        f"{guarantee.neighbours}), by {facts.method}."
-    ]
+        f"{guarantee.neighbours}), by {how}."
+    )
+
+
+def _private(result: "Result", guarantee: Guarantee) -> list[str]:
+    """Return what was protected how, what was used, and what intervals count."""
+    facts, estimate = result.facts, result.estimate
+    sentences = [guarantee_sentence(guarantee, how=facts.method)]
     if guarantee.sites > 1:
         sentences.append(f"Records of {guarantee.sites} sites were analysed where they are; no record left its site.")
     noisy = result.count is not None or facts.records_sd is not None
@@ -148,6 +154,8 @@ def _private(result: "Result", guarantee: Guarantee) -> list[str]:
         records = "private records" if facts.several_rows is None else "private people"
         what = f"{records} that are complete in the model's columns" if facts.complete_rows else records
         sentences.append(f"The number of {what} was {facts.records}{' (a noisy number)' if noisy else ''}.")
+        if facts.several_rows is not None and facts.several_rows.rows is not None:
+            sentences.append(f"They had {facts.several_rows.rows:.0f} such rows (a noisy number).")
     sentences += _left_out(result) + _described(result) + _own_sums(result.release)
     if facts.public_rows is not None:
         pooled = " and entered the pooled estimate" if result.pooled is not None else ""
@@ -254,6 +262,15 @@ def filled_form(
         sites=guarantee.sites,
     )
     return disclose(facts, form, given)
+
+
+def check_signatures(result: "Result", keys: Sequence[VerifyingKey]) -> int:
+    """Check the signature of every release that a fit rests on; return how many there are."""
+    released = [*charged_before(result.released.description), *charged_releases(result.released)]
+    answers = [answer for release in released for answer in answers_in(release)]
+    for answer in answers:
+        check_release(answer, keys, query=result.query if answer is result.release else None)
+    return len(answers)
 
 
 def result_form(result: "Result", form: str, statements: Mapping[str, Any] | None) -> Disclosure:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
@@ -10,6 +11,7 @@ import pandas as pd
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.validation import choice, real
 from hdpstats.display import Report, Reported
+from hdpstats.ledger import VerifyingKey
 from hdpstats.privacy.budget import Guarantee
 from hdpstats.public.follow_up import PublicCheck
 from hdpstats.records.estimate import Estimate, HasCoefficients, Heterogeneity
@@ -32,7 +34,7 @@ from hdpstats.results.contrasts import ContrastResults, PairwiseTests, WaldTest,
 from hdpstats.results.disagreement import Disagreement
 from hdpstats.results.evaluation import NOT_CHECKED, DeferredCheck
 from hdpstats.results.facts import ESTIMATES, ModelFacts, chosen, covariates
-from hdpstats.results.labels import coefficient_labels
+from hdpstats.results.labels import coefficient_labels, labels_of_terms
 from hdpstats.results.marginal_effects import MarginalEffects
 from hdpstats.results.population import NO_ROWS, PUBLIC, FittedRows, population, standard_deviations
 from hdpstats.results.reporting import methods_text
@@ -315,7 +317,8 @@ class Result(HasCoefficients, Reported, Saved):
             If constraints cannot be read, or the result has no such estimate.
         """
         tested = chosen(self, estimate)
-        return contrasts.t_test(tested, contrasts.constraints(tested, r_matrix, names))
+        shown = labels_of_terms(tested.terms, self.schema)
+        return contrasts.t_test(tested, contrasts.constraints(tested, r_matrix, names), labels=shown)
 
     def wald_test(
         self,
@@ -385,7 +388,10 @@ class Result(HasCoefficients, Reported, Saved):
             ``result_frame`` has a row per pair, "20-50 - <=20" and so on.
         """
         tested = chosen(self, estimate)
-        return contrasts.pairwise(tested, contrasts.pairs(self, term_name, cause), method=method, alpha=alpha)
+        label = labels_of_terms([term_name], self.schema).get(term_name, "")
+        return contrasts.pairwise(
+            tested, contrasts.pairs(self, term_name, cause), method=method, alpha=alpha, label=label
+        )
 
     def average_effects(
         self,
@@ -762,6 +768,31 @@ class Result(HasCoefficients, Reported, Saved):
         rest on, which records were left out, and what the intervals count; all of it is public.
         """
         return methods_text(self)
+
+    def verify(self, *keys: VerifyingKey | str | Path) -> int:
+        """Check that every release in this result was signed with one of the sites' keys; return how many there are.
+
+        Each signature is of the release, of what was asked, and of its place in the ledger. What is computed from
+        releases (coefficients, errors) is not signed: read the result again, or fit it again at no charge.
+
+        Parameters
+        ----------
+        *keys
+            Public keys: of the site, of each of several sites, of before a rotation; each the file STEM.pub or its
+            text.
+
+        Raises
+        ------
+        SignatureError
+            A release is not signed, was signed with another key, or is not what was signed; the fact ``reason`` says
+            which.
+        ArgumentError
+            The fit uses public rows alone, no key is given, or one is no public key.
+        """
+        if self.release is None:
+            message = "the result has no release to verify: it is a fit to public rows alone"
+            raise ArgumentError(message, argument="keys")
+        return reporting.check_signatures(self, [VerifyingKey.read(key) for key in keys])
 
     def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
         """Return the privacy record for an output checker, as JSON values, or a form that is filled in.

@@ -10,14 +10,14 @@ intervals (the actuarial assumption).
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
 import numpy as np
 import pandas as pd
 
 from hdpstats._base.errors import ArgumentError
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats.losses import MEANS, multinomial
 from hdpstats.results.facts import design_of, read_rows
 from hdpstats.results.hazard_curves import CurveParts, HazardCurves, hazard_facts, open_curves
@@ -60,12 +60,15 @@ class Standardised:
         Their weights, 1 in sum.
     gradient : (Q, p) float64
         The gradient of the means in the coefficients.
+    people : (m,) int64 or None
+        Whose each row is; None where every row is a person.
     """
 
     outcomes: tuple[AveragedOutcome, ...]
     rows: FloatArray
     weights: FloatArray
     gradient: FloatArray
+    people: IntArray | None = None
 
     @property
     def means(self) -> FloatArray:
@@ -80,11 +83,18 @@ def combined(parts: Sequence[Standardised], weights: Sequence[float]) -> Standar
         rows=np.asarray(sum(c * part.rows for c, part in zip(weights, parts, strict=True))),
         weights=parts[0].weights,
         gradient=np.asarray(sum(c * part.gradient for c, part in zip(weights, parts, strict=True))),
+        people=parts[0].people,
     )
 
 
 def standardise(
-    fit: "Result", frame: pd.DataFrame, weights: FloatArray, *, times: FloatArray, cause: str | None
+    fit: "Result",
+    frame: pd.DataFrame,
+    weights: FloatArray,
+    *,
+    times: FloatArray,
+    cause: str | None,
+    people: IntArray | None = None,
 ) -> Standardised:
     """Return the means over the complete rows of a frame as it is.
 
@@ -100,13 +110,16 @@ def standardise(
         For hazard models: by when.
     cause : str or None
         For hazard models of several causes: of which one risks are.
+    people : (n,) int64 or None
+        Whose each row is, of a regression of people with several rows.
     """
     if fit.facts.hazard is not None:
         return _of_hazards(fit, frame, weights, times=times, cause=cause)
     rows = read_rows(fit, frame, design_of(fit))
     w = _normalised(weights[rows.complete])
+    people = None if people is None else people[rows.complete]
     if fit.facts.loss == multinomial.NAME:
-        return _of_levels(fit, rows.X, w)
+        return replace(_of_levels(fit, rows.X, w), people=people)
     mean = MEANS[str(fit.facts.loss)]
     eta = rows.X @ fit.estimate.params.to_numpy() + rows.offset
     kind = {"odds ratio": RISK, "exponential": MEAN}.get(fit.facts.exponentiated, POSITIVE)
@@ -115,6 +128,7 @@ def standardise(
         rows=mean(eta)[:, None],
         weights=w,
         gradient=((w * slope(mean, eta)) @ rows.X)[None, :],
+        people=people,
     )
 
 

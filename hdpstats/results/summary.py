@@ -325,7 +325,12 @@ def _model_rows(facts: ModelFacts, estimate: Estimate, count: Counts | None) -> 
 def _words_of(facts: ModelFacts) -> list[tuple[str, str]]:
     """Return what was fitted how, as names and values."""
     axis = [] if facts.hazard is None else _time_axis(facts.hazard)
-    several = [] if facts.several_rows is None else [("Rows of a person:", facts.several_rows.words)]
+    several = []
+    if facts.several_rows is not None:
+        several.append(("Rows of a person:", facts.several_rows.words))
+        if facts.several_rows.rows is not None:
+            rows = noisy_number(f"{facts.several_rows.rows:.0f}", facts.several_rows.rows_sd, complete=True)
+            several.append(("Private rows:", rows))
     return [("Method:", facts.method), ("Formula:", facts.formula), *several, *axis]
 
 

@@ -27,6 +27,7 @@ from hdpstats.records.query import LedgerEntry
 from hdpstats.records.saved import Saved
 from hdpstats.results import curve_tables, reporting, survival_plots
 from hdpstats.results.group_curves import GroupCurve, PrivateCurve, PublicCurves
+from hdpstats.results.labels import groups_called
 from hdpstats.results.tables import cost_columns, frame_of
 from hdpstats.schema.schema import Schema, group_labels, labels_of
 
@@ -60,6 +61,8 @@ class LogRankTest(Reported):
         Their covariance.
     private : bool
         Whether there is noise.
+    called : mapping of str to str
+        What a page calls the groups, where a column of theirs has a label.
     """
 
     groups: tuple[str, ...]
@@ -70,6 +73,7 @@ class LogRankTest(Reported):
     log_hazard_ratios: FloatArray
     covariance: FloatArray
     private: bool
+    called: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def statistic(self) -> float:
@@ -137,16 +141,21 @@ class LogRankTest(Reported):
             f"[{number(low, 3)}, {number(high, 3)}]" for low, high in ratios[["conf_low", "conf_high"]].to_numpy()
         )
         of_ratios = [[number(value, 3), each] for value, each in zip(ratios["estimate"], limits, strict=True)]
+        called = [self.called.get(group, group) for group in self.groups]
+        compared = [f"{group} / {called[0]}" for group in called[1:]]
+        of_events, headers = ["observed", "expected", "std error"], ["hazard ratio", f"{1.0 - alpha:.0%} limits"]
+        last = "If hazards are proportional"
         return Report(
             title=f"{name}{by}",
             blocks=[
                 named_values(head),
-                columns(["observed", "expected", "std error"], list(self.groups), shown, title="Events"),
-                columns(["hazard ratio", f"{1.0 - alpha:.0%} limits"], list(ratios["contrast"]), of_ratios,
-                        title="If hazards are proportional"),
+                columns(of_events, list(self.groups), shown, title="Events", only="text"),
+                columns(headers, list(ratios["contrast"]), of_ratios, title=last, only="text"),
+                columns(of_events, called, shown, title="Events", only="page"),
+                columns(headers, compared, of_ratios, title=last, only="page"),
             ],
             notes=[NOISE if self.private else PUBLIC],
-        )  # fmt: skip
+        )
 
     def __repr__(self) -> str:
         return f"<{self.method} test: chi-square {self.statistic:.3g} on {self.df}, {p_equals(self.p_value)}>"
@@ -525,6 +534,7 @@ class SurvivalCurves(Reported, Saved):
             log_hazard_ratios=beta,
             covariance=covariance,
             private=private,
+            called=groups_called([name for name in self.grouping if name not in by], self.schema),
         )
 
     def compare(self, result: object, over: object = "public", alpha: float = 0.05) -> pd.DataFrame:

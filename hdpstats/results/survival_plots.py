@@ -4,6 +4,7 @@ A line is the curve that the tables have: at every time its height is what `Surv
 gives.
 """
 
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -174,6 +175,8 @@ ROW: Final = 0.18
 """Inches of a row of numbers at risk."""
 BEYOND: Final = 1.02
 """The axis reaches so far beyond the last end of an interval that what is stated there is seen."""
+LONGEST_AT_RISK: Final = 32
+"""Letters of a name before numbers at risk."""
 HIDDEN: Final = "N/A: too few people for the noise"
 
 
@@ -184,6 +187,14 @@ def _names(curves: "SurvivalCurves", labels: Sequence[str] | None) -> list[str]:
     if isinstance(labels, str) or len(labels) != len(groups):
         raise ArgumentError(f"labels must be a list of {len(groups)} texts, one per group", argument="labels")
     return [str(each) for each in labels]
+
+
+def _names_at_risk(curves: "SurvivalCurves", names: Sequence[str]) -> list[str]:
+    """Return what stands before numbers at risk: the names, or where these are long the levels."""
+    if max(len(name) for name in names) <= LONGEST_AT_RISK:
+        return list(names)
+    levels = ["all" if group is None else str(group) for group in curves.groups]
+    return [textwrap.shorten(level, LONGEST_AT_RISK, placeholder="\N{HORIZONTAL ELLIPSIS}") for level in levels]
 
 
 def _axis(curves: "SurvivalCurves", axes: "Axes", time_unit: str | None) -> TimeAxis:
@@ -245,6 +256,8 @@ def _panels(names: Sequence[str], ax: "Axes | None", *, at_risk: bool, lines: in
     """
     apart = len(names) > 1 and max(len(names), lines) > len(COLOURS)
     below = 0.6 * at_risk if apart else ROW * (len(names) + 1) * at_risk
+    if not apart and max(len(name) for name in names) > LONGEST_AT_RISK:
+        below += ROW * len(names)  # the legend has a line or more for each
     made = panels(ax, len(names), apart=apart, below=below)
     if not apart:
         return [_Panel(axes=made[0], groups=range(len(names)), names=names, colours=palette(), alone=True)]
@@ -264,7 +277,7 @@ def _close(
     axes.set_ylabel(ylabel if panel.alone or _is_first(axes) else "")
     axes.spines[["top", "right"]].set_visible(False)
     if at_risk:
-        names = panel.names if panel.alone else [""]
+        names = _names_at_risk(curves, panel.names) if panel.alone else [""]
         rows = [
             (name, colour, curve.at_risk(axis.ticks))
             for name, colour, curve in zip(names, panel.colours, shown, strict=False)

@@ -203,7 +203,7 @@ class RowsCheck(Reported):
             (column.kind, column.dtype, *map(str, (column.missing, column.unreadable, column.below, column.above)))
             for column in self.columns
         ]
-        blocks = [named_values(self._head()), columns(_HEADERS, names, cells)]
+        blocks = [named_values(self._head()), columns(_HEADERS, names, cells, aligns="lllr")]
         spellings = [
             (f"{column.name}:", ", ".join(_spelled(column.spellings))) for column in self.columns if column.spellings
         ]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import final
 
 import pandas as pd
@@ -14,7 +15,7 @@ from hdpstats._base.errors import ArgumentError, MechanismError, SiteError, forg
 from hdpstats._base.no_warnings import silence
 from hdpstats._base.rehearsal import rehearsing
 from hdpstats._base.work import Operations
-from hdpstats.ledger import Ledger, Request, StoredRelease
+from hdpstats.ledger import Ledger, Request, SigningKey, StoredRelease
 from hdpstats.mechanisms.base import Prepared, costly_table
 from hdpstats.mechanisms.loading import load
 from hdpstats.mechanisms.registry import check_kind, columns_of, prepare, release_from_json
@@ -82,6 +83,9 @@ class LocalSite(Site):
         ``"arbitrary"`` declares that the order of the rows was not made from their values (they are sorted by none):
         subsample and aggregate of people without a unit needs it. `PrivateTable` keeps the order of ``frame``, and
         `hdpstats.schema.parquet.ParquetTable` that of the files: which rows are in which file is a part of it.
+    signing_key
+        The key that releases are signed with, or its file (`hdpstats.ledger.SigningKey`); without it they have no
+        signature.
 
     Notes
     -----
@@ -109,6 +113,7 @@ class LocalSite(Site):
         max_rows_per_unit: int | None = None,
         n_max: int | None = None,
         row_order: str = "undeclared",
+        signing_key: SigningKey | str | Path | None = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise ArgumentError("schema must be an hdp.Schema", argument="schema")
@@ -129,6 +134,7 @@ class LocalSite(Site):
             )
         self._table = _opened(frame, schema, unit=self._terms.unit)
         self._ledger = ledger
+        self._signing_key = None if signing_key is None else SigningKey.read(signing_key)
         self._public = PublicTables()
 
     @property
@@ -197,7 +203,7 @@ class LocalSite(Site):
             compute=partial(self._compute, pace),
             analyst=analyst,
         )
-        return self._handed_out(stored, answered_before=answered_before)
+        return self._handed_out(query, stored, answered_before=answered_before)
 
     def read(self) -> None:
         """Map all declared columns and names of people now: no answer takes longer because of what cells hold.
@@ -226,7 +232,7 @@ class LocalSite(Site):
         Nothing is charged or computed.
         """
         stored = self._ledger.stored(self._request(query).id, analyst)
-        return None if stored is None else self._handed_out(stored, answered_before=True)
+        return None if stored is None else self._handed_out(query, stored, answered_before=True)
 
     def work(self, query: Query, *, analyst: str | None = None) -> Operations:
         """Return what the computation of a query on the declared number of rows takes at most; charges nothing.
@@ -324,10 +330,13 @@ class LocalSite(Site):
         with pace():
             return prepared.compute(self._table.admit(prepared.needs, key=prepared.key))
 
-    def _handed_out(self, stored: StoredRelease, *, answered_before: bool) -> Release:
+    def _handed_out(self, query: Query, stored: StoredRelease, *, answered_before: bool) -> Release:
         entry = stored.place if answered_before else replace(stored.place, stored=None)
         warn_if_charged_again(entry)
-        return release_from_json(stored.release_json).at(entry)
+        release = release_from_json(stored.release_json).at(entry)
+        if self._signing_key is None:
+            return release
+        return self._signing_key.signed(release, request=self._request(query).id, query=query)
 
     def __repr__(self) -> str:
         if not hasattr(self, "_public"):  # the last that the constructor sets

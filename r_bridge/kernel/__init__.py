@@ -38,7 +38,7 @@ def install(*, user: bool = False, prefix: str | None = None) -> Path:
     try:
         from jupyter_client.kernelspec import KernelSpecManager
     except ImportError:
-        raise HdpError("the kernel needs Jupyter: pip install 'hdpstats[jupyter,r]'") from None
+        raise HdpError("the kernel needs Jupyter: pip install '.[jupyter,r]' in a clone of hdpstats") from None
     with tempfile.TemporaryDirectory() as place:
         source = Path(place) / NAME
         shutil.copytree(SPEC, source)

@@ -8,7 +8,7 @@ def main() -> None:
     try:
         from r_bridge.kernel.kernel import RKernelApp
     except ImportError as error:
-        sys.exit(f"the kernel needs ipykernel: pip install 'hdpstats[jupyter,r]' ({error})")
+        sys.exit(f"the kernel needs ipykernel: pip install '.[jupyter,r]' in a clone of hdpstats ({error})")
     RKernelApp.launch_instance()
 
 

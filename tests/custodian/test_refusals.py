@@ -146,6 +146,7 @@ def bodies():
     }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("body", bodies())
 @pytest.mark.parametrize("address", ["/v1/answer", "/v1/cost"])
 def test_a_body_that_is_no_query(raw, unchanged, body, address):

@@ -204,4 +204,4 @@ def test_a_missing_extra_is_named():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("2 ")
     assert "pip install httpx" in done.stdout
-    assert "hdpstats[sites]" in done.stderr
+    assert "pip install '.[sites]'" in done.stderr

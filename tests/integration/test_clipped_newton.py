@@ -63,6 +63,7 @@ def test_hazards_with_too_few_public_people_are_not():
     )  # 12 times 14
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("covariates", "epsilon", "chosen"), [(5, 1.0, "ObjectiveQuery"), (23, 0.5, "RoundsQuery")])
 def test_a_regression_takes_rounds_where_their_errors_are_clearly_smaller(covariates, epsilon, chosen):
     # Normal noise has the variance 1 / mu^2 in each direction, pure noise (D + 1) / epsilon^2: the first is the smaller
@@ -86,13 +87,14 @@ GBSG = hdp.datasets.load_gbsg()
         (200_000, (1.0,), "objective", lambda study: hdpf.linear("years ~ age + nodes + hormon", data=study)),
         (3_000, (1.0,), "objective", lambda study: hdpf.linear("years ~ age + nodes + hormon", data=study)),
         (500, (1.0,), "clipped_newton", lambda study: hdpf.linear("years ~ age + nodes + hormon", data=study)),
-        (
+        pytest.param(
             200_000,
             (1.0, 3.0),
             "objective",
             lambda study: hdpf.hazard(
                 "Surv(time, event) ~ age + log1p(nodes) + hormon + size", data=study, intervals=24, link="cloglog"
             ),
+            marks=pytest.mark.wide,
         ),
     ],
 )

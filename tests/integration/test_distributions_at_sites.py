@@ -116,6 +116,7 @@ def test_weights_follow_declared_numbers_of_people_whatever_the_rows():
     assert weights == [pytest.approx([0.5, 0.5])] * 2
 
 
+@pytest.mark.wide
 def test_means_are_inverted_once_and_not_site_by_site(monkeypatch):
     """Noise is as large as the mean of a site: the mean of the sites' rates is something else.
 

@@ -74,6 +74,7 @@ def found(patients):
     return compute
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("epsilon", [1, 3])
 @pytest.mark.parametrize(("name", "limit"), [("linear", 0.3), ("logit", 0.3), ("poisson", 0.5), ("hazard", 0.6)])
 def test_a_large_fit_to_other_people_estimates_what_the_ordinary_fit_does(name, limit, epsilon, found):
@@ -99,6 +100,7 @@ def test_far_people_outlying_outcomes_the_ridge_and_saturation_hardly_move_large
     assert np.max(np.abs(without_noise(Setting(kind, data, public, 300_000, (3.0,))).to_numpy())) < limit
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("records", [10_000, 30_000, 100_000])
 @pytest.mark.parametrize(("name", "limit"), [("linear", 0.7), ("poisson", 1.1), ("hazard", 0.7)])
 def test_weights_that_have_not_vanished_move_estimates_by_less_than_a_standard_error(name, limit, records, found):
@@ -139,6 +141,7 @@ def test_outcomes_that_the_model_draws_hardly_raise_what_is_allowed(patients):
     assert np.median(moved) > 2.0 * APART
 
 
+@pytest.mark.wide
 def test_what_caps_do_to_hazards_vanishes_and_is_within_what_is_allowed(found):
     sizes = [found("hazard", records=records, epsilon=3) for records in (2_000, 200_000, 20_000_000)]
     off = [np.max(np.abs(each)) for _, each, _ in sizes]

@@ -1,13 +1,20 @@
 """The JSON of queries and releases never changes: ledgers know them by their hashes."""
 
 import hashlib
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from hdpstats.mechanisms.clipped_newton import ClippedNewtonQuery, ClippedNewtonRelease
 from hdpstats.mechanisms.count import CountQuery, CountRelease
-from hdpstats.mechanisms.description import DescribedColumn, DescriptionQuery, DescriptionRelease
+from hdpstats.mechanisms.description import (
+    DescribedColumn,
+    DescribedPairs,
+    DescriptionQuery,
+    DescriptionRelease,
+    RowsOfPerson,
+)
 from hdpstats.mechanisms.description.follow_up import CrossedColumn, FollowUpCells
 from hdpstats.mechanisms.evaluation import EvaluationQuery, EvaluationRelease
 from hdpstats.mechanisms.exponential import ExponentialQuery, ExponentialRelease
@@ -29,11 +36,14 @@ from hdpstats.mechanisms.public_hessian import PublicHessianQuery, PublicHessian
 from hdpstats.mechanisms.registry import FAMILIES, query_from_json, release_from_json
 from hdpstats.mechanisms.statistics import StatisticsQuery, StatisticsRelease
 from hdpstats.mechanisms.subsample import SubsampleQuery, SubsampleRelease
+from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery, TreatmentEffectRelease
 from hdpstats.privacy.budget import Budget, MechanismName, PrivacyEvent, Spend
 from hdpstats.privacy.gaussian import mu_of
+from hdpstats.records.averages import CentredColumn
 from hdpstats.records.geometry import Geometry, PointColumn, PointSpace, Source
 from hdpstats.records.model import HazardCap, HazardModel, MultinomialModel, RegressionModel, TimeGrid
 from hdpstats.records.sandwich import NoisySandwich, SandwichPart
+from hdpstats.records.weighting import OverlapWeights
 
 ASKED = {"epsilon": Fraction(1, 3), "schema_sha256": "a" * 64, "public_sha256": "b" * 64, "replicate": 2}
 AHEAD = (Spend(Fraction(2, 7)),)
@@ -146,6 +156,34 @@ QUERIES = {
         causes=2,
         **ASKED,
     ),
+    "description of weighted arms": DescriptionQuery(
+        columns=(DescribedColumn(name="x", lower=-1.0, upper=1.0),),
+        by="a",
+        groups=2,
+        complete=True,
+        weighting=OverlapWeights(formula="a ~ x", columns=("a", "x"), coefficients=(0.1, -1 / 3)),
+        **ASKED,
+    ),
+    "description of arms": DescriptionQuery(
+        columns=(DescribedColumn(name="x", lower=-1.0, upper=1.0),),
+        by="a",
+        groups=2,
+        complete=True,
+        besides=("z",),
+        followed_by=AHEAD,
+        **ASKED,
+    ),
+    "treatment effect": TreatmentEffectQuery(
+        weighting=OverlapWeights(formula="a ~ x", columns=("a", "x"), coefficients=(0.1, -1 / 3)), outcome="y", **ASKED
+    ),
+    "treatment effect on a number": TreatmentEffectQuery(
+        weighting=OverlapWeights(formula="a ~ x", columns=("a", "x"), coefficients=(0.1, -1 / 3)),
+        outcome="y",
+        lower=-0.1,
+        upper=2.5,
+        cells=3,
+        **ASKED,
+    ),
     "histogram": HistogramQuery(axes=(Axis(name="age", cuts=(0.1, 1 / 3)), Axis(name="sex", levels=2)), **ASKED),
     "neighbours": NeighboursQuery(space=SPACE, support=(3, 1), ahead=AHEAD, **ASKED),
     "neighbours of all": NeighboursQuery(space=SPACE, support=None, **ASKED),
@@ -195,6 +233,35 @@ QUERIES = {
         follow_up=FollowUpCells(time="time", event="event", causes=1, ends=(365.25, 1000.0), start="entry"),
         **ASKED,
     ),
+    "description of several rows": DescriptionQuery(
+        columns=(DescribedColumn(name="size", levels=3, complete=True),),
+        rows=RowsOfPerson(most=6, ends=(1, 2, 4)),
+        **ASKED,
+    ),
+    "averages of several rows": DescriptionQuery(
+        columns=(DescribedColumn(name="age", lower=18.0, upper=100.0, centre=0.4),),
+        complete=True,
+        counted=False,
+        ahead=AHEAD,
+        rows=RowsOfPerson(most=6, ends=(2,), correlation=1 / 3),
+        **ASKED,
+    ),
+    "objective, several rows": ObjectiveQuery(
+        model=replace(REGRESSION, correlation=1 / 3), centre=(0.1, 5e-324), **MINIMISED
+    ),
+    "description with pairs": DescriptionQuery(
+        columns=(DescribedColumn(name="age", lower=18.0, upper=100.0), DescribedColumn(name="size", levels=3)),
+        complete=True,
+        pairs=DescribedPairs(
+            columns=(
+                CentredColumn(name="age", centre=51.25, unit=1 / 3 + 10),
+                CentredColumn(name="size", level=1, centre=0.4, unit=0.5),
+            ),
+            reach=2.5,
+            largest=3.0,
+        ),
+        **ASKED,
+    ),
     "statistics": StatisticsQuery(column="age", family="normal", **ASKED),
     "subsample": SubsampleQuery(
         column="age", family="gamma", box=((0.1, 1 / 3), (1.0, 2.0)), blocks=30, by="persons", **ASKED
@@ -221,6 +288,7 @@ RELEASES = {
     "gradient": ClippedNewtonRelease(total=(0.1, -3.5e7), noise_sd=12.25, grid=2.0**-29, records=10, events=EVENTS),
     "count": CountRelease(count=7, noise_sd=1 / 3, most=1000, events=EVENTS),
     "evaluation": EvaluationRelease(**COUNTS),
+    "treatment effect": TreatmentEffectRelease(weights=(3, -1, 0, 2**40), noise_sd=1 / 3, events=EVENTS),
     "histogram": HistogramRelease(**COUNTS),
     "neighbours": NeighboursRelease(**COUNTS),
     "selection": SelectionRelease(choice=3, events=EVENTS),
@@ -256,6 +324,10 @@ PINNED = {
     "query: count ahead": "49cda58c47673492",
     "query: evaluation": "fac107d1f2fb8071",
     "query: evaluation of survival": "3a181a6237154b50",
+    "query: description of weighted arms": "d6b433e706f3086e",
+    "query: description of arms": "07bb2eb94bc6f63c",
+    "query: treatment effect": "0c9ff9c703108912",
+    "query: treatment effect on a number": "205f2ce7a956e273",
     "query: histogram": "90c8bb0fcf98f3ef",
     "query: neighbours": "677c0013b5d5c1ea",
     "query: neighbours of all": "5b110d61d5e8e547",
@@ -267,6 +339,10 @@ PINNED = {
     "query: score": "5bcb5f86d3dd8d7a",
     "query: description": "c0c2b13230d89150",
     "query: description of curves": "8153fdc8a3240aef",
+    "query: description of several rows": "f802d7dbc4f633ae",
+    "query: averages of several rows": "678858530108602e",
+    "query: objective, several rows": "b4f3d78219c5ee01",
+    "query: description with pairs": "3c8ee6e9dc58939b",
     "query: statistics": "4ff6a3cbba0ee501",
     "query: subsample": "abf969c222307839",
     "release: objective, a sandwich": "6ec51b7f55e6109a",
@@ -276,6 +352,7 @@ PINNED = {
     "release: gradient": "9581bd5fcdd34ec0",
     "release: count": "5363e3d9ae11d51b",
     "release: evaluation": "499cd75427b78d63",
+    "release: treatment effect": "1ea3617158e89480",
     "release: histogram": "91f3afe37fff989c",
     "release: neighbours": "5a7632e8b253711f",
     "release: selection": "c316406d345e2a66",
@@ -304,7 +381,7 @@ def test_a_release_keeps_its_name_and_is_read_back(name):
 
 def test_names_of_mechanisms_are_kept_so_that_recorded_releases_can_be_read():
     names = "\n".join(sorted(MechanismName))
-    assert hashlib.sha256(names.encode()).hexdigest()[:16] == "7a3ff53883dc963f"
+    assert hashlib.sha256(names.encode()).hexdigest()[:16] == "e7a7c51a6f16dde8"
 
 
 def test_every_kind_that_a_site_answers_is_here():

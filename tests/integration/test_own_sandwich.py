@@ -94,6 +94,7 @@ def test_few_people_or_little_epsilon_buy_nothing_and_describe_false_declines():
     assert asked(hdpf.linear(RIGHT, large).fit(4.0)) is not None
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("n", [3000, 100_000])
 def test_a_plan_says_what_a_fit_buys(n, epsilon):

@@ -38,7 +38,14 @@ ONE, THREE = {"A": 3000}, {"A": 3000, "B": 1500, "C": 300}
 
 @pytest.mark.parametrize(
     ("epsilon", "sizes", "delta"),
-    [(0.1, ONE, 0), (0.1, THREE, 1e-6), (1.0, ONE, 1e-6), (1.0, THREE, 0), (10.0, ONE, 0), (10.0, THREE, 1e-6)],
+    [
+        (0.1, ONE, 0),
+        pytest.param(0.1, THREE, 1e-6, marks=pytest.mark.wide),
+        (1.0, ONE, 1e-6),
+        (1.0, THREE, 0),
+        (10.0, ONE, 0),
+        pytest.param(10.0, THREE, 1e-6, marks=pytest.mark.wide),
+    ],
     ids=["weak", "weak, 3 sites, delta", "1, delta", "1, 3 sites", "strong", "strong, 3 sites, delta"],
 )
 def test_a_fit_takes_what_its_plan_names_and_that_is_the_better_one(sizes, delta, epsilon):
@@ -54,6 +61,7 @@ def test_a_fit_takes_what_its_plan_names_and_that_is_the_better_one(sizes, delta
     assert isinstance(first, RoundsQuery if chosen == "clipped_newton" else ObjectiveQuery)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize(
     ("mechanism", "delta"),
@@ -112,6 +120,7 @@ def test_a_plan_is_what_a_fit_reports_where_outcomes_are_unlike_their_model(fit,
     assert np.exp(np.mean(np.log(planned / reported))) == pytest.approx(1.0, abs=0.1)
 
 
+@pytest.mark.wide
 def test_a_draw_at_a_temperature_is_planned_from_its_own_constants():
     model = model_of({"A": 1000})
     planned = model.plan(1.0, delta=1e-4, mechanism="exponential")
@@ -173,6 +182,7 @@ def test_what_cannot_be_predicted_says_so():
         model_of(ONE).plan(1.0, mechanism="clipped_newton")
 
 
+@pytest.mark.wide
 def test_hazards_take_rounds_with_a_delta():
     trial = eight_interval_trial(3200, seed=5)
     public, private = trial.frame.iloc[:200], trial.frame.iloc[200:]
@@ -200,6 +210,7 @@ def test_the_noise_of_a_protected_number_is_planned_for(monkeypatch):
     assert 0.5 < ratio < 0.6
 
 
+@pytest.mark.wide
 def test_sites_may_be_planned_to_spend_differently():
     model = model_of(THREE)
     frugal, same = {"A": 0.2, "B": 1.0, "C": 1.0}, dict.fromkeys("ABC", 1.0)

@@ -182,6 +182,7 @@ def test_small_sample_is_for_people_with_several_rows():
         hdpf.logit("y ~ x", hdp.Study(public=PUBLIC, schema=SCHEMA)).fit_public(small_sample=True)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("formula", FAMILIES)
 def test_without_noise_a_fit_is_near_the_ordinary_fit_to_the_same_rows(monkeypatch, formula, relation):
@@ -224,9 +225,64 @@ def test_a_fit_is_replayed_stored_and_told():
     text = str(fit.summary())
     assert "120 people" in text
     assert "No. private people" in text
+    assert "Private rows:" in text
+    told = fit.facts.several_rows
+    assert told.rows == pytest.approx(len(PRIVATE), abs=6 * told.rows_sd)
+    assert f"They had {told.rows:.0f} such rows" in again.methods_text()
     assert "'id'" in str(again.disclosure())
     assert np.isfinite(np.asarray(fit.predict(PUBLIC.head(3)))).all()
     assert np.isfinite(fit.wald_test("x = 0").pvalue)
+
+
+def test_a_description_counts_people_and_rows():
+    study = study_of(pd.concat([PRIVATE, PRIVATE[PRIVATE["id"] == 3].head(1)]), n_max=1500)
+    description = hdp.describe(study, ["x", "z"], epsilon=4)
+    frame = description.tidy()
+    named = frame[frame["statistic"] == "rows"].iloc[0]
+    assert named["estimate"] == pytest.approx(len(PRIVATE), abs=6 * named["std_error"] + 1)
+    shares = frame[frame["variable"] == "number of rows"]
+    assert shares["level"].tolist() == ["1", "2", "3-4", "5-6"]
+    numbers = PRIVATE.groupby("id").size().to_numpy()
+    exact = [np.mean((numbers > low) & (numbers <= high)) for low, high in ((0, 1), (1, 2), (2, 4), (4, 6))]
+    assert np.abs(shares["estimate"].to_numpy() - exact).max() < 6 * shares["std_error"].max()
+    assert [name.strip() for name in description.first_table().names[:4]] == ["n", "rows", "rows of a person", "1"]
+    assert {"rows"} <= set(hdp.describe(study, ["x"]).plan(epsilon=1).frame["statistic"])
+    assert hdp.Description.from_json(description.to_json()).tidy().equals(frame)
+    weighted = hdp.describe(study, ["x"], weights="w", epsilon=1)
+    assert "rows" not in set(weighted.tidy()["statistic"])
+
+
+def test_private_people_who_have_more_rows_are_not_taken_for_public_ones(monkeypatch):
+    known_noise.off(monkeypatch)
+    rng = np.random.default_rng(4)
+    few = PUBLIC[PUBLIC.groupby("id").cumcount() < rng.choice([1, 1, 1, 6], 120)[PUBLIC["id"]]]
+    found = {}
+    for described in (True, False):
+        fit = hdpf.logit("y ~ x + z", study_of(public=few)).fit(epsilon=4, describe=described, se_share=0)
+        found[described] = fit.private_only.bse.to_numpy()
+    assert few.groupby("id").size().mean() < 2.6  # of private people 3.5: a mean of more rows varies less
+    assert (found[True] < 0.97 * found[False])[:2].all()
+
+
+def test_many_people_tell_themselves_how_their_rows_correlate(monkeypatch):
+    known_noise.off(monkeypatch)
+    public, private = visits(120, 1, rho=0.0), visits(8000, 50, rho=0.8)
+    truth = sm.GEE.from_formula(
+        "y ~ x + z",
+        groups="id",
+        data=private,
+        family=sm.families.Binomial(),
+        cov_struct=sm.cov_struct.Independence(),
+        weights=cluster_weights(private, 1.0),
+    ).fit()
+    ratios = {}
+    for name, options in (("own", {}), ("public", {"se_share": 0})):
+        fit = hdpf.logit("y ~ x + z", study_of(private, public, n_max=8000)).fit(epsilon=3, **options)
+        assert (fit.query.sandwich is None) == (name == "public")
+        ratios[name] = np.sqrt(np.diag(fit.private_only.sampling)) / truth.bse.to_numpy()
+    assert ratios["public"][[0, 2]].max() < 0.85  # public rows of a person are not correlated
+    assert ratios["own"].min() > 0.95
+    assert ratios["own"].max() < 1.35
 
 
 def test_results_of_different_correlations_are_not_combined():
@@ -262,6 +318,54 @@ def test_a_refusal_names_both_remedies():
     with pytest.raises(hdp.ArgumentError, match=r"column 'id'.*se_share"):
         hdpf.logit("y ~ x + z", few).fit(epsilon=0.1)
     assert few.ledger.spent.epsilon == 0
+
+
+def test_a_loss_of_ones_own_takes_several_rows(monkeypatch):
+    known_noise.off(monkeypatch)
+    own = hdp.losses.Loss(
+        value=lambda eta, y: 0.5 * (eta - y) ** 2,
+        score=lambda eta, y: eta - y,
+        lipschitz=11.0,
+        smoothness=1.0,
+        residual=(-11.0, 11.0),
+    )
+    study = study_of()
+    ours = hdpf.mestimate("v ~ x + z", study, loss=own, correlation=0.4)
+    squares = hdpf.linear("v ~ x + z", study, correlation=0.4)
+    assert ours.fit_public().params.to_numpy() == pytest.approx(squares.fit_public().params.to_numpy(), abs=1e-6)
+    assert ours.fit_public().bse.to_numpy() == pytest.approx(squares.fit_public().bse.to_numpy(), rel=1e-6)
+    fits = [each.fit(epsilon=4).private_only for each in (ours, squares)]
+    assert np.abs((fits[0].params - fits[1].params.to_numpy()) / fits[1].bse.to_numpy()).max() < 1.0
+
+
+def test_rows_in_several_files_are_refused_and_those_in_one_are_read(tmp_path):
+    PRIVATE.head(2000).to_parquet(tmp_path / "1.parquet")
+    PRIVATE.tail(len(PRIVATE) - 2000).to_parquet(tmp_path / "2.parquet")
+    with pytest.raises(hdp.ArgumentError, match=r"several rows \(unit=\).*partitions.*name one file"):
+        study_of(str(tmp_path))
+    PRIVATE.to_parquet(tmp_path / "one.parquet")
+    fits = []
+    for private in (str(tmp_path / "one.parquet"), PRIVATE):
+        known = study_of(private)
+        fits.append(hdpf.logit("y ~ x + z", known).fit(epsilon=2, describe=False, se_share=0))
+    assert fits[0].query == fits[1].query
+
+
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+def test_effects_are_averaged_as_the_model_weights_people(correlation):
+    study = study_of(None)
+    fit = hdpf.logit("y ~ x + z", study, correlation=correlation).fit_public()
+    w, b = cluster_weights(PUBLIC, CORRELATIONS[correlation]), fit.params.to_numpy()
+    share = (w / w.sum()).to_numpy()
+    risks = [1 / (1 + np.exp(-(b[0] + b[1] * PUBLIC["x"] + b[2] * z))) for z in (0, 1)]
+    apart = (risks[1] - risks[0]).to_numpy()
+    effects = fit.average_effects("z", values=[0, 1])
+    own = effects.frame[effects.frame["effect"] == "risk difference"].iloc[0]
+    assert own["estimate"] == pytest.approx(share @ apart, abs=1e-9)
+    of_people = pd.Series(share * (apart - share @ apart)).groupby(PUBLIC["id"]).sum()
+    assert own["frame_error"] == pytest.approx(np.sqrt((of_people**2).sum()), rel=1e-6)
+    alike = fit.average_effects("z", over=PUBLIC, values=[0, 1]).frame["estimate"].iloc[0]
+    assert (alike == pytest.approx(own["estimate"], abs=1e-12)) == (correlation == "independence")
 
 
 def test_a_plan_shows_the_correlations_side_by_side():

@@ -21,6 +21,7 @@ def test_an_upper_quantile_of_older_people_is_not_led_beyond_all_public_ones():
         assert found.bse["Intercept"] < 15.0
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("q", "shift", "above"), [(0.5, 12.0, 0.0), (0.9, 8.0, 8.0 * 1.2816)])
 def test_intervals_hold_quantiles_of_people_far_from_public_ones(q, shift, above):
     """Public rows tell curvature under two suppositions: with errors of either alone half of these or fewer hold."""

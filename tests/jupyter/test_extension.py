@@ -275,7 +275,7 @@ def test_without_r_the_extension_works_and_a_cell_says_what_to_install(lacking):
         name, message, _ = bare.run("%%R\n1 + 1").error
         assert name == "ImportError"
         assert "apt-get install r-base-core" in message
-        assert "hdpstats[r-cells]" in message
+        assert "'.[r-cells]'" in message
 
 
 def shapes(page):

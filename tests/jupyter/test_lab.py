@@ -235,6 +235,7 @@ def processes_of(folder: Path) -> list[list[str]]:
     return [each for each in words if any(str(folder) in word for word in each)]
 
 
+@pytest.mark.wide
 @pytest.mark.vignette
 def test_notebooks_run_in_a_browser_and_are_legible_in_both_themes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

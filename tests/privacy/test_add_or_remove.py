@@ -182,6 +182,7 @@ def ordinary(kind, share=0.0):
 CELLS = [("nan", "1e308", "evil", "one"), ("evil", "nan", "one", "1e308")]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("cells", CELLS)
 @pytest.mark.parametrize("kind", MODELS)
 def test_one_person_more_changes_nothing_that_is_seen(kind, cells):
@@ -219,6 +220,7 @@ def test_one_person_more_changes_nothing_beside_clipped_scores(kind):
         assert seen(kind, more, noise=NOISY - number - 1, **asked_for)[0] == here
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("number", [0, 1, N_MAX + 7])
 def test_no_number_of_people_changes_what_is_seen(kind, number):

@@ -307,6 +307,7 @@ def test_a_model_needs_a_study(data):
     refused(lambda: hdpf.logit(FORMULA, data=data), hdp.ArgumentError, "data")
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("formula", ["y ~ 1", "y ~ x", "y ~ 0 + x", "y ~ x:g", "y ~ x*g", "y ~ x + g"])
 @pytest.mark.parametrize("rows", [0, 1, 2])
 @pytest.mark.parametrize(

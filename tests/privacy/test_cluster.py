@@ -17,7 +17,7 @@ from hdpstats.schema.partitions import engine_of
 from hdpstats.sites import LocalSite
 from tests import known_noise
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of Dask and of what it loads
+pytestmark = [pytest.mark.wide, pytest.mark.filterwarnings("ignore")]  # of Dask and of what it loads
 
 ROWS = 900
 SCHEMA = hdp.Schema(

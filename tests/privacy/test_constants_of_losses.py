@@ -171,7 +171,7 @@ def test_scores_are_subgradients(eta: float, which: int, place: int) -> None:
 @everywhere
 def test_what_saturation_leaves_of_the_likelihood_s_score(loss: PredictorLoss, eta: np.ndarray, y: np.ndarray) -> None:
     saturates = isinstance(loss, ExponentialTimes)
-    near = eta[np.abs(eta) < 3.0]
+    near = eta[np.abs(eta) < 3.0][::10]
     assert np.all(loss.kept(near) < 1.0) == saturates
     if saturates:
         for outcome in y:

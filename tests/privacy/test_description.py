@@ -14,12 +14,15 @@ import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
-from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, DescriptionQuery, site
+from hdpstats.mechanisms.description import UNITS, AtRisk, DescribedColumn, DescribedPairs, DescriptionQuery, site
 from hdpstats.mechanisms.description import people as mapping
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
+from hdpstats.mechanisms.overlap import weighting_design
 from hdpstats.noise import BoxNoise, RoundedNormal, TwoSidedGeometric
 from hdpstats.privacy.budget import as_pair, total
 from hdpstats.privacy.sensitivity import Relation
+from hdpstats.records.averages import CentredColumn
+from hdpstats.records.weighting import OverlapWeights
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateTable
 from tests.support import CORNERS
@@ -58,7 +61,24 @@ OF_A_FIT = DescriptionQuery(
     epsilon=Fraction(7, 10),
     schema_sha256=SCHEMA.sha256,
 )
+PAIRS = DescribedPairs(
+    columns=(
+        CentredColumn(name="x", centre=3.0, unit=2.0),
+        CentredColumn(name="z", centre=0.0, unit=1.5),
+        CentredColumn(name="b", level=1, centre=0.3, unit=0.5),
+        CentredColumn(name="f", level=0, centre=0.25, unit=0.45),
+        CentredColumn(name="f", level=2, centre=0.25, unit=0.45),
+    ),
+    reach=2.5,
+    largest=2.0,
+)
+OVERLAP = OverlapWeights(formula="b ~ x + z", columns=("b", "x", "z"), coefficients=(0.0, 1e6, 0.0))
+"""Coefficients that leave many people a weight of 1."""
+
 QUERIES = {
+    "of a fit with pairs": replace(OF_A_FIT, pairs=PAIRS),
+    "of a fit with weights and pairs": replace(OF_A_FIT, weights="w", largest_weight=4.0, pairs=PAIRS),
+    "complete rows with pairs": replace(QUERY, complete=True, pairs=PAIRS),
     "of a fit": OF_A_FIT,
     "of a fit with weights": replace(OF_A_FIT, weights="w", largest_weight=4.0),
     "by group": QUERY,
@@ -67,6 +87,7 @@ QUERIES = {
     "public number": replace(QUERY, by=None, groups=1, counted=False),
     "weights": replace(QUERY, weights="w", largest_weight=4.0),
     "weighted complete rows": replace(QUERY, weights="w", largest_weight=4.0, complete=True),
+    "overlap weights": replace(QUERY, complete=True, weighting=OVERLAP),
     "one number": replace(QUERY, columns=COLUMNS[:1], by=None, groups=1, follow_up=None, counted=False),
     "one complete number": replace(QUERY, columns=COLUMNS[1:2], by=None, groups=1, follow_up=None, counted=False),
     "one factor in groups": replace(QUERY, columns=COLUMNS[3:], follow_up=None),
@@ -87,13 +108,19 @@ OTHERS = pd.DataFrame(
 )  # fmt: skip
 
 
+def people_of(query, table):
+    """Return the people of a query, weighted by its weighting where it has one."""
+    design = None if query.weighting is None else weighting_design(query.weighting, SCHEMA)
+    return mapping.people_of(query, table.admit(query.names), design)
+
+
 def table_of(frame, unit=None):
     return PrivateTable.from_frame(frame, SCHEMA, unit=unit)
 
 
 def integers(query, frame, unit=None):
     """Return sums by group, cells and follow-up without noise."""
-    people = mapping.people_of(query, table_of(frame, unit).admit(query.names))
+    people = people_of(query, table_of(frame, unit))
     sums = mapping.sums_of(query, people).reshape(query.groups, query.dimension)
     return sums, mapping.cells_of(query, people), mapping.follow_up_of(query, people)
 
@@ -115,7 +142,7 @@ def persons(count=1000, seed=1):
 
 def blocks_of_persons(query, frame):
     """Return for each person, alone, sums by group, cells and follow-up."""
-    people = mapping.people_of(query, table_of(frame).admit(query.names))
+    people = people_of(query, table_of(frame))
     sums = np.zeros((len(frame), query.groups + 1, query.dimension), dtype=np.int64)
     if query.dimension:
         features = np.stack(list(mapping.features_of(query, people)), axis=1)
@@ -156,7 +183,7 @@ def test_no_person_moves_the_sums_farther_than_claimed_and_one_reaches_it(search
 
 
 @pytest.mark.parametrize("relation", list(Relation))
-@pytest.mark.parametrize("name", [name for name, query in QUERIES.items() if query.weights is None])
+@pytest.mark.parametrize("name", [name for name, query in QUERIES.items() if not (query.is_weighted or query.pairs)])
 def test_no_person_moves_the_sums_farther_in_the_euclidean_norm(search, name, relation):
     found, claim = search[name][relation][1], math.sqrt(site.square_sensitivity(QUERIES[name], relation))
     assert 0.95 * claim <= found <= claim
@@ -178,11 +205,37 @@ def test_features_that_are_not_centred_would_move_twice_as_far():
     assert np.abs(shifted[0] - shifted[1]).max(axis=1).sum() > 1.9 * site.box_sensitivity(Relation.REPLACE_ONE)
 
 
+def test_products_that_are_not_halved_would_move_twice_as_far(monkeypatch):
+    """The wrong constant: products between -1 and 1 in place of their halves."""
+    query, frame, claim = QUERIES["of a fit with pairs"], persons(400), site.box_sensitivity(Relation.REPLACE_ONE)
+    products = blocks_of_persons(query, frame)[:, 0, query.first_pair :]
+    assert np.abs(products).max() == UNITS // 2
+    assert np.ptp(products, axis=0).max() == claim
+    monkeypatch.setattr(mapping, "in_units", lambda values: np.floor(2.0 * values * UNITS + 0.5).astype(np.int64))
+    broken = blocks_of_persons(query, frame)[:, 0, query.first_pair :]
+    assert np.ptp(broken, axis=0).max() == 2 * claim
+
+
+def test_pairs_are_of_people_whose_cells_are_all_there_and_without_delta():
+    with pytest.raises(hdp.MechanismError, match="cells of 'x' may be missing"):
+        replace(QUERY, follow_up=None, pairs=PAIRS)
+    with pytest.raises(hdp.MechanismError, match="or with pairs, is pure"):
+        replace(QUERY, complete=True, pairs=PAIRS, delta=Fraction(1, 10**6))
+    with pytest.raises(hdp.MechanismError, match="and 'y' is not"):
+        replace(QUERY, complete=True, pairs=replace(PAIRS, columns=(*PAIRS.columns[:2], unknown())))
+    with pytest.raises(hdp.MechanismError, match="two columns or more"):
+        replace(PAIRS, columns=PAIRS.columns[3:])
+
+
+def unknown():
+    return CentredColumn(name="y", centre=0.0, unit=1.0)
+
+
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", QUERIES)
 def test_no_person_moves_the_counts_farther_than_claimed_and_one_reaches_it(name, relation):
     query, frame = QUERIES[name], persons(150)
-    scale = UNITS if query.weights else 1
+    scale = UNITS if query.is_weighted else 1
     found = [integers(query, frame.iloc[[place]])[1:] for place in range(0, len(frame), 7)]
     for part, columns in ((0, len(query.with_cells)), (1, 1)):
         counts = np.array([each[part] for each in found])
@@ -207,8 +260,12 @@ def test_sums_and_counts_are_those_of_persons_added_up_in_any_order(name):
         assert (together[part] == integers(query, frame.iloc[::-1])[part]).all()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("cell", CORNERS)
-@pytest.mark.parametrize("name", ["complete rows", "weights", "of a fit with weights"])
+@pytest.mark.parametrize(
+    "name",
+    ["complete rows", "weights", "of a fit with weights", "of a fit with weights and pairs", "overlap weights"],
+)
 def test_one_strange_cell_changes_nobody_else_and_raises_nothing(name, cell):
     query = QUERIES[name]
     before = integers(query, OTHERS)
@@ -220,7 +277,7 @@ def test_one_strange_cell_changes_nobody_else_and_raises_nothing(name, cell):
         frame[column] = pd.Series(cells, dtype=object)
         sums, counts, follow_up = (a - b for a, b in zip(integers(query, frame), before, strict=True))
         assert np.abs(sums).max(axis=1).sum() <= UNITS // 2
-        scale = UNITS if query.weights else 1
+        scale = UNITS if query.is_weighted else 1
         assert min(counts.min(initial=0), follow_up.min(initial=0)) >= 0
         assert counts.sum() <= len(query.with_cells) * scale
         assert follow_up.sum() <= scale
@@ -290,7 +347,7 @@ def test_the_noise_keeps_epsilon_at_the_claimed_sensitivities(search, name, rela
     assert all(part == BoxNoise(dimension=query.dimension, rate=part.rate) for part in answer.noise)
     assert len(answer.noise) == query.groups
     assert answer.noise[0].rate * int(search[name][relation][0]) == costs["box"]
-    scale = UNITS if query.weights else 1
+    scale = UNITS if query.is_weighted else 1
     people = site.cells_sensitivity(len(query.with_cells), relation)
     for noise, part, moves in ((answer.cells, "cells", people), (answer.follow_up, "follow_up", people and 1)):
         if noise is not None:

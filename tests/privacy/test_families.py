@@ -59,6 +59,7 @@ def look(private, family, mechanism):
     }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("family", RANGES)
 def test_one_row_changes_nothing_that_is_seen(family, mechanism):

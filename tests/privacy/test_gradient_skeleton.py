@@ -78,6 +78,7 @@ def test_rows_change_nothing_that_is_seen(corners):
     assert observe(functools.partial(look, neighbour, "normal")) == ordinary("normal")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize(
     "frame",

@@ -402,6 +402,7 @@ def test_the_numbers_of_the_paper_s_baseline() -> None:
     assert flat_sensitivity(A, radius=1.0, cap=0.02) == pytest.approx(8.0, rel=1e-6)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("cap", [1.0, 0.3, 0.05])
 @pytest.mark.parametrize("radius", [1.0, 0.2])
 @pytest.mark.parametrize("kind", ["spline", "dummies"])

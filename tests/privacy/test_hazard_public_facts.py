@@ -39,6 +39,7 @@ def fitted(private, public, *, formula="Surv(time, event) ~ x + g", **options):
     return hdpf.hazard(formula, data=study, **options).fit(epsilon=1, se_share=0)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("public", [None, 80], ids=["no public people", "public people"])
 @pytest.mark.parametrize("baseline", ["spline", "dummies"])
 def test_the_whole_query_is_the_same_whatever_the_private_rows(public, baseline):

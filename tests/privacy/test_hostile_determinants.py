@@ -37,6 +37,7 @@ def exact_determinant(A: np.ndarray, *, radius: float, survived: float, event: f
         return float(max(largest, mpmath.log(mpmath.det(total))))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("radius", [0.7, 1.0, 3.0, 1e4])
 @pytest.mark.parametrize("ridge", [1e3, 1.0, 1e-5, 1e-10, 1e-14, 1e-18, 1e-20, 1e-30, 1e-50])

@@ -110,6 +110,7 @@ def problem(loss: PredictorLoss, y: FloatArray, *, columns: int, ridge: float, s
     )
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", ["squares", "huber", "quantile", "poisson", "exponential", "own"])
 def test_kinks_send_no_iteration_round_in_circles(name: str, seed: int) -> None:

@@ -91,6 +91,7 @@ def numbers(values: Iterable[Any]) -> Counter[bytes]:
     return Counter(np.ascontiguousarray(value).tobytes() for value in values)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("link", ["logit", "cloglog", "probit"])
 @pytest.mark.parametrize("seed", range(4))
 def test_nobody_changes_what_others_contribute(link: str, seed: int) -> None:

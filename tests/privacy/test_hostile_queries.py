@@ -140,6 +140,7 @@ TOO_SMALL_RIDGES = {"weights", "large radius"}
 """Losses whose curvature is 1e13 times that of a ridge of 1."""
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
 @pytest.mark.parametrize("name", MODELS)
 def test_hostile_models_are_answered_whatever_the_rows(

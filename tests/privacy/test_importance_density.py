@@ -145,6 +145,7 @@ def worst_loss(query, person_loss, *, seed=0):
     return best, claimed
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("name", CODINGS)
 @pytest.mark.parametrize("ridge", [0.8, 8.0])
 def test_no_pair_of_neighbours_exceeds_epsilon_and_some_come_near(name, ridge):
@@ -153,6 +154,7 @@ def test_no_pair_of_neighbours_exceeds_epsilon_and_some_come_near(name, ridge):
     assert 0.75 * claimed < found <= claimed * (1 + 1e-9)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("name", CODINGS)
 def test_a_rate_that_is_a_half_too_large_is_noticed(name, monkeypatch):
     rate = importance.DensityRatioPersonLoss.noise_rate

@@ -44,6 +44,7 @@ def test_the_noise_has_its_guarantee_and_half_of_it_does_not() -> None:
     assert halved > 1.1
 
 
+@pytest.mark.wide
 @pytest.mark.entropy
 def test_a_person_who_moves_the_query_twice_as_far_is_noticed() -> None:
     assert bound(Fraction(1, DISTANCE), distance=2 * DISTANCE) > 1.1

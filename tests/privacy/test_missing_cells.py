@@ -153,6 +153,23 @@ def evaluated(opened):
     return evaluate
 
 
+def public_weighting(formula, study):
+    """Return weights from public rows alone: those of a private model would count rows without the outcome."""
+    return hdp.Propensity.of(hdpf.logit(formula, data=study).fit_public()).weights()
+
+
+def balance(study):
+    return hdp.describe(study, ["g"], weighting=public_weighting("b ~ x + g", study), epsilon=1.0)
+
+
+def effect_of(formula, outcome):
+    def effect(study):
+        weighting = public_weighting(formula, study)
+        return hdp.treatment_effect(f"{outcome} ~ b", study, weighting, epsilon=1.0)
+
+    return effect
+
+
 class Analysis(NamedTuple):
     """What is run on a study, the columns that it reads, and which of `everything` it asks for, among others."""
 
@@ -233,6 +250,7 @@ ANALYSES = {
     "description": Analysis(
         lambda study: hdp.describe(study, ["x", "g"], epsilon=1.0, complete=True), "xg", ("description",)
     ),
+    "balance": Analysis(balance, "xbg", ("description",)),
     "survival curves": Analysis(fit(lambda study: hdpf.survfit("Surv(t, d) ~ g", data=study)), "tdg", ("description",)),
     "hybrid weights": Analysis(weighted(["b", "g"]), "bg", ("neighbours",)),
     "hybrid weights by distance": Analysis(
@@ -252,6 +270,8 @@ ANALYSES = {
     "evaluation": Analysis(
         evaluated(functools.partial(logit, formula="b ~ x", offset="o")), "xbo", ("evaluation of regression",)
     ),
+    "treatment effect on a number": Analysis(effect_of("b ~ x", "k"), "xbk", ("treatment_effect",)),
+    "treatment effect": Analysis(effect_of("b ~ x + g", "d"), "xbgd", ("treatment_effect",)),
     "evaluation of survival": Analysis(evaluated(hazard("Surv(t, d) ~ x + g")), "tdxg", ("evaluation of hazard",)),
 }
 

@@ -156,15 +156,15 @@ def loss_of(
 def worst(query: ObjectiveQuery, rate: float, *, alone: bool = False) -> float:
     rng = np.random.default_rng(5)
     best = 0.0
-    for outcomes in ((1, 1, 2), (0, 1, 2), (2, 1, 1), (1, 2, 0)):
-        starts = rng.normal(size=(150, 8)) * np.array([6.0, 6.0, 6.0, 6.0, 1.5, 1.5, 1.5, 3.0])
+    for outcomes in ((1, 1, 2), (0, 1, 2)):
+        starts = rng.normal(size=(100, 8)) * np.array([6.0, 6.0, 6.0, 6.0, 1.5, 1.5, 1.5, 3.0])
         scores = [loss_of(each, query=query, rate=rate, outcomes=outcomes, alone=alone) for each in starts]
         for place in np.argsort(scores)[-1:]:
             found = minimize(
                 lambda each: -loss_of(each, query=query, rate=rate, outcomes=outcomes, alone=alone),  # noqa: B023
                 starts[place],
                 method="Nelder-Mead",
-                options={"maxiter": 450, "xatol": 1e-6, "fatol": 1e-9},
+                options={"maxiter": 300, "xatol": 1e-6, "fatol": 1e-9},
             )
             best = max(best, -float(found.fun))
     return best
@@ -187,6 +187,7 @@ def test_nor_where_one_is_added_or_removed() -> None:
     assert 0.6 < worst(query, rate, alone=True) <= 0.999
 
 
+@pytest.mark.wide
 def test_a_score_of_half_its_length_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mechanism, "steepest", lambda others: multinomial.steepest(others) / 2)
     query = query_of(ridge=30.0)
@@ -194,6 +195,7 @@ def test_a_score_of_half_its_length_would_be_noticed(monkeypatch: pytest.MonkeyP
     assert worst(query, rate) > 1.0
 
 
+@pytest.mark.wide
 def test_a_determinant_that_is_not_charged_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MultinomialPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     query = query_of(ridge=0.4)

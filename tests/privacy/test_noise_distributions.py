@@ -119,6 +119,7 @@ def test_a_box_is_neither_a_ball_nor_independent_coordinates(monkeypatch: pytest
     assert not fits([noise.draw() for _ in range(DRAWS)], box_norm(Fraction(1)))
 
 
+@pytest.mark.wide
 def test_a_box_without_the_last_geometric_number_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     # d instead of d + 1 numbers: the distribution of a shell's radius, not of the cube around it.
     noise, original, steps = BoxNoise(dimension=2, rate=Fraction(1, 2)), knorm.geometric, itertools.count()
@@ -133,6 +134,7 @@ def test_distributions_hold_when_integers_decide_every_coin(monkeypatch: pytest.
     tells(CYLINDERS[2], partial(cylinder_norm, CYLINDERS[2]))
 
 
+@pytest.mark.wide
 def test_rejection_left_out_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(knorm, "bernoulli_exp_roots", lambda *_: True)
     disc = BallNoise(dimension=2, rate=Fraction(7, 10))

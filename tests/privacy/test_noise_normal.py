@@ -117,6 +117,7 @@ BROKEN: dict[str, tuple[str, Callable[..., object]]] = {
 }
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("fault", BROKEN)
 def test_a_step_left_out_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     name, replacement = BROKEN[fault]

@@ -155,6 +155,7 @@ def test_no_replacement_exceeds_the_delta() -> None:
     assert 0.1 < worst_replacement() <= 1.0
 
 
+@pytest.mark.wide
 def test_a_smaller_standard_deviation_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = perturbation.normal_sd
     monkeypatch.setattr(perturbation, "normal_sd", lambda *args, **kwargs: right(*args, **kwargs) * Fraction(7, 10))
@@ -167,6 +168,7 @@ def test_the_gradient_of_one_person_is_too_little_where_one_is_replaced(monkeypa
     assert worst_replacement() > 1.5
 
 
+@pytest.mark.wide
 def test_a_determinant_that_is_not_charged_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RegressionPersonLoss, "jacobian", lambda person_loss, ridge: Fraction(0))
     assert worst_regression(regression(ridge=0.2, epsilon=1.0), ADD) > 1.5
@@ -204,6 +206,7 @@ def worst_hazard(relation: Relation, *, total: float = 2.0, radius: float = 2.0,
     return max(found) / float(DELTA)
 
 
+@pytest.mark.wide
 def test_a_smaller_standard_deviation_is_noticed_for_hazards() -> None:
     assert worst_hazard(ADD, factor=0.3) > 1.0
 

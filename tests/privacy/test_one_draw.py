@@ -112,6 +112,7 @@ def test_who_waits_for_the_same_request_is_charged_to_his_own_cap(place, query, 
     assert {site.ledger.spent_by(f"analyst {number}").epsilon for number in range(THREADS)} == {1}
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("failure", [RuntimeError, MemoryError, KeyboardInterrupt])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_computation_that_failed_goes_on_with_the_noise_that_it_had(place, query, computed, failure, when):

@@ -30,6 +30,7 @@ def distribution_of(rate: float) -> chance.OutcomeDistribution:
     return chance.OutcomeDistribution({z: math.exp(-rate * abs(z)) for z in range(-reach, reach + 1)})
 
 
+@pytest.mark.wide
 @pytest.mark.entropy
 @pytest.mark.parametrize("rate", [Fraction(1, 5), Fraction(2, 3), Fraction(1), Fraction(7, 3)])
 def test_our_samplers_and_that_of_opendp_have_one_distribution(rate: Fraction) -> None:

@@ -106,6 +106,7 @@ def asked_about(secret: float, query: CurveQuery) -> dict[str, int]:
     return spied.asked
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("radius", [1, 30, 10**3, 10**4, 10**5, 10**6])
 @pytest.mark.parametrize("ridge", [Fraction(1, 10**6), Fraction(1, 100)])
 @pytest.mark.parametrize("secret", [2.0, 6.0, 9.9])

@@ -256,6 +256,7 @@ def test_proposals_are_kept_as_often_as_stated(name: str, epsilon: float, ridge:
     assert np.mean(np.exp(-found)) >= 0.05
 
 
+@pytest.mark.wide
 def test_an_envelope_that_is_too_steep_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     # Were the curvature of the objective taken to be twice as large as it is, exponents would fall below zero.
     query = asked(epsilon=50.0, ridge=30.0, half=3.0, proposals=20_000)
@@ -405,7 +406,7 @@ def test_many_coefficients_would_rarely_be_accepted() -> None:
 
 
 @pytest.mark.usefixtures("no_noise")
-@pytest.mark.parametrize("model", [logit, hazard])
+@pytest.mark.parametrize("model", [logit, pytest.param(hazard, marks=pytest.mark.wide)])
 def test_a_fit_by_sampling(model: object) -> None:
     """Releases are the lowest points themselves: no chance. The distribution of draws around them is tested above."""
     made = study(250)

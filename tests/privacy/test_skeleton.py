@@ -100,6 +100,7 @@ def test_one_row_changes_nothing_that_is_seen_beside_public_rows(corner):
     assert watch(neighbour, "public rows") == ordinary("public rows")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("setting", ["public rows without outcomes", "noisy Hessian"])
 @pytest.mark.parametrize("corner", ["nan", "1e308", "None", "complex", "evil"])
 def test_one_row_changes_nothing_that_is_seen_in_other_settings(corner, setting):
@@ -159,6 +160,7 @@ def degenerate():
     yield "shuffled", PRIVATE.sample(frac=1.0, random_state=1)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("frame", [pytest.param(frame, id=name) for name, frame in degenerate()])
 @pytest.mark.parametrize("setting", ["public rows", "weights and offset"])
 def test_degenerate_data_change_nothing_that_is_seen(frame, setting):

@@ -128,6 +128,7 @@ def test_caps_are_added_as_often_whether_anybody_has_a_second_row(monkeypatch: p
     assert found[0] == found[1] == 2 * PEOPLE * Q
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("total", [1.0, 30.0, 1e4])
 @pytest.mark.parametrize("most_rows", [1, 2, 9])
 def test_no_table_of_as_many_people_takes_more_than_a_rehearsal(

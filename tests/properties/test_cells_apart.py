@@ -181,6 +181,7 @@ MAKERS = {
 }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("maker", MAKERS)
 @pytest.mark.parametrize("cells", LISTS)
 def test_in_columns_whose_type_pandas_infers(cells, maker):
@@ -305,7 +306,13 @@ WRITTEN |= {
 }
 
 
-@pytest.mark.parametrize("name", WRITTEN)
+IN_FOLDERS = [name for name in WRITTEN if not name.endswith(("8", "16", "32", "[s]", "[ms]", "[us]", "UTC]"))]
+"""One type of each kind, with the widest numbers and the shortest steps of time."""
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in IN_FOLDERS else pytest.param(name, marks=pytest.mark.wide) for name in WRITTEN]
+)
 def test_in_parquet_files_that_pandas_writes(name, tmp_path):
     make, cells = WRITTEN[name]
     file = tmp_path / "0.parquet"
@@ -343,9 +350,6 @@ def test_in_parquet_files_of_other_writers(name, tmp_path):
         new_parts, new_names = readings(others)
         assert without(new_parts, place) == without(parts, place), (place, others[place])
         assert names_without(new_names, place) == names_without(names, place), (place, others[place])
-
-
-IN_FOLDERS = [name for name in WRITTEN if not name.endswith(("8", "16", "32", "[s]", "[ms]", "[us]", "UTC]"))]
 
 
 @pytest.mark.parametrize("name", IN_FOLDERS)

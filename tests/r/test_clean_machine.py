@@ -140,6 +140,7 @@ def test_what_is_just_being_written_is_not_copied(tmp_path):
     assert {path.name for path in (tmp_path / "copy").iterdir()} == complete
 
 
+@pytest.mark.wide
 def test_install_and_fit_both_models_on_a_clean_machine(machine, tmp_path):
     library, home = tmp_path / "library", tmp_path / "home"
     home.mkdir()

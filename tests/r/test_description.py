@@ -53,6 +53,17 @@ def test_r_shows_the_numbers_of_python(table: hdp.Description) -> None:
     assert str(text) == str(table)
 
 
+def test_r_shows_the_correlations_of_python() -> None:
+    names = ["age", "nodes"]
+    schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), nodes=hdp.Continuous(0, 40, complete=True))
+    private = hdp.datasets.load_rotterdam()[names]
+    study = hdp.Study(private=private, schema=schema, budget=hdp.Budget(epsilon=8))
+    code = "function(study) dp_describe(study, ~ age + nodes, correlations = TRUE, epsilon = 1)"
+    table = r_bridge.call(code, study)
+    expected = hdp.describe(study, names, correlations=True, epsilon=1)
+    same(r_bridge.call("dp_correlations", table), expected.correlations())
+
+
 def test_r_writes_what_python_reads(table: hdp.Description, tmp_path) -> None:
     r_bridge.call("function(x, path) dp_write_description(x, path)", table, str(tmp_path / "table1.json"))
     read = hdp.Description.from_json(tmp_path / "table1.json")

@@ -38,6 +38,7 @@ def program(*arguments: str, folder: Path, seconds: int = 900, **environment: st
     return printed
 
 
+@pytest.mark.wide
 def test_check_finds_nothing(archive: Path, tmp_path: Path) -> None:
     """The vignettes have run when the archive was built; tests, and examples that need Python, run below."""
     options = ("--no-manual", "--no-build-vignettes", "--no-vignettes", "--no-tests")
@@ -57,15 +58,18 @@ SEEDED = """
 local({
   stopifnot(hdpstats::dp_available())
   reticulate::py_run_string(%s)
-  on.exit(reticulate::py_run_string("from tests import seeded; seeded.end()"))
+  on.exit(reticulate::py_run_string("from tests import few_draws, seeded; few_draws.end(); seeded.end()"))
   source(%s, local = globalenv())
 })
 """
 
 
-def with_seeded_noise(plain_r: Session, script: str, folder: Path) -> "subprocess.CompletedProcess[bytes]":
-    """Run an R script of a folder where noise is seeded."""
-    return plain_r.run(SEEDED % (json.dumps(seeded.beginning()), json.dumps(script)), folder=folder)
+def with_seeded_noise(
+    plain_r: Session, script: str, folder: Path, *, seldom: bool = False
+) -> "subprocess.CompletedProcess[bytes]":
+    """Run an R script of a folder where noise is seeded, and where asked standard errors are drawn seldom."""
+    begin = seeded.beginning() + "\nfrom tests import few_draws\nfew_draws.begin()" * seldom
+    return plain_r.run(SEEDED % (json.dumps(begin), json.dumps(script)), folder=folder)
 
 
 @pytest.mark.skipif(not seeded.INSTALLED, reason="noise is the operating system's")
@@ -77,9 +81,17 @@ def test_noise_in_plain_r_is_the_same_each_time(plain_r: Session, tmp_path: Path
     assert plain_r.run(code, folder=tmp_path).stdout not in (first.stdout, b"")
 
 
-def test_tests_pass_in_plain_r(plain_r: Session, tmp_path: Path) -> None:
+LONG = ("generics", "names")
+"""Tests in files that take two fifths of the time of all: how fits behave in other packages of R, and are named."""
+
+
+@pytest.mark.parametrize("long", [False, pytest.param(True, marks=pytest.mark.wide)], ids=["most", "long"])
+def test_tests_pass_in_plain_r(plain_r: Session, tmp_path: Path, long: bool) -> None:
     """As ``R CMD check`` runs them: by the script beside them."""
     folder = shutil.copytree(SOURCE / "tests", tmp_path / "tests")
+    for file in (folder / "testthat").glob("test-*.R"):
+        if (file.stem.removeprefix("test-") in LONG) != long:
+            file.unlink()
     done = with_seeded_noise(plain_r, "testthat.R", folder)
     printed = done.stdout.decode()
     assert re.search(r"FAIL 0 \| WARN 0 \| SKIP 0 \| PASS [1-9]\d\d", printed), printed + done.stderr.decode()
@@ -103,7 +115,8 @@ invisible(dev.off())
 
 
 def test_examples_of_help_pages_run(plain_r: Session, one_folder: Path) -> None:
-    done = plain_r.run(EXAMPLES % json.dumps(str(SOURCE / "man")), folder=one_folder)
+    (one_folder / "examples.R").write_text(EXAMPLES % json.dumps(str(SOURCE / "man")), encoding="utf-8")
+    done = with_seeded_noise(plain_r, "examples.R", one_folder, seldom=True)
     printed = done.stdout.decode()
     assert done.returncode == 0, printed + done.stderr.decode()
     assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))
@@ -128,6 +141,7 @@ def test_without_python_tests_and_examples_skip_politely(library: Path, tmp_path
     assert printed.count("\nran ") == len(list((SOURCE / "man").glob("*.Rd")))
 
 
+@pytest.mark.wide
 def test_vignettes_show_what_they_say(archive: Path, tmp_path: Path) -> None:
     shutil.unpack_archive(archive, tmp_path)
     start = (tmp_path / "hdpstats/inst/doc/start-here.html").read_text(encoding="utf-8")

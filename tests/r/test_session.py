@@ -68,7 +68,7 @@ def test_without_r_or_rpy2_the_package_works_and_the_bridge_says_what_to_install
     assert len(set(messages)) == 2
     for message in messages:
         assert "apt-get install r-base-core r-cran-survival make" in message
-        assert "pip install 'hdpstats[r]'" in message
+        assert "pip install '.[r]'" in message
 
 
 CLEAN = """

@@ -73,6 +73,7 @@ def test_the_reference_has_what_is_stated() -> None:
     assert all(each["intervals"] == 20 for each in FITS.values())
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("method", ["direct", "tabulated"])
 @pytest.mark.parametrize("name", FITS)
 def test_a_hazard_is_glm_on_person_period_rows(name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:

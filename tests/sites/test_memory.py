@@ -65,6 +65,7 @@ def everything(site):
     return run
 
 
+@pytest.mark.wide
 def test_rounds_leave_nothing_behind(running):
     """A round's largest part, kept once in ten rounds, would be found: 10,000.
 

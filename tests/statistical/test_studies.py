@@ -3,6 +3,8 @@
 One data set of each, so that a study which is run seldom is not found broken only then.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,10 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from tests.statistical import (
     clock_studies,
+    correlations_studies,
     curves_studies,
     description_studies,
+    effects_studies,
     hazard_studies,
     importance_studies,
     meta_analysis_studies,
@@ -20,24 +24,31 @@ from tests.statistical import (
     public_rows_studies,
     real_outcomes_studies,
     rounds_studies,
+    several_rows_studies,
     shift_designs,
     shift_studies,
     shifted_losses_studies,
     sites_studies,
     studies,
     test_contrasts,
+    test_correlations,
     test_losses,
     weights_studies,
 )
 from tests.statistical.hazard_designs import DESIGNS, eight_scene
 from tests.statistical.monte_carlo import allow_infinite_public_fits, together
 
-pytestmark = pytest.mark.usefixtures("no_noise", "few_draws")
+pytestmark = [pytest.mark.wide, pytest.mark.usefixtures("no_noise", "few_draws")]
 
 LARGE = 20.0
 OF_HAZARD = {design.name: design for design in DESIGNS}
 SEPARATED = OF_HAZARD["a dummy for each interval"], 1
 """A design and a seed whose public rows have no event in an interval."""
+
+
+SEVERAL = several_rows_studies.Scene(
+    most=4, public=200, within=0.5, private=1500, unlike=True, correlations=(0.3,), epsilons=(LARGE,)
+)
 
 
 def of_shift(draw, mechanism="objective"):
@@ -66,10 +77,20 @@ def of_shifted_loss(model):
     return [*shifted_losses_studies.one_fit(shifted_losses_studies.Job(model, "objective", LARGE, 0)).values()]
 
 
+def of_correlations(setting):
+    own = dataclasses.replace(setting, rows=3000, epsilon=LARGE)
+    return [np.array(correlations_studies.one_set(own, 1, how)["covered"]) > 0 for how in correlations_studies.HOW[1:]]
+
+
 def of_real_outcomes():
     setting = real_outcomes_studies.Setting("logit", "colon", "random", 3000, (LARGE,))
     (trial,) = real_outcomes_studies.one_trial(1, setting)
     return trial.covered
+
+
+def of_effect(design):
+    found = effects_studies.one_data_set(design, LARGE, 3)
+    return [found[name] for name in ("covered", "ratio covered", "means covered")]
 
 
 def of_discrete_cells():
@@ -85,6 +106,8 @@ COVERED = {
     ],
     "losses": lambda: test_losses.covered(test_losses.Job("linear", 0))[-1][2:4],
     "shifted losses": lambda: of_shifted_loss("Poisson"),
+    "other correlations": lambda: of_correlations(test_correlations.DIFFER["two covariates"][0]),
+    "counts with other correlations": lambda: of_correlations(test_correlations.FAMILIES["counts"]),
     "shifted patients": lambda: of_shift(shift_designs.patients),
     "shifted, correlated": lambda: of_shift(shift_designs.correlated),
     "shifted, hazards": lambda: of_shift(shift_designs.survivors, hdp.mechanisms.ClippedNewton(rounds=1)),
@@ -98,7 +121,10 @@ COVERED = {
     "importance weights": of_discrete_cells,
     "missing cells": lambda: of_missing(missing_studies.LOGIT),
     "missing cells, hazard": lambda: of_missing(missing_studies.HAZARD),
+    "treatment effect": lambda: of_effect(effects_studies.DESIGNS[0]),
+    "treatment effect on counts": lambda: of_effect(effects_studies.DESIGNS[-1]),
     "hybrid weights": lambda: [*weights_studies.discrete_coverage(1, epsilon=LARGE, projection="simplex").values()],
+    "several rows of a person": lambda: several_rows_studies.one_set(SEVERAL, 1)[0]["covered"],
     "public rows": lambda: [*public_rows_studies.few_public_rows(0).values()],
     "a level that public rows lack": lambda: public_rows_studies.absent_level((0.4, LARGE, True, 2))["others"],
 }
@@ -137,6 +163,24 @@ def test_coefficients_of_pooling_have_their_names():
     back, fit = np.linalg.inv(design.directions), design.fit
     ours = (back @ fit.theta) / np.sqrt(np.diag(back @ fit.covariance @ back.T))
     assert ours[1:] == pytest.approx((alone.params / alone.bse)[list(design.terms)][1:], abs=0.5)
+
+
+def test_a_study_that_was_stopped_goes_on(monkeypatch, tmp_path):
+    file, asked = tmp_path / "new" / "sets.jsonl", []
+
+    def noted(work, scenes, seeds, **options):
+        asked.extend(seeds)
+        return [[{"r": 1.0, "number": seed}, {"r": 0.0, "number": seed}] for seed in seeds]
+
+    monkeypatch.setattr(several_rows_studies, "together", noted)
+    ((scene, found),) = several_rows_studies.computed([SEVERAL], 30, file)
+    assert (scene, len(found), asked) == (SEVERAL, 60, list(range(30)))
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text[: text.index('"number": 25') + 3], encoding="utf-8")
+    asked.clear()
+    ((_, found),) = several_rows_studies.computed([SEVERAL], 40, file)
+    assert asked == list(range(25, 40))
+    assert sorted(found["number"]) == sorted([*range(40), *range(40)])
 
 
 def test_a_public_fit_without_finite_coefficients_stops_no_study():

@@ -42,6 +42,15 @@ SHOWN = {
     },
     "docs/start/first-errors": {"": ("Nothing was charged",), "python": ("left: ",)},
     "docs/how-to/check-a-file": {"": ("'event': it is coded 1 and 2, not 0 and 1",)},
+    "docs/how-to/treatment-effects": {
+        "": (
+            "Predicted standard errors of event3 ~ hormon, 2982 private people; nothing is spent",
+            "Effect of hormon on event3, differentially private",
+            "2-differential privacy (pure) in all: 1 for the effect, 1 for the propensity model",
+            "Records without a value of event3 were left out.",
+            "Balance before and after weighting, differentially private",
+        ),
+    },
     "docs/how-to/choose-epsilon": {"r": ("0.0091",), "python": ("standard errors about 53% smaller",)},
     "docs/how-to/declare-a-schema": {"": ("unknown",), "r": ("I | II | III | unknown",)},
     "docs/how-to/hazards": {"": ("log1p(nodes)",), "r": ("1.946413", "1825"), "python": ("1.95",)},

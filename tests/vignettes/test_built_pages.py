@@ -65,6 +65,11 @@ FOUND = {
     "rotate keys": "docs/how-to/keep-a-ledger",
     "delta": "docs/understand/privacy-in-plain-words",
     "cite": "docs/about/cite",
+    "subset": "docs/how-to/logistic",
+    "stratify": "docs/how-to/hazards",
+    "time-varying covariate": "docs/how-to/hazards",
+    "cluster robust standard errors": "docs/how-to/several-rows",
+    "reproducible seed": "docs/understand/questions",
 }
 """Which page answers what readers ask the search for; it is among the first two that the search lists."""
 LISTED = "#search-results ul.search > li > a"

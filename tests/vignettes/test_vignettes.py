@@ -23,6 +23,8 @@ from tests.waiting import GENEROUS
 
 ROOT = Path(__file__).parents[2]
 VIGNETTES = sorted([*ROOT.joinpath("vignettes").glob("*.py"), *ROOT.joinpath("vignettes").glob("*.R")])
+IN_EVERY_RUN = ("start-here", "custodian", "logistic-in-irkernel")
+"""Vignettes that `make test` runs; the others run where pages are built (`.ci/docs`) and by `make test-wide`."""
 STRICT = {
     "python": "import warnings\nfrom tests import few_draws, forked\n"
     "few_draws.begin()\nforked.everywhere()\nwarnings.simplefilter('error')\n",
@@ -131,6 +133,24 @@ SHOWN = {
             "analyst ann: epsilon = 1, delta = 0 of a cap of epsilon = 2",
             "11 entries verify",
             '"request": "answer", "kind": "count/1", "analyst": "ann"',
+        ),
+    ),
+    "hormonal-treatment": (
+        3,
+        (
+            "2982 private people; nothing is spent",
+            "Effect of hormon on event3, differentially private",
+            "(epsilon = 4 in all: 2 for the effect, 2 for the propensity model",
+            "Records without a value of event3 were left out.",
+            "epsilon = 6, delta = 0",
+        ),
+    ),
+    "hormonal-treatment-in-r": (
+        3,
+        (
+            "Effect of hormon on event3, differentially private",
+            "(epsilon = 4 in all: 2 for the effect, 2 for the propensity model",
+            "Predicted standard errors of event3 ~ hormon, 2982 private people; nothing is spent",
         ),
     ),
     "repeated-visits": (
@@ -489,7 +509,11 @@ def _hide_r(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 @pytest.mark.vignette
-@pytest.mark.parametrize("path", VIGNETTES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[] if path.stem in IN_EVERY_RUN else pytest.mark.wide) for path in VIGNETTES],
+    ids=lambda path: path.stem,
+)
 def test_vignette_runs_from_top_to_bottom_and_shows_what_is_asked_of_it(
     path: Path,
     tmp_path: Path,
@@ -540,6 +564,7 @@ def test_a_vignette_in_trouble_fails(script: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.vignette
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("kernel", ["ir", "hdpstats-r"])
 @pytest.mark.parametrize("code", ["warning('careful')", "stop('careful')"])
 def test_a_vignette_of_r_in_trouble_fails(kernel: str, code: str, tmp_path: Path) -> None:

@@ -41,6 +41,10 @@ UNCAPPED_TOTAL, UNCAPPED_MARGIN = 1e4, 20.0
 """A cap so high that it hardly binds."""
 
 
+UNLIKE = 0.80
+"""See `hdpstats.public.moments.PublicSide.covered_unlike`."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True, eq=False)
 class HazardSide(RakeableSide):
@@ -91,6 +95,11 @@ class HazardSide(RakeableSide):
         if self.variables is not None:
             return "covariates and follow-up"
         return "covariates and follow-up (who enters and leaves when, with which covariates and in which stratum)"
+
+    @property
+    def covered_unlike(self) -> float | None:
+        """Of hazards with strata or late entry, whichever is less."""
+        return UNLIKE if self.variables is None else None
 
     @property
     def seen(self) -> int:

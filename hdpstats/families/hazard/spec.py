@@ -26,7 +26,6 @@ from hdpstats.families.hazard.public_fit import (
     spells_of_rows,
 )
 from hdpstats.families.outcomes import Outcomes
-from hdpstats.families.regression.public import FEWEST_ROWS
 from hdpstats.families.spec import (
     RADIUS,
     LossSpec,
@@ -56,6 +55,7 @@ from hdpstats.mechanisms.perturbation.hazard_request import (
     public_tau,
 )
 from hdpstats.mechanisms.perturbation.request import Asked, Recommended
+from hdpstats.public.enough import least_rows
 from hdpstats.public.moments import Moments
 from hdpstats.public.row_weights import APART, LEAST_SD, Allowance, UnseenPeople, moved_rows
 from hdpstats.raking.variables import PublicVariables
@@ -279,12 +279,12 @@ class HazardSpec(LossSpec):
 
     @cached_property
     def public(self) -> HazardSide | None:
-        """The public people with their fit; None where fewer than 40 are followed or the outcome is not public."""
+        """The public people with their fit; None where too few are followed or the outcome is not public."""
         table = self.study.public
         if table is None or any(name not in table.names for name in self.needs):
             return None
         rows = public_spells(table, self.asked, self.grid, weights=self.weights, offset=self.offset)
-        if rows.seen.followed < FEWEST_ROWS:
+        if rows.seen.followed < least_rows(1 + rows.X.shape[1]):
             return None
         return hazard_side(
             rows,
@@ -400,7 +400,7 @@ class HazardSpec(LossSpec):
     def _whitened(self) -> Geometry | None:
         """The geometry of public covariates where the outcome is not public."""
         rows = None if self.public is not None else self._public_rows(self.asked.covariates)
-        if rows is None or len(rows) < FEWEST_ROWS:
+        if rows is None or len(rows) < least_rows(1 + rows.shape[1]):
             return None
         geometry = self.asked.covariates.whitening(rows)
         return at_radius(geometry, max(1.0, float(np.sqrt(len(geometry.location)))))

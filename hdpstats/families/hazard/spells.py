@@ -297,7 +297,7 @@ class CappedSpells:
         sums, fits = np.zeros(len(before)), np.zeros(len(before), dtype=np.int64)
         if self._has_factors:
             level = np.stack([self._cap_levels(ALL, cause) for cause in range(self.causes)])
-            K = np.exp(np.clip(level, SPAN - FARTHEST, FARTHEST - SPAN))
+            K = _cap_factors(level)
             add_caps(np.exp(self.cap_baseline + self.margin), K, self.entry, self.last, before, self.total, sums, fits)
             if not full_length():
                 return sums, fits
@@ -432,7 +432,7 @@ class CappedSpells:
             E=of.E,
             G=of.G,
             W=np.exp(ratios) * (1.0 + rest),
-            K=np.exp(np.clip(caps, SPAN - FARTHEST, FARTHEST - SPAN)),
+            K=_cap_factors(caps),
             level=level,
             caps=caps,
         )
@@ -452,10 +452,18 @@ class CappedSpells:
     def _ratios(
         self, of: CauseCoefficients, eta: Pair, spells: slice, intervals: slice
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ratios and caps of a block where the scale is ``e^eta``, to a few units of 2^-53."""
-        log_cap, missing = two_sums(of.cap[intervals], self._cap_levels(spells, of.cause)[:, None])
+        """Return ratios and caps of a block where the scale is ``e^eta``, to a few units of 2^-53.
+
+        Where caps are products of factors they are the same doubles as those of `Factors`, so that whether hazards are
+        makes no difference to what is minimised.
+        """
+        level = self._cap_levels(spells, of.cause)
+        log_cap, missing = two_sums(of.cap[intervals], level[:, None])
         log_ratio, left = _plus(eta, -log_cap)
-        return exponential((log_ratio, left - missing), FARTHEST / 4.0), exponential((log_cap, missing), FARTHEST)
+        caps = exponential((log_cap, missing), FARTHEST)
+        if self._has_factors:
+            caps = np.minimum(np.exp(of.cap[intervals]) * _cap_factors(level)[:, None], STEEPEST)
+        return exponential((log_ratio, left - missing), FARTHEST / 4.0), caps
 
     def add_outer(self, matrices: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
         """Add ``sum_s weights_is x^s x^s'`` of a block (b, s) to the cause's block of matrices (b, D, D)."""
@@ -513,6 +521,11 @@ def _sums(terms: FloatArray) -> FloatArray:
             parts[: len(some)] += some
         terms = parts
     return np.asarray(terms[0])
+
+
+def _cap_factors(levels: FloatArray) -> FloatArray:
+    """Return the factors ``K`` of spells from ``z_i'delta + o_i``."""
+    return np.asarray(np.exp(np.clip(levels, SPAN - FARTHEST, FARTHEST - SPAN)))
 
 
 def _plus(numbers: Pair, others: FloatArray) -> Pair:

@@ -16,10 +16,11 @@ from hdpstats.families.existence import existence, has_maximum, level_rows, long
 from hdpstats.families.multinomial.rows import MultinomialRows
 from hdpstats.families.regression.clustered import adjusted, clustered_meat
 from hdpstats.families.regression.likelihood import identified, spread
-from hdpstats.families.regression.public import FEWEST_ROWS, likelihood_fit, with_invented
+from hdpstats.families.regression.public import likelihood_fit, with_invented
 from hdpstats.families.several_rows import SeveralRows, row_weights
 from hdpstats.formulas import Design
 from hdpstats.losses.multinomial import probabilities
+from hdpstats.public.enough import FEWEST_ROWS, least_rows
 from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
@@ -33,7 +34,7 @@ from hdpstats.public.moments import (
     squares,
 )
 from hdpstats.public.row_weights import UnseenPeople, mallows
-from hdpstats.raking.curvature import RakeableSide, raked_sums
+from hdpstats.raking.curvature import RakeableSide, raked_meat, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.estimate import Estimate
@@ -150,12 +151,18 @@ class MultinomialSide(WhitenedRows, RakeableSide):
         eta = people.predictor(theta.reshape(M, D)).reshape(M, -1)
         p = probabilities(eta.T).T.reshape(M, *weight.shape)
         variances = np.array([p[k] * ((k == m) - p[m]) for k, m in pairs])
-        found = raked_sums(people, np.concatenate([weight * variances, weight**2 * variances]))
+        if self.several and self.t is not None:
+            size = weight[:, :, None] * np.einsum("bnkm,nm->bnk", _roots_of(p), self.t)
+            scores = [size[:, :, k, None] * people.X for k in range(M)]
+            found = raked_sums(people, weight * variances)
+            found += [raked_meat(people, scores[k], scores[m]) for k, m in pairs]
+        else:
+            found = raked_sums(people, np.concatenate([weight * variances, weight**2 * variances]))
         H, J = np.zeros((2, len(weight), self.dimension, self.dimension))
         for whole, blocks in ((H, found[: len(pairs)]), (J, found[len(pairs) :])):
             for (k, m), block in zip(pairs, blocks, strict=True):
                 own, other = slice(k * D, (k + 1) * D), slice(m * D, (m + 1) * D)
-                whole[:, own, other] = whole[:, other, own] = block
+                whole[:, own, other], whole[:, other, own] = block, np.swapaxes(block, 1, 2)
         return Moments(H=records * H, J=records * J)
 
     def raked_hessian_change(self, theta: FloatArray, steps: FloatArray, *, people: WhitenedPeople) -> FloatArray:
@@ -224,7 +231,7 @@ def multinomial_side(
     rows = table.admitted([*covariates, *extra])
     if several is not None:
         rows = rows.used(most_rows=several.most_rows)
-    if rows.rows < FEWEST_ROWS:
+    if rows.rows < least_rows(len(design.names)):
         return None
     person = None if several is None or rows.persons is None else by_appearance(rows.persons)
     case = rows.numeric[weights] if weights is not None else np.ones(rows.rows)
@@ -262,7 +269,9 @@ def multinomial_side(
         fit=fit,
         groups=groups,
         unseen=UnseenPeople.of(design, covariates, schema, geometry),
-        variables=PublicVariables(table=rows, design=design) if several is None else None,
+        variables=PublicVariables(table=rows, design=design, person=person)
+        if several is None or t is not None
+        else None,
         several=several is not None,
         person=person,
         t=t,
@@ -277,6 +286,12 @@ def roots(p: FloatArray) -> tuple[FloatArray, FloatArray]:
     found = (np.einsum("nak,nk,nbk->nab", vectors, each, vectors) for each in (sizes, 1.0 / sizes))
     root, inverse = found
     return np.asarray(root), np.asarray(inverse)
+
+
+def _roots_of(p: FloatArray) -> FloatArray:
+    """Return `roots` (B, n, M, M) of chances (M, B, n)."""
+    M, B, n = p.shape
+    return roots(np.ascontiguousarray(p.reshape(M, -1).T))[0].reshape(B, n, M, M)
 
 
 LEAST = 1e-30

@@ -101,8 +101,8 @@ class MultinomialSpec(RowSpec):
 
     @property
     def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
-        """No times; None for several rows of a person."""
-        return (None, ()) if self.several is None else None
+        """No times; None for several rows of a person where public people do not tell how these correlate."""
+        return (None, ()) if self.several is None or (self.public is not None and self.public.known) else None
 
     @property
     def loss_title(self) -> str:

@@ -111,8 +111,8 @@ class RegressionPersonLoss(RowLoss):
 
     @property
     def releases_sandwich(self) -> bool:
-        """Yes, of people with one row: what is cut is a row's part."""
-        return self.most_rows == 1
+        """Yes: of a person with several rows the summed Hessian and the square of the summed score are cut."""
+        return True
 
     @property
     def fixed_sign(self) -> bool:

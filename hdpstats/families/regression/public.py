@@ -28,6 +28,7 @@ from hdpstats.formulas.design import whitened_matrix
 from hdpstats.formulas.outcome import Response
 from hdpstats.losses import PredictorLoss, SmoothedQuantile
 from hdpstats.losses.base import three_digits
+from hdpstats.public.enough import FEWEST_ROWS
 from hdpstats.public.invented import completed, unknown_directions
 from hdpstats.public.moments import (
     Moments,
@@ -43,7 +44,7 @@ from hdpstats.public.moments import (
     spread_where_unknown,
     squares,
 )
-from hdpstats.raking.curvature import RakeableSide, raked
+from hdpstats.raking.curvature import RakeableSide, raked, raked_meat, raked_sums
 from hdpstats.raking.people import WhitenedPeople, whitened_people
 from hdpstats.raking.variables import PublicVariables, RakedPeople
 from hdpstats.records.geometry import Geometry, mallows_weights
@@ -56,9 +57,6 @@ from hdpstats.solvers import minimise
 from hdpstats.solvers.newton import AMPLE, newton
 from hdpstats.solvers.objective import Penalised, Rows, SmoothObjective
 
-FEWEST_ROWS = 40
-"""Public rows needed for a public geometry; fewer give way to the schema's box."""
-
 PRIOR_SPREADS = (0.1, 0.2, 0.35, 0.6, 1.0, 1.7, 3.0)
 """Prior standard deviations of whitened slopes among which the evidence chooses."""
 
@@ -68,6 +66,10 @@ WIDE_SPREAD = 10.0
 
 CLOSE = 1e-8
 """The evidence of a likelihood's mode is known to this while spreads are compared; the best mode is then completed."""
+
+UNLIKE = {"exponential": 0.7, "own": 0.73}
+UNLIKE_SEVERAL = 0.95
+"""See `hdpstats.public.moments.PublicSide.covered_unlike`."""
 
 WEAK = 1e-4
 """Ridge of the fit that finds ``phi``, relative to the number of rows times their largest curvature."""
@@ -159,6 +161,11 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
     def by_residuals(self) -> bool:
         """Whether raked rows have residuals like those of public rows."""
         return self.loss.robust and self.y is not None
+
+    @property
+    def covered_unlike(self) -> float | None:
+        """Of exponential times, users' own losses, and people with several rows."""
+        return UNLIKE_SEVERAL if self.several else UNLIKE.get(self.loss.name)
 
     @property
     def canonical(self) -> bool:
@@ -300,10 +307,14 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         curvature, square = self._sandwich(self.centre, width)
         lengths, weight = np.sum(self.X**2, axis=1), self.weights * self.mallows
         level = float(np.mean(curvature))
+        if self.person is None:
+            scores = float(np.mean(weight**2 * square * lengths))
+        else:
+            scores = float(np.mean(np.sum(self._scores_of_people(self.centre, self.person) ** 2, axis=1)))
         return Window(
             width=width,
-            curvature=float(np.mean(weight * curvature * lengths)),
-            scores=float(np.mean(weight**2 * square * lengths)),
+            curvature=float(np.sum(weight * curvature * lengths)) / self.people,
+            scores=scores,
             part=max(level**2 / max(float(np.mean(curvature**2)), 1e-300), 1.0 / self.people),
         )
 
@@ -311,12 +322,33 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         """Return averages of moments, whole and cut; see `PublicSide.cut_moments`."""
         curvature, square = self._sandwich(theta, part.width)
         weight, lengths, X = self.weights * self.mallows, np.sum(self.X**2, axis=1), self.X
+        if self.person is not None:
+            return self._cut_of_people(theta, part, self.person, weight * curvature)
         whole = (weight * curvature, weight**2 * square)
         cut = [
             cut_numbers(each, lengths, bound=c) for each, c in zip(whole, (part.curvature, part.scores), strict=True)
         ]
         found = [[np.asarray(X.T @ (each[:, None] * X)) / self.people for each in pair] for pair in (whole, cut)]
         return Moments(H=found[0][0], J=found[0][1]), Moments(H=found[1][0], J=found[1][1])
+
+    def _scores_of_people(self, theta: FloatArray, person: IntArray) -> FloatArray:
+        """Return the scores (people, D) of people with several rows, by their outcomes: zeros where none are public."""
+        if self.y is None:
+            return np.zeros((self.people, self.dimension))
+        scores = self.weights * self.mallows * self.loss.score(self.X @ theta + self.offset, self.y)
+        return summed(person, scores[:, None] * self.X, people=self.people)
+
+    def _cut_of_people(
+        self, theta: FloatArray, part: SandwichPart, person: IntArray, curved: FloatArray
+    ) -> tuple[Moments, Moments]:
+        """Return `cut_moments` of people with several rows, who are cut as private ones are."""
+        X, count, scores = self.X, self.people, self._scores_of_people(theta, person)
+        traces = np.bincount(person, weights=curved * np.sum(X**2, axis=1), minlength=count)
+        left = np.minimum(1.0, part.curvature / np.maximum(traces, 1e-150))[person]
+        factors = cut_numbers(np.ones(count), np.sum(scores**2, axis=1), bound=part.scores)
+        H, of_cut = (np.asarray(X.T @ (each[:, None] * X)) / count for each in (curved, curved * left))
+        J, of_short = (np.asarray(scores.T @ (each[:, None] * scores)) / count for each in (np.ones(count), factors))
+        return Moments(H=H, J=J), Moments(H=of_cut, J=of_short)
 
     def _sandwich(self, theta: FloatArray, width: float | None) -> tuple[FloatArray, FloatArray]:
         """Return curvatures over a window, and squared scores (n,): of own outcomes where they are public."""
@@ -346,6 +378,10 @@ class WhitenedPublic(WhitenedRows, RakeableSide):
         if self.bread is not None:
             curvature, _ = self.bread.over(eta, own=own, y=self.y)
         weight = self.weights * people.mallows
+        if self.several and self.t is not None:
+            (H,) = raked_sums(people, (weight * curvature)[None])
+            size = weight * self.t if self.loss.robust else weight * np.sqrt(curvature) * self.t
+            return Moments(H=records * H, J=records * raked_meat(people, size[:, :, None] * people.X))
         found = raked(people, weight * curvature, weight**2 * square)
         return Moments(H=records * found.H, J=records * found.J)
 
@@ -429,7 +465,9 @@ def whitened_public(
         y=rows.y,
         bread=bread,
         groups=rows.groups,
-        variables=PublicVariables(table=rows.table, design=design) if loss.raked and several is None else None,
+        variables=PublicVariables(table=rows.table, design=design, person=rows.person)
+        if loss.raked and (several is None or t is not None)
+        else None,
         several=several is not None,
         person=rows.person,
         t=t,
@@ -449,6 +487,11 @@ class _Mode:
     theta: FloatArray
     hessian: FloatArray
     evidence: float
+
+    @property
+    def inverse(self) -> FloatArray:
+        """The inverse (D, D) of the Hessian."""
+        return np.asarray(np.linalg.inv(self.hessian), dtype=np.float64)
 
 
 @final
@@ -493,8 +536,10 @@ def _best(
     wide: float,
     phi: float,
     close: float | None = None,
-) -> _Mode:
-    """Return the mode under the spread of largest evidence, in units of ``unit``; the first ones are intercepts.
+) -> tuple[_Mode, list[_Mode]]:
+    """Return the mode under the spread of largest evidence, in units of ``unit``, and those under all of them.
+
+    The first coefficients are intercepts.
 
     Priors are normal with precisions ``ridge / phi``, the loss is divided by phi. With ``close`` spreads are compared
     where the objective is about so much above its minimum.
@@ -521,8 +566,27 @@ def _best(
             start = found.theta
             yield found
 
-    best = max(modes(), key=lambda mode: mode.evidence)
-    return best if close is None else mode(best.objective.ridge, best.theta, None)
+    every = list(modes())
+    best = max(every, key=lambda mode: mode.evidence)
+    return best if close is None else mode(best.objective.ridge, best.theta, None), every
+
+
+def _over_spreads(best: _Mode, every: Sequence[_Mode], *, meat: FloatArray, phi: float = 1.0) -> FloatArray:
+    r"""Return `PublicFit.spreads` (D, D): second moments about the best mode, averaged over the prior's spreads.
+
+    .. math:: \sum_s p_s \{H_s^{-1} (M + \phi P_s) H_s^{-1} + (\theta_s - \hat\theta)(\theta_s - \hat\theta)'\},
+
+    ``p_s`` in proportion to the evidence of spread ``s``, all taken for equally likely beforehand, ``H_s`` the Hessian
+    at its mode with its prior ``P_s``, and ``M`` (D, D) the covariance of the score (Hoeting et al. 1999).
+    """
+    evidence = np.array([mode.evidence for mode in every])
+    shares = np.exp(evidence - np.max(evidence))
+    found = np.zeros_like(meat)
+    for share, mode in zip(shares / np.sum(shares), every, strict=True):
+        apart = mode.theta - best.theta
+        found += share * (mode.inverse @ (meat + phi * np.diag(mode.objective.ridge)) @ mode.inverse)
+        found += share * np.outer(apart, apart)
+    return found
 
 
 def likelihood_fit(
@@ -537,11 +601,11 @@ def likelihood_fit(
     ``bread`` has the loss whose curvature counts; ``first`` columns are intercepts. ``meat_of_people`` returns the sum
     of outer products of people's scores at coefficients, with the inverse Hessian, where people have several rows.
     """
-    best = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
-    inverse = np.asarray(np.linalg.inv(best.hessian), dtype=np.float64)
-    information = best.hessian - np.diag(best.objective.ridge)
+    best, every = _best(rows, first=first, unit=1.0, wide=INTERCEPT_SPREAD, phi=1.0, close=CLOSE)
+    inverse, prior = best.inverse, np.diag(best.objective.ridge)
+    information = best.hessian - prior
     if meat_of_people is not None:
-        meat = meat_of_people(best.theta, inverse) + np.diag(best.objective.ridge)
+        meat = meat_of_people(best.theta, inverse) + prior
     else:
         meat = replace(bread, weights=rows.weights**2).penalised(ridge=best.objective.ridge).hessian(best.theta)
     covariance = inverse @ meat @ inverse
@@ -549,6 +613,7 @@ def likelihood_fit(
         theta=best.theta,
         covariance=covariance,
         information=information,
+        spreads=_over_spreads(best, every, meat=meat - prior),
         penalty=Penalty.of(
             covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=1.0
         ),
@@ -569,7 +634,7 @@ def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int) -> P
     H, J = _sandwich(rows, bread, theta=minimise(rows.penalised(ridge=weak), start=np.zeros(D)).theta)
     phi = max(float(np.trace(np.linalg.solve(H + np.diag(weak), J))) / D, 1e-12)
     unit = 0.5 * np.sqrt(phi / max(float(np.trace(H)) / float(np.sum(rows.X * rows.X)), 1e-12))
-    best = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
+    best, every = _best(rows, first=first, unit=float(unit), wide=WIDE_SPREAD, phi=phi)
     prior = np.diag(best.objective.ridge)
     H, J = _sandwich(rows, bread, theta=best.theta)
     inverse = np.asarray(np.linalg.inv(H + prior), dtype=np.float64)
@@ -584,6 +649,7 @@ def _robust_fit(rows: RegressionRows, bread: RegressionRows, *, first: int) -> P
         covariance=covariance,
         information=H / phi,
         unit=float(unit),
+        spreads=_over_spreads(best, every, meat=J, phi=phi),
         penalty=Penalty.of(
             covariance, inverse=inverse, ridge=best.objective.ridge, centre=best.objective.centre, phi=phi
         ),

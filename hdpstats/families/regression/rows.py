@@ -3,7 +3,8 @@ r"""Rows of a regression: losses of one linear predictor, exactly added.
 :math:`w_i\,\ell(x_i'\theta + o_i;\, y_i)` for each row.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import final
@@ -13,10 +14,11 @@ from mpmath import MPContext, mpf
 
 from hdpstats._base.typing import ExactArray, FloatArray, IntArray
 from hdpstats._base.work import Operations
-from hdpstats.families.base import added_by_person, added_in_grid_steps, number_of_people, summed
+from hdpstats.families.base import added_by_person, number_of_people, summed
 from hdpstats.losses import PredictorLoss
 from hdpstats.records.sandwich import SandwichPart
 from hdpstats.solvers.kernels import (
+    PIECE,
     PIECES_AT_ONCE,
     added_over_pieces,
     added_work,
@@ -31,6 +33,9 @@ from hdpstats.solvers.kernels import (
     score_sum,
 )
 from hdpstats.solvers.objective import ROUGH, UNIT, BoundedRows, ObjectiveWork, SumError, score_bits
+
+NUMBERS_AT_ONCE = 2**15
+"""Numbers of rows whose products are formed at a time: few enough for cache."""
 
 
 def linear_work(
@@ -265,45 +270,117 @@ class RegressionRows(BoundedRows):
 
         Curvatures are cut to [0, sup l'']: differences of neighbouring scores that are large would be off by more.
         """
-        steepest, person = float(self.loss.smoothness), self.person
+        steepest = float(self.loss.smoothness)
+
+        def curvatures(X: FloatArray, part: slice) -> FloatArray:
+            eta = row_products(X, theta) + self.offset[part]
+            return np.asarray(self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest))
 
         def of_rows(part: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
             X = self.X[part]
-            eta = row_products(X, theta) + self.offset[part]
-            curvature = self.weights[part] * np.clip(self.loss.curvature(eta, self.y[part]), 0.0, steepest)
-            return products(X, i, j, numbers=curvature, factor=factor)
+            return products(X, i, j, numbers=curvatures(X, part), factor=factor)
 
-        if person is None:
-            return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
-        return added_by_person(person, self.X.shape[1], grid=grid, of_rows=of_rows)
+        if self.person is not None:
+            return added_by_person(self.person, self.X.shape[1], grid=grid, of_rows=of_rows)
+        (total,) = added_squares(self.X, lambda X, part: (curvatures(X, part),), grids=(grid,))
+        return total
 
     def stacked_sandwich(
         self, theta: FloatArray, part: SandwichPart, *, grids: tuple[float, float]
     ) -> tuple[ExactArray, ExactArray]:
-        """Return the exact sums of stacked Hessians and squared scores, each row's cut to a norm, in grid steps.
+        """Return the exact sums of stacked Hessians and squared scores, each person's cut to a norm, in grid steps.
 
-        Both are a number times ``x x'``, whose norm is that number times the squared length of the row. The number is
-        cut; curvatures are cut to [0, sup l''] first.
+        Of people with one row both are a number times ``x x'``, whose norm is that number times the squared length of
+        the row. The number is cut; curvatures are cut to [0, sup l''] first. Of people with several rows see
+        `_sandwich_of_people`.
         """
+        if self.person is not None:
+            return self._sandwich_of_people(self.person, theta, part, grids=grids)
         windowed = self.loss.with_width(part.width)
         steepest = float(windowed.smoothness)
 
-        def curvatures(eta: FloatArray, rows: slice) -> FloatArray:
-            return self.weights[rows] * np.clip(windowed.curvature(eta, self.y[rows]), 0.0, steepest)
+        def numbers(X: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+            eta, y, weights = row_products(X, theta) + self.offset[rows], self.y[rows], self.weights[rows]
+            curvatures = weights * np.clip(windowed.curvature(eta, y), 0.0, steepest)
+            squares, lengths = np.asarray((weights * self.loss.score(eta, y)) ** 2), squared_lengths(X)
+            return (
+                cut_numbers(curvatures, lengths, bound=part.curvature),
+                cut_numbers(squares, lengths, bound=part.scores),
+            )
 
-        def squares(eta: FloatArray, rows: slice) -> FloatArray:
-            return np.asarray((self.weights[rows] * self.loss.score(eta, self.y[rows])) ** 2)
+        hessians, scores = added_squares(self.X, numbers, grids=grids)
+        return hessians, scores
 
-        def added(numbers: Callable[[FloatArray, slice], FloatArray], bound: float, grid: float) -> ExactArray:
-            def of_rows(rows: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
-                X = self.X[rows]
-                eta = row_products(X, theta) + self.offset[rows]
-                cut = cut_numbers(numbers(eta, rows), squared_lengths(X), bound=bound)
-                return products(X, i, j, numbers=cut, factor=factor)
+    def _sandwich_of_people(
+        self, person: IntArray, theta: FloatArray, part: SandwichPart, *, grids: tuple[float, float]
+    ) -> tuple[ExactArray, ExactArray]:
+        """Return `stacked_sandwich` of people with several rows.
 
-            return added_in_grid_steps(len(self.y), self.X.shape[1], grid=grid, of_people=of_rows)
+        A person's Hessian is the sum of those of the rows, multiplied by what makes its trace at most the bound: it is
+        positive semidefinite, so that its norm is no larger than its trace. The score is the sum of those of the rows,
+        and its square is cut to its norm, the squared length of the score.
+        """
+        D, windowed = self.dimension, self.loss.with_width(part.width)
+        curved = np.clip(windowed.curvature(row_products(self.X, theta) + self.offset, self.y), 0.0, None)
+        curved = self.weights * np.minimum(curved, float(windowed.smoothness))
+        traces = np.bincount(person, weights=curved * squared_lengths(self.X), minlength=self.count)
+        curved = curved * np.minimum(1.0, part.curvature / np.maximum(traces, 1e-150))[person]
+        scores = self.scores(theta)
+        factors = cut_numbers(np.ones(self.count), squared_lengths(scores), bound=part.scores)
 
-        return added(curvatures, part.curvature, grids[0]), added(squares, part.scores, grids[1])
+        def of_rows(some: slice, i: IntArray, j: IntArray, factor: FloatArray) -> FloatArray:
+            return products(self.X[some], i, j, numbers=curved[some], factor=factor)
+
+        (squares,) = added_squares(scores, lambda _, some: (factors[some],), grids=grids[1:])
+        return added_by_person(person, D, grid=grids[0], of_rows=of_rows), squares
+
+
+def added_squares(
+    X: FloatArray, numbers: Callable[[FloatArray, slice], Sequence[FloatArray]], *, grids: Sequence[float]
+) -> list[ExactArray]:
+    """Return exact integer sums over rows of numbers times ``x x'``, stacked, each row's entries rounded first.
+
+    ``numbers`` returns, for some rows and their places, one array (rows,) for each of the sums; a sum's entries are
+    rounded to multiples of its grid. They are those of `products`, to the last bit, a few columns at a time. Rounded
+    entries are integers below 2^26, and their sums over a piece are doubles without loss in any order.
+    """
+    D = X.shape[1]
+    size = max(1, min(PIECE, NUMBERS_AT_ONCE // D))
+    factors = [(1.0 / grid, math.sqrt(2.0) / grid) for grid in grids]
+
+    def of_piece(piece: slice) -> ExactArray:
+        total = np.zeros((len(grids), D * (D + 1) // 2))
+        for start in range(piece.start, piece.stop, size):
+            rows = slice(start, min(start + size, piece.stop))
+            some = X[rows]
+            scaled = [
+                (own * diagonal, own * other)
+                for own, (diagonal, other) in zip(numbers(some, rows), factors, strict=True)
+            ]
+            total += stacked_steps(np.ascontiguousarray(some.T), scaled)
+        exact: ExactArray = total.astype(np.int64).astype(object)
+        return exact
+
+    return list(added_over_pieces(len(X), of_piece))
+
+
+def stacked_steps(columns: FloatArray, scaled: Sequence[tuple[FloatArray, FloatArray]]) -> FloatArray:
+    """Return sums over rows of rounded entries (sums, D (D + 1) / 2), from columns (D, rows).
+
+    Of each sum ``scaled`` has what entries on the diagonal are multiplied by, and others, of each row.
+    """
+    D, out = len(columns), []
+    steps = np.empty_like(columns)
+    for i in range(D):
+        pairs = columns[i] * columns[i:]
+        rounded, sums = steps[: D - i], []
+        for diagonal, other in scaled:
+            np.multiply(pairs[0], diagonal, out=rounded[0])
+            np.multiply(pairs[1:], other, out=rounded[1:])
+            np.rint(rounded, out=rounded)
+            sums.append(rounded.sum(axis=1))
+        out.append(sums)
+    return np.concatenate(out, axis=1)
 
 
 def products(X: FloatArray, i: IntArray, j: IntArray, *, numbers: FloatArray, factor: FloatArray) -> FloatArray:

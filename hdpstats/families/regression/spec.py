@@ -18,7 +18,7 @@ from hdpstats.families.base import PersonLoss
 from hdpstats.families.outcomes import ListedOutcomes, Outcomes, ResidualOutcomes, centred_residuals
 from hdpstats.families.regression.bounds import RegressionPersonLoss
 from hdpstats.families.regression.likelihood import classical_fit, clustered_fit, maximum_likelihood
-from hdpstats.families.regression.public import FEWEST_ROWS, PublicRows, WhitenedPublic, public_rows, whitened_public
+from hdpstats.families.regression.public import PublicRows, WhitenedPublic, public_rows, whitened_public
 from hdpstats.families.regression.rows import RegressionRows
 from hdpstats.families.row_spec import RowSpec
 from hdpstats.families.several_rows import SeveralRows, row_weights
@@ -54,6 +54,7 @@ from hdpstats.losses.base import OutcomeFacts
 from hdpstats.losses.options import LossOption
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation
 from hdpstats.mechanisms.perturbation.request import RegressionCost
+from hdpstats.public.enough import FEWEST_ROWS, least_rows
 from hdpstats.public.row_weights import UnseenPeople
 from hdpstats.records.averages import CohortMoments
 from hdpstats.records.estimate import Estimate
@@ -262,8 +263,8 @@ class RegressionSpec(RowSpec):
 
     @property
     def releases_sandwich(self) -> bool:
-        """Yes, where public rows say how large private people's parts are, and people have one row each."""
-        return self.public is not None and self.several is None
+        """Yes, where public rows say how large private people's parts are, of people with several rows by outcomes."""
+        return self.public is not None and (self.several is None or self.public.known)
 
     @property
     def origin(self) -> FloatArray:
@@ -280,8 +281,12 @@ class RegressionSpec(RowSpec):
 
     @property
     def averaged_times(self) -> tuple[str | None, tuple[float, ...]] | None:
-        """No times; None for losses over raked rows that were not measured to cover, and for several rows."""
-        return (None, ()) if self.loss.raked and self.several is None else None
+        """No times; None for losses over raked rows that were not measured to cover.
+
+        None, too, for several rows of a person where public people do not tell how these correlate.
+        """
+        told = self.several is None or (self.public is not None and self.public.known)
+        return (None, ()) if self.loss.raked and told else None
 
     @property
     def loss_title(self) -> str:
@@ -560,7 +565,7 @@ def _public(
     if study.public is None:
         return None
     rows = public_rows(study.public, design, chosen.response, weights=weights, offset=offset, several=several)
-    if len(rows.X) < FEWEST_ROWS:
+    if len(rows.X) < least_rows(rows.X.shape[1]):
         return None
     outcome = [name for name in (chosen.response.stop, chosen.response.column) if name is not None]
     whole = rows.completed(design, study.schema, outcome=outcome)

@@ -29,9 +29,11 @@ from hdpstats._base.validation import check_size
 from hdpstats.mechanisms.description.follow_up import MOST_GROUPS, CrossedColumn, FollowUpCells
 from hdpstats.privacy.budget import EPSILON_GRAIN
 from hdpstats.privacy.charging import MU_SQUARED_GRAIN, shared, square_of
+from hdpstats.records.averages import CentredColumn
 from hdpstats.records.codec import LEFT_OUT, Record
 from hdpstats.records.limits import MOST_CELLS, Ahead, check_ahead
 from hdpstats.records.query import ChargedQuery, ChargedRelease, check_epsilon
+from hdpstats.records.weighting import OverlapWeights
 
 UNITS: Final = 2**20
 """A feature, and the largest case weight, are rounded to so many steps; an even number, so that 1/2 is exact."""
@@ -118,6 +120,41 @@ class DescribedColumn(Record):
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DescribedPairs(Record):
+    r"""Products of all pairs of some columns that are of different names, in their order. Public constants.
+
+    A person has the factors :math:`t_j` of `CentredColumn`, cut to :math:`\pm r`, and of a pair the feature
+    :math:`t_j t_k / 2 c`, cut to :math:`\pm 1/2`.
+
+    Attributes
+    ----------
+    columns : tuple of CentredColumn
+        Two or more; each is a column of the query, or a level of one.
+    reach, largest : float
+        ``r`` and ``c``.
+    """
+
+    columns: tuple[CentredColumn, ...]
+    reach: float
+    largest: float
+
+    def __post_init__(self) -> None:
+        """Refuse what has no pairs, and bounds that are none."""
+        keys = [(each.name, each.level) for each in self.columns]
+        if len(set(keys)) < len(keys) or not self.places:
+            raise MechanismError("pairs need two columns or more, each once, of two names at least")
+        if not all(math.isfinite(each) and 1e-6 <= each <= 1e6 for each in (self.reach, self.largest)):
+            raise MechanismError("reach and largest of pairs must be numbers in [1e-6, 1e6]")
+
+    @property
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """The places of the columns of each pair."""
+        pairs = itertools.combinations(range(len(self.columns)), 2)
+        return tuple((j, k) for j, k in pairs if self.columns[j].name != self.columns[k].name)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
 class AtRisk(Record):
     """Who is followed up beyond public times.
 
@@ -137,6 +174,44 @@ class AtRisk(Record):
         known = all(math.isfinite(time) for time in self.after) and self.after
         if not known or any(a >= b for a, b in itertools.pairwise((0.0, *self.after))):
             raise MechanismError("times at risk must be finite numbers above 0 that increase")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RowsOfPerson(Record):
+    """That people's numbers of rows are described, of people with several; which rows of theirs are described.
+
+    Attributes
+    ----------
+    most : int
+        The most rows of a person that are used.
+    ends : tuple of int
+        The largest number of rows of each group of people but the last, whose is ``most``.
+    correlation : float or None
+        In a query of a fit ``r``: columns are described of all of a person's complete rows that are used, each of
+        ``n`` of them counting ``1 / (1 + (n - 1) r)``. None where they are described of one row.
+    """
+
+    most: int
+    ends: tuple[int, ...]
+    correlation: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers of rows that do not increase, and what is no correlation."""
+        if any(a >= b for a, b in itertools.pairwise((0, *self.ends, self.most))):
+            raise MechanismError("numbers of rows must increase from 1 to below the most that are used")
+        if self.correlation is not None and not 0.0 <= self.correlation <= 1.0:
+            raise MechanismError("correlation must be a number from 0 to 1")
+
+    @property
+    def dimension(self) -> int:
+        """The number of sums: one for each group of people but the last, and that of the numbers of rows."""
+        return len(self.ends) + 1
+
+    @property
+    def lighter(self) -> bool:
+        """Whether people who have fewer rows count less."""
+        return self.correlation is not None and self.correlation < 1.0
 
 
 @final
@@ -166,12 +241,22 @@ class DescriptionQuery(ChargedQuery):
     crossed : tuple of CrossedColumn or None
         Further columns of groups: these are then the combinations of levels, of which the last column's change first.
     besides : tuple of str or None
-        In a query of a fit: columns that are not described, but that a row must be complete in to count.
+        In a query of a fit, and in the first of two by group: columns that are not described, but that a row must be
+        complete in to count.
     at_risk : AtRisk or None
         In a query of a fit: the times after which shares of people at risk are asked for.
+    pairs : DescribedPairs or None
+        Of which pairs of columns products are summed: only where everybody who counts has all cells.
     ahead : tuple of Spend or None
         In a query of a fit: what the fit will be charged besides, charge by charge. It is not charged now, but refused
         now if it could not be charged later. The number of people who count is then asked for by itself.
+    weighting : OverlapWeights or None
+        How people are weighted by their chance of treatment, in place of a column of case weights.
+    followed_by : tuple of Spend or None
+        In the first of two queries by group: what the second will be charged, which is refused now if it could not be
+        charged then.
+    rows : RowsOfPerson or None
+        How many rows people have who have several; None where that is not described.
     """
 
     kind: ClassVar[str] = "description/1"
@@ -187,21 +272,26 @@ class DescriptionQuery(ChargedQuery):
     crossed: Annotated[tuple[CrossedColumn, ...] | None, LEFT_OUT] = None
     besides: Annotated[tuple[str, ...] | None, LEFT_OUT] = None
     at_risk: Annotated[AtRisk | None, LEFT_OUT] = None
+    pairs: Annotated[DescribedPairs | None, LEFT_OUT] = None
     ahead: Annotated[Ahead | None, LEFT_OUT] = None
+    weighting: Annotated[OverlapWeights | None, LEFT_OUT] = None
+    followed_by: Annotated[Ahead | None, LEFT_OUT] = None
+    rows: Annotated[RowsOfPerson | None, LEFT_OUT] = None
 
     def __post_init__(self) -> None:
         """Refuse a query that contradicts itself, or is too large."""
         check_epsilon(self)
-        if not self.is_of_fit and (self.besides, self.at_risk) != (None, None):
-            raise MechanismError("besides and at_risk are of queries of a fit, which say what lies ahead")
+        if self.rows is not None:
+            self._check_rows(self.rows)
         if self.is_of_fit and (self.by or self.follow_up or self.cells or not self.complete):
             raise MechanismError("a query of a fit describes complete people together, without cells and follow-up")
-        check_ahead(self.ahead or ())
+        self._check_request()
+        self._check_weighting()
         few = max(self.epsilon.denominator, self.delta.denominator) <= 10**30
         if not (self.epsilon > 0 and 0 <= self.delta < 1 and few):
             raise MechanismError("a description needs epsilon > 0 and a delta from 0 to below 1, of at most 30 digits")
-        if self.delta and self.weights is not None:
-            raise MechanismError("a description of weighted people is pure: delta must be 0")
+        if self.delta and (self.is_weighted or self.pairs is not None):
+            raise MechanismError("a description of weighted people, or with pairs, is pure: delta must be 0")
         names = self.names
         if len(set(names)) < len(names) or not (self.columns or self.follow_up):
             raise MechanismError("a description needs columns, each of another name, and none of them the groups'")
@@ -209,6 +299,7 @@ class DescriptionQuery(ChargedQuery):
             raise MechanismError("groups must be the levels of the column by, two or more")
         if self.crossed is not None and not (self.by and self.crossed and self.groups % self._crossings == 0):
             raise MechanismError("crossed must name columns beside by, and groups count the combinations of levels")
+        self._check_pairs()
         if not (math.isfinite(self.largest_weight) and self.largest_weight > 0):
             raise MechanismError("largest_weight must be above 0")
         if self.weights is None and self.largest_weight != 1.0:
@@ -217,6 +308,47 @@ class DescriptionQuery(ChargedQuery):
         check_size("groups", self.groups, MOST_GROUPS, remedy="take a column with fewer levels")
         check_size("noisy sums", self.groups * self.dimension, MOST_SUMS, remedy="describe fewer columns or groups")
         check_size("cells", self.cells + self.follow_up_cells, MOST_CELLS, remedy="take fewer columns or times")
+
+    def _check_request(self) -> None:
+        """Refuse what only some requests ask, of which the query is one part."""
+        if self.besides is not None and not (self.is_of_fit or (self.followed_by is not None and self.complete)):
+            raise MechanismError("besides is of queries of complete people which say what lies ahead, or follows")
+        if self.at_risk is not None and not self.is_of_fit:
+            raise MechanismError("at_risk is of queries of a fit, which say what lies ahead")
+        check_ahead(self.ahead or ())
+        check_ahead(self.followed_by or ())
+        if self.followed_by is not None and self.is_of_fit:
+            raise MechanismError("a query of a fit says by ahead what follows")
+
+    def _check_weighting(self) -> None:
+        if self.weighting is None:
+            return
+        if self.weights is not None or self.is_of_fit or not self.complete:
+            raise MechanismError("a weighting by propensity is of complete people, without case weights, in no fit")
+        if self.pairs is not None or self.rows is not None:
+            raise MechanismError("a description of people weighted by overlap has neither pairs nor numbers of rows")
+
+    def _check_rows(self, rows: RowsOfPerson) -> None:
+        averaged = rows.correlation is not None
+        if averaged != self.is_of_fit:
+            raise MechanismError("only the query of a fit describes all rows of a person, and it says how they count")
+        if not self.columns or self.at_risk is not None or (self.weights is not None and not averaged):
+            raise MechanismError("numbers of rows are described beside columns, without weights and times at risk")
+        if averaged and (self.delta or self.pairs is not None):
+            raise MechanismError("a description of all rows of a person is pure and without pairs: delta must be 0")
+
+    def _check_pairs(self) -> None:
+        described = {each.name: each for each in self.columns}
+        for each in () if self.pairs is None else self.pairs.columns:
+            column = described.get(each.name)
+            if (
+                column is None
+                or (each.level is None) != (column.levels == 0)
+                or (each.level or 0) > column.levels - 1 > 0
+            ):
+                raise MechanismError(f"pairs must be of described columns, or levels of them, and {each.name!r} is not")
+            if column.counts_missing(complete=self.complete):
+                raise MechanismError(f"pairs need complete people, and cells of {each.name!r} may be missing")
 
     @property
     def is_of_fit(self) -> bool:
@@ -247,23 +379,50 @@ class DescriptionQuery(ChargedQuery):
         return math.prod(each.levels for each in self.crossed or ())
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether people are weighted, by a column or by their chance of treatment."""
+        return self.weights is not None or self.weighting is not None
+
+    @property
     def extra(self) -> tuple[str, ...]:
-        """The column of weights, where there is one."""
-        return () if self.weights is None else (self.weights,)
+        """The columns of weights that are not read for something else."""
+        if self.weighting is None:
+            return () if self.weights is None else (self.weights,)
+        outcome = () if self.follow_up is None else self.follow_up.names
+        read = {*(each.name for each in self.columns), *outcome, *self.grouping}
+        return tuple(name for name in self.weighting.columns if name not in read)
 
     @property
     def leading(self) -> int:
         """How many sums of a group stand before those of its columns: of people, of weights and their squares, or none.
 
-        People are counted once; with weights, the first is their total, the second that of their squares.
+        People are counted once; with weights, the first is their total, the second that of their squares. Where people
+        with fewer rows count less, the first is the total of what they count.
         """
-        return 0 if not self.columns else 2 if self.weights is not None else int(self.counted)
+        if not self.columns:
+            return 0
+        lighter = self.rows is not None and self.rows.lighter
+        return 2 if self.is_weighted else int(self.counted or lighter)
 
     @property
     def dimension(self) -> int:
         """The number of sums of one group."""
-        times = 0 if self.at_risk is None else len(self.at_risk.after)
-        return self.leading + sum(each.features(complete=self.complete) for each in self.columns) + times
+        return self.first_number + (0 if self.rows is None else self.rows.dimension)
+
+    @property
+    def first_time(self) -> int:
+        """Where the features of times at risk begin among the sums of a group; those of pairs come after them."""
+        return self.leading + sum(each.features(complete=self.complete) for each in self.columns)
+
+    @property
+    def first_pair(self) -> int:
+        """Where the features of pairs begin among the sums of a group; those of numbers of rows come after them."""
+        return self.first_time + (0 if self.at_risk is None else len(self.at_risk.after))
+
+    @property
+    def first_number(self) -> int:
+        """Where the features of numbers of rows begin among the sums of a group."""
+        return self.first_pair + (0 if self.pairs is None else len(self.pairs.places))
 
     @property
     def first_features(self) -> tuple[int, ...]:

@@ -32,6 +32,7 @@ from hdpstats._base.typing import FloatArray
 from hdpstats.inference import draws
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import DescribedPeople, cells_of, follow_up_of, people_of, sums_of
+from hdpstats.mechanisms.overlap import weighting_design
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BoxNorm
 from hdpstats.schema.columns import Categorical, Column, NumericColumn
@@ -110,6 +111,23 @@ class GroupSums:
         first = last - column.values  # noqa: PD011
         return np.asarray(0.5 + self.sums[:, first:last] / self.observed(place)[:, None])
 
+    @property
+    def of_numbers(self) -> FloatArray:
+        """The shares of people whose number of rows is in each group but the last (B + 1, groups - 1)."""
+        first = self.query.first_number
+        last = first + (0 if self.query.rows is None else len(self.query.rows.ends))
+        return np.asarray(0.5 + self.sums[:, first:last] / self.people[:, None])
+
+    @property
+    def rows(self) -> FloatArray:
+        """The number of rows of people who all count alike (B + 1,)."""
+        return self.rows_of(self.people)
+
+    def rows_of(self, people: FloatArray | float) -> FloatArray:
+        """Return the number of rows (B + 1,) of so many people: ``m`` times their number's halves and the last sum."""
+        most = 0 if self.query.rows is None else self.query.rows.most
+        return np.asarray(np.maximum(most * (self.sums[:, -1] + people / 2.0), 0.0))
+
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -155,7 +173,7 @@ class DescribedNumbers:
 def numbers_of(query: DescriptionQuery, releases: Sequence[DescriptionRelease], count: int = DRAWS) -> DescribedNumbers:
     """Return the numbers of releases, of several sites together; draws of their noise are the same each time."""
     rng = draws.generator(*(release.sha256 for release in releases))
-    shape, scale = (query.groups, query.dimension), UNITS if query.weights is not None else 1
+    shape, scale = (query.groups, query.dimension), UNITS if query.is_weighted else 1
     noise = np.zeros((query.groups, count, query.dimension))
     for release in releases if query.dimension else ():
         for group in range(query.groups):
@@ -202,7 +220,8 @@ def public_people(query: DescriptionQuery, schema: Schema, public: PublicTable |
     if public is not None and public.persons is not None:
         persons = PrivateTable.from_frame(frame.assign(_hdp_person=public.persons), declared, unit="_hdp_person")
         return people_of(query, persons.admit(query.names))
-    return people_of(query, PrivateTable.from_frame(frame, declared).admit(query.names))
+    design = None if query.weighting is None else weighting_design(query.weighting, schema)
+    return people_of(query, PrivateTable.from_frame(frame, declared).admit(query.names), design)
 
 
 def _spread(column: Column, rows: int, place: int) -> "pd.Series[float] | pd.Series[str]":
@@ -237,7 +256,7 @@ def expected_numbers(
         Whether their number is public and all of them count.
     """
     scale = records / max(len(people.group), 1)
-    unit = UNITS if query.weights is not None else 1
+    unit = UNITS if query.is_weighted else 1
     return DescribedNumbers(
         query=query,
         sums=np.asarray(sums_of(query, people).reshape(query.groups, query.dimension) * (scale / UNITS), dtype=float),

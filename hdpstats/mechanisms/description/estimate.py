@@ -156,11 +156,11 @@ class Statistic:
     Attributes
     ----------
     group, column : int
-        The group, and the column of the query; -1 for the number of people.
+        The group, and the column of the query; -1 for numbers of people and of rows.
     level : int or None
-        The level of a share.
+        The level of a share; of a share of people with so many rows, the place of that group of numbers.
     name : str
-        ``n``, ``missing``, ``share``, ``mean``, ``sd``, ``q1``, ``median`` or ``q3``.
+        ``n``, ``rows``, ``missing``, ``share``, ``mean``, ``sd``, ``q1``, ``median`` or ``q3``.
     estimate, std_error, noise, low, high : float
         The estimate, its standard error, the part of that which is noise, and the limits; NaN where not available.
     """
@@ -200,6 +200,7 @@ def read(
     for group in range(query.groups):
         block = numbers.group(group)
         found.append(_number(block, group, alpha))
+        found += _numbers_of_rows(block, group, rng, alpha)
         for place, column in enumerate(query.columns):
             found += _missing(block, group, place, rng, alpha)
             if column.levels:
@@ -283,8 +284,25 @@ def _known(block: GroupSums, place: int) -> bool:
 
 
 def _shares(block: GroupSums, group: int, place: int, rng: draws.Generator, alpha: float) -> Iterator[Statistic]:
-    observed, others = block.observed(place), block.parts(place)
-    n, known = observed * block.size, _known(block, place)
+    yield from _shares_of(
+        block, group, place, rng, alpha,
+        observed=block.observed(place), others=block.parts(place), counting=block.observed_noise(place),
+    )  # fmt: skip
+
+
+def _shares_of(
+    block: GroupSums,
+    group: int,
+    place: int,
+    rng: draws.Generator,
+    alpha: float,
+    *,
+    observed: FloatArray,
+    others: FloatArray,
+    counting: float,
+) -> Iterator[Statistic]:
+    """Return the shares of levels, from those of all ``others`` (B + 1, levels - 1) but the last."""
+    n, known = observed * block.size, bool(observed[0] >= FEWEST * block.sd)
     rest = (others - 0.5).sum(axis=1)
     raw = np.column_stack([others, 1.0 - others.sum(axis=1)])
     estimates = project(raw[:1], np.ones(1))[0]
@@ -294,7 +312,7 @@ def _shares(block: GroupSums, group: int, place: int, rng: draws.Generator, alph
             rest[:1] + 0.5 if last else raw[:1, level],
             observed[:1],
             sd=np.array([block.sd]),
-            counting=block.observed_noise(place),
+            counting=counting,
             others=others.shape[1] if last else 1,
         )
         values = np.clip(raw[:, level], 0.0, 1.0)
@@ -310,6 +328,22 @@ def _shares(block: GroupSums, group: int, place: int, rng: draws.Generator, alph
             level=level,
             known=known,
         )
+
+
+def _numbers_of_rows(block: GroupSums, group: int, rng: draws.Generator, alpha: float) -> Iterator[Statistic]:
+    """Return the number of rows, and the shares of people with so many; none where people have one row each."""
+    how = block.query.rows
+    if how is None:
+        return
+    rows = block.rows
+    noise = how.most * block.sd * float(np.sqrt(1.0 + block.people_noise / 4.0))
+    known = bool(block.people[0] >= FEWEST * block.sd)
+    yield _statistic(group, -1, "rows", rows, noise=noise, sampling=0.0, alpha=alpha, known=known)
+    if how.ends:
+        yield from _shares_of(
+            block, group, -1, rng, alpha,
+            observed=block.people, others=block.of_numbers, counting=block.people_noise,
+        )  # fmt: skip
 
 
 def _moments(

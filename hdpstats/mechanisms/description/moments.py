@@ -4,6 +4,8 @@ With ``O`` people who count and a centred sum ``T`` an average is :math:`p = 1/2
 noise has the variance :math:`\sigma^2 (1 + v (p - 1/2)^2) / O^2`, ``v`` being the variance of the noise in ``O`` in
 units of :math:`\sigma^2` (`hdpstats.mechanisms.description.blocks`).
 
+The average of a product of two columns, cut to :math:`\pm c`, is :math:`2 c T / O`, with noise as of a share.
+
 Of people at risk, cells of follow-up tell the share as one less those who left before, or as those who left or stayed
 after, whichever is a sum of fewer cells.
 
@@ -21,7 +23,7 @@ from hdpstats.inference.life_tables import LifeTable
 from hdpstats.mechanisms.description import AtRisk, DescribedColumn
 from hdpstats.mechanisms.description.blocks import FEWEST, DescribedNumbers, GroupSums, share_noise
 from hdpstats.mechanisms.description.follow_up import FollowUpCells
-from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
+from hdpstats.records.averages import NUMBER_OF_ROWS, CohortMoment, CohortMoments, CohortProduct, MomentKind
 
 
 def people_of(numbers: DescribedNumbers) -> tuple[float, float]:
@@ -36,6 +38,7 @@ def moments_of(
     variables: Sequence[str],
     times: Sequence[float] = (),
     people: tuple[float, float] | None = None,
+    counted: tuple[float, float] | None = None,
     sha256: str,
 ) -> CohortMoments:
     """Return the averages that a description without groups tells of.
@@ -50,13 +53,17 @@ def moments_of(
         The times after which shares of people at risk are wanted: interpolated between those that are known.
     people
         The number of people who count and the standard deviation of its noise, where the description does not count.
+    counted
+        The same, of people with several rows, wherever it is known from: the number of rows rests on it.
     sha256
         The hash of the release.
     """
     if people is not None:
         numbers = replace(numbers, records=people[0])
     number, sd = people_of(numbers) if people is None else people
-    read = _Averages(numbers=numbers, block=numbers.group(0), people_sd=sd / numbers.query.largest_weight)
+    read, how = _Averages(numbers=numbers, block=numbers.group(0), people_sd=sd / numbers.query.largest_weight), None
+    if numbers.query.rows is not None and counted is not None:
+        how = read.rows(*counted)
     found = [
         moment
         for place, column in enumerate(numbers.query.columns)
@@ -66,9 +73,12 @@ def moments_of(
     return CohortMoments(
         people=number,
         people_sd=sd,
-        moments=(*found, *(read.at_risk(times) if len(times) else ())),
-        weighted=numbers.query.weights is not None,
+        moments=(*found, *read.numbers_of_rows(), *(read.at_risk(times) if len(times) else ())),
+        weighted=numbers.query.is_weighted,
         release_sha256=sha256,
+        products=tuple(each for each in read.products() if {each.first.name, each.second.name} <= set(variables)),
+        rows=None if how is None else how[0],
+        rows_sd=None if how is None else how[1],
     )
 
 
@@ -121,6 +131,40 @@ class _Averages:
             centre=column.lower + width * column.centre,
         )
 
+    def numbers_of_rows(self) -> Iterator[CohortMoment]:
+        """Return the shares of people whose number of rows is in each group but the last."""
+        if self.numbers.query.rows is not None:
+            values = self.block.of_numbers[0]
+            for group, (value, sd) in enumerate(zip(values, self._noise(values), strict=True)):
+                yield CohortMoment(
+                    variable=NUMBER_OF_ROWS, what=MomentKind.ROWS, level=group, value=float(value), noise_sd=float(sd),
+                    upper=float(self.numbers.query.rows.ends[group]),
+                )  # fmt: skip
+
+    def rows(self, people: float, sd: float) -> tuple[float, float]:
+        """Return the number of rows of so many people, and the standard deviation of its noise."""
+        how = self.numbers.query.rows
+        most = 0 if how is None else how.most
+        return float(self.block.rows_of(people)[0]), most * float(np.hypot(self.block.sd, sd / 2.0))
+
+    def products(self) -> Iterator[CohortProduct]:
+        """Return the averages of products of pairs of columns."""
+        query = self.numbers.query
+        if query.pairs is None:
+            return
+        pairs, scale = query.pairs, 2.0 * query.pairs.largest
+        centred = self.block.sums[0, query.first_pair : query.first_number] / float(self.block.people[0])
+        noise = self._noise(0.5 + centred)
+        for (j, k), value, sd in zip(pairs.places, centred, noise, strict=True):
+            yield CohortProduct(
+                first=pairs.columns[j],
+                second=pairs.columns[k],
+                reach=pairs.reach,
+                largest=pairs.largest,
+                value=float(scale * value),
+                noise_sd=float(scale * sd),
+            )
+
     def at_risk(self, times: Sequence[float]) -> Iterator[CohortMoment]:
         """Return the shares of people who are followed up beyond some times."""
         asked = self.numbers.query.at_risk or self.numbers.query.follow_up
@@ -137,7 +181,9 @@ class _Averages:
             )
 
     def _features(self, asked: AtRisk) -> tuple[FloatArray, FloatArray, FloatArray]:
-        values = 0.5 + self.block.sums[0, -len(asked.after) :] / float(self.block.people[0])
+        first = self.numbers.query.first_time
+        sums = self.block.sums[0, first : first + len(asked.after)]
+        values = 0.5 + sums / float(self.block.people[0])
         return _from_one(asked.after, values, self._noise(values))
 
     def _cells(self, asked: FollowUpCells) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -7,6 +7,10 @@ What is summed and counted, and how far one person moves it, is in `hdpstats.mec
 feature ``p - 1/2``, and the square ``((p - c) / far)^2``, cut to [0, 1], with the feature of that less 1/2. Times a
 weight in [0, 1], and 0 where the cell is missing, they are at most 1/2 in size, and are rounded to multiples of 2^-20.
 
+**Rows of a person.** In the query of a fit to people with several rows what a person adds is the weighted sum, over the
+person's complete rows that are used, of what these rows would add: weights are at most 1 together, so that it is at
+most 1/2 in size as well. It is rounded again, person by person.
+
 From `SMALLEST_COMPILED` people on a compiled loop does the operations of numpy, in their order: the same integers.
 
 **Follow-up.** Several rows of a person become one span (`spans_of`), and people are counted by group and public
@@ -22,8 +26,11 @@ import numpy as np
 
 from hdpstats._base.compiled import SMALLEST_COMPILED, compiled
 from hdpstats._base.typing import BoolArray, FloatArray, IntArray
-from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery
+from hdpstats.families.several_rows import row_weights, total_weight
+from hdpstats.formulas import Design
+from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, RowsOfPerson
 from hdpstats.mechanisms.description.one_pass import sums_of_stored, whole
+from hdpstats.mechanisms.overlap import weights_of
 from hdpstats.schema.stored_columns import StoredColumns
 from hdpstats.schema.table import AdmittedTable
 
@@ -181,8 +188,35 @@ def spans_of(table: AdmittedTable, *, start: str, time: str, event: str, level: 
 
 @final
 @dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
+class PeoplesRows:
+    """Which rows are whose, where all rows of a person are described; everything here is private.
+
+    Attributes
+    ----------
+    person : int64 array (rows,)
+        Whose each row is, from 0.
+    weights : float64 array (rows,)
+        What each row counts: from 0 to 1, those of a person 1 together at most.
+    """
+
+    person: IntArray
+    weights: FloatArray
+
+    def __repr__(self) -> str:
+        return "<rows of people>"
+
+    def added(self, units: IntArray, *, people: int) -> IntArray:
+        """Return what people (n,) add, in units, from what their rows would."""
+        sums = np.bincount(self.person, weights=self.weights * units, minlength=people)
+        return in_units(sums / UNITS)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False, eq=False)
 class DescribedPeople:
     """One row per person, by columns; everything here is private.
+
+    Where all rows of a person are described, ``cells`` and ``missing`` are of ``rows`` in place of people.
 
     Attributes
     ----------
@@ -198,6 +232,10 @@ class DescribedPeople:
         Who was followed up beyond the horizon.
     stored : StoredColumns, optional
         Numeric columns of a file before their map, where a person is a row.
+    rows : PeoplesRows, optional
+        Whose the rows of cells are; None where a person has one.
+    number : int64 array (n,), optional
+        How many rows of a person are used, and complete where only such rows count.
     """
 
     cells: Mapping[str, FloatArray | IntArray]
@@ -206,19 +244,28 @@ class DescribedPeople:
     weights: FloatArray
     beyond: BoolArray
     stored: StoredColumns | None = None
+    rows: PeoplesRows | None = None
+    number: IntArray | None = None
 
     def __repr__(self) -> str:
         return "<people>"
 
 
-def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
-    """Return the row of each person that is described, and what it counts for: a total map, person by person."""
-    asked = query.follow_up
+def people_of(query: DescriptionQuery, table: AdmittedTable, design: Design | None = None) -> DescribedPeople:
+    """Return the row of each person that is described, and what it counts for: a total map, person by person.
+
+    ``design`` is that of the query's weighting, where it has one: then each row is a person.
+    """
+    if query.rows is not None and query.rows.correlation is not None:
+        return _with_all_rows(query, query.rows, query.rows.correlation, table)
+    asked, number = query.follow_up, None
     values: Mapping[str, FloatArray | IntArray] = ChainMap(cast("Any", table.numeric), cast("Any", table.codes))
     missing, complete = table.missing, table.complete
     beyond = np.zeros(table.rows, dtype=np.bool_) if asked is None else table.beyond[asked.time]
     if table.persons is not None:
         rows = _first_rows(table.persons, complete)
+        if query.rows is not None:
+            number = _numbers_of_rows(table, most=query.rows.most, counts=complete if query.complete else None)
         values = {name: values[name][rows] for name in query.names}
         missing = {name: missing[name][rows] for name in query.names}
         complete, beyond = complete[rows], beyond[rows]
@@ -233,6 +280,8 @@ def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
     weights = np.ones(len(complete))
     if query.weights is not None:
         weights = np.clip(values[query.weights] / query.largest_weight, 0.0, 1.0)
+    if query.weighting is not None and design is not None:
+        weights = weights_of(query.weighting, design, table)
     if asked is not None and asked.start is not None and table.persons is not None:
         joined = spans_of(table, start=asked.start, time=asked.time, event=asked.event, level=asked.level)
         values = {**values, asked.start: joined.start, asked.time: joined.stop, asked.event: joined.event}
@@ -245,6 +294,39 @@ def people_of(query: DescriptionQuery, table: AdmittedTable) -> DescribedPeople:
         weights=weights,
         beyond=beyond,
         stored=table.stored if table.persons is None else None,
+        number=number,
+    )
+
+
+def _numbers_of_rows(table: AdmittedTable, *, most: int, counts: BoolArray | None) -> IntArray:
+    """Return how many rows of each person are used, in the order of `_first_rows`; only those that count, if said."""
+    persons = np.zeros(0, dtype=np.int64) if table.persons is None else table.persons
+    named, whose = np.unique(persons[persons >= 0], return_inverse=True)
+    weights = None if counts is None else counts[persons >= 0].astype(np.float64)
+    return np.minimum(np.bincount(whose, weights=weights, minlength=len(named)), most).astype(np.int64)
+
+
+def _with_all_rows(
+    query: DescriptionQuery, how: RowsOfPerson, correlation: float, table: AdmittedTable
+) -> DescribedPeople:
+    """Return people with all of their complete rows that are used, each of ``n`` with ``w(n) / W``."""
+    table = table.used(most_rows=how.most)
+    persons = np.zeros(0, dtype=np.int64) if table.persons is None else table.persons
+    complete, person = table.complete, np.unique(persons, return_inverse=True)[1].astype(np.int64)
+    people = int(person.max(initial=-1)) + 1
+    case = np.ones(table.rows)
+    if query.weights is not None:
+        case = np.clip(table.numeric[query.weights] / query.largest_weight, 0.0, 1.0)
+    weights = case * row_weights(person, complete, correlation) / float(total_weight(how.most, correlation))
+    number = np.bincount(person[complete], minlength=people).astype(np.int64)
+    return DescribedPeople(
+        cells=ChainMap(cast("Any", table.numeric), cast("Any", table.codes)),
+        missing=table.missing,
+        group=np.where(number > 0, 0, query.groups),
+        weights=np.minimum(np.bincount(person, weights=weights, minlength=people), 1.0),
+        beyond=np.zeros(people, dtype=np.bool_),
+        rows=PeoplesRows(person=person, weights=weights),
+        number=number,
     )
 
 
@@ -263,6 +345,8 @@ def features_of(query: DescriptionQuery, people: DescribedPeople) -> Iterator[In
             yield from _of_missing(column, people)
         yield from _of_value(column, people)
     yield from _of_times(query, people)
+    yield from _of_pairs(query, people)
+    yield from _of_rows(query, people)
 
 
 def _of_people(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
@@ -270,6 +354,17 @@ def _of_people(query: DescriptionQuery, people: DescribedPeople) -> Iterator[Int
         yield in_units(people.weights / 2)
     if query.leading == 2:
         yield in_units(people.weights**2 / 2)
+
+
+def _of_rows(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
+    """Return of each group of numbers of rows but the last whether people are in it; then their numbers of rows."""
+    how, number = query.rows, people.number
+    if how is None or number is None:
+        return
+    group = np.searchsorted(np.array(how.ends), number, side="left")
+    for place in range(len(how.ends)):
+        yield in_units(people.weights * np.where(group == place, 0.5, -0.5))
+    yield in_units(np.where(number > 0, number / how.most - 0.5, 0.0))
 
 
 def _of_missing(column: DescribedColumn, people: DescribedPeople) -> Iterator[IntArray]:
@@ -283,17 +378,31 @@ def _of_times(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntA
             yield in_units(people.weights * np.where(missing, 0.0, np.where(followed > time, 0.5, -0.5)))
 
 
+def _of_pairs(query: DescriptionQuery, people: DescribedPeople) -> Iterator[IntArray]:
+    """Return the weighted products (n,) of pairs in units: everybody who counts has all of their cells."""
+    if query.pairs is not None:
+        pairs, weights = query.pairs, people.weights
+        factors = [each.of(people.cells[each.name], reach=pairs.reach) for each in pairs.columns]
+        for j, k in pairs.places:
+            yield in_units(weights * np.clip(factors[j] * factors[k] / (2.0 * pairs.largest), -0.5, 0.5))
+
+
 def _of_value(column: DescribedColumn, people: DescribedPeople) -> Iterator[IntArray]:
     """Return the centred, weighted features (n,) of values in units, 0 where a cell is missing."""
-    missing, value, weights = people.missing[column.name], people.cells[column.name], people.weights
+    missing, value = people.missing[column.name], people.cells[column.name]
+    weights = people.weights if people.rows is None else np.ones(len(missing))
+
+    def of_people(units: IntArray) -> IntArray:
+        return units if people.rows is None else people.rows.added(units, people=len(people.group))
+
     if column.levels:
         for level in range(column.levels - 1):
-            yield in_units(weights * np.where(missing, 0.0, np.where(value == level, 0.5, -0.5)))
+            yield of_people(in_units(weights * np.where(missing, 0.0, np.where(value == level, 0.5, -0.5))))
     else:
         cells, bounds = (value.astype(np.float64, copy=False), missing, weights), (column.lower, column.upper)
-        yield number_in_units(*cells, bounds=bounds)
+        yield of_people(number_in_units(*cells, bounds=bounds))
         if column.squares is None:
-            yield square_in_units(*cells, bounds=bounds, centre=column.centre, far=column.far)
+            yield of_people(square_in_units(*cells, bounds=bounds, centre=column.centre, far=column.far))
 
 
 def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
@@ -315,6 +424,7 @@ def sums_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
         else:
             sums += added(_of_value(column, people))
     sums += added(_of_times(query, people))
+    sums += added(_of_pairs(query, people)) + added(_of_rows(query, people))
     return np.array(sums, dtype=np.int64).T.ravel()
 
 
@@ -335,7 +445,7 @@ def cells_of(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
 
 def in_counts(query: DescriptionQuery, people: DescribedPeople) -> IntArray:
     """Return what each person (n,) counts for in a cell: 1, or with weights their units."""
-    if query.weights is None:
+    if not query.is_weighted:
         return np.ones(len(people.group), dtype=np.int64)
     return np.asarray(np.floor(people.weights * UNITS + 0.5), dtype=np.int64)
 

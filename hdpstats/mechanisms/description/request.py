@@ -13,17 +13,18 @@ Follow-up is counted in public intervals, whose ends are given, or are round tim
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from hdpstats._base.errors import ArgumentError
 from hdpstats._base.time_units import CALENDAR, DAYS, ROUNDED, known_unit
-from hdpstats._base.typing import FloatArray
+from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer, real
-from hdpstats.mechanisms.description import DescribedColumn
+from hdpstats.mechanisms.description import DescribedColumn, DescribedPairs, RowsOfPerson
 from hdpstats.mechanisms.description.site import levels_of
+from hdpstats.records.averages import CentredColumn
 from hdpstats.schema.columns import Column, Duration, NumericColumn
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -33,6 +34,8 @@ _CLOSE: Final = 1e-6
 """How far ends are rounded at most, in the smallest distance between two of them."""
 REACH: Final = 2.5
 """How many public standard deviations from the public mean a fit lets numbers lie."""
+LARGEST_PRODUCT: Final = 3.0
+"""What products of two standardised columns are cut to. Without that noise would be twice as large."""
 FARTHEST: Final = 10.0
 """The largest range that a share of the noise is chosen for: of a level that 1 % have."""
 WIDE: Final = 12.0
@@ -75,6 +78,87 @@ def averaged_columns(
         found.append(kept)
         farthest = max(farthest, min(range_of_one, FARTHEST))
     return tuple(found), farthest
+
+
+LEAST_PART: Final = 0.05
+"""The smallest share of public people that is a group of numbers of rows of its own, in the query of a fit."""
+
+
+def ends_of_numbers(most: int, numbers: IntArray | None = None) -> tuple[int, ...]:
+    """Return the largest number of rows of each group of people but the last: 1, 2, 4, 8, ... below ``most``.
+
+    With the ``numbers`` of rows of public people (n,) no group has fewer than `LEAST_PART` of these.
+
+    >>> ends_of_numbers(6), ends_of_numbers(6, np.array([1, 1, 5, 6]))
+    ((1, 2, 4), (1,))
+    """
+    ends = [2**k for k in range(most.bit_length()) if 2**k < most]
+    if numbers is None:
+        return tuple(ends)
+    kept: list[int] = []
+    for end in ends:
+        inside = (numbers <= end) & (numbers > (kept[-1] if kept else 0))
+        if min(np.mean(inside), np.mean(numbers > end)) >= LEAST_PART:
+            kept.append(end)
+    return tuple(kept)
+
+
+def averaged_rows(most: int, correlation: float, numbers: IntArray) -> tuple[RowsOfPerson, float]:
+    """Return how a fit asks for people's rows, and the largest range of a share of people with so many, as above.
+
+    ``numbers`` (n,) are those of public people's rows.
+    """
+    ends = ends_of_numbers(most, numbers)
+    groups = np.searchsorted(np.array(ends), numbers, side="left")
+    shares = np.bincount(groups, minlength=len(ends) + 1) / max(len(numbers), 1)
+    range_of_one = min(_range_of_shares(shares, len(numbers)), FARTHEST) if ends else 0.0
+    return RowsOfPerson(most=most, ends=ends, correlation=correlation), range_of_one
+
+
+def described_pairs(
+    schema: Schema, columns: Sequence[DescribedColumn], public: PublicTable | None
+) -> DescribedPairs | None:
+    """Return the pairs of columns of which products are asked; None where there is no pair.
+
+    Centres and units are means and standard deviations of public rows, as `averaged_columns` has them. The indicator
+    of a level is never cut. Of a category those of all levels but the last are paired, of two levels that of the
+    second. Columns that public rows lack are centred in the middle of what is declared, with a quarter of the range as
+    the unit.
+    """
+    paired = [each for column in columns for each in _centred(column, schema[column.name], public)]
+    if len({each.name for each in paired}) < 2:
+        return None
+    return DescribedPairs(columns=tuple(paired), reach=REACH, largest=LARGEST_PRODUCT)
+
+
+def _centred(column: DescribedColumn, declared: Column, public: PublicTable | None) -> Iterator[CentredColumn]:
+    values = np.zeros(0)
+    if public is not None and column.name in public.names:
+        rows = public.admitted([column.name])
+        cells = rows.numeric[column.name] if column.name in rows.numeric else rows.codes[column.name]
+        values = np.asarray(cells, dtype=np.float64)
+    if column.levels:
+        for level in (1,) if column.levels == 2 else range(column.levels - 1):
+            known = float(np.mean(values == level)) if len(values) else 1.0 / column.levels
+            yield _of_indicator(column.name, known, len(values), level=level)
+    elif column.squares is not None:
+        yield _of_indicator(column.name, float(values.mean()) if len(values) else 0.5, len(values), level=None)
+    elif isinstance(declared, NumericColumn):
+        n, reach = len(values), declared.upper - declared.lower
+        mean = float(values.mean()) if n else (declared.lower + declared.upper) / 2.0
+        sd = float(np.sqrt((n * values.var() + reach**2 / 12.0) / (n + 1))) if n else reach / 4.0
+        yield CentredColumn(name=column.name, centre=_rounded(mean), unit=_rounded(sd))
+
+
+def _of_indicator(name: str, share: float, rows: int, *, level: int | None) -> CentredColumn:
+    sd = math.sqrt((rows * share * (1.0 - share) + 1.0 / 12.0) / (rows + 1))
+    unit = max(sd, max(share, 1.0 - share) / REACH)
+    return CentredColumn(name=name, centre=_rounded(share), unit=_rounded(1.001 * unit), level=level)
+
+
+def _rounded(value: float) -> float:
+    """Return a number with six digits: a query is the same on machines whose sums differ in a last digit."""
+    return float(f"{value:.6g}")
 
 
 def _of_levels(name: str, levels: int, codes: FloatArray) -> tuple[DescribedColumn, float]:

@@ -9,8 +9,12 @@ other groups are 0. A block has :math:`t_0 = 1/2`, and for each column
   1/2` about a public centre ``c`` (in the query of a fit not of numbers that are 0 or 1 in public rows);
 * of a category with ``L`` levels: for each level but the last 1/2 if it is that of the cell, else -1/2;
 
-and, in the query of a fit, for each of some public times 1/2 if follow-up ends after it, else -1/2. Such a query may
-cut numbers to a range inside the declared one, and has no :math:`t_0`: the number of people is asked for by itself.
+for each of some public times, in the query of a fit, 1/2 if follow-up ends after it, else -1/2; for each pair of some
+columns, where everybody who counts has their cells, half of the product of both values about public centres in public
+units, cut and divided by what it is cut to (`DescribedPairs`); and where numbers of rows are described (people have
+several) for each public group of numbers but the last 1/2 if a person's number of rows is in it, else -1/2, and that
+number over the largest one, less 1/2. The query of a fit may cut numbers to a range inside the declared one, and has no
+:math:`t_0`: the number of people is asked for by itself.
 
 *Missing means left out:* where the cell is missing, the features of its value are 0. A person of whom the group or the
 weight is missing, or where only complete rows count any cell, has features that are all 0. With case weights between 0
@@ -18,11 +22,20 @@ and a declared :math:`w_{max}` a block is multiplied by :math:`b = w / w_{max}`,
 :math:`t_0`: then the first two sums are half the total of weights and half that of their squares. Where the number of
 people is public and everybody counts, :math:`t_0` is left out.
 
+Overlap weights (`hdpstats.mechanisms.overlap`) are such a ``b``: in [0, 1], a function of that person's row and of
+public coefficients.
+
 Each feature is rounded to an integer number of :math:`2^{-20}`, at most :math:`2^{19}` in size; integers are added,
 exactly and in any order. The map from a person to integers is total and depends on that person's rows alone. Of a
 person with several rows (a unit) it is the first row that is complete in all columns of the query, else the first one;
 rows that name nobody are nobody's. Where follow-up has a beginning, the rows of a person are joined to one span
-(`hdpstats.mechanisms.description.people`).
+(`hdpstats.mechanisms.description.people`). *All rows:* the query of a fit to people with several rows takes of each the
+weighted sum of the blocks of the complete rows that are used, ``n`` of them at most ``m``, with the weights
+:math:`w(n) / W` times :math:`w / w_{max}` (`hdpstats.families.several_rows`). They add up to ``b`` in [0, 1], so that
+the sum lies in the convex hull of 0 and the blocks of rows: its entries are at most 1/2 in size. Groups of numbers of
+rows are multiplied by ``b``, and :math:`b / 2` stands first where ``b`` is not 1 for everybody; the number of rows is
+not multiplied. Each entry is rounded once more, person by person, which the cut to :math:`\pm 1/2` keeps in the bound.
+A person is one unit: whoever takes another's place may bring any rows, of any number and order.
 
 **Sensitivity of sums.** In the norm :math:`\|T\| = \sum_g \max_j |T_{gj}|`, with ``d`` sums in a group: 1 under
 replace-one and 1/2 under add-or-remove-one, in units of :math:`2^{20}`. *Proof.* Adding or removing a person adds or
@@ -56,7 +69,7 @@ rate epsilon over that (`hdpstats.noise.discrete`).
 **Gaussian.** With a delta each part has rounded normal noise instead (`hdpstats.noise.normal`), exactly
 :math:`\mu`-GDP with :math:`\mu = \Delta_2 / s`. In the Euclidean norm counts have the square ``c`` or ``2 c`` (entries
 that differ are +-1, in different cells), and sums that of
-`square_sensitivity`. Weighted descriptions are pure.
+`square_sensitivity`. Weighted descriptions, and those with pairs, are pure.
 
 **Parts.** Sums, cells and follow-up are mechanisms on the same records that are fixed before any of them runs: their
 epsilons add up to the query's, or their squares of :math:`\mu` to one that implies its (epsilon, delta).
@@ -79,9 +92,11 @@ from hdpstats._base.compiled import Loops
 from hdpstats._base.errors import MechanismError, SchemaError, SiteError
 from hdpstats._base.typing import IntArray
 from hdpstats._base.work import Operations, sorting
-from hdpstats.mechanisms.base import Prepared
+from hdpstats.formulas import Design
+from hdpstats.mechanisms.base import Prepared, check_one_row
 from hdpstats.mechanisms.description import UNITS, DescribedColumn, DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.description.people import cells_of, follow_up_of, people_of, sums_of
+from hdpstats.mechanisms.overlap import weighting_design, weighting_work
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.noise.distributions import box_variance
 from hdpstats.noise.exact import sqrt_up
@@ -115,6 +130,8 @@ class PreparedDescription(Prepared):
         The standard deviations of the noise of sums, cells and follow-up, in people.
     records : int or None
         The number of people where it is public and all of them count.
+    design : Design or None
+        That of the model by which people are weighted.
     """
 
     query: DescriptionQuery
@@ -123,6 +140,7 @@ class PreparedDescription(Prepared):
     follow_up: CountNoise | None
     sds: tuple[float, float, float]
     records: int | None
+    design: Design | None = None
 
     @property
     def loops(self) -> frozenset[Loops]:
@@ -141,7 +159,14 @@ class PreparedDescription(Prepared):
         tables = len(query.with_cells) + 2.0
         looked_up = sum(sorting(rows, len(column.cuts) + 2) for column in query.with_cells)
         sums = query.dimension * Operations(steps=40.0, passes=24.0 * rows + 4.0 * query.groups)
+        if query.rows is not None:
+            people = people + Operations(
+                steps=200.0, passes=(40.0 + 6.0 * len(query.names)) * rows, sorts=4.0 * sorting(rows)
+            )
+            sums = sums + query.dimension * Operations(steps=30.0, passes=20.0 * rows)
         cells = Operations(steps=60.0 * tables, passes=30.0 * tables * rows, sorts=looked_up + 4.0 * sorting(rows))
+        if self.design is not None and query.weighting is not None:
+            people = people + weighting_work(query.weighting, self.design, rows)
         return noise + people + sums + cells + Operations(steps=0.5 * counts, passes=30.0 * counts)
 
     def compute(self, rows: Parts[AdmittedTable]) -> DescriptionRelease:
@@ -164,7 +189,7 @@ class PreparedDescription(Prepared):
 
     def totals(self, table: AdmittedTable) -> IntArray:
         """Return the sums, the counts of cells and those of follow-up of a table, one after the other."""
-        people = people_of(self.query, table)
+        people = people_of(self.query, table, self.design)
         found = sums_of(self.query, people), cells_of(self.query, people), follow_up_of(self.query, people)
         return np.concatenate(found)
 
@@ -182,8 +207,9 @@ def _added(noise: list[int], counts: IntArray) -> tuple[int, ...]:
 def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescription:
     """Fix the noise, or refuse what the proof does not cover."""
     _check(query, site_facts)
+    weighting = query.weighting
     relation, costs = site_facts.relation, query.costs
-    scale = UNITS if query.weights is not None else 1
+    scale = UNITS if query.is_weighted else 1
     noise = _noise_of_sums(query, relation)
     with_cells = len(query.with_cells)
     cells = _noise_of_counts(query, "cells", query.cells, cells_sensitivity(with_cells, relation), scale)
@@ -192,13 +218,14 @@ def prepare(query: DescriptionQuery, site_facts: SiteFacts) -> PreparedDescripti
     return PreparedDescription(
         needs=query.names,
         events=tuple(_event(query, part, cost) for part, cost in costs.items()),
-        ahead=query.ahead or (),
+        ahead=query.ahead or query.followed_by or (),
         query=query,
         noise=noise,
         cells=cells,
         follow_up=follow_up,
         sds=(_sd(noise[0], UNITS) if noise else 0.0, _sd(cells, scale), _sd(follow_up, scale)),
         records=site_facts.records if size_is_public(query, site_facts) or _all_in_cells(query, site_facts) else None,
+        design=None if weighting is None else weighting_design(weighting, site_facts.schema),
     )
 
 
@@ -252,6 +279,8 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
     for name, levels in zip(query.grouping, query.levels_of_groups, strict=True):
         if levels_of(_declared(schema, name)) != levels:
             raise SiteError(f"this site's schema declares other levels of {name!r} than the query has groups")
+    if query.weighting is not None:
+        check_one_row(site_facts, "a person has one weight, so that weighted descriptions are of people")
     if query.weights is not None:
         weight = _declared(schema, query.weights)
         if not isinstance(weight, Weight) or weight.max != query.largest_weight:
@@ -260,11 +289,13 @@ def _check(query: DescriptionQuery, site_facts: SiteFacts) -> None:
         raise MechanismError("the number of people that count is not public here: counted must be true")
     if query.follow_up is not None:
         _check_follow_up(query, site_facts)
+    if query.rows is not None and (site_facts.unit is None or query.rows.most != site_facts.most_rows):
+        raise SiteError(f"this site uses {site_facts.most_rows} rows of a person at most, not {query.rows.most}")
 
 
 def size_is_public(query: DescriptionQuery, site_facts: SiteFacts) -> bool:
     """Return whether the number of people that count is the public number of records: all of them, in one group."""
-    everybody = query.by is None and query.weights is None and not query.complete
+    everybody = query.by is None and not query.is_weighted and not query.complete
     return everybody and site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
 
 
@@ -273,7 +304,7 @@ def _all_in_cells(query: DescriptionQuery, site_facts: SiteFacts) -> bool:
 
     That is so with groups as well: whoever belongs to none is in the cell "incomplete".
     """
-    plain = not query.columns and query.weights is None
+    plain = not query.columns and not query.is_weighted
     return plain and site_facts.relation is Relation.REPLACE_ONE and site_facts.unit is None
 
 
@@ -333,7 +364,8 @@ def square_sensitivity(query: DescriptionQuery, relation: Relation) -> Fraction:
 
     A block is at most :math:`\sqrt{d} / 2` long. Under add-or-remove-one that is all; a person who changes the group,
     or ceases to count, moves two blocks at most: :math:`\sqrt{d / 2}`. Within a group squares of differences add up
-    over columns (`column_square`). What rounding adds is at most a unit in each of the ``d`` sums.
+    over columns (`column_square`), and over groups of numbers of rows, of which two change by 1, and the number of
+    rows. What rounding adds is at most a unit in each of the ``d`` sums.
     """
     dimension = Fraction(query.dimension)
     if relation is Relation.ADD_OR_REMOVE_ONE:
@@ -341,6 +373,7 @@ def square_sensitivity(query: DescriptionQuery, relation: Relation) -> Fraction:
     else:
         within = sum((column_square(each, complete=query.complete) for each in query.columns), Fraction(0))
         within += 0 if query.at_risk is None else len(query.at_risk.after)
+        within += 0 if query.rows is None else min(2, len(query.rows.ends)) + 1
         square = max(within, dimension / 2 if query.groups > 1 else dimension / 4)
     return (UNITS * sqrt_up(square) + sqrt_up(dimension)) ** 2
 

@@ -20,13 +20,13 @@ is unshrunk, and curvature of public rows may be wrong by as much, as that of gb
 what a ridge does to the estimate stays small beside its standard error where public and private people differ, too.
 
 The mean over eigenvectors, each in units of its first term at the least share, is made least over the first ridge times
-powers of the root of two, and over `SHARES`; where smoothing is next to nothing (`NEGLIGIBLE`) the first ones do. The
+powers of the root of two, then in finer steps (`FINER`), and over `SHARES`; where smoothing is next to nothing
+(`NEGLIGIBLE`) the first ones do. The
 ridge is rounded up to 20 binary digits: machines whose floats differ in the last digits ask the same question. The
 first ridge grows with the share, so that a determinant costs the same part of what is left for the objective.
 """
 
-import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -50,6 +50,11 @@ SHARES: Final = (LEAST_SMOOTHING, *(Fraction(k, 1000) for k in (2, 4, 7, 12, 20,
 
 STEPS_OF_TWO: Final = 2
 """Candidate ridges for each factor of two."""
+
+FINER: Final = (1.0 / 4.0, 1.0 / 8.0)
+"""Then the best one times, or divided by, two to these powers: steps of accelerated descent are few enough from some
+ridge on, and smoothing falls steeply there.
+"""
 
 MOST_RIDGES: Final = 80
 """Candidate ridges: up to 2^40 times the first one, while the error falls."""
@@ -127,22 +132,28 @@ def with_smoothing(
     left = np.array([float(query.for_objective / (1 - query.for_errors - share)) for share in shares])
     parts = np.array([float(LEAST_SMOOTHING / share) for share in shares])
     inner = float(np.mean(noise / h**2 / whole))
-    best, least = (query.ridge if ridges == 1 else rounded_up(query.ridge), LEAST_SMOOTHING), math.inf
-    for ridge, smoothing in _candidates(query, person_loss, inside, records=records, ridges=ridges):
+    first = query.ridge if ridges == 1 else rounded_up(query.ridge)
+
+    def tried(step: float) -> _Tried | None:
+        """Return what is best at the first ridge times 2^step; None where floats reach no accuracy."""
+        ridge = first if ridges == 1 else rounded_up(query.ridge * Fraction(2.0**step))
+        try:
+            smoothing = smoothing_variance(query, person_loss, inside, ridge=ridge, records=records)
+        except MechanismError:
+            return None
         taken = float(ridge) / h
         outer = float(np.mean(smoothing * (1.0 + taken) ** 2 / whole))
         missed = float(np.mean((expected.missed * expected.apart * taken / (1.0 + taken)) ** 2 / whole))
-        if outer < NEGLIGIBLE and least == math.inf:
-            best = ridge, LEAST_SMOOTHING
-            break
         errors = inner * left**2 + outer * parts**2 + missed
         place = int(np.argmin(errors))
-        if errors[place] >= least:
-            break
-        share = shares[place]
-        stretched = ridge if ridges == 1 else rounded_up(ridge * query.for_objective / (1 - query.for_errors - share))
-        best, least = (stretched, share), float(errors[place])
-    ridge, share = best
+        return _Tried(step=step, ridge=ridge, share=shares[place], error=float(errors[place]), outer=outer)
+
+    found = _least(tried, ridges=ridges)
+    if found is None:
+        return replace(query, ridge=first)
+    ridge, share = found.ridge, found.share
+    if ridges > 1:
+        ridge = rounded_up(ridge * query.for_objective / (1 - query.for_errors - share))
     if share > LEAST_SMOOTHING:
         with suppress(MechanismError):
             chosen = replace(query, ridge=ridge, smoothing_share=share)
@@ -190,11 +201,34 @@ def smoothing_variance(
     return float(smoothing_distribution(noise, grid).variance[0])
 
 
-def _candidates(
-    query: MinimiserQuery, person_loss: PersonLoss, inside: Perturbation, *, records: int, ridges: int
-) -> Iterator[tuple[Fraction, float]]:
-    """Yield ridges with which floats reach some accuracy, and the variance of the smoothing at the least share."""
-    for step in range(ridges):
-        ridge = query.ridge if ridges == 1 else rounded_up(query.ridge * Fraction(2.0 ** (step / STEPS_OF_TWO)))
-        with suppress(MechanismError):
-            yield ridge, smoothing_variance(query, person_loss, inside, ridge=ridge, records=records)
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tried:
+    """A ridge, 2^step times the first one, with the share and the error that are best there.
+
+    ``outer`` is the part of the error that smoothing would have at the least share.
+    """
+
+    step: float
+    ridge: Fraction
+    share: Fraction
+    error: float
+    outer: float
+
+
+def _least(tried: Callable[[float], _Tried | None], *, ridges: int) -> _Tried | None:
+    """Return the ridge of least error: in coarse steps while the error falls, then in finer ones about the best."""
+    best: _Tried | None = None
+    for k in range(ridges):
+        found = tried(k / STEPS_OF_TWO)
+        if found is None:
+            continue
+        if best is not None and found.error >= best.error:
+            break
+        if best is None and found.outer < NEGLIGIBLE:
+            return replace(found, share=LEAST_SMOOTHING)
+        best = found
+    for finer in FINER if best is not None and ridges > 1 else ():
+        around = [tried(best.step + each) for each in (-finer, finer) if best.step + each >= 0.0]
+        best = min([best, *(each for each in around if each is not None)], key=lambda each: each.error)
+    return best

@@ -232,6 +232,16 @@ def test_small_groups_are_not_shown_and_left_out_of_the_test():
     assert np.isnan(curves.median()["estimate"].iloc[2])
 
 
+def test_the_summary_says_which_group_is_not_stated_and_how_many_people_it_takes():
+    curves = hdpf.survfit("Surv(time, event) ~ arm", study(), times=6).fit(epsilon=0.05)
+    text = " ".join(str(curves.summary()).split())
+    sd, exits = curves.releases[0][1].follow_up_sd, 6 * 2 + 1
+    assert f"noisy number is below {4 * sd * exits**0.5:.0f}, 4 standard deviations" in text
+    unknown = [label for label, curve in zip(curves.groups, curves.curves(), strict=True) if not curve.known]
+    assert unknown
+    assert f"too few people for the noise where arm = {unknown[0]}" in text
+
+
 def test_between_the_ends_of_intervals_hazards_are_constant():
     curves = hdpf.survfit("Surv(time, event) ~ 1", study(), times=[2, 4, 8]).fit(epsilon=3)
     found = curves.at([0, 2, 3, 3.5, 4])

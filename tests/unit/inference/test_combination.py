@@ -8,6 +8,7 @@ import pytest
 from hdpstats.inference import combination, draws
 from hdpstats.inference.combination import InformedPoint, bias, combine_points, scalar_weight, shares, unshrink
 from hdpstats.inference.information import (
+    WIDE,
     InObjective,
     NoisyHessian,
     OnMinimiser,
@@ -20,6 +21,7 @@ from hdpstats.mechanisms.perturbation.request import noise_distribution
 from hdpstats.models.estimates import ALL_UNCLEAR, NOT_RELEASED, TOGETHER, UNCLEAR, UNCLEAR_SOMEWHERE, assumed
 from hdpstats.noise.distributions import NoiseDistribution, NormalDistribution
 from hdpstats.privacy.sensitivity import BallNorm
+from hdpstats.records.geometry import from_box
 from tests.unit.inference.several import BOX, part, read
 from tests.unit.inference.sides import BETA, public_side
 
@@ -75,6 +77,7 @@ def perturbed_point(public, *, records, ridge, truth, pushed):
     return theta
 
 
+@pytest.mark.wide
 def test_the_bias_of_a_small_site_is_known():
     # 400 people and much noise. Pushes come with both signs, so that what is linear in them is nil.
     public, records, ridge, truth = public_side(2000), 400, 30.0, np.array([-0.8, 1.4, -1.0])
@@ -338,6 +341,15 @@ def test_more_errors_share_a_draw_of_curvature_where_public_people_are_many(peop
     side = replace(public_side(40), X=np.zeros((people, 3)))
     assert PublicInformation(public=side, records=100).repeated(4000) == repeated
     assert ReleasedInformation(hessian=NoisyHessian(H=positive(1), noise_sd=20.0), meat=1.0).repeated(4000) == 1
+
+
+@pytest.mark.parametrize(("coefficients", "repeated"), [(WIDE - 1, 20), (WIDE, 40)])
+def test_twice_as_many_errors_share_a_draw_of_curvature_where_there_are_many_coefficients(coefficients, repeated):
+    geometry = from_box([0.0] * (coefficients - 1), [1.0] * (coefficients - 1), intercept=True)
+    side = replace(public_side(40), X=np.zeros((20_000, coefficients)), geometry=geometry)
+    information = PublicInformation(public=side, records=100)
+    assert information.repeated(4000) == repeated
+    assert information.repeated(500) == 20, "draws of errors are divided evenly among those of curvature"
 
 
 def test_draws_that_share_a_matrix_have_its_distribution():

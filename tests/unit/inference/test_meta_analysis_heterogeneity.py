@@ -71,6 +71,7 @@ def test_p_values_are_never_zero_and_i2_is_a_share():
     assert CochranQ(statistic=0.0, df=4, pvalue=1.0).i2 == 0.0
 
 
+@pytest.mark.wide
 def test_p_values_of_sites_that_agree_are_uniform():
     # Releases drawn from the very distribution that inference takes: curvature as on the public rows, K-norm noise.
     public, rng = public_side(), np.random.default_rng(7)

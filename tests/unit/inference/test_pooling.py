@@ -121,6 +121,7 @@ def test_what_is_predicted_is_reported_where_people_are_alike():
     assert np.all(np.diag(expected_covariance(private, fit)) > np.diag(least))
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("shape", ["round", "long", "turning"])
 def test_less_is_predicted_the_more_private_people_say(shape):
     """Fails where eigenvectors that change places or signs move nodes, or one large draw makes most of an integral.

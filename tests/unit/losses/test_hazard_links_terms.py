@@ -45,6 +45,7 @@ def expected(function, eta: float) -> list[float]:
         return [float(each) for each in mpmath.diffs(lambda x: -function(x), mpmath.mpf(eta), 2)]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("eta", PREDICTORS)
 def test_values_and_derivatives(link: str, eta: float) -> None:

@@ -119,6 +119,7 @@ def test_everybody_counts_once(query):
     assert (counts >= 0).all()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 @pytest.mark.parametrize("corner", CORNERS)
 def test_one_person_changes_as_many_cells_as_the_relation_says(query, corner):

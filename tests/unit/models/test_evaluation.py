@@ -282,6 +282,7 @@ def test_under_add_or_remove_noise_is_half_and_no_number_is_read(monkeypatch):
     assert len(queries) == 1
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("corner", ["nan", "1e308", "None", "evil", "one", "unknown level"])
 @pytest.mark.parametrize("terms", [{}, {"relation": "add_or_remove_one", "n_max": 900}], ids=["replace", "add"])
 def test_no_person_shows_but_in_the_noisy_counts(corner, terms):

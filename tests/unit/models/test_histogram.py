@@ -35,6 +35,7 @@ def test_cells_are_projected_neighbourhood_by_neighbourhood(monkeypatch):
     assert errors[1] > 0.5
 
 
+@pytest.mark.wide
 def test_classes_are_few_enough_for_fits_and_not_only_for_means(monkeypatch):
     """As many classes as suit a mean leave noise in empty cells far out, where it pulls slopes to 0.
 

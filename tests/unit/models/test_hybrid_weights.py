@@ -56,6 +56,7 @@ def discrete(number, seed, shares):
     return pd.DataFrame({"x": 0.0, "g": g, "y": (rng.random(number) < 0.2 + 0.3 * (g == "b")).astype(float), "z": 0.5})
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("select", [False, True, "distance", "loss", "curve"])
 @pytest.mark.parametrize("distance_share", [0, 0.2])
 @pytest.mark.parametrize("relation", ["replace_one", "add_or_remove_one"])
@@ -108,6 +109,7 @@ def test_with_little_noise_the_weights_are_the_private_frequencies():
     assert sample.distribution.weights.sum() == pytest.approx(3000)
 
 
+@pytest.mark.wide
 @pytest.mark.entropy
 def test_noisy_weights_are_right_on_average_and_as_noisy_as_they_say():
     """rate |noise| of a cell is Gamma(1) to within rate² / 12: exact tails of the sum over cells and replicates.

@@ -313,6 +313,7 @@ def test_standard_errors_say_how_much_noise_moves_releases(coding, mechanism, mo
     assert still.std_error**2 - still.sampling_error**2 == pytest.approx(expected, rel=0.04)
 
 
+@pytest.mark.wide
 def test_a_given_ridge_takes_the_coding_with_little_noise(monkeypatch):
     """Whitening 60 columns has less predicted error here, but noise of 0.8 in log weights leaves few rows with any.
 

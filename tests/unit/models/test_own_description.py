@@ -10,7 +10,14 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.mechanisms.description import DescriptionQuery
 from hdpstats.mechanisms.perturbation import ObjectiveQuery
-from hdpstats.models.own_description import LEAST_AVERAGES, MOST_AVERAGES, SiteDescription, own_description
+from hdpstats.models.own_description import (
+    LEAST_AVERAGES,
+    MOST_AVERAGES,
+    MOST_FOR_PAIRS,
+    MOST_NOISE_OF_PAIRS,
+    SiteDescription,
+    own_description,
+)
 from hdpstats.records.averages import MomentKind
 from hdpstats.results import Result
 from hdpstats.results.sites import charged_releases
@@ -129,6 +136,45 @@ def test_the_share_grows_with_the_noise_until_it_would_drown(records, epsilon, s
         assert noise.noise_sd / sd == pytest.approx(0.25, rel=0.1)
     half = own(logit(study_of(**ADDED))).share(Fraction(epsilon), records=records)
     assert half <= found or found == 0
+
+
+def test_products_are_asked_for_where_noise_leaves_correlations_visible():
+    asked = own(logit(study_of()))
+    assert [(each.name, each.level) for each in asked.pairs.columns] == [
+        ("age", None),
+        ("arm", 1),
+        ("size", 0),
+        ("size", 1),
+    ]
+    assert asked.pairs.places == ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3))
+    for records, epsilon, kept in ((4000, 3, True), (400, 1, False)):
+        found = asked.affordable(Fraction(epsilon), records=records)
+        assert (found.pairs is not None) == kept
+        share = found.share(Fraction(epsilon), records=records)
+        known = found.expected(share * epsilon, records=records, people=(float(records), 0.0)).products
+        assert len(known) == 5 * kept
+        assert all(each.noise_sd <= MOST_NOISE_OF_PAIRS / 2.0 for each in known)
+        assert share <= MOST_FOR_PAIRS or not kept
+
+
+def test_a_fit_asks_for_products_and_keeps_them_with_its_result(no_noise):
+    result = logit(study_of()).fit(epsilon=5)
+    (((_, query),), ((_, release),)) = result.released.description.queries, result.released.description.releases
+    assert query.pairs is not None
+    assert query.dimension == len(release.sums) == query.first_pair + 5
+    age_and_arm = asked_moments(logit(study_of()), query, release).products[0]
+    whole = PRIVATE.dropna(subset=["age"])
+    first = age_and_arm.first.of(whole.age.to_numpy(), reach=age_and_arm.reach)
+    second = age_and_arm.second.of(whole.arm.to_numpy(), reach=age_and_arm.reach)
+    assert age_and_arm.value == pytest.approx(np.mean(age_and_arm.of(first, second)), abs=1e-4)
+    assert "correlations of the private covariates" in " ".join(str(result.summary()).split())
+    assert Result.from_json(result.to_json()).released.description == result.released.description
+
+
+def test_without_products_the_summary_says_how_far_errors_would_go():
+    text = " ".join(str(logit(study_of()).fit(epsilon=0.5).summary()).split())
+    assert "Correlations of private covariates were not released." in text
+    assert "standard errors would be larger by up to" in text
 
 
 NO_AVERAGES = {

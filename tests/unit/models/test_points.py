@@ -130,6 +130,7 @@ def test_se_share_belongs_to_the_object_for_output():
         logit(study()).fit(epsilon=1.0, mechanism="output", se_share=0.2)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("mechanism", ["output", "exponential", "objective"])
 @pytest.mark.parametrize("cell", ["nan", "1e308", "text", "evil", "beyond float", "None", "5e-324"])
 def test_hostile_cells_show_nothing(mechanism, cell):

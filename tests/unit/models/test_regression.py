@@ -241,6 +241,7 @@ def test_counts_are_fitted_by_clipped_scores_which_need_less_noise_than_the_larg
         MODELS["poisson"](wide).fit(1.0, delta=1e-6, mechanism="clipped_newton")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("mechanism", ["output", "exponential"])
 @pytest.mark.parametrize("name", ["linear", "huber", "poisson"])
@@ -251,6 +252,7 @@ def test_other_mechanisms_fit_too(name: str, mechanism: str) -> None:
     assert result.bse.max() < 3.0 * without.bse.max()
 
 
+@pytest.mark.wide
 def test_normal_noise_is_used_where_it_is_smaller() -> None:
     many = pd.DataFrame(np.random.default_rng(0).uniform(-1, 1, (900, 40)), columns=[f"v{j}" for j in range(40)])
     frame = many.assign(y=10 + many.sum(axis=1).clip(-9, 9))
@@ -309,6 +311,7 @@ def test_what_no_proof_covers_is_refused_before_anything_is_charged(make: object
     assert data.ledger.spent.epsilon == 0
 
 
+@pytest.mark.wide
 def test_the_narrowest_window_is_solved_and_public_rows_on_a_line_choose_none_narrower() -> None:
     exact = rows(100, 1).assign(y=lambda data: 20.0 + 8.0 * data["x"])
     assert hdpf.quantile("y ~ x", study(public=exact))._spec.chosen.parameters == (0.5, 0.001)

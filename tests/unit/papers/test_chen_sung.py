@@ -16,6 +16,7 @@ def noise(estimate, repeats=4000):
     return np.std([estimate(seed) for seed in range(repeats)])
 
 
+@pytest.mark.wide
 def test_noise_has_the_printed_scale_and_the_one_that_is_enough():
     x = COIN.parties(1, 400, seed=1)[0]
     printed = noise(lambda seed: paper.cssa(COIN, x, 1.0, seed=seed, blocks=20))
@@ -27,6 +28,7 @@ def test_noise_has_the_printed_scale_and_the_one_that_is_enough():
     assert blocks == pytest.approx(np.sqrt(2) * 1.5 / (10 * 2.0), rel=0.1)
 
 
+@pytest.mark.wide
 def test_parties_draw_different_noise():
     """With the same noise at every party the mean of M parties would keep all of it."""
     x = np.tile(RATE.parties(1, 400, seed=1), (16, 1))
@@ -71,6 +73,7 @@ def test_corrected_and_printed_errors_of_statistics_are_those_of_the_numbers_wor
     assert 2e4 * paper.mse_statistics_printed(**terms) == pytest.approx(4.1667 + 0.8863 + 0.0471, abs=0.01)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("records", [100, 1003])
 def test_many_repeats_at_once_are_the_algorithms_one_by_one(records):
     """Same mean and spread as `dsaa` and `dssa` on fresh records; would fail for shared noise, or noise per block."""

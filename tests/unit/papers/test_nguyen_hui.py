@@ -187,6 +187,7 @@ def test_output_noise_has_the_length_of_a_gamma_distribution_around_the_regulari
     assert np.linalg.norm(direction) < 4.5 / np.sqrt(4000)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("corrected", [False, True])
 @pytest.mark.parametrize("regularisation", [1e-4, 10.0])
 def test_objective_noise_read_back_from_the_gradient_has_the_papers_distribution(small, corrected, regularisation):
@@ -277,6 +278,7 @@ def test_steps_are_the_printed_ones(small, corrected, drift):
         np.testing.assert_allclose(path[t - 1], f, rtol=1e-11)
 
 
+@pytest.mark.wide
 def test_the_corrected_chain_has_the_targets_spread_and_the_printed_drift_too_little(small):
     """Against the normal approximation of the target: variance ratio near 1, near 1/2 with the drift as printed."""
     epsilon = 20.0

@@ -33,6 +33,7 @@ def test_the_same_seed_gives_the_same_trial_and_another_seed_another(make):
     assert not make(50, seed=3).frame.equals(make(50, seed=4).frame)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("make", TRIALS.values(), ids=TRIALS)
 def test_the_truth_lies_where_the_likelihood_says(make):
     """The Wald statistic of the truth is chi-squared: fails if an interval, an event or the censoring is off by one."""

@@ -12,6 +12,7 @@ from hdpstats.papers.wang import SHARES, distinct_points, rescaled
 PAIR = paper.simulated_hospitals(private=800, public=300, seed=3)
 
 
+@pytest.mark.wide
 def test_the_simulation_has_the_papers_shape():
     pair = paper.simulated_hospitals(
         private=200_000, public=200_000, seed=1, beta_private=np.array([0.5, -1.0]), beta_public=np.array([0.2, 0.4])
@@ -80,6 +81,7 @@ def test_without_noise_the_curve_is_that_of_brute_force():
     np.testing.assert_allclose(found.curve["printed"], found.curve["without_noise"], rtol=1e-3)
 
 
+@pytest.mark.wide
 def test_the_printed_algorithm_divides_its_budget_among_the_sizes():
     sizes = np.arange(20, 220, 20)
     runs = [paper.tradeoff(PAIR, sizes, epsilon=1.0, seed=seed).curve for seed in range(12)]

@@ -140,6 +140,7 @@ def chi_quadrature(left, g, rank):
         return mpmath.quad(inner, [a, *(a + mpmath.mpf(2) ** k / 16 for k in range(10))])
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("rank", [1, 2, 5, 12, 40])
 @pytest.mark.parametrize(("left", "multiplier"), [("0.9", "0.19"), ("0.3", "1.5"), ("-0.2", "0.4"), ("3", "0.7")])
 def test_the_elementary_form_is_the_integral_rounded_up(rank, left, multiplier):

@@ -32,6 +32,7 @@ def searched(r, dimension, *, tries=40):
     return max(-minimize(minus, start, method="L-BFGS-B").fun for start in starts)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("dimension", [1, 2, 3, 7])
 @pytest.mark.parametrize("r", [0.0, 0.5, 2.0, 8.0])
 def test_no_two_scores_are_farther_apart_and_from_two_dimensions_some_are_as_far(r, dimension):

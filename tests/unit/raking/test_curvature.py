@@ -12,6 +12,7 @@ from hdpstats.formulas.outcome import response_of
 from hdpstats.inference import draws
 from hdpstats.inference.information import Information, draw_jointly
 from hdpstats.losses import LogisticLoss
+from hdpstats.raking.curvature import RakeableSide
 from hdpstats.raking.information import RakedInformation, raked_information
 from hdpstats.raking.posterior import shrunk
 from hdpstats.records.averages import CohortMoment, CohortMoments, MomentKind
@@ -125,6 +126,9 @@ def test_how_curvature_changes_is_what_hessians_on_both_sides_say(public, formul
     steps = np.vstack([steps, np.sin(steps)])
     by_hessians = Information.hessian_change(found, theta, steps)
     assert found.hessian_change(theta, steps) == pytest.approx(by_hessians, rel=1e-8)
+    people = found.averaged[0]
+    by_moments = RakeableSide.raked_hessian_change(side, theta, steps, people=people)
+    assert side.raked_hessian_change(theta, steps, people=people) == pytest.approx(by_moments, rel=1e-8)
 
 
 def test_numbers_that_averages_cut_are_matched_as_cut(public):

@@ -343,6 +343,7 @@ def test_limits_are_missing_where_standard_errors_are(hazard):
     assert median[["conf_low", "conf_high"]].isna().all(axis=None)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("causes", CAUSES)
 @pytest.mark.parametrize("shift", [-800.0, -40.0, 40.0, 800.0])

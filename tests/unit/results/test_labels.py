@@ -8,7 +8,8 @@ import pytest
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats.results import model_matrix
-from hdpstats.results.labels import coefficient_labels, labelled
+from hdpstats.results.labels import coefficient_labels, labelled, labels_of_terms
+from hdpstats.results.plots import plot_differences
 from hdpstats.results.time_axis import time_axis
 from tests.unit.results.conftest import make_hazard
 
@@ -134,3 +135,144 @@ def test_curves_have_labels_of_time_and_groups():
     assert set(names) <= {text.get_text() for text in axes.texts}
     assert "Hormone therapy = yes" in curves._repr_html_()
     assert curves.groups == ("no", "yes")
+
+
+PUBLIC = pd.DataFrame(
+    {
+        "age": [30.0, 40.0, 50.0, 60.0] * 20,
+        "arm": [0, 1] * 40,
+        "size": ["<=20", "20-50", ">50", "<=20", "20-50"] * 16,
+        "y": [0, 1, 1, 0, 1, 0, 0, 1] * 10,
+    }
+)
+DECLARED = hdp.Schema(
+    age=hdp.Continuous(20, 90, label="Age (years)"),
+    arm=hdp.Binary(label="Treatment"),
+    size=hdp.Categorical(["<=20", "20-50", ">50"], label="Tumour size"),
+    y=hdp.Binary(),
+)
+
+
+@pytest.fixture
+def public_fit():
+    return hdpf.logit("y ~ age + arm + size", data=hdp.Study(public=PUBLIC, schema=DECLARED))
+
+
+@pytest.fixture
+def without_labels():
+    schema = DECLARED.with_labels(dict.fromkeys(DECLARED.labels))
+    return hdpf.logit("y ~ age + arm + size", data=hdp.Study(public=PUBLIC, schema=schema)).fit_public()
+
+
+def test_tests_show_labels_on_pages_and_terms_in_tables(public_fit):
+    fit = public_fit.fit_public()
+    terms, tests = fit.wald_test_terms(), fit.t_test("age, age - arm")
+    for shown in (terms, tests):
+        page = shown._repr_html_()
+        assert "Age (years)</th>" in page
+        assert '<td style="text-align: left">age</td>' in page
+        assert "Age (years)" not in str(shown)
+    assert "Tumour size</th>" in terms._repr_html_()
+    assert list(terms.tidy()["term"]) == ["Intercept", "age", "arm", "size"]
+    assert tests.names == ("age", "age - arm")
+    assert "Differences between levels of Tumour size" in fit.t_test_pairwise("size")._repr_html_()
+
+
+def test_without_labels_pages_of_tests_have_one_column_of_names(without_labels):
+    for shown in (without_labels.wald_test_terms(), without_labels.t_test("age"), without_labels.get_margeff()):
+        assert ">term<" not in shown._repr_html_()
+    assert "Differences between levels\n" in str(without_labels.t_test_pairwise("size"))
+    assert "arm\n" in str(without_labels.average_effects("arm"))
+
+
+def test_average_and_marginal_effects_show_labels(public_fit):
+    fit = public_fit.fit_public()
+    effects, slopes = fit.average_effects("arm"), fit.get_margeff()
+    assert "Treatment (arm)" in str(effects)
+    assert effects.tidy()["contrast"].tolist() == ["1 - 0"] * 3
+    assert "Treatment" in slopes._repr_html_()
+    assert slopes.tidy()["term"].tolist() == ["age", "arm", "size[T.20-50]", "size[T.>50]"]
+
+
+def test_plans_show_labels_on_pages_and_in_figures(public_fit):
+    plan = public_fit.plan([1, 2], n=1000)
+    assert list(plan.labels.items())[1:3] == [("arm", "Treatment"), ("size[T.20-50]", "Tumour size = 20-50")]
+    assert "Age (years)" in plan._repr_html_()
+    assert list(plan.table.index)[:3] == ["Intercept", "age", "arm"]
+    titles = [panel.get_title() for panel in plan.plot().axes]
+    assert titles[:2] == ["Age (years)", "Treatment"]
+
+
+def test_plans_of_descriptions_and_curves_name_groups_by_labels():
+    follow_up = {"time": hdp.Duration(5), "event": hdp.Binary()}
+    schema = hdp.Schema({"age": DECLARED["age"], "arm": DECLARED["arm"], **follow_up})
+    study = hdp.Study(public=PUBLIC.assign(time=[1.0, 2.0, 3.0, 4.0] * 20, event=PUBLIC["y"]), schema=schema)
+    described = hdp.describe(study, ["age"], by="arm").plan([1], n=1000)
+    assert "Treatment = 1, Age (years), mean" in described._repr_html_()
+    assert "1 age mean" in str(described)
+    curves = hdpf.survfit("Surv(time, event) ~ arm", study, times=[1, 2, 3])
+    assert "epsilon = 1, Treatment = 1" in curves.plan([1], n=1000)._repr_html_()
+    test = curves.fit_public().logrank_test()
+    assert "Treatment = 1 / Treatment = 0" in test._repr_html_()
+    assert test.groups == ("0", "1")
+
+
+def test_labels_of_terms_keep_the_cause_or_level_before_them():
+    schema = hdp.Schema(size=hdp.Categorical(["a: b", "c"], label="Size"), age=hdp.Continuous(20, 90, label="Age"))
+    found = labels_of_terms(["death: age", "size[T.a: b]", "death: size[T.a: b]", "death: baseline[1]"], schema)
+    assert found == {
+        "death: age": "death: Age",
+        "size[T.a: b]": "Size = a: b",
+        "death: size[T.a: b]": "death: Size = a: b",
+    }
+
+
+LONG = "A treatment whose name is as long as names of treatments in protocols are"
+
+
+def inside(figure, artist):
+    """Return whether a part of a figure lies within it, and the share of its width that it has."""
+    figure.draw_without_rendering()
+    box = artist.get_window_extent().transformed(figure.transFigure.inverted())
+    return bool(box.x0 > -0.01 and box.x1 < 1.01 and box.y1 < 1.01), float(box.width)
+
+
+def test_long_names_of_groups_leave_room_for_curves_and_legends_stay_within_the_figure():
+    schema = hdp.Schema(arm=hdp.Binary(label=LONG), time=hdp.Duration(5), event=hdp.Binary())
+    rows = PUBLIC[["arm"]].assign(time=[1.0, 2.0, 3.0, 4.0] * 20, event=PUBLIC["y"])
+    curves = hdpf.survfit(
+        "Surv(time, event) ~ arm", hdp.Study(public=rows, schema=schema), times=[1, 2, 3]
+    ).fit_public()
+    axes = curves.plot()
+    drawn = [text.get_text() for text in axes.texts]
+    assert {"0", "1"} <= set(drawn), "levels stand before numbers at risk"
+    assert not any(LONG in text for text in drawn)
+    assert [text.get_text().replace("\n", " ") for text in axes.get_legend().get_texts()] == [
+        f"{LONG} = 0",
+        f"{LONG} = 1",
+    ]
+    figure = axes.get_figure()
+    assert inside(figure, axes.get_legend())[0]
+    within, width = inside(figure, axes)
+    assert within
+    assert width > 0.6
+
+
+def test_a_balance_plot_of_groups_with_long_names_is_whole():
+    table = pd.DataFrame(
+        {
+            "group": ["0", "1"] * 3,
+            "variable": ["age", "age", "arm", "arm", "y", "y"],
+            "level": None,
+            "difference": [0.1, 0.2, 0.3, -0.1, 0.0, 0.4],
+            "conf_low": [0.0, 0.1, 0.2, -0.2, -0.1, 0.3],
+            "conf_high": [0.2, 0.3, 0.4, 0.0, 0.1, 0.5],
+        }
+    )
+    axes = plot_differences(table, by=LONG, label="private less public people", ax=None, labels={"age": LONG})
+    figure = axes.get_figure()
+    assert inside(figure, axes.get_legend())[0]
+    assert all(inside(figure, label)[0] for label in axes.get_yticklabels())
+    assert inside(figure, axes)[1] > 0.4
+    lines = [container.lines[0].get_xdata().tolist() for container in axes.containers]
+    assert lines == [[0.1, 0.3, 0.0], [0.2, -0.1, 0.4]]

@@ -56,6 +56,7 @@ def test_yaml_round_trip(path, columns):
     assert again.sha256 == schema.sha256
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("place", ["{}", "a{}", "{}a", "a{}b", "a {} b", "{0}{0}", "'{}\""])
 @pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029", "\ufeff", "\n", "\r", "\t", "\x00", "\xa0", " "])
 def test_characters_that_do_not_print_survive(path, character, place):

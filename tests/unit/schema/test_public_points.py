@@ -87,6 +87,7 @@ def test_different_levels_are_at_distance_one_also_a_level_that_no_public_row_ha
     np.testing.assert_allclose(np.linalg.norm(unseen - levels, axis=1), 1.0)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("corner", CORNERS)
 @pytest.mark.parametrize("name", NAMES)
 def test_any_cell_has_a_point_in_the_cube(corner, name):

@@ -102,6 +102,7 @@ def kinked(steepest: float, width: float, *, error: float, way: str) -> tuple[Ki
     return task, work, start
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("steepest", [0.1, 3.0, 300.0, 30_000.0])
 @pytest.mark.parametrize("width", [1e-4, 0.5, 1e3])
@@ -218,6 +219,7 @@ def work_for(task, start: np.ndarray) -> Work:
     return found
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("noise", [0.0, 50.0])
 @pytest.mark.parametrize("name", list(LOSSES))
 def test_every_loss_reaches_its_radius_when_newton_fails(

@@ -75,6 +75,7 @@ BOXES = {
 }
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("push", [0.0, 30.0, 1000.0])
 @pytest.mark.parametrize("name", BOXES)

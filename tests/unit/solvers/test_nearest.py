@@ -13,6 +13,7 @@ TREES, PRODUCTS = 0, 10**18
 """`TREE_PAIRS` for one search and for the other."""
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("kind", ["continuous", "lattice", "binary", "crowded"])
 @pytest.mark.parametrize("p", [3, 9])
 def test_compiled_tiles_find_what_brute_force_finds(monkeypatch, kind, p):
@@ -58,6 +59,7 @@ def scene(kind, p, rng, *, m=300, n=400):
     return rows, points
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("pairs", [TREES, PRODUCTS])
 @pytest.mark.parametrize("kind", ["continuous", "lattice", "binary", "crowded"])
 @pytest.mark.parametrize("p", [1, 2, 3, 12])

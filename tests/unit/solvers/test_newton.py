@@ -53,6 +53,7 @@ def test_a_bad_point_is_certified_as_bad(name: str, truths: dict[str, list[mpmat
             assert float(mpmath.norm(gradient)) <= solution.gradient_norm
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("radius", [Fraction(1, 10), Fraction(1, 10**15), Fraction(1, 10**40)])
 def test_refinement_reaches_any_radius(name: str, radius: Fraction, truths: dict[str, list[mpmath.mpf]]) -> None:
@@ -62,6 +63,7 @@ def test_refinement_reaches_any_radius(name: str, radius: Fraction, truths: dict
     assert distance(found.theta, truths[name]) <= float(found.radius) * (1.0 + 1e-12)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("name", ["ordinary", "separated", "far offsets", "huge perturbation", "no rows", "one row"])
 @pytest.mark.parametrize("start", [0.0, 50.0, -100.0])
 def test_refinement_converges_from_far_away(name: str, start: float, truths: dict[str, list[mpmath.mpf]]) -> None:

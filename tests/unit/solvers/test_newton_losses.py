@@ -71,6 +71,7 @@ def test_the_float_gradient_errs_by_no_more_than_its_bound(name: str) -> None:
             assert float(away) <= task.gradient_error(theta)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("noise", [0.0, 5.0, 500.0])
 @pytest.mark.parametrize("name", list(LOSSES))
 def test_floats_reach_a_tiny_certified_radius(name: str, noise: float) -> None:

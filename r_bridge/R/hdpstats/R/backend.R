@@ -127,7 +127,7 @@
 
 .no_python <- function(reason) {
   text <- paste0(
-    reason, "\nhdpstats needs Python with the package hdpstats: pip install 'hdpstats[r]', then python -m r_bridge install",
+    reason, "\nhdpstats needs Python with the package hdpstats: in a clone of it pip install '.[r]', then python -m r_bridge install",
     " (or set HDPSTATS_PYTHON to that python)",
     if (grepl("shared library", reason)) "; R also needs Python's shared library: on Debian and Ubuntu, apt-get install libpython3-dev"
   )

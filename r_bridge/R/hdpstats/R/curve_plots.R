@@ -80,9 +80,16 @@ plot.dp_curves <- function(x, conf.int = TRUE, at.risk = TRUE, median = TRUE, p.
   small <- if (!alone || graphics::par("din")[[1L]] < 4.5) 0.65 else 0.8
   rows <- if (asked$at.risk) length(groups) + 1L else 0L
   line <- graphics::par("csi") / graphics::par("cex")
-  widest <- if (alone) max(graphics::strwidth(labels, units = "inches", cex = small)) / line else 0
+  before <- .names_at_risk(x, labels)
+  widest <- if (alone) max(graphics::strwidth(before, units = "inches", cex = small)) / line else 0
   left <- max(3.8, if (rows && alone) widest + 0.35 / line + 0.2)
-  above <- (if (named) length(lines) * small * 1.05 + 0.3 else if (alone) 0.6 else 1.3) + if (is.null(asked$other$main)) 0 else 1.2
+  letters <- max(12L, as.integer((graphics::par("fin")[[1L]] - line * left) / (0.55 * small * line)) - 6L)
+  legends <- if (named) .wrapped(vapply(lines, `[[`, "", "label"), letters) else character()
+  high <- length(lines) * max(lengths(strsplit(legends, "\n", fixed = TRUE)), 0L) * small * 1.05 * line
+  if (named && high > 0.35 * graphics::par("fin")[[2L]]) {
+    legends <- vapply(lines, function(each) sub(labels[[each$group]], before[[each$group]], each$label, fixed = TRUE), "")
+  }
+  above <- (if (named) length(lines) * max(lengths(strsplit(legends, "\n", fixed = TRUE))) * small * 1.05 + 0.3 else if (alone) 0.6 else 1.3) + if (is.null(asked$other$main)) 0 else 1.2
   old <- graphics::par(mar = c(2.9 + rows * small * 1.25, left, above, 0.6), mgp = c(1.7, 0.4, 0), tcl = -0.3)
   on.exit(graphics::par(old))
   width <- graphics::par("fin")[[1L]] - line * left
@@ -119,15 +126,22 @@ plot.dp_curves <- function(x, conf.int = TRUE, at.risk = TRUE, median = TRUE, p.
   }
   if (named) {
     graphics::legend(
-      graphics::grconvertX(0, "npc"), graphics::grconvertY(1, "npc"), vapply(lines, `[[`, "", "label"),
+      graphics::grconvertX(0, "npc"), graphics::grconvertY(1, "npc"), legends,
       col = vapply(lines, `[[`, "", "col"), lty = vapply(lines, `[[`, 1L, "lty"), lwd = 2, bty = "n", cex = small,
-      xpd = NA, yjust = 0, xjust = 0, y.intersp = 0.9, text.col = foreground
+      xpd = NA, yjust = 0, xjust = 0, y.intersp = 0.2 + 0.7 * max(lengths(strsplit(legends, "\n", fixed = TRUE))), text.col = foreground
     )
   }
   if (asked$at.risk) {
     col <- if (is.null(asked$cause)) vapply(lines, `[[`, "", "col") else rep(foreground, length(groups))
-    .draw_at_risk(x, groups, axis, if (alone) labels else rep("", length(labels)), col, small)
+    .draw_at_risk(x, groups, axis, if (alone) before else rep("", length(labels)), col, small)
   }
+}
+
+# What stands before numbers at risk, as in Python: the names of groups, or where these are long their levels.
+.names_at_risk <- function(x, labels) {
+  if (max(nchar(labels)) <= 32L) return(labels)
+  own <- as.character(x$groups)
+  ifelse(nchar(own) > 32L, paste0(substr(own, 1L, 31L), "\u2026"), own)
 }
 
 .draw_line <- function(line, end, conf.int) {
@@ -212,20 +226,20 @@ autoplot.dp_curves <- function(object, conf.int = TRUE, at.risk = TRUE, median =
   legend <- length(unique(lines$line)) > 1L && (!apart || by_cause)
   if (NROW(lines) && nlevels(lines$group) < length(.colours)) {
     bright <- .colours[-1L] # seen on light and on dark grounds
-    drawn <- drawn + ggplot2::scale_colour_manual(values = bright, aesthetics = c("colour", "fill"))
+    drawn <- drawn + ggplot2::scale_colour_manual(values = bright, aesthetics = c("colour", "fill"), labels = function(names) .wrapped(names, 64L))
   }
   if (apart) drawn <- drawn + .facets_with_numbers(object, axis, labels, asked$at.risk)
   else drawn <- drawn + ggplot2::scale_x_continuous(breaks = axis$ticks, labels = .ticks_with_numbers(object, axis, asked$at.risk))
   drawn + ggplot2::coord_cartesian(ylim = c(if (apart && asked$at.risk) NA else 0, if (is.null(cause)) 1 else NA)) +
     ggplot2::guides(colour = if (legend) "legend" else "none", fill = if (legend) "legend" else "none",
                     linetype = if (several) ggplot2::guide_legend(override.aes = list(colour = "grey50")) else "none") +
-    ggplot2::theme(legend.position = "top") +
+    ggplot2::theme(legend.position = "top", legend.direction = if (max(nchar(labels)) > 32L) "vertical" else "horizontal") +
     ggplot2::labs(
       x = axis$title, y = .curves_title(cause), colour = NULL, fill = NULL, linetype = NULL,
       subtitle = if (asked$p.value && is.null(cause)) .curve_p(object),
       caption = if (asked$at.risk) {
         paste0(.at_risk_title(object), if (apart) ": below the lines" else if (length(labels) > 1L) {
-          paste0(", from above:\n", paste(labels, collapse = "; "))
+          paste0(", from above:\n", paste(strwrap(paste(.names_at_risk(object, labels), collapse = "; "), 80L), collapse = "\n"))
         })
       }
     )

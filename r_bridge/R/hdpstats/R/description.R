@@ -2,7 +2,7 @@
 # it outlives the session and the Python that made it.
 
 dp_describe <- function(study, columns, by = NULL, complete = FALSE, quantiles = TRUE, times = NULL, epsilon = NULL,
-                        delta = 0, ..., weights = NULL, replicate = 1) {
+                        delta = 0, ..., weights = NULL, correlations = FALSE, weighting = NULL, replicate = 1) {
   if (!missing(study) && !missing(columns) && inherits(columns, "dp_study")) { # ~ age + nodes, study: as models have it
     second <- columns
     columns <- study
@@ -13,7 +13,8 @@ dp_describe <- function(study, columns, by = NULL, complete = FALSE, quantiles =
   columns <- if (described) .formula_text(columns, sys.call()) else .columns(columns, sys.call())
   .py("describe", list(
     study = study, columns = columns, by = by, complete = complete, quantiles = quantiles, times = times,
-    epsilon = epsilon, delta = delta, weights = weights, replicate = replicate, ...
+    epsilon = epsilon, delta = delta, weights = weights, correlations = correlations, weighting = weighting,
+    replicate = replicate, ...
   ))
 }
 
@@ -24,6 +25,11 @@ dp_describe_plan <- function(request, epsilon = c(0.1, 0.3, 1), n = NULL) {
 dp_balance <- function(x, between = NULL, level = 0.95) {
   found <- .py("description_balance", list(description = x, between = between, alpha = 1 - level))
   .table(.broom_names(found), "dp_balance", "Standardised differences", guarantee = x$guarantee)
+}
+
+dp_correlations <- function(x, level = 0.95) {
+  found <- .py("description_correlations", list(description = x, conf_level = level))
+  .table(.broom_names(found), "dp_correlations", "Correlations", guarantee = x$guarantee)
 }
 
 dp_follow_up <- function(x) {

@@ -9,7 +9,15 @@ dp_wald_test <- function(object, hypothesis = NULL, rhs = 0, estimate = NULL) {
 
 # A table of tests of a result.
 .tested <- function(found, object, class, title) {
-  .table(.broom_names(found), class, title, guarantee = object$guarantee, least = .py("p_floor", list(result = object)))
+  table <- .table(.broom_names(found), class, title, guarantee = object$guarantee, least = .py("p_floor", list(result = object)))
+  if (is.character(table[[1L]])) attr(table, "called") <- .called(object, table[[1L]], sys.call())
+  table
+}
+
+# Labels of the terms of a result that have one, by their names.
+.called <- function(object, terms, call) {
+  labels <- .py("term_labels", list(result = object, terms = terms), call)
+  stats::setNames(labels, terms)[labels != terms]
 }
 
 dp_contrast <- function(object, hypothesis = NULL, rhs = 0, term = NULL, adjust = "hs", conf.level = 0.95, cause = NULL,
@@ -49,7 +57,7 @@ dp_average_effects <- function(object, variable, over = NULL, values = NULL, tim
     weights = weights, conf_level = conf.level, estimate = estimate
   ))
   notes <- "frame.error is the standard error that the rows add where they are a sample; it is no part of the intervals."
-  table <- .table(.broom_names(found$table), "dp_average_effects", paste("Average effects of", variable), notes = notes,
+  table <- .table(.broom_names(found$table), "dp_average_effects", paste("Average effects of", .py("term_labels", list(result = object, terms = variable))), notes = notes,
                   least = .py("p_floor", list(result = object)))
   said <- found[c("epsilon", "delta", "guarantee", "statement")]
   do.call(structure, c(list(table), said[!vapply(said, is.null, NA)]))

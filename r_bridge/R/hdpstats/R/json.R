@@ -8,6 +8,8 @@ dp_write_result <- function(x, path) {
 
 dp_read_result <- function(path) .py("result_from_json", list(path_or_text = .path(path)))
 
+dp_verify <- function(x, keys) .py("result_verify", list(result = x, keys = vapply(keys, .path, "")))
+
 dp_disclosure <- function(x, form = NULL, statements = NULL) {
   found <- .py("disclosure", list(result = x, form = form, statements = statements))
   if (is.null(form)) found else structure(found, class = "dp_disclosure")

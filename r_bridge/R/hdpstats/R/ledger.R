@@ -17,7 +17,9 @@ dp_ledger <- function(x) {
   structure(lapply(found$sites, structure, class = "dp_account"), class = "dp_accounts")
 }
 
-dp_ledger_verify <- function(x, head = NULL) .py("ledger_verify", list(ledger = x, head = head))
+dp_ledger_verify <- function(x, head = NULL, key = NULL) {
+  .py("ledger_verify", list(ledger = x, head = head, key = if (is.null(key)) NULL else .path(key)))
+}
 
 dp_ledger_export <- function(x, path) {
   .py("ledger_export", list(ledger = x, path = .path(path)))

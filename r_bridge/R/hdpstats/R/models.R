@@ -45,7 +45,11 @@ dp_plan <- function(formula, data, epsilon = if (is.null(std_error)) c(0.1, 0.5,
     .only(match.call(), c("formula", "epsilon", "n"), sys.call())
     return(do.call(dp_survfit_plan, c(unclass(formula), list(epsilon = if (missing(epsilon)) c(0.1, 0.3, 1) else epsilon, n = n))))
   }
-  if (inherits(formula, "dp_description_request")) return(.plan_of_request(formula, epsilon, n, missing(epsilon), match.call(), sys.call()))
+  if (inherits(formula, c("dp_description_request", "dp_balance_request"))) return(.plan_of_request(formula, epsilon, n, missing(epsilon), match.call(), sys.call()))
+  if (inherits(formula, "dp_effect_request")) {
+    .only(match.call(), c("formula", "epsilon", "n"), sys.call())
+    return(dp_effect_plan(formula, epsilon = if (missing(epsilon)) c(0.1, 0.3, 1) else epsilon, n = n))
+  }
   .check_data(data, sys.call())
   if (identical(model, "survfit")) {
     .only(match.call(), c("formula", "data", "epsilon", "n", "model", "times", "weights", "recorded"), sys.call())

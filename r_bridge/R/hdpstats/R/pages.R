@@ -71,6 +71,12 @@
   heading <- attr(x, "heading")
   named <- is.character(attr(shown, "row.names"))
   if (named) shown <- cbind(term = rownames(shown), shown)
+  called <- attr(x, "called")
+  names_rows <- is.character(shown[[1L]])
+  if (names_rows && any(shown[[1L]] %in% names(called))) {
+    labels <- unname(called[shown[[1L]]])
+    shown <- cbind(label = ifelse(is.na(labels), shown[[1L]], labels), shown)
+  }
   names(shown) <- sub("^Pr\\(.*\\)$", "p.value", names(shown))
   title <- if (!is.null(attr(x, "title"))) attr(x, "title") else if (length(heading)) trimws(heading[[1L]]) else "Table"
   floor <- attr(x, "least")

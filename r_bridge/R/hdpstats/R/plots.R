@@ -29,7 +29,12 @@
 }
 
 # A text in lines that leave a figure room for what is drawn.
-.wrapped <- function(texts) vapply(texts, function(text) paste(strwrap(text, 37L), collapse = "\n"), "", USE.NAMES = FALSE)
+.wrapped <- function(texts, letters = 37L) {
+  vapply(texts, function(text) paste(strwrap(text, letters), collapse = "\n"), "", USE.NAMES = FALSE)
+}
+
+# How many letters a line of labels beside a figure may have: two fifths of its width.
+.beside <- function() max(12L, min(37L, as.integer(0.4 * graphics::par("fin")[[1L]] / (0.55 * graphics::par("csi")))))
 
 .widest <- function(texts) max(nchar(unlist(strsplit(c(texts, ""), "\n", fixed = TRUE))), 0L)
 
@@ -92,7 +97,7 @@ plot.dp_plan <- function(x, ...) {
     public <- own$public.only[[1L]]
     top <- if (is.finite(public)) 1.7 * public else 1.1 * .highest(own[c("private.only", "std.error")])
     graphics::plot(NA, xlim = range(own$epsilon), ylim = c(0, top), log = "x", xaxt = "n", xlab = "", ylab = "", las = 1,
-                   main = .wrapped(term), cex.main = 1, font.main = 1, ...)
+                   main = .wrapped(if (term %in% names(x$labels)) x$labels[[term]] else term, 28L), cex.main = 1, font.main = 1, ...)
     .ratio_axis()
     if (is.finite(public)) graphics::abline(h = public, lty = 3, col = colours[["public"]])
     type <- if (nrow(own) == 1L) "b" else "l"
@@ -122,11 +127,13 @@ plot.dp_plan <- function(x, ...) {
   colours <- rep_len(.palette(), length(estimates))
   colour <- colours[match(table$label, estimates)]
   texts <- if (numbers) .limits_text(value, low, high) else ""
-  labels <- .wrapped(terms)
+  labels <- .wrapped(terms, .beside())
   small <- .fitting(length(terms) * max(lengths(strsplit(labels, "\n", fixed = TRUE)), if (numbers) length(estimates), 1L))
   margins <- graphics::par("mar")
   letter <- 0.55 * small
-  above <- if (length(estimates) > 1L) max(margins[3L], 2) else margins[3L]
+  several <- length(estimates) > 1L
+  wide <- .legend_width(estimates, 0.5 * graphics::par("csi") * nchar(estimates)) > graphics::par("fin")[[1L]]
+  above <- if (several) max(margins[3L], if (wide) length(estimates) + 0.5 else 2) else margins[3L]
   old <- .par(mar = c(margins[1L], max(4, letter * .widest(labels) + 1), above, max(margins[4L], letter * max(nchar(texts)) + 1)))
   on.exit(graphics::par(old))
   if (is.null(xlab)) xlab <- paste0(if (exponentiate) "exp(coefficient)" else "coefficient", " (", 100 * level, "% interval)")
@@ -138,11 +145,17 @@ plot.dp_plan <- function(x, ...) {
   graphics::points(value, height, pch = 19, col = colour)
   graphics::axis(2, at = rev(seq_along(terms)), labels = labels, las = 1, tick = FALSE, cex.axis = small)
   if (numbers) graphics::mtext(texts, 4, line = 0.5, at = height, las = 1, cex = 0.8 * small * graphics::par("cex"), col = colour)
-  if (length(estimates) > 1L) {
-    graphics::legend(graphics::grconvertX(0, "npc"), graphics::grconvertY(1, "npc"), estimates, col = colours, pch = 19, lty = 1,
-                     horiz = TRUE, bty = "n", xpd = NA, yjust = 0, xjust = 0, cex = 0.85, text.col = graphics::par("fg"))
+  if (several) {
+    width <- .legend_width(estimates, graphics::strwidth(estimates, units = "inches"))
+    right <- graphics::grconvertX(1, "nfc", "inches") - (if (wide) max(width / length(estimates), 0) else width)
+    left <- max(graphics::grconvertX(0, "nfc", "inches"), min(graphics::grconvertX(0, "npc", "inches"), right))
+    graphics::legend(graphics::grconvertX(left, "inches"), graphics::grconvertY(1, "npc"), estimates, col = colours, pch = 19, lty = 1,
+                     horiz = !wide, bty = "n", xpd = NA, yjust = 0, xjust = 0, cex = 0.85, text.col = graphics::par("fg"))
   }
 }
+
+# The width of a legend in one row, in inches: each entry has that of the widest text, and of its line.
+.legend_width <- function(texts, widths) 0.85 * length(texts) * (max(widths) + 4.5 * graphics::par("cin")[[1L]])
 
 # The size of letters at which so many lines fit between the axes.
 .fitting <- function(lines) {

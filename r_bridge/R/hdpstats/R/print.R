@@ -17,6 +17,14 @@ print.dp_description_plan <- .print_text
 
 print.dp_description_request <- .print_text
 
+print.dp_balance_request <- .print_text
+
+print.dp_effect_plan <- .print_text
+
+print.dp_effect_request <- .print_text
+
+print.dp_weights <- .print_text
+
 print.dp_logrank_test <- .print_text
 
 print.dp_plan <- .print_text
@@ -28,5 +36,9 @@ print.dp_site <- .print_text
 print.dp_study <- .print_text
 
 print.summary.dp_description <- .print_text
+
+print.summary.dp_treatment_effect <- .print_text
+
+print.summary.dp_weighted_balance <- .print_text
 
 print.summary.dp_weighted_sample <- .print_text

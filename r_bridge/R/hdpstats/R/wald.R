@@ -36,7 +36,8 @@ Anova.dp_result <- function(mod, type = c("III", "II", 3, 2), test.statistic = c
   dimnames(table) <- list(c("(Intercept)", labels)[numbers + 1L], c("Df", "Chisq", "Pr(>Chisq)"))
   heading <- c("Wald tests of terms, each given all others\n", paste0("Model: ", object$kind, ", ", object$formula),
                if (!is.null(object$guarantee)) "Statistics and p-values count privacy noise; reference distributions are those of drawn errors\n")
-  structure(table, heading = heading, least = .py("p_floor", list(result = object), call), class = c("dp_anova", "anova", "data.frame"))
+  called <- .called(object, rownames(table), call)
+  structure(table, heading = heading, called = called, least = .py("p_floor", list(result = object), call), class = c("dp_anova", "anova", "data.frame"))
 }
 
 print.dp_anova <- function(x, ...) {

@@ -39,6 +39,7 @@ def test_scores_and_hessians_of_people_add_up_to_those_of_the_objective(link: st
     assert np.allclose(unstack(stacked, D), problem.hessian(theta), atol=1e-8)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("link", "causes"), [("logit", 1), ("cloglog", 2)])
 @pytest.mark.parametrize("p", [5, 13, 21, 23])
 def test_what_a_person_contributes_depends_on_no_other_person(link: str, causes: int, p: int) -> None:

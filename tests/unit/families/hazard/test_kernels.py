@@ -32,6 +32,7 @@ def largest_error(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("shape", [{}, {"dummies": True}, {"p": 1}, {"p": 14}, {"q": 1, "p": 1}, {"q": 60, "m": 5000}])
 @pytest.mark.parametrize(("link", "kernel"), KERNELS)
 def test_derivatives(monkeypatch: pytest.MonkeyPatch, link: str, kernel: type, shape: dict[str, int]) -> None:
@@ -62,6 +63,7 @@ def test_extreme_predictors(monkeypatch: pytest.MonkeyPatch, link: str, kernel: 
     assert largest_error(here.hessian, hessian) < 1e-11
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("link", LINKS)
 @pytest.mark.parametrize("kind", [{"m": 3000, "q": 30, "p": 4}, {"m": 2100, "q": 2000}, {"m": 24_000, "q": 5}])
 def test_direct_and_tabulated_are_one_fit(monkeypatch: pytest.MonkeyPatch, link: str, kind: dict[str, int]) -> None:

@@ -28,6 +28,7 @@ def close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
     return bool(np.max(np.abs(a - b)) <= tolerance * max(1.0, float(np.max(np.abs(b)))))
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("link", ALL)
 @pytest.mark.parametrize("dummies", [False, True])
 def test_the_fit_is_that_of_the_expanded_rows(link: str, dummies: bool, method: str) -> None:
@@ -44,6 +45,7 @@ def test_the_fit_is_that_of_the_expanded_rows(link: str, dummies: bool, method: 
     assert close(found.information, hessian, 1e-7)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("link", ALL)
 def test_a_ridge_pulls_to_its_centre(link: str, method: str) -> None:
     data = spells(2)
@@ -110,6 +112,7 @@ def test_a_weight_of_two_is_two_people(link: str, method: str) -> None:
     assert same(fit_hazard(changed(data, **double), link), fit_hazard(heavier, link))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("link", ALL)
 def test_separation_returns_the_last_iterate(link: str, method: str) -> None:
     data = spells(7, plain=True)

@@ -81,6 +81,7 @@ def test_people_far_away_are_fitted_to_the_maximum(link):
     assert float(np.sqrt(gradient @ found.sampling @ gradient)) < 1e-3  # steps that are left, in standard errors
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("decided", [False, True])
 @pytest.mark.parametrize("link", LINKS)
 def test_a_miscoded_value_that_hides_the_others_is_warned_of(link, decided):

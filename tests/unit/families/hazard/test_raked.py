@@ -70,6 +70,7 @@ def moments(side, at_risk):
     return found.at(side.centre)
 
 
+@pytest.mark.wide
 def test_people_like_the_public_ones_have_their_moments(side):
     rows = side.rows
     at_risk = {float(s): float(np.mean(rows.exit > s)) for s in range(1, YEARS)}

@@ -77,6 +77,7 @@ def test_blocks_of_any_size_give_the_same_numbers(monkeypatch: pytest.MonkeyPatc
     assert np.allclose(problem.hessian(theta), hessian, rtol=1e-12)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("link", ["logit", "cloglog"])
 @pytest.mark.parametrize("causes", [1, 2])
 @pytest.mark.parametrize("size", [0.0, 1.0, 30.0])
@@ -130,6 +131,7 @@ def test_refinement_reaches_any_radius(link: str, digits: int) -> None:
     assert math.sqrt(apart) <= rough.radius < 1e-9
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize(("link", "causes"), CASES)
 @pytest.mark.parametrize("start", [0.0, 20.0, -20.0])
 def test_newton_comes_back_from_far_away(link: str, causes: int, start: float) -> None:

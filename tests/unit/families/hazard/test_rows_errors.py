@@ -62,6 +62,7 @@ def share(task: Penalised, theta: np.ndarray, rest: np.ndarray, *, of: Penalised
         return float(mpmath.norm(off)) / (of or task).gradient_error(theta)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("link", "causes"), CASES)
 @pytest.mark.parametrize(("size", "offset"), [(1.0, 0.0), (1e3, 0.0), (1e6, 1e6), (1e12, 0.0), (1e80, 0.0)])
 def test_the_bound_holds_for_hostile_spells(link: str, causes: int, size: float, offset: float) -> None:
@@ -192,16 +193,32 @@ def test_rounded_exponents_err_by_more(
 
 
 def test_scores_feel_no_more_of_ratios_and_caps_than_the_links_say() -> None:
-    """Ratios off by 21 units and caps by 17, and 6 more for the operations after them."""
+    """Ratios off by 21 units, and 6 more for the operations after them; of caps, off by 17, events alone count."""
     L, level = (each.ravel() for each in np.meshgrid(np.linspace(-60.0, 60.0, 2401), np.linspace(-30.0, 3.0, 67)))
     step = 1e-7
     for link in (link for link in LINKS.values() if link.multiplicative):
         u, h = np.exp(L), np.exp(level)
         c, e = link.saturated(u, h)
         for signs in ((1, 1), (1, -1)):
-            off, after = link.saturated(u * (1.0 + 21.0 * step * signs[0]), h * (1.0 + 17.0 * step * signs[1]))
-            assert np.max(np.abs(off - c) / h) / step <= link.ulps - 6.0
+            ratios, caps = u * (1.0 + 21.0 * step * signs[0]), h * (1.0 + 17.0 * step * signs[1])
+            off, after = link.saturated(ratios, h)[0], link.saturated(ratios, caps)[1]
+            assert np.max(np.abs(off - c) / h) / step <= link.ulps - 5.5
             assert np.max(np.abs(after - e)) / step <= link.event_ulps - (19.0 if link.cumulative else 5.0)
+
+
+def test_caps_are_the_same_whether_hazards_have_factors_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Far hazards: then a score is its cap to the last bit, and another cap would be another loss."""
+    task, theta, _ = hostile("logit", 1e3)
+    spells = replace(task.rows.spells, cap_baseline=task.rows.spells.cap_baseline + np.linspace(-9.0, 0.0, 6))
+    whole, intervals = slice(0, len(spells.Z)), slice(0, len(spells.A))
+    (of,) = spells.coefficients(theta)
+    _, caps = spells._ratios(of, spells._predictor(of, whole, intervals), whole, intervals)
+    factors = spells.factors(theta, whole, 0)
+    assert factors is not None
+    assert np.array_equal(caps, np.multiply.outer(factors.K, factors.G))
+    monkeypatch.setattr(type(spells), "_has_factors", False)
+    _, other = spells._ratios(of, spells._predictor(of, whole, intervals), whole, intervals)
+    assert not np.array_equal(caps, other)
 
 
 def off_by(computed: np.ndarray, exact: Callable[[mpmath.mpf], mpmath.mpf], at: np.ndarray, least: float) -> float:

@@ -27,6 +27,7 @@ def gradient_distance(objective: Penalised, theta: FloatArray) -> float:
         return float(mpmath.norm([mpmath.mpf(a) - b for a, b in zip(computed, exact, strict=True)]))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize(("name", "size"), CASES)
 def test_the_error_bound_holds(name: str, size: float) -> None:
     objective, rng = PROBLEMS[name], np.random.default_rng(7)

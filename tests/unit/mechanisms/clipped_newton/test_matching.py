@@ -87,6 +87,7 @@ def drawn(rng, *, n, n_public, start, clip, noise_sd):
     return match(binary(people(rng, n_public)), flat_fit(start), [of(answers, n)], clip=clip)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("noise_sd", [0.1, 40.0])
 def test_the_announced_covariance_is_that_of_the_errors(noise_sd):
     rng, repeats = np.random.default_rng(2), 150
@@ -168,6 +169,7 @@ SITES = ((2500, 70.0, 3), (900, 60.0, 2), (600, 30.0, 1))
 """People, noise of a round, and rounds that were answered."""
 
 
+@pytest.mark.wide
 def test_the_announced_covariance_is_that_of_the_errors_of_several_sites():
     rng, repeats = np.random.default_rng(12), 150
     places = (START, TRUTH + np.array([0.1, -0.2, 0.1]), TRUTH)

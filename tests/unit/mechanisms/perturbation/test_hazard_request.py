@@ -23,6 +23,7 @@ SCHEMA = hdp.Schema(
 )
 
 
+@pytest.mark.wide
 def test_a_baseline_that_nobody_can_estimate_does_not_spoil_the_slopes(monkeypatch):
     """Follow-up hardly reaches the last years; a sum of variances in any one basis is a sum of theirs."""
     study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=SCHEMA)

@@ -83,6 +83,7 @@ def test_events_add_up_to_epsilon_exactly(case, weight):
     assert (constants.hessian is not None) == (query.hessian_share > 0) == (len(constants.events) == 3)
 
 
+@pytest.mark.covering
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("weight", WEIGHTS)
 @pytest.mark.parametrize("relation", Relation)

@@ -162,6 +162,46 @@ test_that("intercepts of levels are left out of forests, long labels are wrapped
   expect_identical(vapply(curves, `[[`, "", "col"), c("#FFFFFF", "#56B4E9"))
 })
 
+test_that("panels of a plan have the labels of coefficients, and terms stay", {
+  need_python()
+  plan <- dp_plan(event ~ age + size, data = nine_study(), epsilon = c(1, 2), n = 1000)
+  texts <- texts_in(calls_of(plot(plan)))
+  expect_true(all(c("Age (years)", "Tumour size = 20-50", "Tumour size = >50") %in% texts))
+  expect_identical(unique(as.data.frame(plan)$term), c("(Intercept)", "age", "size20-50", "size>50"))
+  expect_match(repr::repr_html(plan), "Tumour size = &gt;50", fixed = TRUE)
+})
+
+test_that("labels of a forest take at most two fifths of a figure's width", {
+  grDevices::pdf(NULL, width = 4, height = 4)
+  on.exit(grDevices::dev.off())
+  graphics::plot.new()
+  narrow <- .beside()
+  expect_lt(narrow * 0.55 * graphics::par("csi"), 0.4 * 4 + 0.11)
+  expect_match(.wrapped("Age at operation, in completed years", narrow), "\n", fixed = TRUE)
+  expect_identical(.wrapped("Age", narrow), "Age")
+})
+
+test_that("a legend has room in a row, and is a column where it has none", {
+  grDevices::pdf(NULL, width = 5, height = 5)
+  on.exit(grDevices::dev.off())
+  graphics::plot.new()
+  texts <- c("a long name of a first group", "a long name of a second group")
+  need <- .legend_width(texts, graphics::strwidth(texts, units = "inches"))
+  drawn <- graphics::legend("top", texts, pch = 19, lty = 1, horiz = TRUE, cex = 0.85, plot = FALSE)$rect
+  expect_gt(need, 0.95 * diff(graphics::grconvertX(c(drawn$left, drawn$left + drawn$w), "user", "inches")))
+})
+
+test_that("long names of groups leave room for curves", {
+  need_python()
+  name <- "A treatment whose name is as long as names of treatments in protocols are"
+  schema <- dp_schema(hormon = dp_binary(label = name), time = dp_duration(2557, unit = "days"), event = dp_binary())
+  curves <- dp_survfit_public(Surv(time, event) ~ hormon, data = dp_study(public = gbsg(), schema = schema))
+  texts <- texts_in(calls_of(plot(curves)))
+  expect_true(all(c("0", "1") %in% texts)) # before numbers at risk
+  expect_true(any(grepl("^A treatment whose name", texts))) # the legend
+  expect_length(lines_in(calls_of(plot(curves))), length(lines_in(calls_of(plot(curves, labels = c("no", "yes"))))))
+})
+
 test_that("rows of a model and coefficients of a plan have panels", {
   need_python()
   fit <- dp_fit_public(Surv(time, event) ~ age + hormon, data = nine_study())
@@ -172,7 +212,7 @@ test_that("rows of a model and coefficients of a plan have panels", {
   expect_equal(vapply(drawn, function(line) stats::approx(line$x, line$y, 1500)$y, 1), expected, tolerance = 1e-5)
   plan <- dp_plan(event ~ age + hormon, data = nine_study(), epsilon = c(0.01, 0.1, 1), n = 2000)
   calls <- calls_of(plot(plan))
-  expect_true(all(c("age", "hormon", "0.01", "reported") %in% texts_in(calls)))
+  expect_true(all(c("Age (years)", "Hormone therapy", "0.01", "reported") %in% texts_in(calls)))
   table <- as.data.frame(plan)
   drawn <- lines_in(calls)
   expect_length(drawn, 4L)

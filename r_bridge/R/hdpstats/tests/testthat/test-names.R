@@ -358,6 +358,29 @@ test_that("tidy and glance are what modelsummary reads", {
   expect_equal(as.data.frame(asked)[columns], as.data.frame(table)[columns], ignore_attr = TRUE)
 })
 
+# modelsummary joins the estimates of several fits by term and group, and their facts by name.
+test_that("fits that modelsummary sets side by side have the same columns, each term once, and facts that are numbers", {
+  need_python()
+  own <- with_arms()
+  fits <- list(dp_fit_public(event3 ~ arm, own$study), dp_fit_public(event3 ~ arm + size, own$study))
+  facts <- lapply(fits, generics::glance)
+  expect_identical(names(facts[[1L]]), names(facts[[2L]]))
+  expect_true(all(vapply(facts, function(fact) all(vapply(fact, is.numeric, NA)), NA)))
+  skip_if_not_installed("parameters")
+  skip_if_not_installed("insight")
+  read <- function(fit) {
+    asked <- parameters::parameters(fit, ci = 0.95, effects = "all", verbose = FALSE)
+    as.data.frame(insight::standardize_names(asked, style = "broom"))
+  }
+  tables <- lapply(fits, read)
+  expect_identical(names(tables[[1L]]), names(tables[[2L]]))
+  expect_false(any(c("group", "component", "response", "label") %in% names(tables[[2L]]))) # by which it would split rows
+  expect_identical(anyDuplicated(tables[[2L]]$term), 0L)
+  both <- merge(tables[[1L]], tables[[2L]], by = "term", all = TRUE, suffixes = c(".1", ".2"))
+  expect_identical(nrow(both), length(coef(fits[[2L]])))
+  expect_equal(both$estimate.2, unname(coef(fits[[2L]])[both$term]))
+})
+
 test_that("figures of coefficients take labels, terms, scales and numbers", {
   need_python()
   own <- with_arms()

@@ -47,5 +47,5 @@ test_that("without Python the error says what to install", {
   skip_if_not_installed("reticulate")
   printed <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", script), stdout = TRUE, stderr = TRUE)
   expect_match(printed[1L], "FALSE")
-  expect_match(paste(printed, collapse = " "), "dp_no_python dp_error error condition.*/nowhere/python.*pip install 'hdpstats\\[r\\]'")
+  expect_match(paste(printed, collapse = " "), "dp_no_python dp_error error condition.*/nowhere/python.*pip install '\\.\\[r\\]'")
 })

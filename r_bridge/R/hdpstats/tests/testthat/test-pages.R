@@ -48,6 +48,21 @@ test_that("a table that was changed shows what it is now, and texts are escaped"
   expect_match(page_of(tests), "&lt;0.00025<.*>0.043<")
 })
 
+test_that("pages of tests and effects have labels, tables the names of the formula", {
+  need_python()
+  rows <- gbsg()
+  study <- dp_study(public = rows, schema = dp_schema(
+    event = dp_binary(), age = dp_continuous(20, 90, label = "Age (years)"), hormon = dp_binary(label = "Hormone therapy")
+  ))
+  fit <- dp_fit_public(event ~ age + hormon, data = study)
+  for (table in list(anova(fit), dp_wald_test(fit))) {
+    expect_match(repr::repr_html(table), "Age (years)", fixed = TRUE)
+    expect_match(repr::repr_html(table[3:2, ]), "Age (years)</th><td style=\"text-align: left\">age", fixed = TRUE)
+  }
+  expect_true("age" %in% dp_wald_test(fit)$term)
+  expect_identical(attr(dp_average_effects(fit, "hormon", over = rows), "title"), "Average effects of Hormone therapy")
+})
+
 test_that("a page has the level that was asked for", {
   need_python()
   fit <- dp_logit(event3 ~ age, data = breast_cancer(), epsilon = 3)

@@ -89,6 +89,15 @@ test_that("forms on a fit and on a data set are filled in", {
   expect_error(dp_disclosure(study, form = "gdpr"), class = "dp_argument_error")
 })
 
+test_that("a result without signatures is told, and a key that is none", {
+  need_python()
+  fit <- private_fit()
+  key <- tempfile(fileext = ".pub")
+  writeLines("no key", key)
+  expect_error(dp_verify(fit, key), "signing-key STEM", class = "dp_argument_error")
+  expect_error(dp_ledger_verify(breast_cancer(), head = strrep("ab", 32), key = key), class = "dp_argument_error")
+})
+
 test_that("plots are drawn", {
   need_python()
   study <- breast_cancer()

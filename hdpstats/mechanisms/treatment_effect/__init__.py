@@ -1,0 +1,76 @@
+"""Outcomes of two arms of people who are weighted by their chance of treatment: a noisy table of weighted cells.
+
+Two-sided geometric noise on the total weight in each cell, arm by outcome. Guarantee: pure epsilon. Source: overlap
+weights of Li, Morgan and Zaslavsky (2018); the noise after Ghosh, Roughgarden and Sundararajan (2012).
+Use: `hdpstats.models.treatment_effect`. Proof: `hdpstats.mechanisms.treatment_effect.site`.
+
+* ``estimate``: Means by arm from noisy cells, and the errors of effects by stacked estimating equations.
+* ``site``: A noisy table of weights by arm and outcome, pure epsilon.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final, final
+
+from hdpstats._base.errors import MechanismError
+from hdpstats.records.query import ChargedQuery, ChargedRelease, check_pure
+from hdpstats.records.weighting import OverlapWeights
+
+ARMS: Final = 2
+BINARY, NUMBER = 2, 3
+"""Cells of an arm: of a binary outcome its two values; of a number three shares, see the site."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TreatmentEffectQuery(ChargedQuery):
+    """Add up weights of people by arm and outcome.
+
+    Attributes
+    ----------
+    weighting : OverlapWeights
+        How people are weighted; the response of its formula is the treatment.
+    outcome : str
+        The column of the outcome.
+    lower, upper : float
+        Its declared bounds; 0 and 1 of a binary one.
+    cells : int
+        The cells of an arm: 2 of a binary outcome, 3 of a number.
+    """
+
+    kind: ClassVar[str] = "treatment_effect/1"
+    weighting: OverlapWeights
+    outcome: str
+    lower: float = 0.0
+    upper: float = 1.0
+    cells: int = BINARY
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All columns that are read."""
+        return tuple(dict.fromkeys((*self.weighting.columns, self.outcome)))
+
+    def __post_init__(self) -> None:
+        """Refuse a query that contradicts itself."""
+        check_pure(self, "a treatment effect")
+        if self.cells not in (BINARY, NUMBER):
+            raise MechanismError("an arm has 2 cells of a binary outcome, or 3 of a number")
+        if self.cells == BINARY and (self.lower, self.upper) != (0.0, 1.0):
+            raise MechanismError("a binary outcome has the bounds 0 and 1")
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TreatmentEffectRelease(ChargedRelease):
+    """Noisy total weights in units of 2^-20; some may be below 0. All but ``weights`` is a public constant.
+
+    Attributes
+    ----------
+    weights : tuple of int
+        By arm, the untreated first, and cell.
+    noise_sd : float
+        The standard deviation of the noise in each, in people.
+    """
+
+    kind: ClassVar[str] = "treatment_effect/1"
+    weights: tuple[int, ...]
+    noise_sd: float

@@ -1,0 +1,154 @@
+r"""Means by arm from noisy cells, and the errors of effects by stacked estimating equations.
+
+With the total weights ``A, B`` of an arm in which the outcome is 0 and 1, its risk is :math:`B / (A + B)`; of a number
+with the cells ``A, B, C`` the mean is :math:`l + (u - l) (B / 2 + C) / (A + B + C)`
+(`hdpstats.mechanisms.treatment_effect.site`). Errors are drawn: the noise of the cells afresh, the rest as
+`hdpstats.inference.overlap` says. An effect's error in a draw is its estimate less the same contrast of the means less
+their errors, so that ratios need no linearisation.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+import numpy as np
+
+from hdpstats._base.typing import FloatArray
+from hdpstats.inference import draws
+from hdpstats.inference.draws import Generator
+from hdpstats.inference.overlap import OutcomeModel, Stacked, WeightedPeople, contrasts_of
+from hdpstats.mechanisms.overlap import UNITS
+from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
+from hdpstats.records.estimate import ErrorDistribution, Estimate
+
+DRAWS: Final = 4_000
+FEWEST: Final = 4.0
+"""So many standard deviations of its noise are the least weight of an arm of which anything is said."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class Cells:
+    """Weights by arm and cell in people (2, k), noisy or expected, and the standard deviations of noise by site."""
+
+    query: TreatmentEffectQuery
+    weights: FloatArray
+    noise: tuple[float, ...]
+
+    @property
+    def totals(self) -> FloatArray:
+        """The total weights of the arms (2,), the untreated first."""
+        return np.asarray(self.weights.sum(axis=1))
+
+    @property
+    def sd(self) -> float:
+        """The standard deviation of the noise of a cell."""
+        return float(np.sqrt(np.sum(np.square(self.noise))))
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the weight of both arms stands clear of its noise."""
+        return bool(self.totals.min() >= FEWEST * self.sd * np.sqrt(self.query.cells))
+
+    def places(self, weights: FloatArray) -> FloatArray:
+        """Return the mean places (..., 2) in the range, from 0 to 1, of weights (..., 2, k)."""
+        totals = np.maximum(weights.sum(axis=-1), 1e-3)
+        high = weights[..., 1] if self.query.cells == BINARY else weights[..., 1] / 2.0 + weights[..., 2]
+        return np.asarray(np.clip(high / totals, 0.0, 1.0))
+
+    @property
+    def variances(self) -> FloatArray:
+        """The weighted variances (2,) of the places."""
+        p = self.places(self.weights)
+        if self.query.cells == BINARY:
+            return np.asarray(p * (1.0 - p))
+        squares = self.weights[:, 2] / np.maximum(self.totals, 1e-3)
+        return np.asarray(np.clip(squares - p**2, 1e-6, p * (1.0 - p) + 1e-6))
+
+
+def cells_of(query: TreatmentEffectQuery, releases: Sequence[TreatmentEffectRelease]) -> Cells:
+    """Return the weights of all sites together."""
+    weights = np.sum([np.array(each.weights, dtype=np.float64) for each in releases], axis=0) / UNITS
+    noise = tuple(each.noise_sd for each in releases)
+    return Cells(query=query, weights=weights.reshape(ARMS, query.cells), noise=noise)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class PropensityErrors:
+    """The errors of a propensity's coefficients: draws (B, p) of the whole, and the covariances of its two parts."""
+
+    draws: FloatArray
+    sampling: FloatArray
+    privacy: FloatArray
+
+    @classmethod
+    def of(cls, estimate: Estimate, rng: Generator) -> "PropensityErrors":
+        """Return those of a private estimate, drawn here where it has none."""
+        whole = estimate.sampling + estimate.privacy
+        known = estimate.distribution
+        drawn = draws.normal(rng, whole, DRAWS) if known is None or known.draws is None else known.draws.exact
+        return cls(draws=drawn, sampling=estimate.sampling, privacy=estimate.privacy)
+
+
+def stacked_of(cells: Cells, people: WeightedPeople, outcome: OutcomeModel, errors: PropensityErrors) -> Stacked:
+    """Return the stacked equations of the places of an outcome, at weights of arms that are above 0."""
+    p = np.clip(cells.places(cells.weights), 1e-4, 1.0 - 1e-4)
+    means = outcome.means(people, p)
+    if cells.query.cells == BINARY:
+        residual = means * (1.0 - means)
+    else:
+        e = people.propensity
+        w = people.weights * e * (1.0 - e)
+        between = (means - p[:, None]) ** 2 @ w / w.sum()
+        residual = np.broadcast_to(np.maximum(cells.variances - between, 0.05 * cells.variances)[:, None], means.shape)
+    return Stacked(
+        people=people,
+        means=means,
+        residual=np.asarray(residual),
+        sampling=errors.sampling,
+        weights=np.maximum(cells.totals, 1.0),
+    )
+
+
+def effects_of(
+    cells: Cells, stacked: Stacked, errors: PropensityErrors, *, terms: tuple[str, ...], seed: str
+) -> Estimate:
+    """Return the contrasts of the means with their errors; NaN where an arm is not clear of its noise.
+
+    ``terms`` name the contrasts, in the order of `hdpstats.inference.overlap.contrasts_of`; ``seed`` is the hash that
+    draws follow from.
+    """
+    query, rng = cells.query, draws.generator(seed)
+    width = query.upper - query.lower
+    binary = query.cells == BINARY
+    covariance = errors.sampling + errors.privacy
+
+    def contrasts(places: FloatArray) -> FloatArray:
+        return contrasts_of(query.lower + width * places, binary=binary, positive=query.lower >= 0.0)
+
+    noise = np.zeros((len(errors.draws), ARMS * query.cells))
+    for sd in cells.noise:
+        noise += draws.laplace(rng, ARMS * query.cells, sd=sd, count=len(noise))
+    p = cells.places(cells.weights)
+    around = cells.places(cells.weights - noise.reshape(-1, ARMS, query.cells))
+    moved = stacked.draw(rng, errors.draws, covariance)
+    sampled = stacked.draw(rng, draws.normal(rng, errors.sampling, len(errors.draws)), errors.sampling)
+    values = contrasts(p)
+    whole = values - contrasts(np.clip(around - moved, 0.0, 1.0))
+    sampling = np.cov(values - contrasts(np.clip(p - sampled, 0.0, 1.0)), rowvar=False)
+    total = np.cov(whole, rowvar=False)
+    known = cells.is_clear
+    # a part is no larger than the whole, whatever the draws: the variance of sampling is cut to it
+    share = np.minimum(np.sqrt(np.diag(total) / np.maximum(np.diag(sampling), 1e-300)), 1.0)
+    sampling = sampling * np.outer(share, share)
+    privacy = total - sampling
+    blank = np.full_like(total, np.nan)
+    return Estimate(
+        label="overlap weights",
+        terms=terms,
+        values=values if known else np.full(len(terms), np.nan),
+        sampling=sampling if known else blank,
+        privacy=privacy if known else blank,
+        distribution=ErrorDistribution.of_draws(whole) if known else None,
+    )

@@ -1,0 +1,140 @@
+r"""Weights of people by arm and outcome: a noisy table, pure epsilon.
+
+**What is added.** A person with the weight ``w`` (`hdpstats.mechanisms.overlap`: from 0 to :math:`2^{20}` units, a
+function of that person's row and of public coefficients) is in the row of the table that is the own arm.
+
+* Binary outcome: ``w`` is added to the cell of the outcome.
+* Number, with the place ``y`` in its declared range, cut to [0, 1]: ``w`` is shared out in the proportions
+  :math:`(1 - y)^2 : 2 y (1 - y) : y^2`, which are 1 in sum. The totals ``A, B, C`` of an arm then tell its total weight
+  :math:`A + B + C`, its weighted mean place :math:`(B / 2 + C) / (A + B + C)` and its weighted mean square
+  :math:`C / (A + B + C)`, for no more noise than two cells have. The second and the third share are rounded down to
+  units, and the first is what is left: it is at least 0, as :math:`w (2 y (1 - y) + y^2) \le w` and a whole number that
+  exceeds ``w`` by less than one does not exceed it.
+
+*Missing means left out:* a person who lacks the outcome, the treatment or a covariate adds nothing.
+
+**Sensitivity** in the L1 norm: :math:`2^{20}` units under add-or-remove-one, :math:`2^{21}` under replace-one. *Proof.*
+What a person adds is a vector of whole numbers from 0 on, whose sum is at most ``w`` and so at most :math:`2^{20}`.
+Adding or removing a person adds or takes away one of them; replacing a person takes one away and adds another, whether
+or not the arm, the outcome or the weight changes. QED. Both are attained as weights come to 1. (The pair of ``w`` and
+``w y`` in each arm, which tells the same, would move by twice as much.)
+
+**Noise** is two-sided geometric in each cell, at the rate epsilon over that (`hdpstats.noise.discrete`).
+*Guarantee:* pure epsilon, for coefficients that are public when the query is asked. They come from releases of the
+same people: what these cost is added to it by sequential composition (`hdpstats.privacy.budget.Guarantee.resting_on`).
+
+References
+----------
+A. Ghosh, T. Roughgarden, M. Sundararajan (2012), Universally utility-maximizing privacy mechanisms.
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+
+from hdpstats._base.compiled import Loops
+from hdpstats._base.errors import MechanismError, SchemaError, SiteError
+from hdpstats._base.typing import FloatArray, IntArray
+from hdpstats._base.work import Operations
+from hdpstats.formulas import Design
+from hdpstats.mechanisms.base import Prepared, added, check_one_row
+from hdpstats.mechanisms.overlap import UNITS, units, weighting_design, weighting_work, weights_of
+from hdpstats.mechanisms.treatment_effect import ARMS, BINARY, TreatmentEffectQuery, TreatmentEffectRelease
+from hdpstats.noise.discrete import TwoSidedGeometric
+from hdpstats.privacy.budget import MechanismName, PrivacyEvent
+from hdpstats.privacy.sensitivity import Relation
+from hdpstats.schema.columns import Binary, Continuous
+from hdpstats.schema.partitions import Parts
+from hdpstats.schema.schema import Schema
+from hdpstats.schema.site_facts import SiteFacts
+from hdpstats.schema.table import AdmittedTable
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PreparedTreatmentEffect(Prepared):
+    """A table of weights with its design and its noise fixed."""
+
+    query: TreatmentEffectQuery
+    design: Design
+    noise: TwoSidedGeometric
+
+    @property
+    def loops(self) -> frozenset[Loops]:
+        """Those over rows of a regression."""
+        return frozenset({Loops.REGRESSIONS})
+
+    @property
+    def cells(self) -> int:
+        """All cells."""
+        return ARMS * self.query.cells
+
+    @property
+    def noise_sd(self) -> float:
+        """The standard deviation of the noise of a cell, in people."""
+        return float(self.noise.variance**0.5) / UNITS
+
+    def work(self, rows: int) -> Operations:
+        """Return what the noise, the weights and the sums take at most."""
+        sums = Operations(steps=300.0, passes=80.0 * rows)
+        return self.noise.work(self.cells) + weighting_work(self.query.weighting, self.design, rows) + sums
+
+    def compute(self, rows: Parts[AdmittedTable]) -> TreatmentEffectRelease:
+        """Draw the noise, weigh, add and release."""
+        noise = self.noise.draws(self.cells)
+        weights = added(noise, rows.total(self.totals))
+        return TreatmentEffectRelease(weights=weights, noise_sd=self.noise_sd, events=self.events)
+
+    def totals(self, table: AdmittedTable) -> IntArray:
+        """Return the total weight of each cell, in units: exact, in any order."""
+        return totals_of(self.query, self.design, table)
+
+
+def prepare(query: TreatmentEffectQuery, site_facts: SiteFacts) -> PreparedTreatmentEffect:
+    """Fix the noise, or refuse what the proof does not cover."""
+    check_one_row(site_facts, "a person has one weight, so that treatment effects are of people")
+    design = weighting_design(query.weighting, site_facts.schema)
+    _check_outcome(query, design, site_facts.schema)
+    return PreparedTreatmentEffect(
+        needs=query.names,
+        events=(PrivacyEvent(ran=MechanismName.WEIGHTED_CELLS, epsilon=query.epsilon),),
+        query=query,
+        design=design,
+        noise=TwoSidedGeometric(rate=query.epsilon / sensitivity(site_facts.relation)),
+    )
+
+
+def sensitivity(relation: Relation) -> int:
+    """Return how far one person moves the table in the L1 norm, in units."""
+    return UNITS * relation.persons_changed
+
+
+def _check_outcome(query: TreatmentEffectQuery, design: Design, schema: Schema) -> None:
+    column = schema.get(query.outcome)
+    if column is None:
+        raise SchemaError(f"this site's schema declares no column {query.outcome!r}", columns=(query.outcome,))
+    if query.outcome in design.needs:
+        raise MechanismError("the outcome must be another column than the treatment and the covariates")
+    kind = Binary if query.cells == BINARY else Continuous
+    if not isinstance(column, kind) or (column.lower, column.upper) != (query.lower, query.upper):
+        raise SiteError(f"this site's schema declares {query.outcome!r} otherwise than the query")
+
+
+def shares_of(query: TreatmentEffectQuery, weights: IntArray, outcome: FloatArray) -> IntArray:
+    """Return what each person adds to the cells of the own arm (cells, n), in units: ``weights`` in sum."""
+    if query.cells == BINARY:
+        happened = outcome == 1.0
+        return np.stack([np.where(happened, 0, weights), np.where(happened, weights, 0)])
+    place = np.clip((outcome - query.lower) / (query.upper - query.lower), 0.0, 1.0)
+    high = np.floor(weights * place**2).astype(np.int64)
+    middle = np.floor(weights * (2.0 * place * (1.0 - place))).astype(np.int64)
+    return np.stack([np.maximum(weights - middle - high, 0), middle, high])
+
+
+def totals_of(query: TreatmentEffectQuery, design: Design, table: AdmittedTable) -> IntArray:
+    """Return the total weights (arms x cells,) of the people of a table, the untreated first."""
+    weights = np.where(table.complete, units(weights_of(query.weighting, design, table)), 0)
+    treated = table.numeric[design.response] == 1.0
+    shares = shares_of(query, weights, table.numeric[query.outcome])
+    return np.concatenate([np.where(treated == arm, shares, 0).sum(axis=1) for arm in (False, True)])

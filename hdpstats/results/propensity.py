@@ -1,0 +1,368 @@
+"""A private propensity model, and the overlap weights that follow from it: post-processing of what was released."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats._base.errors import ArgumentError
+from hdpstats._base.typing import FloatArray
+from hdpstats._base.validation import choice
+from hdpstats.display import Report, Reported, columns, named_values, percent
+from hdpstats.inference.overlap import WeightedPeople
+from hdpstats.mechanisms.description.blocks import numbers_of
+from hdpstats.mechanisms.description.moments import moments_of
+from hdpstats.privacy.budget import OWN, Guarantee, Part
+from hdpstats.raking.rows import raked_rows
+from hdpstats.records.estimate import Estimate, HasCoefficients
+from hdpstats.records.query import Release
+from hdpstats.records.weighting import OverlapWeights, rounded
+from hdpstats.results.facts import design_of
+from hdpstats.results.plots import plot_overlap
+from hdpstats.results.population import NO_ROWS, FittedRows
+from hdpstats.results.result import Result
+from hdpstats.results.sites import charged_before, charged_releases
+from hdpstats.results.summary import report_of
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema, labels_of
+from hdpstats.sites import Study
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PROPENSITY: Final = "the propensity model"
+"""What the releases of a propensity model are called among those that an effect rests on."""
+
+BINS: Final = 20
+RAKED: Final = "Public people, re-weighted to what was described of the private ones; their treatment is not used."
+AS_THEY_ARE: Final = "Public people as they are: nothing was described of the private ones."
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Propensity(HasCoefficients, Reported):
+    """A private propensity model: the chance of treatment by covariates. `hdpstats.api.propensity` makes one.
+
+    Its coefficients, errors and tests are those from private people alone. They are never pooled with public people,
+    whom others may have treated by another rule.
+
+    Attributes
+    ----------
+    fit : Result
+        The logistic regression, whose `params` are the private ones.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90, complete=True), hormon=hdp.Binary(complete=True))
+    >>> study = hdp.Study(
+    ...     private=hdp.datasets.load_rotterdam(), public=hdp.datasets.load_gbsg(), schema=schema,
+    ...     budget=hdp.Budget(epsilon=1),
+    ... )
+    >>> ps = hdp.propensity("hormon ~ age", data=study, epsilon=1)
+    >>> ps.weights("overlap")
+    <overlap weights of hormon ~ age>
+    """
+
+    fit: Result
+
+    @classmethod
+    def of(cls, fit: Result) -> "Propensity":
+        """Return the propensity model of a logistic regression: its private estimate alone."""
+        own = fit.private_only or fit.estimate
+        released = replace(fit.released, disagreement=None)
+        alone = replace(fit, estimate=own, private_only=own, public_only=None, penalised=None, pooled=None)
+        return cls(fit=replace(alone, released=released))
+
+    @property
+    def estimate(self) -> Estimate:
+        """The private estimate."""
+        return self.fit.estimate
+
+    @property
+    def formula(self) -> str:
+        """The formula, ``"treatment ~ covariates"``."""
+        return self.fit.facts.formula
+
+    @property
+    def treatment(self) -> str:
+        """The column of the treatment."""
+        return self.fit.facts.response
+
+    @property
+    def schema(self) -> Schema:
+        """The declared columns."""
+        return self.fit.schema
+
+    @property
+    def guarantee(self) -> Guarantee | None:
+        """What the release guarantees to every person."""
+        return self.fit.guarantee
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """All releases that it rests on, in the order of the charges."""
+        released = self.fit.released
+        return (*charged_before(released.description), *charged_releases(released))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What they guarantee, as parts of what rests on it."""
+        known = self.guarantee
+        if known is None:
+            return ()
+        return tuple(
+            replace(part, what=PROPENSITY) if part.what == OWN else part for part in known.as_parts(PROPENSITY)
+        )
+
+    @cached_property
+    def people(self) -> WeightedPeople:
+        """The public people of the fit, raked to what was described of the private ones.
+
+        Raises
+        ------
+        ArgumentError
+            If the fit has no public rows at hand: there are none, or it was read from a file.
+        """
+        return stand_ins(self.fit, self.fit.public_rows.table)
+
+    def effective_size(self) -> pd.DataFrame:
+        """Return how many people the weights leave, predicted among raked public people.
+
+        Columns: arm (the two levels, then ``"both"``), people (the share of all), weight (the mean weight of a person
+        of the arm), effective (Kish's effective size over the number of all people: what it is over that of the arm
+        is ``effective / people``).
+        """
+        people = self.people
+        treated, low = people.treated, labels_of(self.schema, self.treatment)
+        untreated_size, treated_size = people.effective_by_arm()
+        return pd.DataFrame(
+            {
+                "arm": [*low, "both"],
+                "people": [1.0 - treated, treated, 1.0],
+                "weight": [people.overlap / (1.0 - treated), people.overlap / treated, 2.0 * people.overlap],
+                "effective": [untreated_size, treated_size, people.effective_share],
+            }
+        )
+
+    def overlap(self, bins: int = BINS) -> pd.DataFrame:
+        """Return the distribution of the chance of treatment by arm, predicted among raked public people.
+
+        Columns: after, until (of the chance), a share of all people for each arm, and ``weighted``, the share of the
+        weight of either arm.
+        """
+        people, ends = self.people, np.linspace(0.0, 1.0, bins + 1)
+        e, w = people.propensity, people.weights
+
+        def shares(weights: FloatArray) -> FloatArray:
+            return np.asarray(np.histogram(e, bins=ends, weights=weights)[0], dtype=np.float64)
+
+        untreated, treated = labels_of(self.schema, self.treatment)
+        inside = shares(w * e * (1.0 - e))
+        return pd.DataFrame(
+            {
+                "after": ends[:-1],
+                "until": ends[1:],
+                untreated: shares(w * (1.0 - e)),
+                treated: shares(w * e),
+                "weighted": inside / inside.sum(),
+            }
+        )
+
+    def plot_overlap(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the distribution of the chance of treatment in both arms, and who counts after weighting."""
+        return plot_overlap(self.overlap(), treatment=self.schema.label(self.treatment), ax=ax)
+
+    def weights(self, kind: str = "overlap") -> "Weighting":
+        """Return weights of people by their chance of treatment, for ``weighting=``.
+
+        Parameters
+        ----------
+        kind : {"overlap"}
+            1 less the chance of treatment for the treated, the chance for the untreated.
+
+        Raises
+        ------
+        ArgumentError
+            If kind is another one.
+        """
+        choice(kind, name="kind", options=("overlap",))
+        values = self.estimate.values  # noqa: PD011
+        if not np.isfinite(values).all():
+            raise ArgumentError("the propensity model has coefficients that are not known", argument="self")
+        record = OverlapWeights(
+            formula=self.formula,
+            columns=design_of(self.fit).needs,
+            coefficients=tuple(rounded(float(each)) for each in values),
+        )
+        return Weighting(propensity=self, record=record)
+
+    def tidy(self, exponentiate: bool = False, conf_level: float = 0.95) -> pd.DataFrame:
+        """Return one row per coefficient, as `hdpstats.results.Result.tidy`."""
+        return self.fit.tidy(exponentiate=exponentiate, conf_level=conf_level)
+
+    def glance(self) -> pd.DataFrame:
+        """Return one row of public facts, as `hdpstats.results.Result.glance`."""
+        return self.fit.glance()
+
+    def odds_ratios(self, alpha: float = 0.05) -> pd.DataFrame:
+        """Return odds ratios of treatment by term, as `hdpstats.results.Result.odds_ratios`."""
+        return self.fit.odds_ratios(alpha)
+
+    def methods_text(self) -> str:
+        """Return a paragraph for a paper about the propensity model."""
+        return self.fit.methods_text()
+
+    def disclosure(self, form: str | None = None, *, statements: Mapping[str, Any] | None = None) -> Any:
+        """Return the privacy record, or a form, as `hdpstats.results.Result.disclosure`."""
+        return self.fit.disclosure(form, statements=statements)
+
+    def to_json(self, path: str | PathLike[str] | None = None) -> str:
+        """Return the JSON text of the fit, and write it to a file where a path is given."""
+        return self.fit.to_json(path)
+
+    @classmethod
+    def from_json(cls, path_or_text: str | PathLike[str]) -> "Propensity":
+        """Read what `to_json` wrote. It has no public rows: what is predicted among them needs the study again."""
+        return cls(fit=Result.from_json(path_or_text))
+
+    def _report(self, alpha: float = 0.05) -> Report:
+        report = report_of(self.fit, alpha)
+        if self.fit.public_rows.table is None:
+            return report
+        sizes = self.effective_size()
+        cells = [
+            [percent(row["people"]), f"{row['weight']:.3f}", percent(row["effective"])]
+            for row in sizes.to_dict("records")
+        ]
+        names = [f"{self.treatment} = {arm}" if arm != "both" else "both arms" for arm in sizes["arm"]]
+        block = columns(
+            ["of all people", "mean weight", "effective size, of all people"], names, cells, title="Overlap weights"
+        )
+        note = AS_THEY_ARE if self.fit.released.description is None else RAKED
+        return replace(report, blocks=[*report.blocks, block], notes=[*report.notes, f"Overlap weights: {note}"])
+
+    def __repr__(self) -> str:
+        return f"<propensity model {self.formula}: {self.guarantee}>"
+
+
+@final
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Weighting(Reported):
+    """Weights of people by their chance of treatment, at released coefficients: what ``weighting=`` takes.
+
+    A site computes the weight of each of its people from that person's row, with the public coefficients of the record.
+
+    Attributes
+    ----------
+    propensity : Propensity
+        The model of treatment.
+    record : OverlapWeights
+        What a query carries.
+    """
+
+    propensity: Propensity
+    record: OverlapWeights
+
+    @property
+    def treatment(self) -> str:
+        """The column of the treatment."""
+        return self.propensity.treatment
+
+    def _report(self, alpha: float = 0.05) -> Report:  # noqa: ARG002
+        rows = [("Propensity model:", self.propensity.formula), ("Weights:", "overlap"),
+                ("Rests on:", str(self.propensity.guarantee))]  # fmt: skip
+        return Report(title="Overlap weights", blocks=[named_values(rows)])
+
+    def __repr__(self) -> str:
+        return f"<overlap weights of {self.propensity.formula}>"
+
+
+def stand_ins(fit: Result, table: PublicTable | None) -> WeightedPeople:
+    """Return public people, raked to what a fit's description tells of the private ones.
+
+    Raises
+    ------
+    ArgumentError
+        If there are no public rows.
+    """
+    if table is None:
+        raise ArgumentError(
+            "the propensity model has no public rows at hand (its study has none, or it was read from a file); "
+            "overlap and errors are predicted among public people",
+            argument="public",
+        )
+    design = design_of(fit)
+    covariates = [name for name in design.needs if name != design.response]
+    known, rows = fit.released.description, table
+    weights = np.ones(len(table.frame()[table.complete(covariates)]))
+    if known is not None and known.releases:
+        query, releases = known.queries[0][1], [release for _, release in known.releases]
+        numbers = numbers_of(query, releases, 0)
+        sd = fit.facts.records_sd or 0.0
+        people = (float(fit.facts.records or 1), sd) if query.leading == 0 else None
+        variables = [name for name in covariates if name in {each.name for each in query.columns}]
+        moments = moments_of(numbers, variables=variables, people=people, sha256=releases[0].sha256)
+        raked = raked_rows(
+            table, fit.schema, moments, variables=covariates, releases=[each.sha256 for each in releases]
+        )
+        rows = PublicTable.from_frame(raked.frame, fit.schema, required=covariates)
+        weights = raked.weights
+    X = design.matrix(rows.admitted(covariates))
+    return WeightedPeople.of(X, weights, fit.estimate.values)
+
+
+def without_rows(propensity: Propensity) -> bool:
+    """Return whether a propensity model has no public rows at hand."""
+    return propensity.fit.public_rows is NO_ROWS or propensity.fit.public_rows.table is None
+
+
+def with_rows(propensity: Propensity, table: PublicTable | None) -> Propensity:
+    """Return a propensity model with the public rows of a study, where it has none at hand."""
+    if not without_rows(propensity) or table is None:
+        return propensity
+    return Propensity(fit=replace(propensity.fit, public_rows=FittedRows(table=table)))
+
+
+def checked_weighting(weighting: object, study: Study) -> Weighting:
+    """Return a weighting, or refuse what is none, or is of other people than those of a study."""
+    if not isinstance(weighting, Weighting):
+        raise ArgumentError(
+            f"weighting must be what hdp.propensity(...).weights('overlap') returned, not {type(weighting).__name__}",
+            argument="weighting",
+        )
+    fit = weighting.propensity.fit
+    if fit.schema.sha256 != study.schema.sha256:
+        raise ArgumentError("weighting must be of a study with the same schema", argument="weighting")
+    if study.unit is not None:
+        raise ArgumentError(
+            "weighting: a person has one weight, and this study has several rows of a person (unit=)",
+            argument="weighting",
+        )
+    if fit.guarantee is not None and fit.guarantee.relation is not study.relation:
+        raise ArgumentError(
+            f"weighting must be of a study with the same relation, {study.relation.value}", argument="weighting"
+        )
+    for site in fit.site_facts:
+        held = None if site.site not in study.sites else study.sites[site.site].held
+        for entry in site.entries if held is not None else ():
+            if entry.account and held is not None and held.account and entry.account != held.account:
+                raise ArgumentError(
+                    "weighting must be of the same people: it was charged to another account than this study's; fit "
+                    "the propensity model on this study",
+                    argument="weighting",
+                )
+    return weighting
+
+
+def resting_on(own: Guarantee, weighting: Weighting, *, own_name: str) -> Guarantee:
+    """Return a guarantee together with that of the propensity model that a weighting rests on."""
+    known = weighting.propensity.guarantee
+    if known is None:
+        return own
+    together = own.resting_on(*weighting.propensity.parts, own=own_name)
+    return replace(together, sites=max(own.sites, known.sites))

@@ -1,0 +1,32 @@
+test_that("an effect goes from the propensity model to its table, and costs what it says", {
+  need_python()
+  schema <- dp_schema(age = dp_continuous(20, 90, complete = TRUE), hormon = dp_binary(complete = TRUE),
+                      event = dp_binary(complete = TRUE))
+  study <- dp_study(private = dp_load_rotterdam(), public = dp_load_gbsg(), schema = schema, budget = dp_budget(epsilon = 4))
+  ps <- dp_propensity(hormon ~ age, study, epsilon = 1)
+  expect_s3_class(ps, c("dp_propensity", "dp_logit", "dp_result"))
+  expect_named(coef(ps), c("(Intercept)", "age"))
+  expect_equal(sum(ps$effective_size$people[1:2]), 1)
+  w <- dp_weights(ps)
+  effect <- dp_treatment_effect(event ~ hormon, study, w, epsilon = 1)
+  expect_equal(effect$epsilon, 2)
+  table <- as.data.frame(effect)
+  expect_named(table, c("effect", "estimate", "std.error", "conf.low", "conf.high", "p.value"))
+  expect_equal(table$effect[3:6], c("risk difference", "risk ratio", "odds ratio", "number needed to treat"))
+  again <- dp_treatment_effect(study, event ~ hormon, w, epsilon = 1)
+  expect_equal(again$table, effect$table)
+  expect_match(summary(effect)$text, "2-differential privacy")
+  balance <- dp_describe(study, "age", weighting = w, epsilon = 1)
+  expect_equal(balance$table$sample, c("unweighted", "weighted"))
+  pdf(NULL)
+  on.exit(dev.off())
+  expect_silent({
+    plot(ps)
+    plot(effect)
+    plot(balance)
+  })
+})
+
+test_that("what is no weighting is refused in words of R", {
+  expect_error(dp_weights(1), "dp_propensity()", fixed = TRUE)
+})

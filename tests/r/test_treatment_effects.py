@@ -1,0 +1,115 @@
+"""Treatment effects in R: the numbers, the charges and the files of Python."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import hdpstats.api as hdp
+import r_bridge
+from tests.r.test_description import same
+
+SCHEMA = hdp.Schema(
+    age=hdp.Continuous(20, 90, complete=True),
+    size=hdp.Categorical(["<=20", "20-50", ">50"], complete=True),
+    hormon=hdp.Binary(complete=True),
+    event=hdp.Binary(complete=True),
+)
+FORMULA = "hormon ~ age + size"
+
+
+@pytest.fixture(autouse=True)
+def _attached(evaluate):
+    """Attach the R package."""
+
+
+@pytest.fixture(scope="module")
+def study() -> hdp.Study:
+    return hdp.Study(
+        private=hdp.datasets.load_rotterdam(),
+        public=hdp.datasets.load_gbsg(),
+        schema=SCHEMA,
+        budget=hdp.Budget(epsilon=8),
+    )
+
+
+@pytest.fixture(scope="module")
+def effect(study: hdp.Study) -> hdp.TreatmentEffect:
+    weighting = hdp.propensity(FORMULA, study, epsilon=1).weights()
+    return hdp.treatment_effect("event ~ hormon", study, weighting, epsilon=1)
+
+
+def test_r_is_answered_from_the_ledger_with_the_numbers_of_python(study, effect) -> None:
+    spent = study.ledger.spent
+    found = r_bridge.call(
+        """function(study) {
+          ps <- dp_propensity(hormon ~ age + size, study, epsilon = 1)
+          effect <- dp_treatment_effect(event ~ hormon, study, dp_weights(ps), epsilon = 1)
+          as.data.frame(effect)
+        }""",
+        study,
+    )
+    assert study.ledger.spent == spent
+    same(found, effect.tidy())
+
+
+def test_r_shows_the_propensity_with_names_of_r(study) -> None:
+    python = hdp.propensity(FORMULA, study, epsilon=1)
+    names = r_bridge.call("function(x) names(coef(dp_propensity(hormon ~ age + size, x, epsilon = 1)))", study)
+    assert list(names) == ["(Intercept)", "age", "size20-50", "size>50"]
+    values = r_bridge.call("function(x) unname(coef(dp_propensity(hormon ~ age + size, x, epsilon = 1)))", study)
+    np.testing.assert_allclose(np.asarray(values, dtype=float), python.params.to_numpy(), rtol=1e-12)
+    sizes = r_bridge.call("function(x) dp_propensity(hormon ~ age + size, x, epsilon = 1)$effective_size", study)
+    np.testing.assert_allclose(sizes["effective"].to_numpy(dtype=float), python.effective_size()["effective"])
+
+
+def test_methods_of_an_effect_are_those_of_python(effect, tmp_path) -> None:
+    same(r_bridge.call("function(x) generics::tidy(x, conf.level = 0.9)", effect), effect.tidy(0.9))
+    assert str(r_bridge.call("function(x) summary(x)$text", effect)) == str(effect)
+    assert r_bridge.call("dp_methods_text", effect) == effect.methods_text()
+    assert '"epsilon": 2.0' in r_bridge.call("dp_disclosure", effect)
+    glanced = r_bridge.call("function(x) generics::glance(x)", effect)
+    assert glanced["epsilon"].tolist() == [2.0]
+    r_bridge.call("function(x, path) dp_write_effect(x, path)", effect, str(tmp_path / "effect.json"))
+    pd.testing.assert_frame_equal(hdp.TreatmentEffect.from_json(tmp_path / "effect.json").tidy(), effect.tidy())
+    same(
+        r_bridge.call("function(path) as.data.frame(dp_read_effect(path))", str(tmp_path / "effect.json")),
+        effect.tidy(),
+    )
+
+
+def test_a_request_is_planned_and_a_balance_described(study) -> None:
+    weighting = hdp.propensity(FORMULA, study, epsilon=1).weights()
+    spent = study.ledger.spent
+    planned = r_bridge.call(
+        "function(s, w) as.data.frame(dp_plan(dp_treatment_effect(event ~ hormon, s, w), epsilon = 0.5))",
+        study,
+        weighting,
+    )
+    python = hdp.treatment_effect("event ~ hormon", study, weighting).plan(0.5).frame
+    np.testing.assert_allclose(planned["std.error"].to_numpy(dtype=float), python["std_error"].to_numpy())
+    assert study.ledger.spent == spent
+    table = r_bridge.call(
+        "function(s, w) as.data.frame(dp_describe(s, c('age', 'size'), weighting = w, epsilon = 1))", study, weighting
+    )
+    same(table, hdp.describe(study, ["age", "size"], weighting=weighting, epsilon=1).tidy())
+
+
+def test_a_plan_of_the_whole_spends_nothing(study) -> None:
+    spent = study.ledger.spent
+    planned = r_bridge.call(
+        "function(s) as.data.frame(dp_plan_effect(hormon ~ age + size, event ~ hormon, s, epsilon = 2, shares = 0.5))",
+        study,
+    )
+    python = hdp.propensity(FORMULA, study).plan_effect("event ~ hormon", 2, shares=[0.5]).frame
+    np.testing.assert_allclose(planned["std.error"].to_numpy(dtype=float), python["std_error"].to_numpy())
+    assert study.ledger.spent == spent
+
+
+def test_errors_are_in_the_words_of_r(study) -> None:
+    for call, words in (
+        ("function(s) dp_weights(s)", "as of dp_propensity"),
+        ("function(s) dp_treatment_effect(event ~ hormon, s, epsilon = 1)", "weighting must be given"),
+        ("function(s) dp_treatment_effect(event ~ hormon, s, 'overlap', epsilon = 1)", "weighting must be"),
+    ):
+        with pytest.raises(hdp.HdpError, match=words):
+            r_bridge.call(call, study)

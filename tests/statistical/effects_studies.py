@@ -1,0 +1,141 @@
+"""Simulated studies of treatment effects by overlap weights: designs, one data set, and what it gives."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import statsmodels.api as sm
+from scipy.special import expit
+from scipy.stats import poisson
+
+import hdpstats.api as hdp
+
+PRIVATE, PUBLIC, DIMENSION = 6_000, 300, 5
+COLUMNS = tuple(f"x{place}" for place in range(DIMENSION))
+FORMULA = "a ~ " + " + ".join(COLUMNS)
+TREATED = np.array([0.8, -0.6, 0.4, 0.0, 0.3])
+OUTCOME = np.array([0.7, 0.5, -0.5, 0.4, 0.0])
+EFFECT, LARGEST = -0.6, 20
+RULE = 0.5
+"""What public people's chance of treatment has more, in its logit."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """People with five confounders.
+
+    Attributes
+    ----------
+    name : str
+        What a page calls it.
+    intercept : float
+        Of the propensity: -2.7 treats one in ten, 0 a half.
+    square : float
+        A square in the outcome, which no linear outcome model has.
+    shift : float
+        How far public covariates are from private ones, in standard deviations.
+    missing : float
+        The share of cells that private rows lack.
+    counts : bool
+        Whether the outcome is a count.
+    """
+
+    name: str
+    intercept: float = -0.8
+    square: float = 0.0
+    shift: float = 0.0
+    missing: float = 0.0
+    counts: bool = False
+
+    def people(self, rng: np.random.Generator, rows: int, *, public: bool) -> pd.DataFrame:
+        """Return rows without missing cells."""
+        X = self._covariates(rng, rows, public=public)
+        treated = (rng.random(rows) < expit(self.intercept + RULE * public + X @ TREATED)).astype(int)
+        mean = np.choose(treated, self._means(X))
+        y = np.minimum(rng.poisson(mean), LARGEST) if self.counts else rng.random(rows) < mean
+        return pd.DataFrame(X, columns=COLUMNS).assign(a=treated, y=y.astype(float))
+
+    def _covariates(self, rng: np.random.Generator, rows: int, *, public: bool) -> np.ndarray:
+        moved = self.shift * public * np.array([1.0, -1.0, 0.5, 0.0, 0.5])
+        return (rng.normal(size=(rows, DIMENSION)) + moved).clip(-3, 3)
+
+    def _means(self, X: np.ndarray) -> np.ndarray:
+        """Return the mean outcome (2, n) without and with treatment, a count before it is cut."""
+        eta = X @ OUTCOME + self.square * (X[:, 0] ** 2 - 1)
+        both = np.stack([eta, eta + EFFECT])
+        return np.exp(0.7 + 0.4 * both) if self.counts else expit(both - 1.0)
+
+    @property
+    def schema(self) -> hdp.Schema:
+        """The declarations."""
+        whole = {"complete": self.missing == 0.0}
+        outcome = hdp.Continuous(0, LARGEST, **whole) if self.counts else hdp.Binary(**whole)
+        return hdp.Schema(
+            a=hdp.Binary(**whole), y=outcome, **{name: hdp.Continuous(-3, 3, **whole) for name in COLUMNS}
+        )
+
+    @property
+    def truth(self) -> tuple[float, float]:
+        """The weighted means without and with treatment."""
+        return truth_of(self)
+
+
+@cache
+def truth_of(design: Design) -> tuple[float, float]:
+    """Return the weighted means of a population, untreated first, by an average over 200,000 covariates."""
+    X = design._covariates(np.random.default_rng(1), 200_000, public=False)
+    e = expit(design.intercept + X @ TREATED)
+    means = design._means(X)
+    if design.counts:  # the mean of a count that is cut: the sum of its survival function
+        means = sum(poisson.sf(k, means) for k in range(LARGEST))
+    untreated, treated = np.average(means, axis=1, weights=e * (1 - e))
+    return float(untreated), float(treated)
+
+
+DESIGNS = (
+    Design("outcome model right"),
+    Design("outcome model lacks a square", square=0.6),
+    Design("one in ten treated", intercept=-2.7),
+    Design("half treated", intercept=0.0),
+    Design("public covariates shifted", shift=0.4),
+    Design("10 % of rows lack a cell", missing=0.015),
+    Design("counts", counts=True),
+)
+
+
+def one_data_set(design: Design, epsilon: float, seed: int) -> Mapping[str, float]:
+    """Return how far estimates are from the truth, what is reported, and whether intervals hold it."""
+    rng = np.random.default_rng(50_000 + seed)
+    private, public = (design.people(rng, rows, public=other) for rows, other in ((PRIVATE, False), (PUBLIC, True)))
+    untreated, treated = design.truth
+    free = without_noise(private) - (treated - untreated)
+    if design.missing:
+        private = private.mask(rng.random(private.shape) < design.missing)
+    budget = hdp.Budget(epsilon=epsilon)
+    study = hdp.Study(private=private, public=public, schema=design.schema, budget=budget)
+    weighting = hdp.propensity(FORMULA, study, epsilon=epsilon / 2).weights()
+    request = hdp.treatment_effect("y ~ a", study, weighting)
+    planned = request.plan(epsilon / 2).frame
+    table = request.release(epsilon / 2).tidy()
+    means, difference = table.iloc[:2], table.iloc[2]
+    held = [low <= true <= high for low, high, true in zip(means.conf_low, means.conf_high, design.truth, strict=True)]
+    return {
+        "error": difference.estimate - (treated - untreated),
+        "std error": difference.std_error,
+        "planned": float(planned.loc[planned["effect"] == difference.effect, "std_error"].iloc[0]),
+        "without noise": free,
+        "covered": float(difference.conf_low <= treated - untreated <= difference.conf_high),
+        "ratio covered": float(table.conf_low[3] <= treated / untreated <= table.conf_high[3]),
+        "means covered": float(np.mean(held)),
+    }
+
+
+def without_noise(rows: pd.DataFrame) -> float:
+    """Return the weighted difference of ordinary software."""
+    design = sm.add_constant(rows[list(COLUMNS)].to_numpy())
+    e = sm.Logit(rows["a"], design).fit(disp=0).predict(design)
+    treated = (rows["a"] == 1).to_numpy()
+    weights, y = np.where(treated, 1 - e, e), rows["y"].to_numpy()
+    return float(np.average(y[treated], weights=weights[treated]) - np.average(y[~treated], weights=weights[~treated]))

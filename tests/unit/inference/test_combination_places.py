@@ -1,0 +1,100 @@
+"""Where curvature is evaluated: over points that stand for where the truth may be."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hdpstats.inference.combination import PLACES, WEAK, InformedPoint, combine_points, likely
+from hdpstats.inference.information import PublicInformation
+from hdpstats.inference.pooling import SCALE
+from hdpstats.inference.sandwich import MOST, not_estimable
+from tests.unit.inference.several import part, read
+from tests.unit.inference.sides import BETA, public_side
+
+
+def test_points_are_symmetric_and_as_far_as_the_posterior_goes():
+    fit, V = public_side().fit, np.diag([0.04, 0.09, 0.01])
+    points = likely(V, fit)
+    assert points.shape == (PLACES, 3)
+    assert points[PLACES // 2 :] == pytest.approx(-points[: PLACES // 2])
+    prior, public = np.eye(3) / WEAK**2, np.linalg.inv(fit.error + SCALE**2 * np.eye(3))
+    precision = np.linalg.inv(V) + public + prior
+    standard = points @ np.linalg.cholesky(precision)
+    assert np.trace(standard.T @ standard) / PLACES == pytest.approx(3.0)
+
+
+def test_a_weak_prior_bounds_points_where_nothing_is_known():
+    fit = public_side().fit
+    nothing = replace(fit, covariance=1e6 * np.eye(3))
+    points = likely(1e6 * np.eye(3), nothing)
+    assert np.mean(points**2, axis=0) == pytest.approx(np.full(3, WEAK**2), rel=1e-4)
+    assert np.abs(likely(1e-8 * np.eye(3), fit)).max() < 1e-3
+
+
+def little_known(*, apart=0.0):
+    public = public_side()
+    public = replace(public, fit=replace(public.fit, covariance=4.0 * np.eye(3)))
+    point = part(public, BETA + apart * np.array([1.0, 1.0, -1.0]), records=40, ridge=5.0)
+    return InformedPoint(part=point, information=PublicInformation(public=public, records=40)), public.fit
+
+
+def test_moments_are_the_mean_over_the_points_and_no_estimate_is_shrunk_by_the_prior():
+    site, fit = little_known()
+    found = combine_points([site], fit)
+    assert len(found.places) == PLACES
+    assert np.mean(found.places, axis=0) == pytest.approx(found.pooling.point)
+    over = np.mean([site.information.at(place).H for place in found.places], axis=0)
+    assert np.abs(found.at[0].H - over).max() < 0.02
+    alone = site.information.at(found.pooling.point).H
+    assert np.all(np.diag(found.at[0].H) < 0.9 * np.diag(alone))
+    assert found.unshrunk[0] == pytest.approx(site.part.unshrunk(found.at[0].H))
+
+
+def test_steps_do_not_go_to_and_fro():
+    # Much curvature leads to a far point here, at which there is a third of it, and that one back.
+    public = public_side()
+    point = part(public, BETA + np.array([2.0, 2.0, -2.0]), records=60, ridge=5.0)
+    site = InformedPoint(part=point, information=PublicInformation(public=public, records=60))
+    found = combine_points([site], public.fit)
+    there = np.trace(site.information.at(found.pooling.point).H)
+    assert np.trace(found.at[0].H) > 0.7 * there
+
+
+def test_much_information_leaves_the_curvature_of_the_estimate():
+    public = public_side()
+    point = part(public, BETA, records=200_000, rate=5.0, ridge=200.0)
+    site = InformedPoint(part=point, information=PublicInformation(public=public, records=200_000))
+    found = combine_points([site], public.fit)
+    alone = site.information.at(found.pooling.point).H
+    assert np.abs(found.at[0].H - alone).max() < 0.001 * np.trace(alone)
+
+
+def test_slopes_of_less_information_than_a_few_persons_are_named():
+    public = public_side()
+    T = public.geometry.to_raw()
+    length = np.linalg.norm(T, axis=1)
+    errors = MOST * length * np.array([9.0, 1.01, 0.99])
+    assert not_estimable(errors, public, T=T).tolist() == [False, True, False]
+    found = read(part(public, BETA, records=10, ridge=400.0, rate=0.02))
+    assert np.isnan(found.private_only.values[1:]).all()
+    assert not np.isnan(found.private_only.values[0])
+    assert "Not estimable: a, b." in found.private_only.note
+    assert not np.isnan(found.pooled.values).any()
+    assert "Not estimable" not in found.pooled.note
+    enough = read(part(public, BETA, records=3000))
+    assert not np.isnan(enough.private_only.values).any()
+
+
+def test_the_summary_says_what_pooling_takes_from_the_public_fit():
+    little = read(part(public_side(), BETA + 0.2, records=100, ridge=10.0))
+    assert little.public_shares.shape == (3,)
+    assert np.all((little.public_shares > 0.1) & (little.public_shares < 1.0))
+    order = [little.pooled.terms[j] for j in np.argsort(-little.public_shares)]
+    shares = sorted((f"{share:.0%}" for share in little.public_shares), key=lambda text: -int(text[:-1]))
+    named = ", ".join(f"{term} {share}" for term, share in zip(order, shares, strict=True))
+    assert little.share_words == f"Pooling takes these shares of coefficients from the public fit: {named}."
+    much = read(part(public_side(), BETA + 0.2, records=100_000, rate=5.0))
+    assert much.public_shares.max() < 0.1
+    assert much.share_words is None
+    assert read(part(None, BETA)).share_words is None
