@@ -40,3 +40,11 @@ test_that("loops can be compiled beforehand", {
   need_python()
   expect_null(dp_warm_up())
 })
+
+test_that("the report of a qualification has a name that says its format, before anything is checked", {
+  need_python()
+  expect_error(dp_qualify("report.pdf"), "must end in .html or .json", class = "dp_argument_error")
+  shown <- structure(list(passed = TRUE, table = data.frame(requirement = "R1"), text = "1 of 1 checks passed"), class = "dp_qualification")
+  expect_output(print(shown), "1 of 1 checks passed")
+  expect_identical(as.data.frame(shown)$requirement, "R1")
+})
