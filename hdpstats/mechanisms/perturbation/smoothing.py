@@ -228,7 +228,9 @@ def _least(tried: Callable[[float], _Tried | None], *, ridges: int) -> _Tried | 
         if best is None and found.outer < NEGLIGIBLE:
             return replace(found, share=LEAST_SMOOTHING)
         best = found
-    for finer in FINER if best is not None and ridges > 1 else ():
+    if best is None or ridges == 1:
+        return best
+    for finer in FINER:
         around = [tried(best.step + each) for each in (-finer, finer) if best.step + each >= 0.0]
         best = min([best, *(each for each in around if each is not None)], key=lambda each: each.error)
     return best
