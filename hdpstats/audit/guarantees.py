@@ -404,9 +404,9 @@ def page(rows: Sequence[Guarantee], samplers: Sequence[SamplerAudit], *, about: 
     lines += [""]
     if missed:
         lines += [
-            f"Not caught everywhere: {', '.join(missed)}. Mistakes are tried on two pairs of neighbours only; where the "
-            "largest loss between these is less than a third of the claim, they cannot tell a third of the noise from "
-            "all of it.",
+            f"Not caught everywhere: {', '.join(missed)}. Mistakes are tried on two pairs of neighbours only; where "
+            "the largest loss between these is less than a third of the claim, they cannot tell a third of the "
+            "noise from all of it.",
             "",
         ]
     lines += [
