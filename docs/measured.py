@@ -254,7 +254,7 @@ def repeated_by(page: str) -> str:
     stem = page.rpartition("/")[2]
     if page.startswith(BENCHMARKS):
         return f"python -m benchmarks.{stem}" if (ROOT / "benchmarks" / f"{stem}.py").exists() else ""
-    if f'"{stem}.md"' in (ROOT / "tools" / "audit.py").read_text(encoding="utf-8"):
+    if page == f"{STUDIES}guarantees":
         return "make audit"
     for study in sorted((ROOT / "tests" / "statistical").glob("test_*.py")):
         if f'"{stem}.md"' in study.read_text(encoding="utf-8"):
