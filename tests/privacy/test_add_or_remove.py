@@ -372,11 +372,11 @@ def no_proof(self, *args, **kwargs):
 
 def test_fits_of_one_epsilon_share_the_number():
     study, model = logit_of(people(300))
-    first = model.fit(epsilon=1.0)
-    other = hdpf.logit("y ~ x", data=study).fit(epsilon=1.0)
+    first = model.fit(epsilon=1.0, describe=False)
+    other = hdpf.logit("y ~ x", data=study).fit(epsilon=1.0, describe=False)
     assert other.count == first.count
     assert study.ledger.spent.epsilon == 2 - Fraction(1, 50)
-    assert model.fit(epsilon=1.0, replicate=2).count.entry != first.count.entry
+    assert model.fit(epsilon=1.0, describe=False, replicate=2).count.entry != first.count.entry
 
 
 def test_a_declared_number_of_people_is_used_and_none_is_asked_for():
