@@ -91,6 +91,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("what", REFUSED)
 def test_rows_that_hold_what_nobody_declared_are_served_when_that_is_acknowledged(written, what):
     columns, words, acknowledged = REFUSED[what]
@@ -154,6 +155,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("what", CHANGED)
 def test_rows_that_changed_are_served_as_another_version_only(written, what):
     served(written())

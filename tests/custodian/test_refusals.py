@@ -103,6 +103,7 @@ BAD_TOKENS = {
 }
 
 
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize("token", BAD_TOKENS)
 def test_a_token_that_is_not_believed(institution, running, tmp_path, unchanged, token):
     with pytest.raises(hdp.SiteError) as caught:

@@ -131,6 +131,7 @@ cat("failed:", sum(found$failed), sum(found$error), "skipped:", sum(found$skippe
 """
 
 
+@pytest.mark.wide
 def test_without_python_tests_and_examples_skip_politely(library: Path, tmp_path: Path) -> None:
     code = WITHOUT_PYTHON % json.dumps(str(SOURCE / "tests" / "testthat"))
     file = tmp_path / "without.R"

@@ -266,6 +266,7 @@ def test_a_site_refuses_public_rows_that_it_does_not_have_or_that_say_nothing():
     assert study.ledger.spent.epsilon == 0
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("corners", TOGETHER)
 def test_no_private_cells_change_what_is_seen(corners):
     """Facts, notes, query and sizes are the same; nothing is raised, warned or printed; only coefficients differ."""
