@@ -265,6 +265,7 @@ def test_another_site_at_the_same_ledger_has_no_hash_yet(institution, written):
         assert served(path).records == RECORDS
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("held", ["", "00" * 16, "00" * 33, "zz" * 32])
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_key_that_is_not_whole_is_refused(written, held, noted):

@@ -245,6 +245,7 @@ def test_public_rows_that_are_none(raw, site, unchanged):
     assert raw.put("/v1/public", content=content).json() == {"sha256": table.sha256}
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -337,6 +337,7 @@ def bound(query: ClippedNewtonQuery, *, factor: int = 1) -> float:
     return epsilon_lower_bound(*scores, alpha=1e-9)
 
 
+@pytest.mark.wide
 @pytest.mark.entropy
 def test_a_pure_round_keeps_epsilon_and_with_half_the_noise_does_not() -> None:
     pure = make_query(MODELS["logistic"], delta=Fraction(0), mu_squared=Fraction(0))

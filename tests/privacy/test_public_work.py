@@ -216,6 +216,7 @@ def question(person_loss: PersonLoss, *, ridge: int = 3, centre: float = 0.2) ->
     )
 
 
+@pytest.mark.covering(cases=8)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("seed", [1])
 def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) -> None:

@@ -217,6 +217,7 @@ def bound(query, *, factor=Fraction(1)):
     return epsilon_lower_bound(*(score_between(each, rows[i], rows[j]) for each in (there, elsewhere)), alpha=1e-9)
 
 
+@pytest.mark.wide
 @pytest.mark.entropy
 def test_a_round_keeps_epsilon_and_with_noise_for_the_norm_alone_does_not():
     # A false alarm, above 2, has a probability of 1e-9; what each bound must exceed is 7 or more standard deviations

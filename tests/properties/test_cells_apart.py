@@ -188,6 +188,7 @@ def test_in_columns_whose_type_pandas_infers(cells, maker):
     check_apart(MAKERS[maker], LISTS[cells], ODD if maker == "inferred" else FEW)
 
 
+@pytest.mark.covering(cases=5)
 @pytest.mark.parametrize("cells", [name for name in LISTS if name != "cells of many types"])
 def test_in_categories(cells):
     """Categories are what Python finds different: of True and 1, or 0.1 in two precisions, one would be lost."""

@@ -108,6 +108,7 @@ def identical(evaluate, first, second):
     return bool(same(first, second)[0])
 
 
+@pytest.mark.covering(cases=25)
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_frame_of_r_comes_back_identical(evaluate, name):
     there = evaluate(FRAMES[name])

@@ -23,7 +23,7 @@ from tests.waiting import GENEROUS
 
 ROOT = Path(__file__).parents[2]
 VIGNETTES = sorted([*ROOT.joinpath("vignettes").glob("*.py"), *ROOT.joinpath("vignettes").glob("*.R")])
-IN_EVERY_RUN = ("start-here", "custodian", "logistic-in-irkernel")
+IN_EVERY_RUN = ("start-here", "custodian")
 """Vignettes that `make test` runs; the others run where pages are built (`.ci/docs`) and by `make test-wide`."""
 STRICT = {
     "python": "import warnings\nfrom tests import few_draws, forked\n"

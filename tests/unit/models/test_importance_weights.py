@@ -287,6 +287,7 @@ def test_no_private_cells_change_what_is_seen(corners):
     assert found.exception is None
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("coding", [ColumnBox, Geometry])
 @pytest.mark.parametrize("mechanism", ["objective", "output"])
 def test_standard_errors_say_how_much_noise_moves_releases(coding, mechanism, monkeypatch):
