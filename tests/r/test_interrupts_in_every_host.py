@@ -81,7 +81,7 @@ def charges(path):
 
 # What stops a plain R is in tests/r/test_install.py.
 @pytest.mark.parametrize(
-    "host", [pytest.param(host, marks=pytest.mark.wide) if host == "Rscript" else host for host in HOSTS]
+    "host", [host if host == "r_bridge run" else pytest.param(host, marks=pytest.mark.wide) for host in HOSTS]
 )
 def test_ctrl_c_stops_whatever_runs_and_the_ledger_is_exact(host, library, tmp_path):
     script = tmp_path / "script.R"
