@@ -6,6 +6,8 @@ Hardt and Talwar (2010), Woodruff (1952). Use: a paper's first table, and the mo
 to know. Proof: `hdpstats.mechanisms.description.site`.
 
 * ``blocks``: Sums and counts of a description in people, with draws of their noise: as released, or as expected.
+* ``correlations``: Correlations of a described cohort, from averages of products: post-processing of released
+  numbers.
 * ``estimate``: From noisy sums and counts to statistics with their errors: post-processing of released and public
   numbers.
 * ``follow_up``: The public cells in which people are counted: groups, and intervals of follow-up.
