@@ -71,6 +71,7 @@ def seen(make: object, private: pd.DataFrame) -> dict[str, object]:
     }
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_hostile_cells_change_nothing_that_is_seen(name: str) -> None:
     make, columns = MODELS[name]
