@@ -18,6 +18,7 @@ from _pytest.doctest import DoctestModule
 
 from hdpstats.inference import sandwich
 from hdpstats.noise import exact
+from hdpstats.records import estimate
 from tests import covering, known_noise, scratch, seeded
 from tests import few_draws as seldom
 
@@ -152,8 +153,9 @@ def few_draws():
 
 @pytest.fixture
 def any_errors(monkeypatch):
-    """Let estimates keep their standard errors, however large they are."""
+    """Let estimates keep their standard errors, however large they are, and let nothing say what pooling takes."""
     monkeypatch.setattr(sandwich, "MOST", math.inf)
+    monkeypatch.setattr(estimate, "COUNTS", math.inf)
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ import pandas as pd
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats._base.no_warnings import silence
+from hdpstats._base.precision import numbers_of
 from hdpstats.audit.cases import CASES, SCHEMA, SETTINGS, asked, people
 from hdpstats.audit.fingerprint import fingerprint
 from hdpstats.audit.guarantees import checked, naive_laplace, normal_audit, sampler_audits
@@ -505,13 +506,11 @@ def _doubles() -> str:
 
 def _functions() -> str:
     """Compare exp and log1p with 50 digits: proofs allow 2^-41, the package counts on far less."""
-    import mpmath
-
+    exact = numbers_of(50)
     points = np.concatenate([np.linspace(-700.0, 700.0, 101), np.linspace(-1.0, 1.0, 101)])
-    with mpmath.workdps(50):
-        of_exp = max(abs(float(mpmath.mpf(float(np.exp(x))) / mpmath.exp(float(x)) - 1)) for x in points)
-        inner = points[(points > -1.0) & (points != 0.0)]
-        of_log = max(abs(float(mpmath.mpf(float(np.log1p(x))) / mpmath.log1p(float(x)) - 1)) for x in inner)
+    of_exp = max(abs(float(exact.mpf(float(np.exp(x))) / exact.exp(float(x)) - 1)) for x in points)
+    inner = points[(points > -1.0) & (points != 0.0)]
+    of_log = max(abs(float(exact.mpf(float(np.log1p(x))) / exact.log1p(float(x)) - 1)) for x in inner)
     worst = max(of_exp, of_log)
     if worst > 2.0**-50:
         raise _NotAsRequiredError(f"exp or log1p is off by a relative {worst:.2e}; at most {2.0**-50:.2e} is expected")

@@ -70,7 +70,7 @@ def test_words_of_titles_and_code_stay_as_they_are(extension: ModuleType, caplog
 
 def test_a_vignette_has_the_outputs_of_its_test_or_says_where_they_are(extension: ModuleType) -> None:
     empty = extension.read_python_vignette(SCRIPT)
-    assert "`make test`" in empty.cells[1].source
+    assert "`make test test-wide`" in empty.cells[1].source
     assert [cell.outputs for cell in empty.cells if cell.cell_type == "code"] == [[]]
     ran = nbformat.v4.new_code_cell("print(1)", outputs=[nbformat.v4.new_output("stream", text="1\n")])
     kept = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# A title"), ran])

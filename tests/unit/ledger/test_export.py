@@ -5,7 +5,7 @@ import pytest
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, LedgerError
-from hdpstats.ledger import Ledger
+from hdpstats.ledger import Ledger, verify_file
 from hdpstats.ledger.chain import digest
 
 
@@ -26,7 +26,9 @@ def test_json_has_terms_totals_head_and_entries_that_can_be_checked(filled, tmp_
         "remaining": {"epsilon": "9/4", "delta": "0"},
         "gaussian": None,
         "analysts": {},
+        "account": ledger.identity,
         "head": ledger.head,
+        "hashes": list(verify_file(filled).hashes),
     }
     assert [(entry["seq"], entry["kind"]) for entry in entries] == [
         (1, "open"),

@@ -403,8 +403,8 @@ class TestWhichSums:
             ran.clear()
             plain = all_work()
         assert ran == []
-        for one, two in zip(rehearsed, plain, strict=True):
-            np.testing.assert_array_equal(one, two)
+        for one, two in zip(rehearsed, plain, strict=True):  # caps that are products of factors are other doubles
+            np.testing.assert_allclose(one, two, rtol=1e-13)
 
 
 @pytest.mark.parametrize("pieces", [1, 7, 30])
