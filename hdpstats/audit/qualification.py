@@ -505,8 +505,8 @@ def _doubles() -> str:
 
 
 def _functions() -> str:
-    """Compare exp and log1p with 50 digits: proofs allow 2^-41, the package counts on far less."""
-    exact = numbers_of(50)
+    """Compare exp and log1p with 170 binary digits: proofs allow 2^-41, the package counts on far less."""
+    exact = numbers_of(170)
     points = np.concatenate([np.linspace(-700.0, 700.0, 101), np.linspace(-1.0, 1.0, 101)])
     of_exp = max(abs(float(exact.mpf(float(np.exp(x))) / exact.exp(float(x)) - 1)) for x in points)
     inner = points[(points > -1.0) & (points != 0.0)]
