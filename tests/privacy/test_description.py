@@ -227,6 +227,13 @@ def test_pairs_are_of_people_whose_cells_are_all_there_and_without_delta():
         replace(PAIRS, columns=PAIRS.columns[3:])
 
 
+def test_the_number_of_pairs_is_limited_before_they_are_formed():
+    """A request of a hundred kilobytes would form millions of them."""
+    columns = tuple(CentredColumn(name=f"c{k}", centre=0.0, unit=1.0) for k in range(100_000))
+    with pytest.raises(hdp.MechanismError, match="20000 pairs, not 4999950000"):
+        replace(PAIRS, columns=columns)
+
+
 def unknown():
     return CentredColumn(name="y", centre=0.0, unit=1.0)
 
