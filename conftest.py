@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
-from hdpstats.inference import sandwich
+from hdpstats.inference import other_correlations, sandwich
 from hdpstats.noise import exact
 from hdpstats.records import estimate
 from tests import covering, known_noise, scratch, seeded
@@ -156,6 +156,7 @@ def any_errors(monkeypatch):
     """Let estimates keep their standard errors, however large they are, and let nothing say what pooling takes."""
     monkeypatch.setattr(sandwich, "MOST", math.inf)
     monkeypatch.setattr(estimate, "COUNTS", math.inf)
+    monkeypatch.setattr(other_correlations, "LEAST", math.inf)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
-from hdpstats.inference import sandwich
+from hdpstats.inference import other_correlations, sandwich
 from hdpstats.mechanisms.clipped_newton import expectations as raked
 from hdpstats.raking import information as raked_information
 from hdpstats.raking import posterior
@@ -68,6 +68,7 @@ def without_words_on_noise(monkeypatch):
     monkeypatch.setattr(disagreement, "LEVEL", 0.0)
     monkeypatch.setattr(estimate, "COUNTS", math.inf)
     monkeypatch.setattr(sandwich, "MOST", math.inf)
+    monkeypatch.setattr(other_correlations, "LEAST", math.inf)
     for module in (raked_information, raked):
         monkeypatch.setattr(module, "notes_on", lambda *_, **__: (posterior.RAKED,))
 

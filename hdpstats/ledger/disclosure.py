@@ -810,6 +810,8 @@ def _texts(facts: Facts, statements: Statements) -> Iterable[Point]:
     """Return the sentences for a paper, an ethics application, an output check."""
     other = _stated(statements.other_releases, "other_releases")
     lacks = tuple(name for name in ("other_releases",) if name in statements.missing)
+    together = "for all that this result rests on" if facts.total is None else "for all releases together"
+    public = "" if facts.relation is Relation.ADD_OR_REMOVE_ONE else ", but for the declared number of people"
     yield Point(
         number="",
         topic="For a paper",
@@ -822,7 +824,7 @@ def _texts(facts: Facts, statements: Statements) -> Iterable[Point]:
         number="",
         topic="For an ethics application",
         answer=f"No record leaves the site. What leaves are statistics with noise. {_spent(facts)} {_unit(facts)} This "
-        "holds whatever else a reader knows, now or later, and for all releases together. It does not keep secret what "
+        f"holds whatever else a reader knows, now or later, and {together}. It does not keep secret what "
         "is true of the population: a finding may concern a person whether or not her record was used. "
         f"{_trust(facts, statements)} Other releases of the same people: {other}.",
         by=(_PACKAGE, _LEDGER, _CUSTODIAN),
@@ -832,8 +834,8 @@ def _texts(facts: Facts, statements: Statements) -> Iterable[Point]:
         number="",
         topic="For the output check of a secure environment",
         answer="The file holds releases of a differentially private mechanism and numbers computed from them; it holds "
-        f"no record and no count without noise. Mechanisms: {_mechanisms(facts)} {_spent(facts)} {_bounds(facts)} Each "
-        "release can be compared with the custodian's ledger"
+        f"no record and no count without noise{public}. Mechanisms: {_mechanisms(facts)} {_spent(facts)} "
+        f"{_bounds(facts)} Each release can be compared with the custodian's ledger"
         + (f", whose head is {facts.head}" if facts.head else "")
         + ". Small numbers need no further rounding or suppression: the noise has been added.",
         by=(_PACKAGE, _LEDGER),

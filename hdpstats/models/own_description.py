@@ -51,6 +51,9 @@ WANTED_OF_PAIRS, MOST_NOISE_OF_PAIRS = 0.1, 0.2
 Both over the root of the number of columns, as that is what the least eigenvalue of their correlations errs by.
 """
 
+MOST_PAIRS: Final = 10_000
+"""Pairs of columns that a fit asks for: of more the noise would hide any correlation, and a query has a limit."""
+
 MOST_TIMES: Final = 8
 """Times after which a fit asks for shares of people at risk."""
 
@@ -269,7 +272,7 @@ def own_description(spec: ModelSpec) -> OwnDescription | None:
         columns=columns,
         range_of_one=range_of_one,
         after=after,
-        pairs=None if rows is not None else described_pairs(spec.study.schema, columns, public),
+        pairs=None if rows is not None else described_pairs(spec.study.schema, columns, public, most=MOST_PAIRS),
         rows=rows,
     )
 

@@ -19,8 +19,9 @@ privacy noise, a part ``q`` of the variance, grows by ``1 / (1 - s)``, and inver
 part at most `MOST_GROWN`; where none is, nothing is asked for. Among them it is least, at `ORDINARY` as ``m``, for the
 one that is taken. Then ``m`` is the largest of `MULTIPLES` with a noise of `WANTED`, or less by the root of ``m`` over
 `ORDINARY` where that is larger: with more people less is cut, and noise falls too.
-A quantile's window is the narrowest with that, of the public rows' own, its halves, quarters, .... With the number of
-people and averages of them a fit buys no more than a fifth of its epsilon (`MOST_OF_ALL`).
+A quantile's window is the narrowest with that, of the public rows' own, its halves, quarters, .... The part is no
+larger than what the number of people and averages of them leave of a fifth of epsilon (`MOST_OF_ALL`): none where these
+cost more, which is a quarter at most.
 """
 
 import math
@@ -54,7 +55,7 @@ HALVINGS: Final = 4
 """How often the window of public rows may be halved."""
 
 MOST_OF_ALL: Final = Fraction(1, 5)
-"""What a fit may buy beside its coefficients, of its epsilon."""
+"""What a fit may buy beside its coefficients, of its epsilon, where it buys the parts of a sandwich."""
 
 ROOTS: Final = (
     1.0,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError
 from hdpstats.ledger.disclosure import Asked, Disclosure, Facts, Statements, disclose
-from hdpstats.ledger.signing import VerifyingKey, check_release
+from hdpstats.ledger.signing import SignatureError, VerifyingKey, check_release
 from hdpstats.losses import LINKS, REGRESSIONS
 from hdpstats.privacy.budget import Guarantee, MechanismName, Spend, decimal
 from hdpstats.privacy.proofs import GEOMETRY, PRIVACY, PROOFS
@@ -22,7 +22,14 @@ from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records import codec
 from hdpstats.records.codec import to_dict
 from hdpstats.records.query import Query, Release
-from hdpstats.records.several import SitesRelease, answers_in, charged_events
+from hdpstats.records.several import (
+    RoundsQuery,
+    RoundsRelease,
+    SitesQuery,
+    SitesRelease,
+    answers_in,
+    charged_events,
+)
 from hdpstats.results.facts import ModelFacts, design_of
 from hdpstats.results.sites import DescribedCohort, SiteContribution, charged_before, charged_releases, people, spent_on
 from hdpstats.results.summary import weights_words
@@ -265,12 +272,37 @@ def filled_form(
 
 
 def check_signatures(result: "Result", keys: Sequence[VerifyingKey]) -> int:
-    """Check the signature of every release that a fit rests on; return how many there are."""
-    released = [*charged_before(result.released.description), *charged_releases(result.released)]
+    """Check the signature of every release that a fit rests on; return how many there are.
+
+    Each must answer the query that the fit keeps beside it. None is kept beside numbers of people, nor beside the
+    releases of a weighted sample but the last one.
+    """
+    known = result.released.description
+    described = [] if known is None else [(dict(known.queries).get(name), each) for name, each in known.releases]
+    pairs = [*described, *([] if result.release is None else [(result.query, result.release)])]
+    asked = {id(answer): query for pair in pairs for query, answer in _asked(*pair)}
+    released = [*charged_before(known), *charged_releases(result.released)]
     answers = [answer for release in released for answer in answers_in(release)]
     for answer in answers:
-        check_release(answer, keys, query=result.query if answer is result.release else None)
+        if id(answer) in asked and asked[id(answer)] is None:
+            message = "the result holds a release without the query that it answers: it was altered"
+            raise SignatureError(message, reason="forged")
+        check_release(answer, keys, query=asked.get(id(answer)))
     return len(answers)
+
+
+def _asked(query: Query | None, release: Release) -> list[tuple[Query | None, Release]]:
+    """Return what was charged one by one (`answers_in`), each with its query; None where none is kept."""
+    if isinstance(query, SitesQuery) and isinstance(release, SitesRelease):
+        of_sites = dict(query.sites)
+        return [pair for name, at_site in release.sites for pair in _asked(of_sites.get(name), at_site)]
+    if (
+        isinstance(query, RoundsQuery)
+        and isinstance(release, RoundsRelease)
+        and len(query.parts) == len(release.rounds)
+    ):
+        return list(zip(query.parts, release.rounds, strict=True))
+    return [(query, answer) for answer in answers_in(release)]
 
 
 def result_form(result: "Result", form: str, statements: Mapping[str, Any] | None) -> Disclosure:

@@ -63,7 +63,7 @@ def visits(seed, people, most=MOST):
     frame = pd.DataFrame(
         {"id": [f"p{each}" for each in person], "x": cells([0.0, 9.0, 10.0, 3.4]), "b": cells([0.0, 1.0])}
     )
-    frame["f"], frame["w"], frame["o"] = cells(["p", "q", "r"]), cells([0.0, 4.0, 4.0, 9.0]), cells([0.0, 1.0])
+    frame["f"], frame["w"], frame["o"] = cells(["p", "q", "r"]), cells([0.0, 1.0, 4.0, 9.0]), cells([0.0, 1.0])
     for name in ("x", "b", "o"):
         frame.loc[rng.random(n) < 0.07, name] = np.nan
     frame.loc[rng.random(n) < 0.02, "id"] = None

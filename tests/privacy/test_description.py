@@ -227,6 +227,21 @@ def test_pairs_are_of_people_whose_cells_are_all_there_and_without_delta():
         replace(PAIRS, columns=PAIRS.columns[3:])
 
 
+def test_factors_are_cut_to_their_reach_before_they_are_multiplied():
+    """``x`` is 3.5 units from its centre and counts as 2.5: times 0.4, over twice the largest product, is 1/4."""
+    assert PAIRS.columns[0].of(np.array([-9.0, 3.0, 5.0, 10.0]), reach=2.5).tolist() == [-2.5, 0.0, 1.0, 2.5]
+    query, frame = QUERIES["complete rows with pairs"], OTHERS.iloc[:1].assign(x=10.0, z=0.6)
+    sums = integers(query, frame)[0]
+    assert sums[:, query.first_pair].sum() == UNITS // 4
+
+
+def test_the_number_of_pairs_is_limited_before_they_are_formed():
+    """A request of a hundred kilobytes would form millions of them."""
+    columns = tuple(CentredColumn(name=f"c{k}", centre=0.0, unit=1.0) for k in range(100_000))
+    with pytest.raises(hdp.MechanismError, match="20000 pairs, not 4999950000"):
+        replace(PAIRS, columns=columns)
+
+
 def unknown():
     return CentredColumn(name="y", centre=0.0, unit=1.0)
 

@@ -78,7 +78,10 @@ def test_a_vignette_has_the_outputs_of_its_test_or_says_where_they_are(extension
     full = extension.read_python_vignette(SCRIPT)
     assert "those of a test run" in full.cells[1].source
     assert [cell.outputs[0].text for cell in full.cells if cell.cell_type == "code"] == ["1\n"]
-    assert "`make test test-wide`" in extension.read_python_vignette(SCRIPT.replace("print(1)", "print(2)")).cells[1].source
+    assert (
+        "`make test test-wide`"
+        in extension.read_python_vignette(SCRIPT.replace("print(1)", "print(2)")).cells[1].source
+    )
 
 
 def test_a_block_shows_what_it_printed_folded_and_nothing_where_no_test_has_run(extension: ModuleType) -> None:

@@ -21,7 +21,8 @@ to know. Proof: `hdpstats.mechanisms.description.site`.
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Annotated, ClassVar, Final, final
@@ -120,6 +121,16 @@ class DescribedColumn(Record):
         return len(self.cuts) + 1 + self.counts_missing(complete=complete) if self.cuts else 0
 
 
+def number_of_pairs(columns: Sequence[CentredColumn]) -> int:
+    """Return how many pairs of columns are of different names, without forming them.
+
+    >>> number_of_pairs([CentredColumn(name=name, centre=0.0, unit=1.0) for name in ("a", "a", "b")])
+    2
+    """
+    of_names = Counter(each.name for each in columns).values()
+    return (len(columns) ** 2 - sum(number**2 for number in of_names)) // 2
+
+
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DescribedPairs(Record):
@@ -143,7 +154,9 @@ class DescribedPairs(Record):
     def __post_init__(self) -> None:
         """Refuse what has no pairs, and bounds that are none."""
         keys = [(each.name, each.level) for each in self.columns]
-        if len(set(keys)) < len(keys) or not self.places:
+        pairs = number_of_pairs(self.columns)
+        check_size("pairs", pairs, MOST_SUMS, remedy="describe fewer columns, or columns with fewer levels")
+        if len(set(keys)) < len(keys) or not pairs:
             raise MechanismError("pairs need two columns or more, each once, of two names at least")
         if not all(math.isfinite(each) and 1e-6 <= each <= 1e6 for each in (self.reach, self.largest)):
             raise MechanismError("reach and largest of pairs must be numbers in [1e-6, 1e6]")

@@ -22,7 +22,7 @@ from hdpstats._base.errors import ArgumentError
 from hdpstats._base.time_units import CALENDAR, DAYS, ROUNDED, known_unit
 from hdpstats._base.typing import FloatArray, IntArray
 from hdpstats._base.validation import integer, real
-from hdpstats.mechanisms.description import DescribedColumn, DescribedPairs, RowsOfPerson
+from hdpstats.mechanisms.description import DescribedColumn, DescribedPairs, RowsOfPerson, number_of_pairs
 from hdpstats.mechanisms.description.site import levels_of
 from hdpstats.records.averages import CentredColumn
 from hdpstats.schema.columns import Column, Duration, NumericColumn
@@ -116,9 +116,9 @@ def averaged_rows(most: int, correlation: float, numbers: IntArray) -> tuple[Row
 
 
 def described_pairs(
-    schema: Schema, columns: Sequence[DescribedColumn], public: PublicTable | None
+    schema: Schema, columns: Sequence[DescribedColumn], public: PublicTable | None, *, most: int | None = None
 ) -> DescribedPairs | None:
-    """Return the pairs of columns of which products are asked; None where there is no pair.
+    """Return the pairs of columns of which products are asked; None where there is no pair, or are more than ``most``.
 
     Centres and units are means and standard deviations of public rows, as `averaged_columns` has them. The indicator
     of a level is never cut. Of a category those of all levels but the last are paired, of two levels that of the
@@ -126,7 +126,8 @@ def described_pairs(
     the unit.
     """
     paired = [each for column in columns for each in _centred(column, schema[column.name], public)]
-    if len({each.name for each in paired}) < 2:
+    found = number_of_pairs(paired)
+    if found == 0 or (most is not None and found > most):
         return None
     return DescribedPairs(columns=tuple(paired), reach=REACH, largest=LARGEST_PRODUCT)
 

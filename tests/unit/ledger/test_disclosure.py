@@ -117,6 +117,16 @@ def test_forms_on_one_result_state_what_it_rests_on(fit):
     assert entry["deployment"]["dp_variant"]["variant_name"] == "Pure DP"
 
 
+def test_sentences_on_one_result_promise_nothing_of_other_releases_and_name_the_public_number(study, fit):
+    of_fit, of_account = (" ".join(str(each.disclosure("text")).split()) for each in (fit, study.ledger))
+    assert "now or later, and for all that this result rests on." in of_fit
+    assert "now or later, and for all releases together." in of_account
+    for said in (of_fit, of_account):
+        assert "no record and no count without noise, but for the declared number of people." in said
+    protected = Ledger(None, dataset="new", epsilon=2, unit="patient", relation="add_or_remove_one")
+    assert "no record and no count without noise." in " ".join(str(protected.disclosure("text")).split())
+
+
 def test_a_public_fit_has_no_form(study):
     result = hdpf.logit("event3 ~ age", data=study).fit_public()
     with pytest.raises(hdp.ArgumentError, match="uses none"):

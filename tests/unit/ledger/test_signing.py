@@ -54,6 +54,47 @@ def test_every_release_of_a_fit_is_signed_and_survives_json(fit, key, tmp_path):
         key.write(tmp_path / "site")
 
 
+@pytest.fixture(scope="module")
+def sites(key):
+    rows = hdp.datasets.load_rotterdam()
+    return hdp.Study(
+        private={
+            name: hdp.LocalSite(
+                some, schema=SCHEMA, ledger=Ledger(None, dataset=name, epsilon=100, delta=1e-4), signing_key=key
+            )
+            for name, some in (("first", rows.iloc[:1500]), ("second", rows.iloc[1500:]))
+        },
+        public=hdp.datasets.load_gbsg(),
+    )
+
+
+def test_a_result_holds_releases_of_its_own_queries_only(sites, key):
+    """Each release alone is what the site signed; they are of a fit of four times the epsilon."""
+    fits = [hdpf.logit("event3 ~ age", data=sites).fit(epsilon=epsilon) for epsilon in (1, 4)]
+    assert [each.verify(key.public) for each in fits] == [4, 4]
+    texts = [json.loads(each.to_json()) for each in fits]
+
+    def mixed(*path):
+        text = json.loads(json.dumps(texts[0]))
+        place, other = text["released"], texts[1]["released"]
+        for step in path[:-1]:
+            place, other = place[step], other[step]
+        place[path[-1]] = other[path[-1]]
+        return reason(hdp.Result.from_json(json.dumps(text)).verify, key.public)
+
+    assert mixed("description", "releases") == "forged"
+    assert mixed("release", "sites", 1, 1) == "forged"
+    renamed = json.loads(json.dumps(texts[0]))
+    renamed["released"]["description"]["queries"][0][0] = "third"
+    assert reason(hdp.Result.from_json(json.dumps(renamed)).verify, key.public) == "forged"
+
+
+def test_fits_in_rounds_are_signed_round_by_round(sites, key):
+    fit = hdpf.logit("event3 ~ age", data=sites).fit(epsilon=2, delta=1e-6, mechanism="clipped_newton")
+    assert fit.verify(key.public) > 4
+    assert hdp.Result.from_json(fit.to_json()).verify(key.public) == fit.verify(key.public)
+
+
 def test_a_release_that_was_altered_another_key_and_a_missing_signature_are_told_apart(fit, key):
     release = fit.release
     theta = (release.theta[0] + 1e-9, *release.theta[1:])

@@ -4,6 +4,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import hdpstats.api as hdp
@@ -48,6 +49,20 @@ def own(model):
 
 
 @pytest.mark.covering(cases=3)
+def test_a_fit_with_more_pairs_than_a_query_has_asks_for_none():
+    """Two categories of 150 levels have 22,201 pairs: a description of them is no query, and the fit needs none."""
+    rng, levels = np.random.default_rng(1), [f"l{k}" for k in range(150)]
+    rows = pd.DataFrame({"f": levels * 20, "g": rng.permutation(levels * 20), "y": rng.integers(0, 2, 3000)})
+    schema = hdp.Schema(
+        f=hdp.Categorical(levels, complete=True), g=hdp.Categorical(levels, complete=True), y=hdp.Binary(complete=True)
+    )
+    study = hdp.Study(public=rows, schema=schema)
+    described = own(hdpf.logit("y ~ f + g", data=study))
+    assert described is not None
+    assert described.pairs is None
+    assert described.affordable(Fraction(1), records=20_000).query(Fraction(1), ahead=()).dimension == 298
+
+
 @pytest.mark.parametrize("terms", [{}, ADDED])
 @pytest.mark.parametrize(("mechanism", "delta"), [("objective", 0), ("objective", 1e-6), ("clipped_newton", 1e-6)])
 def test_number_averages_and_fit_cost_epsilon_together(terms, mechanism, delta):
