@@ -3,6 +3,7 @@
 It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite`, which alone reads rows. Needs the
 extra ``sites``; the command line imports it when it is used.
 
+* ``answering``: Requests that come as files: what one would cost, who approved it, and its answer.
 * ``app``: What a site answers over HTTP.
 * ``capacity``: What one analyst may take of a site.
 * ``credentials``: Who asks whom: the site's certificate, clients' certificates, and signed tokens (JWT) of analysts.
@@ -22,6 +23,7 @@ extra ``sites``; the command line imports it when it is used.
 * ``timing``: Answers that leave at fixed slots, whatever private rows and noise make of the computation.
 """
 
+from hdpstats.custodian.answering import answer, preview
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
 from hdpstats.custodian.kept_head import note
@@ -32,12 +34,14 @@ from hdpstats.custodian.timing import Overruns
 __all__ = [
     "Overruns",
     "SiteSettings",
+    "answer",
     "application",
     "described",
     "disclosure",
     "issue",
     "note",
     "open_site",
+    "preview",
     "resume",
     "serve",
     "write_keys",

@@ -145,6 +145,20 @@ class Signing(Section):
 
 
 @final
+class Requests(Section):
+    """How requests that come as files are answered (`hdpstats.custodian.answering`).
+
+    Attributes
+    ----------
+    approval : {"none", "required"}
+        Whether somebody must approve each request, by name, before anything is charged for it. It says nothing of the
+        service over a network, which answers whoever has a token.
+    """
+
+    approval: Literal["none", "required"] = "none"
+
+
+@final
 class Heads(Section):
     """Where the head of the ledger is kept as well (`hdpstats.custodian.kept_head`).
 
@@ -407,6 +421,7 @@ class SiteSettings(Section):
     acknowledged: Acknowledged = Acknowledged()
     disclosure: Annotated[InstanceOf[Statements], BeforeValidator(_statements)] = Statements(served=True)
     signing: Signing = Signing()
+    requests: Requests = Requests()
     limits: Limits = Limits()
     timing: Timing = Timing()
     _file: Path = PrivateAttr()
@@ -460,6 +475,11 @@ class SiteSettings(Section):
         return self._kept(".cells.json")
 
     @property
+    def approvals(self) -> Path:
+        """The file that says who approved which request, and when."""
+        return self._kept(".approvals.jsonl")
+
+    @property
     def beside(self) -> tuple[tuple[Path, Path], ...]:
         """Where each file of the state was kept before, beside the settings, and where it is kept now."""
         ends = (".overruns.db", ".cells.key", ".cells.json")  # no hash comes without its key
@@ -475,7 +495,7 @@ class SiteSettings(Section):
 
         Analysts, certificates and whose tokens are accepted may change while a service runs.
         """
-        changing = {"analysts", "tls", "identities", "disclosure"}
+        changing = {"analysts", "tls", "identities", "disclosure", "requests"}
         fields = [
             (name, field.alias or name) for name, field in type(self).model_fields.items() if name not in changing
         ]

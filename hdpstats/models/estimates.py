@@ -210,7 +210,9 @@ def _estimable(found: Estimates, public: PublicSide, *, T: FloatArray) -> Estima
     """Return the estimates without slopes that rest on less than a few persons, each estimate by its own errors."""
 
     def told(estimate: Estimate) -> Estimate:
-        return estimate.without(not_estimable(np.asarray(estimate.bse, dtype=np.float64), public, T=T), words=FEW_PERSONS)
+        return estimate.without(
+            not_estimable(np.asarray(estimate.bse, dtype=np.float64), public, T=T), words=FEW_PERSONS
+        )
 
     return replace(
         found,
