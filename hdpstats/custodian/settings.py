@@ -21,18 +21,22 @@
 
 What may be left out: ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose entries are those of
 `Heads`, `Acknowledged`, `Limits` and `Timing`; ``disclosure``, whose entries are those of
-`hdpstats.ledger.Statements`; ``signing: {key: FILE}``, without which releases are not signed; and ``state``.
+`hdpstats.ledger.Statements`; ``signing: {key: FILE}``, without which releases are not signed; ``requests: {approval:
+required}``, without which request files need nobody's approval; and ``state``. Where requests come as files only,
+``listen``, ``tls`` and ``tokens`` are left out, all three.
 
 **What the service writes.** The settings, and all that they name but the ledger and its heads, are read only: they may
 be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
 predicted (``site.overruns.db`` for ``site.yaml``), and the hash of the rows (``site.cells.json``, and its key
-``site.cells.key`` where the ledger is in a database). Without ``state`` it is the folder that systemd makes for the
+``site.cells.key`` where the ledger is in a database), and who approved which request file
+(``site.approvals.jsonl``). Without ``state`` it is the folder that systemd makes for the
 service (``StateDirectory=``, which sets ``STATE_DIRECTORY``), and where there is none, the folder of the settings. What
 was kept beside the settings before is moved from there when the service starts.
 """
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -365,6 +369,16 @@ class Timing(Section):
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceEntries:
+    """The sections that a service over a network needs, and a site that is asked by files does not."""
+
+    listen: Listen
+    tls: Tls
+    identities: Identities
+
+
+@final
 class SiteSettings(Section):
     """A site as its custodian declares it.
 
@@ -391,11 +405,13 @@ class SiteSettings(Section):
         What only the custodian knows, for the forms that `hdpstats site disclosure` fills in.
     signing : Signing
         The key that releases are signed with.
-    listen : Listen
-        Where to listen.
-    tls : Tls
+    requests : Requests
+        How request files are answered.
+    listen : Listen or None
+        Where to listen. This, ``tls`` and ``tokens`` are left out where requests come as files only.
+    tls : Tls or None
         Certificates.
-    identities : Identities
+    identities : Identities or None
         Whose ``tokens``.
     analysts : mapping of str to Permissions
         Who may ask for what, and receive how much in all, under the total: everybody has such a cap, or nobody. Nobody
@@ -411,9 +427,9 @@ class SiteSettings(Section):
     data: Annotated[Path, BeforeValidator(_data)]
     dictionary: Annotated[InstanceOf[Schema], BeforeValidator(_dictionary)] = Field(alias="schema")
     ledger: LedgerEntries
-    listen: Listen
-    tls: Tls
-    identities: Identities = Field(alias="tokens")
+    listen: Listen | None = None
+    tls: Tls | None = None
+    identities: Identities | None = Field(alias="tokens", default=None)
     analysts: dict[Annotated[str, Field(min_length=1, max_length=100)], Permissions]
     heads: Heads = Heads()
     state: Annotated[Path | None, BeforeValidator(in_folder)] = None
@@ -436,6 +452,12 @@ class SiteSettings(Section):
             _check_declared(permissions.columns or (), self.dictionary, name=f"analysts: {name}: columns")
         for entry in Acknowledged.model_fields:
             _check_declared(getattr(self.acknowledged, entry), self.dictionary, name=f"acknowledged: {entry}")
+        missing = [name for name, part in self._served().items() if part is None]
+        if 0 < len(missing) < len(self._served()):
+            raise ValueError(
+                f"{', '.join(missing)} is missing: listen, tls and tokens are for the service over a network; give all "
+                "three, or none where requests come as files only"
+            )
         without = [name for name, permissions in self.analysts.items() if permissions.cap is None]
         if without and len(without) < len(self.analysts):
             raise ValueError(
@@ -463,6 +485,31 @@ class SiteSettings(Section):
     def file(self) -> Path:
         """The file that the settings were read from, by the name that was given for it."""
         return self._file
+
+    def _served(self) -> dict[str, Section | None]:
+        return {"listen": self.listen, "tls": self.tls, "tokens": self.identities}
+
+    @property
+    def serves(self) -> bool:
+        """Whether there is a service over a network."""
+        return self.listen is not None
+
+    @property
+    def service(self) -> ServiceEntries:
+        """What the service needs.
+
+        Raises
+        ------
+        ArgumentError
+            The settings are those of a site that is asked by files only.
+        """
+        if self.listen is None or self.tls is None or self.identities is None:
+            raise ArgumentError(
+                "listen, tls and tokens are not in the settings, which are those of a site that is asked by files "
+                "(hdpstats site answer): write them to serve it over a network",
+                argument="listen",
+            )
+        return ServiceEntries(listen=self.listen, tls=self.tls, identities=self.identities)
 
     @property
     def overruns(self) -> Path:
