@@ -231,6 +231,7 @@ def _answer(arguments: argparse.Namespace) -> None:
         return
     if arguments.out is None:
         raise ArgumentError("out must name the file to write: --out release.json", argument="out")
+    custodian.protect_process()
     made = custodian.answer(
         settings, arguments.request, arguments.out, analyst=who, by=arguments.approve, public=public
     )

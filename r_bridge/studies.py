@@ -296,14 +296,25 @@ def _survfit(
     return checked_call(getattr(request, verb), given, name="survfit")
 
 
-def request_file(model: str, formula: Any, data: hdp.Study, epsilon: float, path: str, **options: Any) -> str:
+def request_file(
+    model: str,
+    data: hdp.Study,
+    epsilon: float,
+    path: str,
+    formula: str | None = None,
+    columns: Any = None,
+    **options: Any,
+) -> str:
     """Write down what is asked of a site; return the name of the request."""
-    columns = column_names(formula, 1 + len(data.schema)) if model == "describe" else formula
+    asked: Any = formula
+    if columns is not None:
+        asked = column_names(columns, 1 + len(data.schema)) if isinstance(data, hdp.Study) else []
     plain = {name: _option(value) for name, value in options.items()}
-    return hdp.request(model, columns, data, epsilon=epsilon, path=path, **plain).sha256
+    return hdp.request(model, asked, data, epsilon=epsilon, path=path, **plain).sha256
 
 
 def _option(value: Any) -> Any:
+    """Return an argument as a number, a text or a list of them."""
     return [whole(each) for each in elements(value)] if isinstance(value, pd.Series | list) else whole(value)
 
 

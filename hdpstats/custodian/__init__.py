@@ -27,7 +27,7 @@ from hdpstats.custodian.answering import answer, preview
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
 from hdpstats.custodian.kept_head import note
-from hdpstats.custodian.serving import described, disclosure, open_site, resume, serve
+from hdpstats.custodian.serving import described, disclosure, open_site, protect_process, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
 
@@ -42,6 +42,7 @@ __all__ = [
     "note",
     "open_site",
     "preview",
+    "protect_process",
     "resume",
     "serve",
     "write_keys",

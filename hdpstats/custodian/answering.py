@@ -28,6 +28,7 @@ from typing import Final, final
 from hdpstats._base.errors import ArgumentError, HdpError
 from hdpstats._base.validation import text
 from hdpstats._base.work import Prices
+from hdpstats.custodian import log
 from hdpstats.custodian.app import read_query
 from hdpstats.custodian.capacity import Clock
 from hdpstats.custodian.files import check_file, write_durably
@@ -262,6 +263,8 @@ def answer(
     except HdpError:
         if answering.refused or not answering.answers:
             raise  # else reading the release file raises the same: it is about what was released
+    entries = [None if each.entry is None else each.entry.to_dict() for _, each in answering.answers.values()]
+    log.write(request="file", sha256=asked.sha256, analyst=name, entries=entries)
     made = ReleaseFile(request_sha256=asked.sha256, facts=site.facts, answers=tuple(answering.answers.values()))
     try:
         write_durably(out, made.to_json() + "\n")

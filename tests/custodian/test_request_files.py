@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import hdpstats.api as hdp
+from hdpstats import custodian
 from hdpstats._base.errors import HdpError
 from hdpstats.cli import main
 from hdpstats.custodian import SiteSettings, answering, open_site, preview, serving
@@ -340,6 +341,40 @@ def test_altered_files_are_refused(place):
     assert place.spent == spent
 
 
+def _leaves(value, path=()):
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in items:
+        yield from _leaves(each, (*path, name))
+    if not isinstance(value, dict | list):
+        yield path
+
+
+def test_a_forged_file_is_refused_or_read_and_nothing_else(place):
+    place.ask(*SIMPLE)
+    place.answer()
+    original, rng, refused = place.release.read_text(), np.random.default_rng(38), 0
+    leaves = list(_leaves(json.loads(original)["answers"])) + list(_leaves(json.loads(original)["facts"]))
+    for number in rng.choice(len(leaves), 60, replace=False):
+        fields = json.loads(original)
+        part = fields["answers"] if leaves[number] and isinstance(leaves[number][0], int) else fields["facts"]
+        *above, last = leaves[number]
+        for name in above:
+            part = part[name]
+        part[last] = [None, -1, "1e9", [], 10**30][int(rng.integers(5))]
+        _write_whole(place.release, fields)
+        try:
+            place.read()
+        except HdpError:
+            refused += 1
+    assert refused > 30
+
+
+def test_rows_of_a_csv_file_are_counted_as_they_are_read(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text('x,g\n1,"a\nb"\n\n2,c\n')
+    assert answering.number_of_rows(file) == len(serving.read_rows(file)) == 3
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -378,6 +413,7 @@ def test_a_site_without_a_service_is_not_served(tmp_path):
 
 def test_the_command_line_asks_answers_and_reads(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(answering, "measured", lambda: PRICES)
+    monkeypatch.setattr(custodian, "protect_process", lambda: None)
     place = Place(tmp_path)
     PUBLIC.to_csv(tmp_path / "public.csv", index=False)
     files = {name: str(tmp_path / name) for name in ("dictionary.yaml", "public.csv", "result.json")}

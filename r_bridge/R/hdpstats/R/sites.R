@@ -16,8 +16,12 @@ dp_dummy <- function(site, n = 100, seed = 0) {
 
 dp_request <- function(model, formula, data, epsilon, path, ...) {
   .check_study(data, sys.call())
-  what <- if (identical(model, "describe")) .columns(formula, sys.call()) else .formula_text(formula, sys.call())
-  .py("request_file", list(model = model, formula = what, data = data, epsilon = epsilon, path = .path(path), ...))
+  described <- identical(model, "describe") && !inherits(formula, "formula")
+  .py("request_file", list(
+    model = model, data = data, epsilon = epsilon, path = .path(path), ...,
+    formula = if (!described) .formula_text(formula, sys.call()),
+    columns = if (described) .columns(formula, sys.call())
+  ))
   invisible(path)
 }
 
