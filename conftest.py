@@ -7,6 +7,7 @@ and lets Hypothesis look for new examples; ``make test-entropy`` runs the tests 
 import contextlib
 import functools
 import gc
+import math
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
+from hdpstats.inference import sandwich
 from hdpstats.noise import exact
 from tests import covering, known_noise, scratch, seeded
 from tests import few_draws as seldom
@@ -29,7 +31,7 @@ hypothesis.settings.register_profile(
     derandomize=True,
     deadline=None,
     database=None,
-    max_examples=50,
+    max_examples=30,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
 hypothesis.settings.register_profile(
@@ -146,6 +148,12 @@ def few_draws():
     """Draw standard errors seldom, in a module of tests that look at something else."""
     with seldom.drawn():
         yield
+
+
+@pytest.fixture
+def any_errors(monkeypatch):
+    """Let estimates keep their standard errors, however large they are."""
+    monkeypatch.setattr(sandwich, "MOST", math.inf)
 
 
 @pytest.fixture

@@ -254,6 +254,8 @@ def repeated_by(page: str) -> str:
     stem = page.rpartition("/")[2]
     if page.startswith(BENCHMARKS):
         return f"python -m benchmarks.{stem}" if (ROOT / "benchmarks" / f"{stem}.py").exists() else ""
+    if page == f"{STUDIES}guarantees":
+        return "make audit"
     for study in sorted((ROOT / "tests" / "statistical").glob("test_*.py")):
         if f'"{stem}.md"' in study.read_text(encoding="utf-8"):
             return f"python -m pytest {study.relative_to(ROOT).as_posix()} -m validate -p no:randomly"

@@ -12,9 +12,11 @@ import pandas as pd
 
 import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
+from hdpstats.inference import sandwich
 from hdpstats.mechanisms.clipped_newton import expectations as raked
 from hdpstats.raking import information as raked_information
 from hdpstats.raking import posterior
+from hdpstats.records import estimate
 from hdpstats.results import disagreement
 
 RECORDS = 397
@@ -62,8 +64,10 @@ def fitted(private, public=None, *, formula=FORMULA, schema=SCHEMA, epsilon=1.0,
 
 
 def without_words_on_noise(monkeypatch):
-    """Let no summary say what noise decides: what averages could not mend, and whether estimates disagree."""
+    """Let no summary say what noise decides: what averages could not mend, what pooling takes, and who disagrees."""
     monkeypatch.setattr(disagreement, "LEVEL", 0.0)
+    monkeypatch.setattr(estimate, "COUNTS", math.inf)
+    monkeypatch.setattr(sandwich, "MOST", math.inf)
     for module in (raked_information, raked):
         monkeypatch.setattr(module, "notes_on", lambda *_, **__: (posterior.RAKED,))
 

@@ -27,6 +27,7 @@ from hdpstats.mechanisms.count import CountQuery
 from hdpstats.mechanisms.exponential import ExponentialQuery
 from hdpstats.mechanisms.histogram import Axis, HistogramQuery
 from hdpstats.mechanisms.hybrid_weights import CurveQuery, DistanceQuery, LossSelectionQuery
+from hdpstats.mechanisms.treatment_effect import TreatmentEffectQuery
 from hdpstats.models import (
     DiscreteHazard,
     Distribution,
@@ -40,6 +41,7 @@ from hdpstats.models import (
 from hdpstats.privacy.sensitivity import Relation
 from hdpstats.records.geometry import PointColumn, PointSpace
 from hdpstats.records.query import Query, Release
+from hdpstats.records.weighting import OverlapWeights
 from hdpstats.schema.columns import Binary, Categorical, Continuous, Duration
 from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
@@ -421,6 +423,22 @@ def _importance(study: Study) -> None:
     importance_weights(study, "~ x1 + x2", epsilon=1.0)
 
 
+def _effect(outcome: str, lower: float, upper: float, *, cells: int) -> Callable[[Study], Query]:
+    def ask(_study: Study) -> Query:
+        return TreatmentEffectQuery(
+            weighting=OverlapWeights(formula="y ~ x1", columns=("y", "x1"), coefficients=(0.1, 1.0)),
+            outcome=outcome,
+            lower=lower,
+            upper=upper,
+            cells=cells,
+            epsilon=Fraction(1),
+            schema_sha256=SCHEMA.sha256,
+            public_sha256=None,
+        )
+
+    return ask
+
+
 def _hybrid(*, select: bool) -> Callable[[Study], None]:
     def ask(study: Study) -> None:
         hybrid_weights(study, ["x1", "x2", "g"], epsilon=1.0, select=select)
@@ -466,6 +484,8 @@ def _made() -> Iterator[tuple[str, str | None, str, Callable[[Study], Query | No
     yield "description", None, "normal noise", _described(by="g", delta=0.5)
     yield "description", None, "survival curves", _curves
     yield "importance_weights", "density ratio", "", _importance
+    yield "treatment_effect", None, "", _effect("event", 0.0, 1.0, cells=2)
+    yield "treatment_effect", None, "of a number", _effect("k", 0.0, 40.0, cells=3)
     yield "neighbours", None, "", _hybrid(select=False)
     yield "selection", None, "", _hybrid(select=True)
     yield "loss_selection", "regression", "", _choice_by_loss

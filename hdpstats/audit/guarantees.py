@@ -404,9 +404,9 @@ def page(rows: Sequence[Guarantee], samplers: Sequence[SamplerAudit], *, about: 
     lines += [""]
     if missed:
         lines += [
-            f"Not caught everywhere: {', '.join(missed)}. Where the largest loss that was found is less than a third "
-            "of the claim, these few neighbours cannot tell a third of the noise from all; tests with larger "
-            "searches do.",
+            f"Not caught everywhere: {', '.join(missed)}. Mistakes are tried on two pairs of neighbours only; where "
+            "the largest loss between these is less than a third of the claim, they cannot tell a third of the "
+            "noise from all of it.",
             "",
         ]
     lines += [

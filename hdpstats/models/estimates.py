@@ -210,9 +210,8 @@ def _estimable(found: Estimates, public: PublicSide, *, T: FloatArray) -> Estima
     """Return the estimates without slopes that rest on less than a few persons, each estimate by its own errors."""
 
     def told(estimate: Estimate) -> Estimate:
-        return estimate.without(
-            not_estimable(np.asarray(estimate.bse, dtype=np.float64), public, T=T), words=FEW_PERSONS
-        )
+        errors = np.asarray(estimate.bse, dtype=np.float64)
+        return estimate.without(not_estimable(errors, public, T=T), words=FEW_PERSONS)
 
     return replace(
         found,

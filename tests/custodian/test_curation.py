@@ -91,6 +91,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("what", REFUSED)
 def test_rows_that_hold_what_nobody_declared_are_served_when_that_is_acknowledged(written, what):
     columns, words, acknowledged = REFUSED[what]
@@ -154,6 +155,7 @@ CHANGED = {
 }
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("what", CHANGED)
 def test_rows_that_changed_are_served_as_another_version_only(written, what):
     served(written())
@@ -263,6 +265,7 @@ def test_another_site_at_the_same_ledger_has_no_hash_yet(institution, written):
         assert served(path).records == RECORDS
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("held", ["", "00" * 16, "00" * 33, "zz" * 32])
 @pytest.mark.parametrize("noted", [True, False])
 def test_a_key_that_is_not_whole_is_refused(written, held, noted):

@@ -45,6 +45,7 @@ FITS = [
 ]
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize(("model", "options"), FITS)
 def test_a_fit_is_the_local_one_but_for_its_noise(site, running, model, options):
     replicate = next(REPLICATES)
@@ -70,6 +71,7 @@ def test_a_fit_is_the_local_one_but_for_its_noise(site, running, model, options)
     pd.testing.assert_series_equal(far.public_only.params, near.public_only.params)
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize(("model", "options"), FITS)
 def test_the_same_fit_again_is_free_on_another_connection_too(institution, site, running, model, options):
     replicate = next(REPLICATES)

@@ -31,6 +31,7 @@ def outcomes(site, queries, workers):
         return list(pool.map(ask, queries))
 
 
+@pytest.mark.wide
 def test_200_requests_at_once_are_charged_to_the_last_cent(institution, crowded):
     with institution.connect(crowded) as site:
         account = crowded.account()

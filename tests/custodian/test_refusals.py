@@ -103,6 +103,7 @@ BAD_TOKENS = {
 }
 
 
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize("token", BAD_TOKENS)
 def test_a_token_that_is_not_believed(institution, running, tmp_path, unchanged, token):
     with pytest.raises(hdp.SiteError) as caught:
@@ -244,6 +245,7 @@ def test_public_rows_that_are_none(raw, site, unchanged):
     assert raw.put("/v1/public", content=content).json() == {"sha256": table.sha256}
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -16,6 +16,14 @@ def together(cases, strength):
     return {(chosen, tuple(case[place] for place in chosen)) for case in cases for chosen in places}
 
 
+@pytest.mark.parametrize(
+    ("number", "kept", "places"),
+    [(10, 4, {0, 3, 6, 9}), (7, 7, set(range(7))), (3, 8, {0, 1, 2}), (5, 1, {0}), (1, 3, {0}), (97, 3, {0, 48, 96})],
+)
+def test_places_at_equal_steps(number, kept, places):
+    assert covering.spread(number, kept) == places
+
+
 @pytest.mark.parametrize("strength", [1, 2])
 @pytest.mark.parametrize("sizes", LISTS)
 def test_all_values_that_occur_together_are_seen_in_few_cases(sizes, strength):
@@ -35,13 +43,15 @@ def test_cases_that_are_no_product_are_covered():
 class Case:
     """A case of a test as pytest collects it."""
 
-    def __init__(self, name, params, *strength, lists=("a", "b", "c"), marked=True):
+    def __init__(self, name, params, *strength, lists=("a", "b", "c"), marked=True, **cases):
         self.nodeid = f"test_it.py::{name}[{len(params)}]"
         self.callspec = SimpleNamespace(params=params)
-        self.lists, self.marked, self.strength, self.added = lists, marked, strength, []
+        self.lists, self.marked, self.strength, self.cases, self.added = lists, marked, strength, cases, []
 
     def get_closest_marker(self, name):
-        return getattr(pytest.mark, name)(*self.strength).mark if self.marked else None
+        if name != "covering":
+            return name if name in self.added else None
+        return pytest.mark.covering(*self.strength, **self.cases).mark if self.marked else None
 
     def iter_markers(self, name):
         return [getattr(pytest.mark, name)(names, []).mark for names in self.lists]
@@ -62,3 +72,10 @@ def test_cases_that_are_not_kept_are_marked():
     )
     assert [sum(case.added == [] for case in cases) for cases in (pairs, values, together, everything)] == [4, 2, 4, 8]
     assert {name for case in pairs + values + together for name in case.added} == {"wide"}
+
+
+def test_so_many_cases_of_one_list_are_kept_and_none_that_are_wide_themselves():
+    cases = [Case("one list", {"a": value}, lists=("a",), cases=3) for value in range(9)]
+    cases[0].added.append("wide")
+    covering.mark_wide(cases)
+    assert [place for place, case in enumerate(cases) if case.added == []] == [1, 5, 8]

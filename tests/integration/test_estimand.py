@@ -83,6 +83,7 @@ def test_a_large_fit_to_other_people_estimates_what_the_ordinary_fit_does(name, 
     assert np.max(np.abs(off) / predicted) < limit
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize(
     ("kind", "data", "public", "limit"),
     [

@@ -193,6 +193,7 @@ def refusals():
     }  # fmt: skip
 
 
+@pytest.mark.covering(cases=5)
 @pytest.mark.parametrize("what", refusals())
 def test_a_description_of_other_people_is_refused_before_a_charge(what, tmp_path):
     make, model, reason = refusals()[what]

@@ -3,7 +3,6 @@
 Everything is computed from public rows and declarations: nothing is drawn and no private row is read.
 """
 
-import itertools
 import math
 import warnings
 from fractions import Fraction
@@ -19,7 +18,6 @@ from hdpstats._base.errors import HdpWarning
 from hdpstats.mechanisms.perturbation import ObjectivePerturbation, request
 from hdpstats.mechanisms.perturbation.site import perturbation_of
 from hdpstats.mechanisms.perturbation.smoothing import variance_of
-from hdpstats.models import hessian_share
 from hdpstats.models.model import predict
 from hdpstats.models.plan import HESSIAN, Plan
 from hdpstats.models.points import Objective, ask_objective
@@ -227,24 +225,6 @@ def test_a_plan_names_where_more_epsilon_gives_larger_errors(monkeypatch):
     assert only in str(plan)
     assert only in plan._repr_html_()
     assert not model.plan([0.142, 0.143], n=3000).switches
-
-
-def shares_and_rise(spec, people):
-    """The shares for the noisy Hessian as people grow, and the largest ratio of an error to the one before."""
-    found = [predict(spec, fit_request(1.0, 0, "auto", "auto"), {"site": n}) for n in people]
-    errors = [errors_of(each) for each in found]
-    rises = [np.nanmax(after / before) for before, after in itertools.pairwise(errors)]
-    return np.array([float(each.mechanism.share) for each in found]), max(rises)
-
-
-def test_the_share_for_a_noisy_hessian_grows_in_small_steps(monkeypatch):
-    """It pays bit by bit for people who spread little; with one such number it leaps by a third of epsilon."""
-    spec, people = spec_of("logit", False), (12_500, 14_000, 16_000)
-    shares, rise = shares_and_rise(spec, people)
-    assert np.max(np.diff(shares)) <= 0.15
-    assert rise < 1.0
-    monkeypatch.setattr(hessian_share, "SKEWED", (0.03,))
-    assert np.max(np.diff(shares_and_rise(spec, people)[0])) > 0.3
 
 
 def test_a_plan_says_that_a_larger_share_makes_an_error_rise():

@@ -36,6 +36,7 @@ def named(plan):
 ONE, THREE = {"A": 3000}, {"A": 3000, "B": 1500, "C": 300}
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize(
     ("epsilon", "sizes", "delta"),
     [

@@ -66,6 +66,7 @@ def errors(monkeypatch, private, *, model, mechanism):
 ONE_ROUND = hdp.mechanisms.ClippedNewton(rounds=1)
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize(
     ("model", "mechanism"),
     [
@@ -85,6 +86,7 @@ def test_people_like_the_public_ones_change_little(monkeypatch, mechanism):
     assert np.all(np.abs(np.log(told / untold)) < 0.12)
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize(
     ("model", "mechanism", "sites"),
     [

@@ -93,6 +93,7 @@ class Opened:
         return self.model(formula, **self.keywords)
 
 
+@pytest.mark.covering(cases=8)
 @pytest.mark.parametrize(("one", "other"), WRITTEN, ids=[other for _, other in WRITTEN])
 def test_a_model_written_otherwise_is_answered_from_the_stored_release(one, other):
     check_same(Opened(hdpf.logit, study()), one, other)

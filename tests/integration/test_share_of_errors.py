@@ -97,7 +97,7 @@ def test_none_of_eight_fits_is_charged_for_nan(design: str) -> None:
 def test_none_of_the_fits_with_a_description_is_charged_for_nan(spread: float) -> None:
     """A column in which people spread little, for what is declared, hides the Hessian: the description tells it."""
     refused = 0
-    for seed in range(3):
+    for seed in range(1):
         data = study_of(rows(4000, seed).assign(x0=lambda frame: spread * frame["x0"]), schema=SCHEMA)
         cohort = hdp.describe(data, ["x0", "x1", "x2", "y"], complete=True, quantiles=False, epsilon=0.5)
         model = hdpf.logit(FOUR, data)
@@ -112,7 +112,7 @@ def test_none_of_the_fits_with_a_description_is_charged_for_nan(spread: float) -
             assert np.isfinite(result.bse).all()
             assert set(plan.frame["se_share"]) == {float(result.query.hessian_share)}
             assert result.bse["x0"] == pytest.approx(plan.frame.set_index("term")["std_error"]["x0"], rel=0.5)
-    assert refused == (3 if spread < 1 else 0)
+    assert refused == (1 if spread < 1 else 0)
 
 
 def test_a_share_is_chosen_for_skewed_columns_where_that_is_cheap() -> None:
@@ -190,6 +190,7 @@ def test_the_share_is_not_chosen_by_private_rows() -> None:
     assert len(shares) == 1
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize(
     ("model", "options", "words"),
     [

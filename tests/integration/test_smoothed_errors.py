@@ -45,6 +45,7 @@ def reread(spec, result, *, grid):
     return Objective().read(spec, asked(), Contributions(given=given, missing=(), alone={}))
 
 
+@pytest.mark.usefixtures("any_errors")
 @pytest.mark.parametrize("model", [logit, linear, hazard])
 def test_a_reported_covariance_has_the_variance_of_the_smoothing(model):
     """Unshrunk, smoothing by ``v`` moves the coefficients by ``H^-1 (H + Lambda) v``."""

@@ -262,7 +262,7 @@ def test_importing_the_package_imports_neither_ipython_nor_r():
     assert ran.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("lacking", ["R", "rpy2"])
+@pytest.mark.parametrize("lacking", ["R", pytest.param("rpy2", marks=pytest.mark.wide)])
 def test_without_r_the_extension_works_and_a_cell_says_what_to_install(lacking):
     environment = {key: value for key, value in os.environ.items() if key != "R_HOME"}
     if lacking == "R":

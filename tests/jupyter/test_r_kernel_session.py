@@ -129,6 +129,7 @@ def test_a_shutdown_stops_what_runs(fresh):
     fresh.wait_for_the_end()
 
 
+@pytest.mark.wide
 def test_neither_a_profile_nor_modules_of_the_folder_are_read(opened, tmp_path):
     (tmp_path / ".Rprofile").write_text("planted <- TRUE; stop('a profile was read')")
     (tmp_path / "json.py").write_text("raise RuntimeError('a module of the folder was imported')")

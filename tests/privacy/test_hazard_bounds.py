@@ -127,6 +127,7 @@ def bounds_with(monkeypatch: pytest.MonkeyPatch, **wrong: object) -> None:
     monkeypatch.setattr(mechanism, "hazard_bounds", broken)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("relation", Relation)
 def test_the_search_finds_a_sensitivity_per_row(relation: Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     bounds_with(monkeypatch, total=1.0)
@@ -134,6 +135,7 @@ def test_the_search_finds_a_sensitivity_per_row(relation: Relation, monkeypatch:
     assert worst(at).loss > 2.0 * at.stated
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("relation", Relation)
 def test_the_search_finds_a_norm_where_its_square_belongs(relation: Relation, monkeypatch: pytest.MonkeyPatch) -> None:
     # The slip of the paper's determinant: ||x|| in place of ||x||^2.
@@ -142,6 +144,7 @@ def test_the_search_finds_a_norm_where_its_square_belongs(relation: Relation, mo
     assert worst(at).loss > 1.2 * at.stated
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize("relation", Relation)
 def test_the_search_finds_a_determinant_that_is_not_charged(
     relation: Relation, monkeypatch: pytest.MonkeyPatch
@@ -151,30 +154,35 @@ def test_the_search_finds_a_determinant_that_is_not_charged(
     assert worst(at).loss > 1.5 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_covariates_that_vary_under_the_bound_for_fixed_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds_with(monkeypatch, time_varying=False)
     at = Regime(radius=4.0, total=1.0, intervals=5, time_varying=True)
     assert worst(at, pairs=300).loss > 1.4 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_a_cause_that_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     bounds_with(monkeypatch, causes=1)
     at = Regime(radius=4.0, total=1.0, intervals=2, causes=2)
     assert worst(at, pairs=300).loss > 1.05 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_follow_up_that_goes_on_beyond_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CappedSpells, "ended", lambda spells, person, *, several: spells)
     at = Regime(radius=3.0, total=2.0, intervals=6, level=4.0)
     assert worst(at).loss > 2.0 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_people_who_are_not_weighed_down(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CappedSpells, "weighed", lambda spells, *, intervals: spells)
     at = Regime(radius=3.0, total=2.0, intervals=6, level=4.0, weighs=True)
     assert worst(at).loss > 2.0 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_weights_by_the_square_root_of_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
     right = CappedSpells.weighed
 
@@ -188,6 +196,7 @@ def test_the_search_finds_weights_by_the_square_root_of_the_sum(monkeypatch: pyt
     assert worst(at).loss > 1.5 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_caps_that_each_spell_has_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     right = CappedSpells.ended
     alone = lambda spells, person, *, several: right(spells, np.arange(len(person)), several=several)  # noqa: E731
@@ -196,17 +205,20 @@ def test_the_search_finds_caps_that_each_spell_has_for_itself(monkeypatch: pytes
     assert worst(at, pairs=300).loss > 1.2 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_rows_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_of_geometry, "mallows_weights", lambda square, public: np.ones(len(square)))
     at = Regime(radius=3.0)
     assert worst(at).loss > 5.0 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_case_weights_left_out() -> None:
     at = Regime(radius=3.0, weight=3.0)
     assert worst(at, density=told(at, weight=1.0)).loss > 2.0 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_times_in_days(monkeypatch: pytest.MonkeyPatch) -> None:
     days = tuple((10.0 * share,) for share in (0.1, 0.2, 0.5, 1.0))
     with pytest.raises(MechanismError, match="norm of at most 1"):
@@ -216,6 +228,7 @@ def test_the_search_finds_times_in_days(monkeypatch: pytest.MonkeyPatch) -> None
     assert worst(at).loss > 2.0 * at.stated
 
 
+@pytest.mark.wide
 def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
     # The likelihood's score of an event, which nothing bounds for the probit link.
     right = ProbitLink.cells
@@ -233,6 +246,7 @@ def test_the_search_finds_a_cap_that_events_do_not_have(monkeypatch: pytest.Monk
 # ------------------------------------------------------------------------------------------- constants of one person
 
 
+@pytest.mark.covering(cases=12)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_one_person_s_gradient_hessian_and_determinant_keep_their_bounds(regime: dict[str, object]) -> None:
     at = Regime(**regime)

@@ -127,7 +127,7 @@ def test_a_search_that_goes_on_in_higher_precision_ends_from_anywhere() -> None:
     y = outcomes(loss, 25, np.random.default_rng(5))
     objective = problem(loss, y, columns=6, ridge=1e-4, seed=7)
     radius = Fraction(minimise(objective, start=np.zeros(6)).radius) / 2**30
-    for start in (np.zeros(6), np.full(6, 50.0), np.array([1.0, -1.0] * 3)):
+    for start in (np.zeros(6), np.full(6, 50.0)):
         assert refine(objective, start=start, radius=radius).radius <= radius
 
 

@@ -11,7 +11,7 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from tests.support import replaced_together, without_numbers
 
-pytestmark = pytest.mark.usefixtures("no_noise")
+pytestmark = pytest.mark.usefixtures("no_noise", "any_errors")
 # Releases are without noise: what is seen of them differs by the rows alone, and no comparison by chance.
 
 SCHEMA = hdp.Schema(
@@ -71,6 +71,7 @@ def seen(make: object, private: pd.DataFrame) -> dict[str, object]:
     }
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_hostile_cells_change_nothing_that_is_seen(name: str) -> None:
     make, columns = MODELS[name]

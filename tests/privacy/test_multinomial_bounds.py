@@ -170,7 +170,7 @@ def worst(query: ObjectiveQuery, rate: float, *, alone: bool = False) -> float:
     return best
 
 
-@pytest.mark.parametrize("ridge", [3.0, 30.0])
+@pytest.mark.parametrize("ridge", [pytest.param(3.0, marks=pytest.mark.wide), 30.0])
 def test_no_neighbours_lose_more_than_was_stated(ridge: float) -> None:
     query = query_of(ridge=ridge)
     rate = float(perturbation.calibrate_objective(query, person_loss_of(query.model), records=1).noise_rate)

@@ -78,6 +78,7 @@ BALLS = [
 ]
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize(("dimension", "rate"), BALLS)
 def test_ball(dimension: int, rate: Fraction) -> None:
     tells(BallNoise(dimension=dimension, rate=rate), partial(ball_norm, rate))
@@ -97,6 +98,7 @@ CYLINDERS = [
 ]
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("noise", CYLINDERS, ids=lambda noise: f"{noise.dimension}-{noise.radius}")
 def test_cylinder(noise: CylinderNoise) -> None:
     tells(noise, partial(cylinder_norm, noise))

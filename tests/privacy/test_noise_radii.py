@@ -58,7 +58,9 @@ def test_ball(dimension: int) -> None:
         assert not chance.follows(folded, beta(half, half).cdf, alarm=alarm)
 
 
-@pytest.mark.parametrize(("dimension", "radius"), [(10, Fraction(2)), (50, Fraction(1, 3))])
+@pytest.mark.parametrize(
+    ("dimension", "radius"), [(10, Fraction(2)), pytest.param(50, Fraction(1, 3), marks=pytest.mark.wide)]
+)
 def test_cylinder(dimension: int, radius: Fraction) -> None:
     noise = CylinderNoise(dimension=dimension, rate=Fraction(1), radius=radius, grid_axis=STEP, grid_ball=STEP / 8)
     draws = np.array([noise.draw() for _ in range(DRAWS[dimension])], dtype=float)

@@ -176,6 +176,7 @@ def named(regime: dict[str, object]) -> str:
     return "-".join(f"{key}={value}" for key, value in regime.items())
 
 
+@pytest.mark.covering(cases=10)
 @pytest.mark.parametrize("regime", REGIMES, ids=named)
 def test_no_neighbours_lose_more_than_was_stated_and_where_the_bound_is_tight_some_lose_it(
     regime: dict[str, object],
@@ -186,6 +187,7 @@ def test_no_neighbours_lose_more_than_was_stated_and_where_the_bound_is_tight_so
     assert enough < loss <= stated(query) + SLACK
 
 
+@pytest.mark.wide
 def test_the_search_finds_a_doubled_noise_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     right = RegressionPersonLoss.noise_rate
     monkeypatch.setattr(RegressionPersonLoss, "noise_rate", lambda *args, **kwargs: 2 * right(*args, **kwargs))
@@ -193,6 +195,7 @@ def test_the_search_finds_a_doubled_noise_rate(monkeypatch: pytest.MonkeyPatch) 
     assert exceeds(query, mechanism_of(query), 1.9)
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(("radius", "factor"), [(0.5, 2.0), (1.5, 1.1)])
 def test_the_search_finds_a_norm_that_forgets_the_intercept(
     radius: float, factor: float, monkeypatch: pytest.MonkeyPatch
@@ -203,6 +206,7 @@ def test_the_search_finds_a_norm_that_forgets_the_intercept(
     assert exceeds(query, mechanism_of(query), factor)
 
 
+@pytest.mark.wide
 def test_the_search_finds_an_unpenalised_intercept(monkeypatch: pytest.MonkeyPatch) -> None:
     penalised = RegressionRows.penalised
 
@@ -215,6 +219,7 @@ def test_the_search_finds_an_unpenalised_intercept(monkeypatch: pytest.MonkeyPat
     assert exceeds(query, mechanism_of(query), 5.0)
 
 
+@pytest.mark.wide
 def test_the_search_finds_a_leverage_that_nothing_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     def uncapped(square: np.ndarray, public: Geometry) -> np.ndarray:
         return np.minimum(1.0, public.radius / np.sqrt(np.maximum(square, 1e-300)))
@@ -224,17 +229,20 @@ def test_the_search_finds_a_leverage_that_nothing_bounds(monkeypatch: pytest.Mon
     assert exceeds(query, mechanism_of(query), 1.5)
 
 
+@pytest.mark.wide
 def test_the_search_finds_rows_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_of_geometry, "mallows_weights", lambda square, public: np.ones(len(square)))
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=FREE)
     assert exceeds(query, mechanism_of(query), 10.0)
 
 
+@pytest.mark.wide
 def test_the_search_finds_case_weights_left_out() -> None:
     query = make_query(radius=2.0, epsilon=Fraction(1), ridge=FREE, weight=3.0)
     assert exceeds(query, mechanism_of(query, weight=3.0, assumed=1.0), 2.0)
 
 
+@pytest.mark.wide
 def test_the_search_finds_case_weights_left_out_of_the_hessian_only(monkeypatch: pytest.MonkeyPatch) -> None:
     right = RegressionPersonLoss.trace.fget
     monkeypatch.setattr(RegressionPersonLoss, "trace", property(lambda self: right(replace(self, largest_weight=1.0))))
@@ -243,6 +251,7 @@ def test_the_search_finds_case_weights_left_out_of_the_hessian_only(monkeypatch:
     assert exceeds(query, mechanism_of(query, weight=3.0), 1.03)
 
 
+@pytest.mark.wide
 def test_the_search_finds_a_hessian_bound_without_the_intercept(monkeypatch: pytest.MonkeyPatch) -> None:
     def short(person_loss: RegressionPersonLoss) -> Fraction:
         return person_loss.loss.smoothness * person_loss.half * Fraction(person_loss.model.geometry.leverage - 1.0)
@@ -252,6 +261,7 @@ def test_the_search_finds_a_hessian_bound_without_the_intercept(monkeypatch: pyt
     assert exceeds(query, mechanism_of(query), 1.02)
 
 
+@pytest.mark.wide
 def test_the_search_finds_a_determinant_that_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "coupled_noise_epsilon", lambda epsilon, ratio, relation, rank: epsilon)
     query = make_query(radius=1.5, epsilon=Fraction(1), ridge=DEAR)

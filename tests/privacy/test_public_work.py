@@ -216,6 +216,7 @@ def question(person_loss: PersonLoss, *, ridge: int = 3, centre: float = 0.2) ->
     )
 
 
+@pytest.mark.covering(cases=8)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("seed", [1])
 def test_the_bounds_of_the_work_hold_for_hostile_people(name: str, seed: int) -> None:
@@ -269,6 +270,7 @@ def test_the_curvature_of_the_work_is_attained(name: str) -> None:
     assert 0.999 * (work.smoothness - 3.0) <= 1.25 * steepest <= work.smoothness - 3.0
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize(("seed", "ridge"), [(2, Fraction(3)), (4, Fraction(500))])
 def test_accepted_points_have_errors_no_larger_than_what_is_left_for_them(
@@ -298,6 +300,7 @@ def test_accepted_points_have_errors_no_larger_than_what_is_left_for_them(
     assert 2 <= accepted <= len(points) - 3
 
 
+@pytest.mark.covering(cases=8)
 @pytest.mark.parametrize("name", CASES)
 def test_without_newton_the_public_steps_reach_the_radius(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     person_loss, people = CASES[name](12, 2)
@@ -318,6 +321,7 @@ def test_without_newton_the_public_steps_reach_the_radius(name: str, monkeypatch
     assert math.sqrt(off) <= effort.work.radius
 
 
+@pytest.mark.covering(cases=8)
 @pytest.mark.parametrize("name", CASES)
 def test_neighbours_take_work_within_the_public_bound(name: str) -> None:
     """With and without the person who stands last; ridges from strong to as weak as is accepted.

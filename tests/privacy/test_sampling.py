@@ -107,7 +107,9 @@ def _range(constants: ExponentialCalibration, axis: int) -> range:
 
 
 @pytest.mark.entropy
-@pytest.mark.parametrize(("ridge", "proposals"), [(120, 18), (6, 15)], ids=["inside", "corner"])
+@pytest.mark.parametrize(
+    ("ridge", "proposals"), [(120, 18), pytest.param(6, 15, marks=pytest.mark.wide)], ids=["inside", "corner"]
+)
 def test_draws_have_the_distribution(ridge: int, proposals: int) -> None:
     """False alarms, and draws at half the temperature that pass, have a probability of 1e-9 at most.
 

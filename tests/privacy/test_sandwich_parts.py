@@ -48,7 +48,7 @@ def matrices(stacked, D):
 def test_one_person_changes_no_more_than_the_norm_that_all_are_cut_to(name):
     query, person_loss = opened(name)
     D, rng = person_loss.dimension, np.random.default_rng(2)
-    everybody = people_of_all_kinds().sample(20, random_state=1)
+    everybody = people_of_all_kinds().sample(10, random_state=1)
     for scale in (0.0, 1.0, 30.0):
         theta = np.array(query.centre) + scale * rng.normal(size=D)
         for bound in (1e-3, 0.05, 1.0):

@@ -146,6 +146,7 @@ def test_the_worst_neighbours_attain_the_sensitivity(relation):
     assert 0.999 * claim < best <= claim
 
 
+@pytest.mark.wide
 def test_the_search_finds_rows_that_are_weighted_down_instead_of_cut(monkeypatch):
     # A weight on the score alone leaves the predictor of a long row as it is: two such scores are 2 M apart.
     def weighted(people, query):
@@ -156,6 +157,7 @@ def test_the_search_finds_rows_that_are_weighted_down_instead_of_cut(monkeypatch
     assert farthest(make_query("large"))[0] > 1.1 * claimed(make_query("large"))
 
 
+@pytest.mark.wide
 def test_the_search_finds_rows_that_are_not_cut():
     assert farthest(make_query("small"), bounded=False)[0] > 2.0 * claimed(make_query("small"))
 
@@ -215,6 +217,7 @@ def bound(query, *, factor=Fraction(1)):
     return epsilon_lower_bound(*(score_between(each, rows[i], rows[j]) for each in (there, elsewhere)), alpha=1e-9)
 
 
+@pytest.mark.wide
 @pytest.mark.entropy
 def test_a_round_keeps_epsilon_and_with_noise_for_the_norm_alone_does_not():
     # A false alarm, above 2, has a probability of 1e-9; what each bound must exceed is 7 or more standard deviations

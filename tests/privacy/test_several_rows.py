@@ -194,6 +194,7 @@ def cut_matrices(people, theta, part):
     return [unstack(np.array(each.astype(float)) * grid, len(theta)) for each, grid in zip(found, GRIDS, strict=True)]
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("correlation", CORRELATIONS)
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_the_summed_hessian_and_score_of_a_person_are_cut_to_a_norm(name, correlation):

@@ -82,18 +82,21 @@ def ordinary(setting):
     return seen
 
 
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize("corners", ALIKE, ids=", ".join)
 def test_rows_change_nothing_that_is_seen(corners):
     neighbour = replaced_together(PRIVATE, list(PRIVATE.columns), corners)
     assert watch(neighbour, "weights and offset") == ordinary("weights and offset")
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("corners", TOGETHER)
 def test_cells_of_a_column_change_nothing_that_is_seen(corners):
     column = ("y", *COVARIATES)[TOGETHER.index(corners) % 4]
     assert watch(replaced_together(PRIVATE, [column], corners), "box") == ordinary("box")
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("corner", list(CORNERS)[::6])
 def test_one_row_changes_nothing_that_is_seen_beside_public_rows(corner):
     neighbour = replaced(PRIVATE, list(PRIVATE.columns), CORNERS[corner])
@@ -140,6 +143,7 @@ def typed_columns():
     yield "everything missing", PRIVATE.astype(object).where(PRIVATE.isna())
 
 
+@pytest.mark.covering(cases=10)
 @pytest.mark.parametrize("frame", [pytest.param(frame, id=name) for name, frame in typed_columns()])
 def test_types_of_columns_change_nothing_that_is_seen(frame):
     assert watch(frame, "box") == ordinary("box")
@@ -191,6 +195,7 @@ def ordinary_cells():
     return admitted(study_of(PRIVATE), "y", *COVARIATES)
 
 
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize("corners", ALIKE, ids=", ".join)
 def test_some_cells_do_not_change_how_the_others_are_read(corners):
     """Each alone where pandas infers the type of a column, which one cell may change."""
@@ -218,6 +223,7 @@ def cells_of_ordinary_arrays():
     return cells_of_arrays(PRIVATE["y"].tolist(), PRIVATE["x"].tolist())
 
 
+@pytest.mark.covering(cases=16)
 @pytest.mark.parametrize("corner", [corner for corner in CORNERS if corner != "evil"])  # numpy itself asks evil cells
 def test_one_cell_does_not_change_how_other_cells_of_arrays_are_read(corner):
     endog, exog = PRIVATE["y"].tolist(), PRIVATE["x"].tolist()

@@ -159,6 +159,7 @@ def test_totals_are_those_of_persons_in_any_order_and_number(name):
     assert (totals(query, many) == together * (len(many) // len(frame))).all()
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("cell", CORNERS)
 @pytest.mark.parametrize("name", ["binary, usual", "number, usual"])
 def test_one_strange_cell_changes_nobody_else_and_raises_nothing(name, cell):

@@ -43,7 +43,7 @@ def whole(costs):
     return sum(costs, NOTHING)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(script=st.lists(st.one_of(charges, grants), max_size=16))
 def test_requests_are_charged_once_to_the_total_and_once_to_the_cap_of_each_who_receives_them(script):
     """Request number k costs k steps of a total of 12; what follows from that is kept in two plain dictionaries."""

@@ -108,6 +108,7 @@ def identical(evaluate, first, second):
     return bool(same(first, second)[0])
 
 
+@pytest.mark.covering(cases=25)
 @pytest.mark.parametrize("name", FRAMES)
 def test_a_frame_of_r_comes_back_identical(evaluate, name):
     there = evaluate(FRAMES[name])
@@ -116,6 +117,7 @@ def test_a_frame_of_r_comes_back_identical(evaluate, name):
     assert identical(evaluate, there, to_r(frame))
 
 
+@pytest.mark.covering(cases=17)
 @pytest.mark.parametrize("name", FRAMES)
 def test_the_frame_that_python_got_comes_back_to_python_identical(evaluate, name):
     frame = from_r(evaluate(FRAMES[name]))

@@ -60,7 +60,9 @@ def said(program, folder, library):
     return session.returncode, printed
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize(
+    "host", [host if host == "Rscript" else pytest.param(host, marks=pytest.mark.wide) for host in HOSTS]
+)
 def test_forked_processes_use_results_python_and_accounts(host, library, plain_r, tmp_path):
     """Would hang if a thread of Python's waited for its lock while R runs. An account in memory is not shared."""
     if host == "Rscript":

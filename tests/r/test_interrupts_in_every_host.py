@@ -79,7 +79,10 @@ def charges(path):
     return [Fraction(each) for (each,) in rows]
 
 
-@pytest.mark.parametrize("host", HOSTS)
+# What stops a plain R is in tests/r/test_install.py.
+@pytest.mark.parametrize(
+    "host", [host if host == "r_bridge run" else pytest.param(host, marks=pytest.mark.wide) for host in HOSTS]
+)
 def test_ctrl_c_stops_whatever_runs_and_the_ledger_is_exact(host, library, tmp_path):
     script = tmp_path / "script.R"
     script.write_text(SCRIPT + ADDED.get(host, "") + UNMINDED * (host in ENDS), encoding="utf-8")

@@ -114,6 +114,7 @@ invisible(dev.off())
 """
 
 
+@pytest.mark.wide
 def test_examples_of_help_pages_run(plain_r: Session, one_folder: Path) -> None:
     (one_folder / "examples.R").write_text(EXAMPLES % json.dumps(str(SOURCE / "man")), encoding="utf-8")
     done = with_seeded_noise(plain_r, "examples.R", one_folder, seldom=True)
@@ -131,6 +132,7 @@ cat("failed:", sum(found$failed), sum(found$error), "skipped:", sum(found$skippe
 """
 
 
+@pytest.mark.wide
 def test_without_python_tests_and_examples_skip_politely(library: Path, tmp_path: Path) -> None:
     code = WITHOUT_PYTHON % json.dumps(str(SOURCE / "tests" / "testthat"))
     file = tmp_path / "without.R"
@@ -293,6 +295,7 @@ cat(dim(x), "rows arrived\\n")
 """
 
 
+@pytest.mark.wide
 def test_garbage_of_reticulate_is_not_collected_while_python_waits_for_r(plain_r: Session, tmp_path: Path) -> None:
     done = plain_r.run(GARBAGE, folder=tmp_path)
     assert b"686 11 rows arrived" in done.stdout, done.stderr.decode()

@@ -70,6 +70,7 @@ def dense_glm(frame: pd.DataFrame, covariates: str, cuts: list[float], link: str
 # -- glm ---------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(cases=8)
 @pytest.mark.parametrize("name", GLM)
 def test_glm_is_the_glm_of_a_plain_r(name):
     known = GLM[name]
@@ -169,6 +170,7 @@ def test_an_offset_is_a_term_with_coefficient_one():
 # -- Discrete hazards --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.covering(cases=9)
 @pytest.mark.parametrize("name", HAZARD["fits"])
 def test_a_sparse_hazard_is_the_glm_of_a_plain_r(name):
     known = HAZARD["fits"][name]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.r.hosts import HOSTS, environment, run
+from tests.r.hosts import environment, run
 
 NUMBER, DAY = 773421190862.25, -106_220
 SECRETS = [b"JANEDOE", b"1679-03-07"]
@@ -77,10 +77,17 @@ def test_noise_and_numbers_of_processes_are_no_secret(text):
     assert secrets_in(text) == []
 
 
-@pytest.mark.parametrize("host", HOSTS)
-def test_no_mistake_shows_private_rows(host, library, tmp_path):
-    # Rows cross to Python in the same way in every host: all kinds of them in one host, some in each other.
-    every, first = {"Rscript": (1, 1), "r_bridge run": (8, 2), "r_bridge.call": (8, 6)}[host]
+# Rows cross to Python in the same way in every host: of all kinds of them some in each.
+@pytest.mark.parametrize(
+    ("host", "every", "first"),
+    [
+        pytest.param("Rscript", 1, 1, marks=pytest.mark.wide),
+        ("Rscript", 4, 1),
+        ("r_bridge run", 8, 2),
+        ("r_bridge.call", 8, 6),
+    ],
+)
+def test_no_mistake_shows_private_rows(host, every, first, library, tmp_path):
     code = f"every <- {every}; first <- {first}\n" + (Path(__file__).parent / "secrets.R").read_text(encoding="utf-8")
     done = run(host, code, folder=tmp_path, library=library)
     assert done.stdout.endswith(b"the end\n"), done.stderr.decode(errors="replace")
@@ -114,6 +121,7 @@ q("yes")
 """
 
 
+@pytest.mark.wide
 def test_an_interactive_session_that_is_saved_holds_no_private_row(library, tmp_path):
     (tmp_path / "private.csv").write_text("age,event,name\n" + "773421190862.25,1,JANEDOE\n" * 50)
     here, there = pty.openpty()

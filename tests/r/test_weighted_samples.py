@@ -62,6 +62,7 @@ def same(found, expected):
     )
 
 
+@pytest.mark.covering(cases=2)
 def test_a_sample_crosses_and_comes_back(sample, evaluate):
     there = to_r(sample)
     assert from_r(evaluate("class")(there)) == "dp_weighted_sample"
@@ -81,6 +82,7 @@ def test_a_sample_crosses_and_comes_back(sample, evaluate):
     }
 
 
+@pytest.mark.covering(cases=2)
 def test_r_says_the_numbers_of_python(sample):
     mean = ask("function(x) dp_sample_mean(x, ~ age + (age > 50) + size, level = 0.9)", sample)
     assert mean["term"].tolist() == ["age", "age > 50", "size<=20", "size20-50", "size>50"]
@@ -105,6 +107,7 @@ def test_r_says_the_numbers_of_python(sample):
     same(ask("function(x) dp_sample_balance(x, level = 0.5)", sample), sample.balance(0.5))
 
 
+@pytest.mark.covering(cases=2)
 def test_r_fits_what_python_fits(sample):
     for model, formula, options, code in (
         (hdpf.logit, "event3 ~ grade3 + hormon", {}, "event3 ~ grade3 + hormon"),
@@ -119,6 +122,7 @@ def test_r_fits_what_python_fits(sample):
         assert there.guarantee == here.guarantee
 
 
+@pytest.mark.covering(cases=2)
 def test_what_one_language_writes_the_other_reads(sample, tmp_path):
     sample.to_json(tmp_path / "python.json")
     weights = ask("function(path) weights(dp_read_sample(path))", str(tmp_path / "python.json"))
@@ -129,6 +133,7 @@ def test_what_one_language_writes_the_other_reads(sample, tmp_path):
     assert ask("readRDS", str(tmp_path / "sample.rds")).to_json() == sample.to_json()
 
 
+@pytest.mark.covering(cases=2)
 def test_a_frame_that_was_changed_changes_no_number(sample):
     code = "function(x) { x$frame$weight <- 1; x$frame$age <- rev(x$frame$age); dp_sample_table(x, 'size') }"
     same(ask(code, sample), sample.table("size"))
@@ -224,6 +229,7 @@ def test_values_that_came_for_names_are_not_quoted(evaluate):
     assert "17.25" not in str(reply)
 
 
+@pytest.mark.covering(cases=2)
 def test_a_plot_of_each_kind_is_drawn(sample, tmp_path):
     for which in ("weights", "balance"):
         path = tmp_path / f"{which}.png"

@@ -67,6 +67,7 @@ def test_the_reference_has_what_is_stated() -> None:
     assert sum(None in each["coefficients"] for each in FITS.values()) == 2
 
 
+@pytest.mark.covering(cases=8)
 @pytest.mark.parametrize("name", FITS)
 def test_fit_public_is_glm(name: str) -> None:
     reference = FITS[name]

@@ -118,6 +118,7 @@ def distance_to_cox(name: str, slopes: np.ndarray) -> float:
     return float(np.linalg.norm(slopes - cox) / np.linalg.norm(cox))
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("method", ["direct", "tabulated"])
 @pytest.mark.parametrize("name", SCALED)
 def test_two_hundred_intervals(name: str, method: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ def study_of_others():
     return hdp.Study(private=PRIVATE.iloc[::2], public=PUBLIC, schema=SCHEMA, ledger=ledger)
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("what", ASKED)
 def test_a_stored_release_says_so_in_every_summary_and_a_new_one_does_not(study, today, what):
     first = ASKED[what](study)

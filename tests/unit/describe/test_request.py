@@ -304,6 +304,7 @@ def test_differences_are_drawn():
     assert "sex = man" in table.plot(between="groups").get_xlabel()
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("options", [{}, {"by": "sex"}, {"complete": True}, {"weights": "w"}])
 def test_a_plan_predicts_what_is_reported(monkeypatch, options):
     """Private people are distributed as the public ones: on average over draws within 10 %."""

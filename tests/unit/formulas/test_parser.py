@@ -475,6 +475,7 @@ def _refusal(text):
     return error.value
 
 
+@pytest.mark.covering(cases=120)
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:50]))
 def test_hostile_text_is_refused_and_does_nothing(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

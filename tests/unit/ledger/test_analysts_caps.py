@@ -275,6 +275,7 @@ def test_the_ledger_shows_its_caps(shared, tmp_path):
     ]
 
 
+@pytest.mark.covering(cases=6)
 @pytest.mark.parametrize(
     ("statement", "entry", "reason"),
     [

@@ -266,6 +266,7 @@ def test_a_site_refuses_public_rows_that_it_does_not_have_or_that_say_nothing():
     assert study.ledger.spent.epsilon == 0
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("corners", TOGETHER)
 def test_no_private_cells_change_what_is_seen(corners):
     """Facts, notes, query and sizes are the same; nothing is raised, warned or printed; only coefficients differ."""
@@ -286,6 +287,7 @@ def test_no_private_cells_change_what_is_seen(corners):
     assert found.exception is None
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize("coding", [ColumnBox, Geometry])
 @pytest.mark.parametrize("mechanism", ["objective", "output"])
 def test_standard_errors_say_how_much_noise_moves_releases(coding, mechanism, monkeypatch):

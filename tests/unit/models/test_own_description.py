@@ -47,6 +47,7 @@ def own(model):
     return own_description(model._spec)
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("terms", [{}, ADDED])
 @pytest.mark.parametrize(("mechanism", "delta"), [("objective", 0), ("objective", 1e-6), ("clipped_newton", 1e-6)])
 def test_number_averages_and_fit_cost_epsilon_together(terms, mechanism, delta):

@@ -142,6 +142,7 @@ def test_hostile_cells_show_nothing(mechanism, cell):
     assert np.all(np.isfinite(result.bse))
 
 
+@pytest.mark.covering(cases=2)
 @pytest.mark.parametrize(
     ("mechanism", "delta"), [("output", 0), ("output", 0.1), ("exponential", 0.1), ("objective", 0.1)]
 )

@@ -90,6 +90,7 @@ def ordinary(name: str) -> hdp.Result:
     return MODELS[name](hdp.Study(public=rows(4000, 0), schema=SCHEMA)).fit_public()
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("name", list(MODELS))
 def test_without_noise_a_private_fit_is_the_ordinary_one(name: str) -> None:
@@ -101,6 +102,7 @@ def test_without_noise_a_private_fit_is_the_ordinary_one(name: str) -> None:
     assert ((result.params - without.params).abs() / without.bse).max() < 1.0
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_results_survive_json_and_say_what_they_are(name: str) -> None:
     model = MODELS[name](study(public=rows(200, 1)))
@@ -142,6 +144,7 @@ def test_ratios_have_the_words_of_the_model() -> None:
         linear.odds_ratios()
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_a_plan_predicts_what_a_fit_reports(name: str) -> None:
     model = MODELS[name](study(public=rows(300, 1)))
@@ -152,6 +155,7 @@ def test_a_plan_predicts_what_a_fit_reports(name: str) -> None:
     assert np.all((ratio > 0.6) & (ratio < 1.6))
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_can_be_planned_and_fitted_without_public_rows(name: str) -> None:
     model = MODELS[name](study())

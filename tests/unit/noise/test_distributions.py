@@ -24,6 +24,7 @@ def summed_variances(dimension: int, rate: float, radius: float | None) -> list[
     return [float((x**2 * weights).sum() / weights.sum()) for x in grids]
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize(("dimension", "rate"), list(itertools.product([1, 2, 3], [0.5, 2.0])))
 def test_ball(dimension: int, rate: float) -> None:
     expected = [ball_variance(dimension, rate)] * dimension
@@ -31,6 +32,7 @@ def test_ball(dimension: int, rate: float) -> None:
     assert summed_variances(dimension, 1.1 * rate, None) != pytest.approx(expected, rel=0.02)
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize(("dimension", "radius"), list(itertools.product([2, 3], [0.3, 1.0, 2.0])))
 def test_cylinder(dimension: int, radius: float) -> None:
     expected = cylinder_variance(dimension, 0.7, radius).tolist()

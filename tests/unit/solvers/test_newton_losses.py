@@ -81,6 +81,7 @@ def test_floats_reach_a_tiny_certified_radius(name: str, noise: float) -> None:
         assert solution.radius < 1e-8 * (1.0 + float(np.linalg.norm(solution.theta)))
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("name", list(LOSSES))
 def test_the_last_resort_converges_and_agrees(name: str) -> None:
     task = problem(name, rows=60, ridge=1.0, noise=2.0)

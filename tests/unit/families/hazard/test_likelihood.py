@@ -183,6 +183,7 @@ def test_many_intervals_without_overflowing_products(method: str) -> None:
     assert -stopped.log_likelihood == pytest.approx(expected, rel=1e-10)
 
 
+@pytest.mark.covering(cases=4)
 @pytest.mark.parametrize("link", ALL)
 def test_far_starts_come_back(link: str, method: str) -> None:
     data = spells(11)
