@@ -152,7 +152,12 @@ class RequestFile:
                 argument="public",
             )
         frame, persons = (public, unit) if public is not None else self._frame(schema, unit)
-        table = PublicTable.from_frame(frame, schema, (), unit=persons)
+        try:
+            table = PublicTable.from_frame(frame, schema, (), unit=persons)
+        except HdpError:
+            raise
+        except UNREADABLE:
+            raise SiteError("the public rows of the request cannot be read; ask its author for it again") from None
         if table.sha256 != self.public_sha256:
             raise SiteError("the public rows do not have the SHA-256 that the request says that they have")
         return table
