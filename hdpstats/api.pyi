@@ -24,6 +24,7 @@ from hdpstats.describe import (
     FirstTable,
     describe,
 )
+from hdpstats.exchange import ReleaseFile, RequestFile, read_result, request
 from hdpstats.ledger import Ledger
 from hdpstats.losses import options as losses
 from hdpstats.mechanisms import registry as mechanisms
@@ -107,7 +108,9 @@ __all__ = [
     "Quantile",
     "QuotaExceeded",
     "RegressionTable",
+    "ReleaseFile",
     "RemoteSite",
+    "RequestFile",
     "Result",
     "Schema",
     "SchemaError",
@@ -136,7 +139,9 @@ __all__ = [
     "person_period",
     "propensity",
     "qualify",
+    "read_result",
     "regression_table",
+    "request",
     "simulate",
     "treatment_effect",
     "warm_up",

@@ -1,15 +1,16 @@
-"""The command line: ``hdpstats ledger ...``, ``hdpstats site ...``, ``hdpstats qualify``, ``hdpstats warm-up``.
+"""The command line: ``hdpstats ledger``, ``site``, ``request``, ``result``, ``qualify`` and ``warm-up``.
 
 Exit codes: 0 done, 1 refused or does not verify, 2 wrong usage. Errors are one line on standard error.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
@@ -21,6 +22,9 @@ from hdpstats.ledger.location import password_in
 from hdpstats.ledger.signing import check_export
 from hdpstats.privacy.budget import Budget
 from hdpstats.privacy.sensitivity import Relation
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def _open(arguments: argparse.Namespace) -> None:
@@ -217,6 +221,23 @@ def _resume(arguments: argparse.Namespace) -> None:
     )
 
 
+def _answer(arguments: argparse.Namespace) -> None:
+    custodian, settings = _settings(arguments)
+    who, public = arguments.analyst, arguments.public
+    if arguments.dry_run:
+        if arguments.approve is not None:
+            raise ArgumentError("approve must be left out with --dry-run, which approves nothing", argument="approve")
+        print(custodian.preview(settings, arguments.request, analyst=who, public=public))
+        return
+    if arguments.out is None:
+        raise ArgumentError("out must name the file to write: --out release.json", argument="out")
+    custodian.protect_process()
+    made = custodian.answer(
+        settings, arguments.request, arguments.out, analyst=who, by=arguments.approve, public=public
+    )
+    print(f"{arguments.out} answers request {made.request_sha256[:12]}: send it to who asked")
+
+
 def _site_disclosure(arguments: argparse.Namespace) -> None:
     custodian, settings = _settings(arguments)
     _print_form(custodian.disclosure(settings, form=arguments.form), arguments.out)
@@ -277,6 +298,14 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
     resume = verbs.add_parser("resume", help="let an analyst ask again whose answers took longer than predicted")
     resume.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
     resume.add_argument("--analyst", required=True, metavar="NAME", help="as the settings call the analyst")
+    answer = verbs.add_parser("answer", help="answer a request file: charged once, drawn once")
+    answer.add_argument("settings", metavar="SITE.YAML", help="the settings of the site")
+    answer.add_argument("request", metavar="REQUEST.JSON", type=Path, help="what the analyst sent")
+    answer.add_argument("--out", metavar="FILE", type=Path, help="the release file to write")
+    answer.add_argument("--analyst", metavar="NAME", help="who sent it; needed where the settings name several")
+    answer.add_argument("--approve", metavar="NAME", help="record that this person approves it, before it is charged")
+    answer.add_argument("--public", metavar="FILE", type=Path, help="its public rows (CSV, Parquet), where it has none")
+    answer.add_argument("--dry-run", action="store_true", help="say what it asks and would cost; read no row")
     key = verbs.add_parser("key", help="make a key that signs tokens: STEM.key, and STEM.pub for the sites")
     key.add_argument("stem", metavar="STEM", help="the files' common name")
     signing = verbs.add_parser("signing-key", help="make a key that signs releases: STEM.key, and STEM.pub for readers")
@@ -294,6 +323,7 @@ def _add_site(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -
         (serve, _serve),
         (check, _check),
         (resume, _resume),
+        (answer, _answer),
         (noting, _note),
         (key, _key),
         (token, _token),
@@ -320,6 +350,66 @@ def _qualify(arguments: argparse.Namespace) -> None:
         raise HdpError(f"{len(found.failed)} checks failed: this installation does not compute what it should here")
 
 
+def _public(path: Path | None) -> "pd.DataFrame | None":
+    """Return public rows of a CSV or Parquet file."""
+    import pandas as pd  # which other commands do without
+
+    from hdpstats.schema.parquet import rows_in
+
+    if path is None:
+        return None
+    if path.suffix.lower() != ".csv":
+        return rows_in(path, name="public")
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError):
+        raise ArgumentError(f"public: {path} cannot be read as CSV", argument="public") from None
+
+
+def _request(arguments: argparse.Namespace) -> None:
+    from hdpstats.exchange import request  # which other commands do without
+    from hdpstats.schema.schema import Schema
+    from hdpstats.sites import Study
+
+    options = dict(_option(word) for word in arguments.option)
+    study = Study(
+        public=_public(arguments.public),
+        schema=Schema.from_yaml(arguments.schema),
+        unit=arguments.unit,
+        max_rows_per_unit=arguments.max_rows_per_unit,
+        n_max=arguments.n_max,
+    )
+    asked = request(
+        arguments.model,
+        arguments.formula.split(",") if arguments.model == "describe" else arguments.formula,
+        study,
+        epsilon=arguments.epsilon,
+        attach_public=not arguments.name_public,
+        path=arguments.out,
+        **options,
+    )
+    print(f"{arguments.out} is request {asked.sha256[:12]}: send it to the custodian, and keep it")
+
+
+def _result(arguments: argparse.Namespace) -> None:
+    from hdpstats.exchange import read_result  # which other commands do without
+
+    result = read_result(arguments.release, arguments.request, public=_public(arguments.public), key=arguments.key)
+    result.to_json(arguments.out)
+    print(result.summary())
+
+
+def _option(word: str) -> tuple[str, Any]:
+    """Read NAME=VALUE; the value is JSON, or else a text."""
+    name, equals, value = word.partition("=")
+    if not equals or not name:
+        raise ArgumentError(f"option must be NAME=VALUE, not {word!r}", argument="option")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; each command sets ``run``, a function of its arguments."""
     top = argparse.ArgumentParser(prog="hdpstats", description="Hybrid differentially private statistics.")
@@ -329,6 +419,26 @@ def parser() -> argparse.ArgumentParser:
     _add_site(commands)
     warming = commands.add_parser("warm-up", help="compile loops over rows now, once after an installation")
     warming.set_defaults(run=_warm_up)
+    asking = commands.add_parser("request", help="write down what is asked of a site, as a file for its custodian")
+    asking.add_argument("formula", metavar="FORMULA", help="of a description the columns, separated by commas")
+    asking.add_argument("--model", metavar="NAME", required=True, help="logit, hazard, survfit, describe, ...")
+    asking.add_argument("--schema", metavar="SCHEMA.YAML", required=True, help="the site's schema")
+    asking.add_argument("--public", metavar="FILE", type=Path, help="public rows (CSV, Parquet)")
+    asking.add_argument("--name-public", action="store_true", help="name the public rows by their hash, without them")
+    asking.add_argument("--epsilon", metavar="E", type=float, required=True, help="what the answer may cost")
+    asking.add_argument("--unit", metavar="COLUMN", help="the column that names the person, as at the site")
+    asking.add_argument("--max-rows-per-unit", metavar="N", type=int, help="with --unit, as at the site")
+    asking.add_argument("--n-max", metavar="N", type=int, help="the declared number of people, as at the site")
+    asking.add_argument("--option", metavar="NAME=VALUE", action="append", default=[], help="such as intervals=24")
+    asking.add_argument("--out", metavar="FILE", type=Path, required=True, help="the request file to write")
+    asking.set_defaults(run=_request)
+    reading = commands.add_parser("result", help="read a site's answer to a request file")
+    reading.add_argument("request", metavar="REQUEST.JSON", type=Path, help="the request that was sent")
+    reading.add_argument("release", metavar="RELEASE.JSON", type=Path, help="the site's answer")
+    reading.add_argument("--public", metavar="FILE", type=Path, help="the public rows, where the request has none")
+    reading.add_argument("--key", metavar="STEM.pub", help="the site's key, that every release must be signed with")
+    reading.add_argument("--out", metavar="FILE", type=Path, required=True, help="the result file to write")
+    reading.set_defaults(run=_result)
     qualifying = commands.add_parser("qualify", help="check this installation: numbers, guarantees, ledger, floats")
     qualifying.add_argument("--out", metavar="FILE", type=Path, help="write the report there: .html or .json")
     qualifying.set_defaults(run=_qualify)

@@ -296,6 +296,33 @@ def _survfit(
     return checked_call(getattr(request, verb), given, name="survfit")
 
 
+def request_file(
+    model: str,
+    data: hdp.Study,
+    epsilon: float,
+    path: str,
+    formula: str | None = None,
+    columns: Any = None,
+    **options: Any,
+) -> str:
+    """Write down what is asked of a site; return the name of the request."""
+    asked: Any = formula
+    if columns is not None:
+        asked = column_names(columns, 1 + len(data.schema)) if isinstance(data, hdp.Study) else []
+    plain = {name: _option(value) for name, value in options.items()}
+    return hdp.request(model, asked, data, epsilon=epsilon, path=path, **plain).sha256
+
+
+def _option(value: Any) -> Any:
+    """Return an argument as a number, a text or a list of them."""
+    return [whole(each) for each in elements(value)] if isinstance(value, pd.Series | list) else whole(value)
+
+
+def release_result(release: str, request: str, public: pd.DataFrame | None = None, key: str | None = None) -> Any:
+    """Return the result of a release file."""
+    return hdp.read_result(release, request, public=public, key=key)
+
+
 def describe_plan(request: Any, epsilon: Any, n: int | None = None) -> Any:
     """Return what a description, or a balance, would find at each epsilon."""
     kinds = (hdp.DescriptionRequest, hdp.BalanceRequest)

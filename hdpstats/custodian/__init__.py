@@ -3,6 +3,7 @@
 It adds identity, permissions, caps and transport to a `hdpstats.sites.LocalSite`, which alone reads rows. Needs the
 extra ``sites``; the command line imports it when it is used.
 
+* ``answering``: Requests that come as files: what one would cost, who approved it, and its answer.
 * ``app``: What a site answers over HTTP.
 * ``capacity``: What one analyst may take of a site.
 * ``credentials``: Who asks whom: the site's certificate, clients' certificates, and signed tokens (JWT) of analysts.
@@ -22,22 +23,26 @@ extra ``sites``; the command line imports it when it is used.
 * ``timing``: Answers that leave at fixed slots, whatever private rows and noise make of the computation.
 """
 
+from hdpstats.custodian.answering import answer, preview
 from hdpstats.custodian.app import application
 from hdpstats.custodian.credentials import issue, write_keys
 from hdpstats.custodian.kept_head import note
-from hdpstats.custodian.serving import described, disclosure, open_site, resume, serve
+from hdpstats.custodian.serving import described, disclosure, open_site, protect_process, resume, serve
 from hdpstats.custodian.settings import SiteSettings
 from hdpstats.custodian.timing import Overruns
 
 __all__ = [
     "Overruns",
     "SiteSettings",
+    "answer",
     "application",
     "described",
     "disclosure",
     "issue",
     "note",
     "open_site",
+    "preview",
+    "protect_process",
     "resume",
     "serve",
     "write_keys",

@@ -111,16 +111,9 @@ class Service:
         self._slots = Slots(site, settings.timing, prices=prices, overruns=Overruns(settings.overruns), clock=clock)
         self._analysts: Mapping[str, Permissions] = settings.analysts
         self._limits = settings.limits
-        self._tokens = TokenVerifier(settings.identities)
+        self._tokens = TokenVerifier(settings.service.identities)
         self._capacity = Capacity(settings.limits, settings.analysts)
-        self._facts = Facts(
-            schema=site.schema,
-            terms=site.terms,
-            records=site.records,
-            dataset=site.ledger.dataset,
-            version=site.ledger.version,
-            account=site.ledger.identity,
-        )
+        self._facts = site.facts
         self._facts_json = _written(self._facts.to_dict())
 
     @property

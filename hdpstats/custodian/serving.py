@@ -55,7 +55,7 @@ from hdpstats.custodian.kept_head import (
 )
 from hdpstats.custodian.listening import Admission, Listener, descriptors, sockets_at
 from hdpstats.custodian.log import LOGGER, JsonLine
-from hdpstats.custodian.settings import SiteSettings
+from hdpstats.custodian.settings import ServiceEntries, SiteSettings
 from hdpstats.custodian.timing import Overruns
 from hdpstats.ledger import Disclosure, Ledger
 from hdpstats.ledger.location import file_of, locate
@@ -349,17 +349,11 @@ def _site(settings: SiteSettings, ledger: Ledger) -> tuple[LocalSite, RowsCheck]
 
 def check_files(settings: SiteSettings) -> None:
     """Refuse private files that others may read, and files that others may write or replace and the site relies on."""
-    tls, tokens, kept = settings.tls, settings.identities, settings.heads
+    kept = settings.heads
     for rows in rows_in(settings.data):
         check_file(rows, name="data", private=True)
     named = {
-        "tls: key": tls.key,
-        "tls: passphrase": tls.passphrase,
-        "tls: certificate": tls.certificate,
-        "tls: clients": tls.clients,
-        "tls: crl": tls.crl,
-        "tokens: key": tokens.key,
-        "tokens: ca": tokens.ca,
+        **(_files_of(settings.service) if settings.serves else {}),
         "heads: file": kept.file,
         "heads: database": _file_at(kept.database),
         "timing": settings.overruns,
@@ -376,6 +370,19 @@ def check_files(settings: SiteSettings) -> None:
             check_folders(file, name="ledger")
     for folder in kept_code():  # whoever writes a file there has it executed here
         check_folders(folder / "code", name="compiled code (NUMBA_CACHE_DIR)")
+
+
+def _files_of(service: ServiceEntries) -> dict[str, Path | None]:
+    tls, tokens = service.tls, service.identities
+    return {
+        "tls: key": tls.key,
+        "tls: passphrase": tls.passphrase,
+        "tls: certificate": tls.certificate,
+        "tls: clients": tls.clients,
+        "tls: crl": tls.crl,
+        "tokens: key": tokens.key,
+        "tokens: ca": tokens.ca,
+    }
 
 
 def _file_at(place: str | Path | None) -> Path | None:
@@ -453,8 +460,10 @@ def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None =
 
     ``show`` is called with the check of the rows, before they are refused.
     """
-    Certificates(settings.tls)
-    TokenVerifier(settings.identities)
+    service = settings.service if settings.serves else None
+    if service is not None:
+        Certificates(service.tls)
+        TokenVerifier(service.identities)
     check_files(settings)
     site, rows_check = _site(settings, open_account(settings))
     if show is not None:
@@ -463,13 +472,13 @@ def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None =
     check_version(site, settings, note=False)
     stopped = site.ledger.stopped(caps_of(settings))
     lines = [
-        f"https://{settings.listen.host}:{settings.listen.port}",
+        "no service" if service is None else f"https://{service.listen.host}:{service.listen.port}",
         f"{site}, {site.records} people",
         *(f"{name} may ask for {permissions}" for name, permissions in settings.analysts.items()),
         *(f"{name} is stopped: {why}" for name, why in stopped.items()),
         str(site.ledger),
         f"head kept in {', '.join(place.name for place in head_stores(settings)) or 'no other place'}",
-        *expiring(settings.tls),
+        *([] if service is None else expiring(service.tls)),
     ]
     return "\n".join(lines)
 
@@ -488,7 +497,7 @@ def serve(settings: SiteSettings) -> None:
     signal.signal(signal.SIGHUP, lambda number, _: asked.append(number))  # which would end the process while it starts
     limits = settings.limits
     most = descriptors(limits)
-    certificates = Certificates(settings.tls)
+    certificates = Certificates(settings.service.tls)
     warn_of_dates(settings)
     app = application(open_site(settings), settings)
     listener = Listener(
@@ -506,7 +515,7 @@ def serve(settings: SiteSettings) -> None:
 
 def warn_of_dates(settings: SiteSettings) -> None:
     """Write to the log which certificates have expired, or will soon."""
-    for sentence in expiring(settings.tls):
+    for sentence in expiring(settings.service.tls):
         log.LOGGER.warning(sentence)
 
 
@@ -553,7 +562,8 @@ class Serving:
                 "have the settings read again",
                 argument=once[0],
             )
-        certificates, tokens = Certificates(settings.tls), TokenVerifier(settings.identities)
+        service = settings.service
+        certificates, tokens = Certificates(service.tls), TokenVerifier(service.identities)
         warn_of_dates(settings)
         declare(settings, self._service.ledger)
         return settings, certificates, tokens
@@ -573,7 +583,8 @@ async def _listen(serving: Serving, most: int, asked: Sequence[int]) -> None:
     loop.add_signal_handler(signal.SIGHUP, reload)
     if asked:  # while the site was opened
         reload()
-    host, port = serving.settings.listen.host, serving.settings.listen.port
+    listen = serving.settings.service.listen
+    host, port = listen.host, listen.port
     try:
         sockets = sockets_at(host, port)
     except OSError as error:

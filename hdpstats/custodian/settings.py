@@ -21,18 +21,22 @@
 
 What may be left out: ``heads``, ``persons``, ``acknowledged``, ``limits`` and ``timing``, whose entries are those of
 `Heads`, `Acknowledged`, `Limits` and `Timing`; ``disclosure``, whose entries are those of
-`hdpstats.ledger.Statements`; ``signing: {key: FILE}``, without which releases are not signed; and ``state``.
+`hdpstats.ledger.Statements`; ``signing: {key: FILE}``, without which releases are not signed; ``requests: {approval:
+required}``, without which request files need nobody's approval; and ``state``. Where requests come as files only,
+``listen``, ``tls`` and ``tokens`` are left out, all three.
 
 **What the service writes.** The settings, and all that they name but the ledger and its heads, are read only: they may
 be root's. What the service writes besides is in the folder ``state``: how many answers of each analyst took longer than
 predicted (``site.overruns.db`` for ``site.yaml``), and the hash of the rows (``site.cells.json``, and its key
-``site.cells.key`` where the ledger is in a database). Without ``state`` it is the folder that systemd makes for the
+``site.cells.key`` where the ledger is in a database), and who approved which request file
+(``site.approvals.jsonl``). Without ``state`` it is the folder that systemd makes for the
 service (``StateDirectory=``, which sets ``STATE_DIRECTORY``), and where there is none, the folder of the settings. What
 was kept beside the settings before is moved from there when the service starts.
 """
 
 import os
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
@@ -142,6 +146,20 @@ class Signing(Section):
     """
 
     key: File | None = None
+
+
+@final
+class Requests(Section):
+    """How requests that come as files are answered (`hdpstats.custodian.answering`).
+
+    Attributes
+    ----------
+    approval : {"none", "required"}
+        Whether somebody must approve each request, by name, before anything is charged for it. It says nothing of the
+        service over a network, which answers whoever has a token.
+    """
+
+    approval: Literal["none", "required"] = "none"
 
 
 @final
@@ -351,6 +369,16 @@ class Timing(Section):
 
 
 @final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceEntries:
+    """The sections that a service over a network needs, and a site that is asked by files does not."""
+
+    listen: Listen
+    tls: Tls
+    identities: Identities
+
+
+@final
 class SiteSettings(Section):
     """A site as its custodian declares it.
 
@@ -377,11 +405,13 @@ class SiteSettings(Section):
         What only the custodian knows, for the forms that `hdpstats site disclosure` fills in.
     signing : Signing
         The key that releases are signed with.
-    listen : Listen
-        Where to listen.
-    tls : Tls
+    requests : Requests
+        How request files are answered.
+    listen : Listen or None
+        Where to listen. This, ``tls`` and ``tokens`` are left out where requests come as files only.
+    tls : Tls or None
         Certificates.
-    identities : Identities
+    identities : Identities or None
         Whose ``tokens``.
     analysts : mapping of str to Permissions
         Who may ask for what, and receive how much in all, under the total: everybody has such a cap, or nobody. Nobody
@@ -397,9 +427,9 @@ class SiteSettings(Section):
     data: Annotated[Path, BeforeValidator(_data)]
     dictionary: Annotated[InstanceOf[Schema], BeforeValidator(_dictionary)] = Field(alias="schema")
     ledger: LedgerEntries
-    listen: Listen
-    tls: Tls
-    identities: Identities = Field(alias="tokens")
+    listen: Listen | None = None
+    tls: Tls | None = None
+    identities: Identities | None = Field(alias="tokens", default=None)
     analysts: dict[Annotated[str, Field(min_length=1, max_length=100)], Permissions]
     heads: Heads = Heads()
     state: Annotated[Path | None, BeforeValidator(in_folder)] = None
@@ -407,6 +437,7 @@ class SiteSettings(Section):
     acknowledged: Acknowledged = Acknowledged()
     disclosure: Annotated[InstanceOf[Statements], BeforeValidator(_statements)] = Statements(served=True)
     signing: Signing = Signing()
+    requests: Requests = Requests()
     limits: Limits = Limits()
     timing: Timing = Timing()
     _file: Path = PrivateAttr()
@@ -421,6 +452,12 @@ class SiteSettings(Section):
             _check_declared(permissions.columns or (), self.dictionary, name=f"analysts: {name}: columns")
         for entry in Acknowledged.model_fields:
             _check_declared(getattr(self.acknowledged, entry), self.dictionary, name=f"acknowledged: {entry}")
+        missing = [name for name, part in self._served().items() if part is None]
+        if 0 < len(missing) < len(self._served()):
+            raise ValueError(
+                f"{', '.join(missing)} is missing: listen, tls and tokens are for the service over a network; give all "
+                "three, or none where requests come as files only"
+            )
         without = [name for name, permissions in self.analysts.items() if permissions.cap is None]
         if without and len(without) < len(self.analysts):
             raise ValueError(
@@ -449,6 +486,31 @@ class SiteSettings(Section):
         """The file that the settings were read from, by the name that was given for it."""
         return self._file
 
+    def _served(self) -> dict[str, Section | None]:
+        return {"listen": self.listen, "tls": self.tls, "tokens": self.identities}
+
+    @property
+    def serves(self) -> bool:
+        """Whether there is a service over a network."""
+        return self.listen is not None
+
+    @property
+    def service(self) -> ServiceEntries:
+        """What the service needs.
+
+        Raises
+        ------
+        ArgumentError
+            The settings are those of a site that is asked by files only.
+        """
+        if self.listen is None or self.tls is None or self.identities is None:
+            raise ArgumentError(
+                "listen, tls and tokens are not in the settings, which are those of a site that is asked by files "
+                "(hdpstats site answer): write them to serve it over a network",
+                argument="listen",
+            )
+        return ServiceEntries(listen=self.listen, tls=self.tls, identities=self.identities)
+
     @property
     def overruns(self) -> Path:
         """The file that counts answers that took longer than predicted."""
@@ -458,6 +520,11 @@ class SiteSettings(Section):
     def cells(self) -> Path:
         """The file with keyed hashes of the rows by version of the data set."""
         return self._kept(".cells.json")
+
+    @property
+    def approvals(self) -> Path:
+        """The file that says who approved which request, and when."""
+        return self._kept(".approvals.jsonl")
 
     @property
     def beside(self) -> tuple[tuple[Path, Path], ...]:
@@ -475,7 +542,7 @@ class SiteSettings(Section):
 
         Analysts, certificates and whose tokens are accepted may change while a service runs.
         """
-        changing = {"analysts", "tls", "identities", "disclosure"}
+        changing = {"analysts", "tls", "identities", "disclosure", "requests"}
         fields = [
             (name, field.alias or name) for name, field in type(self).model_fields.items() if name not in changing
         ]

@@ -25,7 +25,7 @@ from hdpstats.schema.public import PublicTable
 from hdpstats.schema.schema import Schema
 from hdpstats.schema.site_facts import SiteFacts
 from hdpstats.schema.table import PrivateRows, PrivateTable
-from hdpstats.sites.messages import Quote
+from hdpstats.sites.messages import Facts, Quote
 from hdpstats.sites.single_draw import drawn_once, warn_if_charged_again
 from hdpstats.sites.site import HeldData, Site, SiteTerms
 
@@ -162,6 +162,19 @@ class LocalSite(Site):
         """Which data this is, as the account has it."""
         ledger = self._ledger
         return HeldData(dataset=ledger.dataset, version=ledger.version, account=ledger.identity)
+
+    @property
+    def facts(self) -> Facts:
+        """All public facts about the site."""
+        held = self.held
+        return Facts(
+            schema=self.schema,
+            terms=self._terms,
+            records=self.records,
+            dataset=held.dataset,
+            version=held.version,
+            account=held.account,
+        )
 
     def is_same_as(self, other: Site) -> bool:
         """Whether a charge to the one is a charge to the other."""

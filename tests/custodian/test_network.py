@@ -84,7 +84,7 @@ def test_what_is_no_answer_is_not_quoted(institution, running, monkeypatch):
 def test_nobody_else_is_given_the_port_of_a_site_that_is_down(institution):
     settings = SiteSettings.from_yaml(institution.write("down", PRIVATE, SCHEMA))
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
-        other.bind((settings.listen.host, settings.listen.port))
+        other.bind((settings.service.listen.host, settings.service.listen.port))
 
 
 def test_a_connection_of_tests_outlasts_its_tokens(institution, running, monkeypatch):

@@ -175,7 +175,7 @@ def test_the_passphrase_of_a_key_is_read_once_from_a_file(institution, written, 
         site.answer(histogram())
     settings = SiteSettings.from_yaml(written)
     crl = institution.authority.revoke(tmp_path / "crl.pem")
-    certificates = Certificates(settings.tls.model_copy(update={"crl": crl}))
+    certificates = Certificates(settings.service.tls.model_copy(update={"crl": crl}))
     (tmp_path / "word").unlink()
     institution.authority.revoke(crl, institution.ann_files[0])  # the context is made anew
     certificates.context()

@@ -6,7 +6,15 @@ dp_write_result <- function(x, path) {
   invisible(x)
 }
 
-dp_read_result <- function(path) .py("result_from_json", list(path_or_text = .path(path)))
+dp_read_result <- function(path, request = NULL, public = NULL, key = NULL) {
+  if (!is.null(request)) {
+    return(.py("release_result", list(
+      release = .path(path), request = .path(request), public = public, key = .path(key)
+    )))
+  }
+  if (!is.null(public) || !is.null(key)) .refuse("public and key belong to request=, which a site answered", sys.call())
+  .py("result_from_json", list(path_or_text = .path(path)))
+}
 
 dp_verify <- function(x, keys) .py("result_verify", list(result = x, keys = vapply(keys, .path, "")))
 

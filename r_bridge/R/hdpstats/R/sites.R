@@ -14,6 +14,17 @@ dp_dummy <- function(site, n = 100, seed = 0) {
   .py("dummy", list(site = site, rows = n, seed = seed))
 }
 
+dp_request <- function(model, formula, data, epsilon, path, ...) {
+  .check_study(data, sys.call())
+  described <- identical(model, "describe") && !inherits(formula, "formula")
+  .py("request_file", list(
+    model = model, data = data, epsilon = epsilon, path = .path(path), ...,
+    formula = if (!described) .formula_text(formula, sys.call()),
+    columns = if (described) .columns(formula, sys.call())
+  ))
+  invisible(path)
+}
+
 dp_sites <- function(x) {
   if (!inherits(x, "dp_result")) .refuse("x must be a result, as of dp_logit() or dp_hazard()", sys.call())
   x$sites

@@ -1,0 +1,208 @@
+"""The kinds of questions that a request file may ask: each is opened on a study, and then asks its sites.
+
+A question is data: the name of a kind, a formula or columns, options and what it may spend. The code behind the name is
+that of this package, which analyst and custodian both run: with the rows' own site at the custodian's, and afterwards
+with a site that knows the recorded answers only. No code and no value that is not plain JSON is taken from a file.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, final
+
+import hdpstats.formula.api as hdpf
+from hdpstats._base.errors import ArgumentError
+from hdpstats.describe import describe
+from hdpstats.models import propensity, treatment_effect
+from hdpstats.sites import Study
+
+Options = Mapping[str, Any]
+
+FIT: Final = frozenset(
+    {"epsilon", "delta", "mechanism", "se_share", "replicate", "allow_large_epsilon", "describe"},
+)
+"""What a fit may be told about what it spends."""
+OF_ROWS: Final = frozenset({"weights", "offset", "row_norm", "correlation"})
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kind:
+    """One kind of question.
+
+    Attributes
+    ----------
+    open : function
+        Takes what is asked, the study and options, and checks them; spends nothing.
+    ask : function
+        Takes what was opened and what it may spend, asks the sites and returns the result.
+    options, spending : frozenset of str
+        The names that both take.
+    """
+
+    open: Callable[..., Any]
+    ask: Callable[[Any, Options], Any] = field(default=lambda opened, spent: opened.fit(**spent))
+    options: frozenset[str] = OF_ROWS
+    spending: frozenset[str] = FIT
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Effect:
+    """An effect whose propensity model is fitted first."""
+
+    formula: str
+    study: Study
+    propensity: Any
+
+
+def _open_effect(formula: str, data: Study, *, propensity_formula: str) -> _Effect:
+    return _Effect(formula=formula, study=data, propensity=propensity(propensity_formula, data))
+
+
+def _ask_effect(opened: _Effect, spent: Options) -> Any:
+    own = {name: value for name, value in spent.items() if name != "propensity_epsilon"}
+    shared = {name: value for name, value in own.items() if name != "epsilon"}
+    first = opened.propensity.release(spent.get("propensity_epsilon"), **shared)
+    return treatment_effect(opened.formula, opened.study, first.weights("overlap"), **own)
+
+
+def _release(opened: Any, spent: Options) -> Any:
+    return opened.release(**spent)
+
+
+_DESCRIPTION: Final = frozenset(
+    {"by", "complete", "quantiles", "times", "delta", "weights", "correlations", "replicate"}
+)
+_DRAWS: Final = frozenset({"epsilon", "replicate", "allow_large_epsilon"})
+
+KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
+    {
+        "logit": Kind(open=hdpf.logit),
+        "linear": Kind(open=hdpf.linear),
+        "quantile": Kind(open=hdpf.quantile, options=OF_ROWS | {"q", "width"}),
+        "poisson": Kind(open=hdpf.poisson, options=OF_ROWS | {"cap"}),
+        "multinomial": Kind(open=hdpf.multinomial, options=OF_ROWS - {"offset"}),
+        "hazard": Kind(
+            open=hdpf.hazard,
+            options=frozenset(
+                {"intervals", "baseline", "df", "knots", "link", "cap", "weights", "offset", "row_norm"},
+            ),
+        ),
+        "distribution": Kind(open=hdpf.distribution, options=frozenset({"family", "ranges"})),
+        "survfit": Kind(
+            open=hdpf.survfit,
+            options=frozenset({"times", "weights", "recorded"}),
+            spending=_DRAWS | {"delta"},
+        ),
+        "describe": Kind(
+            open=lambda columns, data, **options: describe(data, columns, **options),
+            ask=_release,
+            options=_DESCRIPTION,
+            spending=frozenset({"epsilon", "allow_large_epsilon"}),
+        ),
+        "propensity": Kind(open=propensity, ask=_release, options=frozenset(), spending=_DRAWS),
+        "treatment_effect": Kind(
+            open=_open_effect,
+            ask=_ask_effect,
+            options=frozenset({"propensity_formula"}),
+            spending=_DRAWS | {"propensity_epsilon"},
+        ),
+    }
+)
+"""The kinds of questions by name: those of `hdpstats.formula.api`, descriptions and treatment effects."""
+
+LONGEST_TEXT: Final = 20_000
+MOST_LISTED: Final = 2_000
+
+
+def is_plain(value: object) -> bool:
+    """Whether a value is what a question may have: a text, a number, true, false, null, or a short list of these."""
+    if isinstance(value, list):
+        return len(value) <= MOST_LISTED and all(not isinstance(each, list) and is_plain(each) for each in value)
+    if isinstance(value, str):
+        return len(value) <= LONGEST_TEXT
+    return value is None or (isinstance(value, bool | int | float) and abs(value) < 1e15)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What is asked, declaratively.
+
+    Attributes
+    ----------
+    kind : str
+        A name of `KINDS`.
+    what : str or list of str
+        A formula; of a description the names of columns.
+    options : mapping
+        What the constructor of the kind takes besides.
+    spending : mapping
+        What may be spent, and how: ``epsilon`` and whatever else ``fit`` takes.
+
+    Raises
+    ------
+    ArgumentError
+        A kind or a name that there is not, or a value that is not plain.
+    """
+
+    kind: str
+    what: str | list[str]
+    options: Options
+    spending: Options
+
+    def __post_init__(self) -> None:
+        """Refuse what no question has."""
+        if not isinstance(self.kind, str) or self.kind not in KINDS:
+            raise ArgumentError(f"model must be one of {', '.join(KINDS)}", argument="model")
+        kind = KINDS[self.kind]
+        listed = isinstance(self.what, list) and all(isinstance(name, str) for name in self.what)
+        if not is_plain(self.what) or not (isinstance(self.what, str) or (listed and self.kind == "describe")):
+            raise ArgumentError("formula must be a text, or of a description names of columns", argument="formula")
+        for given, known in ((self.options, kind.options), (self.spending, kind.spending)):
+            for name, value in given.items():
+                if name not in known:
+                    every = ", ".join(sorted(kind.options | kind.spending))
+                    raise ArgumentError(f"{name} is not an argument of {self.kind}, which takes {every}", argument=name)
+                if not is_plain(value):
+                    raise ArgumentError(
+                        f"{name} must be a text, a number, true, false, or a list of these", argument=name
+                    )
+        for name in ("epsilon", "propensity_epsilon"):
+            value = self.spending.get(name)
+            if name in kind.spending and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ArgumentError(f"{name} must be given, one number", argument=name)
+        if not isinstance(self.spending.get("mechanism", "auto"), str):
+            raise ArgumentError("mechanism must be a name", argument="mechanism")
+
+    @property
+    def epsilon(self) -> float:
+        """What all of it may cost each person."""
+        return float(sum(self.spending.get(name, 0) for name in ("epsilon", "propensity_epsilon")))
+
+    def open(self, study: Study) -> Any:
+        """Open the question on a study; spends nothing, and raises what the constructor of the kind raises."""
+        try:
+            return KINDS[self.kind].open(self.what, study, **self.options)
+        except (TypeError, AttributeError, KeyError, ValueError, OverflowError) as error:
+            if isinstance(error, ArgumentError):
+                raise
+            raise ArgumentError(f"the options of {self.kind} cannot be read", argument="options") from None
+
+    def ask(self, study: Study) -> Any:
+        """Ask the sites of a study, and return the result: what the analyst's own call would be."""
+        return KINDS[self.kind].ask(self.open(study), self.spending)
+
+    def __str__(self) -> str:
+        what = self.what if isinstance(self.what, str) else ", ".join(self.what)
+        return f"{self.kind}: {what}{_listed(self.options)}"
+
+    @property
+    def spending_in_words(self) -> str:
+        """What may be spent, and how."""
+        return _listed(self.spending).removeprefix("; ")
+
+
+def _listed(values: Options) -> str:
+    return "".join(f"; {name} {value}" for name, value in sorted(values.items()))

@@ -1,0 +1,302 @@
+"""What an analyst asks a site for, as a file: canonical JSON without a private row.
+
+``format``         ``"hdpstats request 1"``
+``hdpstats``       the version that wrote it
+``question``       kind, what, options and spending (`hdpstats.exchange.questions.Question`)
+``schema_sha256``  the schema that the question was written for
+``public``         null, or the public rows: their SHA-256, and either their ``columns`` (cells in order; null where one
+                   is missing) and ``persons`` (numbers, or null), or no such keys where they are sent otherwise
+
+The SHA-256 of the text names the request; a release file has it.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final, final
+
+import numpy as np
+import pandas as pd
+
+from hdpstats import __version__
+from hdpstats._base.errors import ArgumentError, HdpError, SiteError, forgets_rows
+from hdpstats._base.validation import shown, truth
+from hdpstats.exchange.questions import KINDS, Question
+from hdpstats.records import codec
+from hdpstats.schema.columns import NumericColumn
+from hdpstats.schema.public import PublicTable
+from hdpstats.schema.schema import Schema
+from hdpstats.sites import Site, Study
+from hdpstats.sites.study import checked_study
+
+FORMAT: Final = "hdpstats request 1"
+LONGEST: Final = 200_000_000
+"""Bytes of a file that is read."""
+
+Place = str | PathLike[str]
+UNREADABLE: Final = (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+
+
+@final
+@dataclass(frozen=True, kw_only=True, slots=True, repr=False)
+class RequestFile:
+    """A request: made by `request`, or read from a file.
+
+    Attributes
+    ----------
+    question : Question
+        What is asked.
+    schema_sha256 : str
+        The schema that it was written for.
+    public_sha256 : str or None
+        The public rows, None where there are none.
+    columns, persons
+        The public rows where they are attached.
+    version : str
+        The version of hdpstats that wrote it.
+    """
+
+    question: Question
+    schema_sha256: str
+    public_sha256: str | None
+    columns: dict[str, list[Any]] | None = None
+    persons: list[int] | None = None
+    version: str = __version__
+
+    def to_json(self) -> str:
+        """Return the canonical JSON text."""
+        question = self.question
+        public: dict[str, Any] | None = None
+        if self.public_sha256 is not None:
+            public = {"sha256": self.public_sha256}
+            if self.columns is not None:
+                public |= {"columns": self.columns, "persons": self.persons}
+        return codec.dumps(
+            {
+                "format": FORMAT,
+                "hdpstats": self.version,
+                "question": {
+                    "kind": question.kind,
+                    "what": question.what,
+                    "options": dict(question.options),
+                    "spending": dict(question.spending),
+                },
+                "schema_sha256": self.schema_sha256,
+                "public": public,
+            }
+        )
+
+    @property
+    def sha256(self) -> str:
+        """The name of the request."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def write(self, path: Place) -> None:
+        """Write the file."""
+        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Place) -> "RequestFile":
+        """Read a file that `write` wrote.
+
+        Raises
+        ------
+        ArgumentError
+            There is no such file, it is something else, or it is of a format that this version does not read.
+        """
+        fields, content = read_json(path, name="request", format=FORMAT)
+        try:
+            question, public = fields["question"], fields["public"]
+            read = cls(
+                question=Question(**question),
+                schema_sha256=str(fields["schema_sha256"]),
+                public_sha256=None if public is None else str(public["sha256"]),
+                columns=None if public is None else public.get("columns"),
+                persons=None if public is None else public.get("persons"),
+                version=str(fields["hdpstats"]),
+            )
+            same = read.to_json() == content
+        except HdpError:
+            raise
+        except UNREADABLE:
+            same = False
+        if not same:
+            raise ArgumentError(
+                f"request: {path} is not a request as hdpstats writes it; it was altered, or is not whole: ask its "
+                "author for it again",
+                argument="request",
+            )
+        return read
+
+    def public_table(self, schema: Schema, unit: str | None, public: pd.DataFrame | None = None) -> PublicTable | None:
+        """Return the public rows: those that are attached, or those that were sent otherwise and are named.
+
+        Raises
+        ------
+        SiteError, SchemaError
+            The request is for another schema, or the rows are not those that it names.
+        """
+        if self.schema_sha256 != schema.sha256:
+            raise SiteError(
+                "the request was written for another schema than this site's; its author needs the schema from the "
+                "custodian, and writes the request anew. Nothing was charged"
+            )
+        if self.public_sha256 is None:
+            if public is not None:
+                raise ArgumentError("public must be left out: the request has no public rows", argument="public")
+            return None
+        if public is None and self.columns is None:
+            raise ArgumentError(
+                "public must be given: the request names its public rows by their hash, and does not have them",
+                argument="public",
+            )
+        frame, persons = (public, unit) if public is not None else self._frame(schema, unit)
+        try:
+            table = PublicTable.from_frame(frame, schema, (), unit=persons)
+        except HdpError:
+            raise
+        except UNREADABLE:
+            raise SiteError("the public rows of the request cannot be read; ask its author for it again") from None
+        if table.sha256 != self.public_sha256:
+            raise SiteError("the public rows do not have the SHA-256 that the request says that they have")
+        return table
+
+    def _frame(self, schema: Schema, unit: str | None) -> tuple[pd.DataFrame, str | None]:
+        try:
+            columns = {name: self.columns[name] for name in self.columns or () if name in schema}  # type: ignore[index]
+            frame = pd.DataFrame({name: _cells(schema, name, cells) for name, cells in columns.items()})
+            if unit is not None and self.persons is not None and unit not in frame:
+                frame[unit] = np.asarray(self.persons, dtype=np.int64)
+        except UNREADABLE:
+            raise SiteError("the public rows of the request cannot be read; ask its author for it again") from None
+        return frame, unit if self.persons is not None else None
+
+    def study(self, site: Site, public: pd.DataFrame | None = None) -> Study:
+        """Return the study that the question is asked of: one site, and the public rows."""
+        table = self.public_table(site.schema, site.unit, public)
+        if table is None:
+            return Study(private=site)
+        frame = table.frame()
+        if table.persons is not None and site.unit is not None and site.unit not in frame:
+            frame[site.unit] = table.persons
+        return Study(private=site, public=frame)
+
+    def __repr__(self) -> str:
+        rows = "no public rows" if self.public_sha256 is None else f"public rows {self.public_sha256[:12]}"
+        return f"<request {self.sha256[:12]}: {self.question}; {self.question.spending_in_words}; {rows}>"
+
+
+def _cells(schema: Schema, name: str, cells: list[Any]) -> Any:
+    if isinstance(schema[name], NumericColumn) and not any(isinstance(cell, str) for cell in cells):
+        return np.asarray([np.nan if cell is None else cell for cell in cells], dtype=np.float64)
+    return pd.Series(cells, dtype=object)
+
+
+def read_json(path: Place, *, name: str, format: str) -> tuple[dict[str, Any], str]:  # noqa: A002
+    """Return the fields of a JSON file with a format, and its text without the line's end."""
+    place = Path(path)
+    try:
+        size = place.stat().st_size
+        content = "" if size > LONGEST else place.read_text(encoding="utf-8").removesuffix("\n")
+    except OSError as error:
+        raise ArgumentError(f"{name}: {place} cannot be read: {error.strerror}", argument=name) from None
+    except UnicodeDecodeError:
+        content = ""
+    try:
+        fields = codec.loads(content)
+        written = fields["format"]
+    except UNREADABLE:
+        raise ArgumentError(f"{name}: {place} is not a {name} file of hdpstats", argument=name) from None
+    if written != format:
+        raise ArgumentError(
+            f"{name}: {place} has the format {shown(written)}, and this version of hdpstats reads {format!r}; write it "
+            "anew with this version, or read it with the version that wrote it",
+            argument=name,
+        )
+    return fields, content
+
+
+@forgets_rows
+def request(
+    model: str,
+    formula: str | list[str],
+    data: Study,
+    *,
+    epsilon: float,
+    attach_public: bool = True,
+    path: Place | None = None,
+    **options: Any,
+) -> RequestFile:
+    """Write down what is asked of a site, for its custodian to answer: spends nothing, and needs no private row.
+
+    Parameters
+    ----------
+    model
+        ``"logit"``, ``"linear"``, ``"quantile"``, ``"poisson"``, ``"multinomial"``, ``"hazard"``, ``"distribution"``,
+        ``"survfit"``, ``"describe"``, ``"propensity"`` or ``"treatment_effect"``.
+    formula
+        What the function of that name takes: a formula; of a description the names of columns.
+    data
+        A study with the site's schema, and the public rows if there are any. It needs no private rows:
+        ``hdp.Study(public=public, schema=schema)``.
+    epsilon
+        What the answer may cost each person. A treatment effect takes ``propensity_formula`` and
+        ``propensity_epsilon`` besides, for the propensity model that is fitted first.
+    attach_public
+        Whether the public rows are in the file; else it names them by their SHA-256, and whoever answers it, and
+        whoever reads the answer, gives the same rows.
+    path
+        Where the file is written.
+    options
+        What the function and its ``fit`` or ``release`` take besides, as texts, numbers, true, false or lists.
+
+    Raises
+    ------
+    ArgumentError, FormulaError, SchemaError
+        The question cannot be asked: no site would answer it.
+
+    Examples
+    --------
+    >>> import hdpstats.api as hdp
+    >>> schema = hdp.Schema(age=hdp.Continuous(20, 90), event3=hdp.Binary())
+    >>> study = hdp.Study(public=hdp.datasets.load_gbsg(), schema=schema)
+    >>> asked = hdp.request("logit", "event3 ~ age", study, epsilon=1)
+    >>> asked.question
+    Question(kind='logit', what='event3 ~ age', options={}, spending={'epsilon': 1})
+    """
+    study = checked_study(data)
+    known = KINDS[model].options if isinstance(model, str) and model in KINDS else frozenset[str]()
+    given = {name: _plain(value) for name, value in options.items()}
+    question = Question(
+        kind=model,
+        what=_plain(formula),
+        options={name: value for name, value in given.items() if name in known},
+        spending={"epsilon": epsilon} | {name: value for name, value in given.items() if name not in known},
+    )
+    question.open(study)
+    table = study.public
+    columns = persons = None
+    if table is not None and truth(attach_public, name="attach_public"):
+        frame = table.frame().astype(object)
+        columns = {str(name): frame[name].where(frame[name].notna(), None).tolist() for name in frame}
+        persons = None if table.persons is None else table.persons.tolist()
+    asked = RequestFile(
+        question=question,
+        schema_sha256=study.schema.sha256,
+        public_sha256=None if table is None else table.sha256,
+        columns=columns,
+        persons=persons,
+    )
+    if columns is not None:
+        asked.public_table(study.schema, study.unit)
+    if path is not None:
+        asked.write(path)
+    return asked
+
+
+def _plain(value: Any) -> Any:
+    """Return tuples and arrays as lists, and numbers of NumPy as Python's."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,438 @@
+"""A site that is asked by files: one exchange, one charge, one draw, and the result that a later fit returns."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import hdpstats.api as hdp
+from hdpstats import custodian
+from hdpstats._base.errors import HdpError
+from hdpstats.cli import main
+from hdpstats.custodian import SiteSettings, answering, open_site, preview, serving
+from hdpstats.exchange import ReleaseFile, RequestFile, read_result
+from hdpstats.ledger import SigningKey
+from hdpstats.records import codec
+from hdpstats.schema.table import PrivateTable
+from hdpstats.sites import Site
+from tests.custodian.institution import EVERYTHING, PATIENT, open_account
+from tests.custodian.people import FORMULA, PRIVATE, PUBLIC, SCHEMA, SURVIVAL
+
+PRICES = {"steps": 1e-12}
+STUDY = hdp.Study(public=PUBLIC, schema=SCHEMA)
+QUESTIONS = {
+    "logit": ("logit", FORMULA, {"epsilon": 1}),
+    "hazard": ("hazard", SURVIVAL, {"epsilon": 1, "intervals": 6}),
+    "poisson": ("poisson", "k ~ x", {"epsilon": 1, "se_share": 0}),
+    "description": ("describe", ["x", "g", "k"], {"epsilon": 0.5, "by": "y"}),
+    "curves": ("survfit", "Surv(time, event) ~ g", {"epsilon": 1, "times": (6, 12, 24)}),
+    "effect": (
+        "treatment_effect",
+        "event ~ y",
+        {"epsilon": 1, "propensity_formula": "y ~ x", "propensity_epsilon": 1},
+    ),
+}
+SIMPLE = ("describe", ["x", "g"], {"epsilon": 0.5})
+
+
+class Seen(Site):
+    """The site as the service shows it to ann: what a later fit of hers asks."""
+
+    def __init__(self, site):
+        self._site = site
+
+    schema = property(lambda self: self._site.schema)
+    records = property(lambda self: self._site.records)
+    terms = property(lambda self: self._site.terms)
+    held = property(lambda self: self._site.held)
+
+    def put_public(self, table):
+        self._site.put_public(table, analyst="ann")
+
+    def answer(self, query):
+        return self._site.answer(query, analyst="ann")
+
+
+class Place:
+    """A hospital's folder, and the files that come and go."""
+
+    def __init__(self, folder, **entries):
+        folder.chmod(0o700)
+        self.request, self.release = folder / "request.json", folder / "release.json"
+        PRIVATE.to_parquet(folder / "rows.parquet")
+        (folder / "rows.parquet").chmod(0o600)
+        SCHEMA.to_yaml(folder / "dictionary.yaml")
+        settings = {
+            "format": "hdpstats site",
+            "version": 1,
+            "data": "rows.parquet",
+            "schema": "dictionary.yaml",
+            "ledger": {"place": "ledger.db", "dataset": "trial", "epsilon": 1000, "delta": 1e-3},
+            "analysts": {"ann": EVERYTHING},
+            "timing": PATIENT,
+        } | entries
+        self.file = folder / "site.yaml"
+        self.file.write_text(yaml.safe_dump(settings, sort_keys=False))
+        self.file.chmod(0o600)
+        open_account(settings, folder)
+
+    @property
+    def settings(self):
+        return SiteSettings.from_yaml(self.file)
+
+    @property
+    def ledger(self):
+        return hdp.Ledger.open_existing(self.file.with_name("ledger.db"))
+
+    @property
+    def spent(self):
+        return float(self.ledger.spent.epsilon)
+
+    def ask(self, kind, formula, options, study=STUDY):
+        return hdp.request(kind, formula, study, path=self.request, **options)
+
+    def answer(self, **options):
+        return answering.answer(self.settings, self.request, self.release, prices=PRICES, **options)
+
+    def read(self, **options):
+        return read_result(self.release, self.request, **options)
+
+
+@pytest.fixture
+def place(tmp_path):
+    return Place(tmp_path)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_release_file_gives_what_a_later_fit_gives(place, question):
+    asked = place.ask(*QUESTIONS[question])
+    place.answer()
+    spent, first = place.spent, place.release.read_bytes()
+    result = place.read().to_json()
+    assert spent == asked.question.epsilon
+    later = asked.question.ask(hdp.Study(private=Seen(open_site(place.settings)), public=PUBLIC))
+    assert later.to_json() == result
+    place.answer()  # once more
+    assert (place.spent, place.release.read_bytes()) == (spent, first)
+
+
+def test_files_have_no_private_row(place):
+    place.ask(*SIMPLE)
+    place.answer()
+    fields = json.loads(place.release.read_text())
+    assert set(fields) == {"format", "hdpstats", "request", "facts", "columns", "answers", "sha256"}
+    assert {name for each in fields["answers"] for name in each} == {"query", "release", "entry"}
+    cells = [repr(cell) for cell in PRIVATE["x"][:50]]
+    for file in (place.request, place.release):
+        assert not [cell for cell in cells if cell in file.read_text()]
+
+
+def test_an_answer_goes_on_where_it_was_interrupted(place, monkeypatch):
+    place.ask(*QUESTIONS["logit"])
+    answer, asked = answering.Slots.answer, []
+
+    def interrupted(self, query, *, analyst):
+        asked.append(query)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return answer(self, query, analyst=analyst)
+
+    monkeypatch.setattr(answering.Slots, "answer", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        place.answer()
+    assert not place.release.exists()
+    assert place.spent == 0.15
+    made = place.answer()
+    assert (place.spent, len(made.answers)) == (1, 2)
+    assert made.answers[0][0] == asked[0]
+    assert len(place.ledger.history()) == 2
+
+
+def test_a_file_that_cannot_be_written_is_had_again_for_nothing(place, monkeypatch):
+    place.ask(*SIMPLE)
+
+    def full(path, content):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(answering, "write_durably", full)
+        with pytest.raises(hdp.ArgumentError, match="No space left"):
+            place.answer()
+    assert place.spent == 0.5
+    place.answer()
+    assert place.spent == 0.5
+    assert place.read().to_json()
+
+
+def test_a_preview_reads_no_row_and_writes_nothing(place, monkeypatch):
+    place.ask(*QUESTIONS["logit"])
+
+    def touched(*_, **__):
+        raise AssertionError("rows were read")
+
+    for owner, name in ((serving, "read_rows"), (PrivateTable, "from_frame"), (PrivateTable, "admit")):
+        monkeypatch.setattr(owner, name, touched)
+    before = {path: path.read_bytes() for path in place.file.parent.iterdir() if path.suffix != ".db-shm"}
+    words = preview(place.settings, place.request)
+    assert "asks for logit: y ~ x + log1p(k) + g" in words
+    assert "reads of each person: g, k, x, y" in words
+    assert "epsilon = 0.15, delta = 0 for the first query (description); its later queries epsilon = 0.85" in words
+    assert "epsilon = 1000, delta = 0.001 left" in words
+    assert place.spent == 0
+    after = {path: path.read_bytes() for path in place.file.parent.iterdir() if path.suffix != ".db-shm"}
+    assert after == before
+
+
+def test_a_preview_says_what_is_free_and_what_is_refused(tmp_path):
+    few = {"mechanisms": ["description"], "models": [], "columns": ["x"]}
+    place = Place(tmp_path, analysts={"ann": EVERYTHING | {"epsilon": 2}, "bob": few | {"epsilon": 1}})
+    place.ask(*SIMPLE)
+    assert "not permitted to bob" in preview(place.settings, place.request, analyst="bob")
+    place.answer(analyst="ann")
+    words = preview(place.settings, place.request, analyst="ann")
+    assert "would cost nothing now" in words
+    assert "ann may receive epsilon = 1.5" in words
+
+
+def test_permissions_and_caps_are_those_of_the_service(tmp_path):
+    few = {"mechanisms": ["description"], "models": [], "columns": ["x"]}
+    place = Place(tmp_path, analysts={"ann": EVERYTHING | {"epsilon": 0.4}, "bob": few | {"epsilon": 1}})
+    place.ask(*SIMPLE)
+    with pytest.raises(hdp.ArgumentError, match="analyst must be one of the settings"):
+        place.answer()
+    with pytest.raises(hdp.SiteError, match="does not permit"):
+        place.answer(analyst="bob")
+    with pytest.raises(hdp.InsufficientBudget):
+        place.answer(analyst="ann")
+    assert place.spent == 0
+    assert not place.release.exists()
+
+
+def test_nothing_is_charged_before_somebody_approves(tmp_path):
+    place = Place(tmp_path, requests={"approval": "required"})
+    place.ask(*SIMPLE)
+    with pytest.raises(hdp.ArgumentError, match="approve must name who approves"):
+        place.answer()
+    assert place.spent == 0
+    assert "not approved yet" in preview(place.settings, place.request)
+    place.answer(by="Dr Bos")
+    (line,) = place.settings.approvals.read_text().splitlines()
+    assert json.loads(line) | {"at": ""} == {
+        "request": RequestFile.read(place.request).sha256,
+        "analyst": "ann",
+        "by": "Dr Bos",
+        "at": "",
+    }
+    assert "approved by Dr Bos at 20" in preview(place.settings, place.request)
+    place.answer()  # an approval stays
+    place.ask("describe", ["x", "g"], {"epsilon": 0.6})
+    with pytest.raises(hdp.ArgumentError, match="approve"):
+        place.answer()
+    assert place.spent == 0.5
+
+
+def test_a_request_for_another_schema_is_refused(place):
+    other = hdp.Schema({name: SCHEMA[name] for name in SCHEMA if name != "secret"})
+    place.ask(*SIMPLE, study=hdp.Study(public=PUBLIC, schema=other))
+    for run in (place.answer, lambda: preview(place.settings, place.request)):
+        with pytest.raises(hdp.SiteError, match="another schema"):
+            run()
+    assert place.spent == 0
+
+
+def test_public_rows_may_be_named(place):
+    public = place.file.with_name("public.parquet")
+    PUBLIC.to_parquet(public)
+    place.ask("describe", ["x", "g"], {"epsilon": 0.5, "attach_public": False})
+    assert "columns" not in json.loads(place.request.read_text())["public"]
+    with pytest.raises(hdp.ArgumentError, match="public must be given"):
+        place.answer()
+    place.answer(public=public)
+    with pytest.raises(hdp.SiteError, match="SHA-256"):
+        place.read(public=PUBLIC[1:])
+    named = place.read(public=PUBLIC).to_json()
+    asked = place.ask(*SIMPLE)
+    place.answer()
+    assert place.spent == 0.5  # the same question
+    assert place.read().to_json() == named
+    assert asked.sha256 == RequestFile.read(place.request).sha256
+
+
+def test_requests_for_persons_keep_whose_rows_are_whose(tmp_path):
+    schema = hdp.Schema(x=hdp.Continuous(-3, 3, complete=True), y=hdp.Binary(complete=True))
+    public = PUBLIC[["x", "y"]].assign(person=np.arange(len(PUBLIC)) // 2)
+    study = hdp.Study(public=public, schema=schema, unit="person", max_rows_per_unit=3, n_max=200)
+    asked = hdp.request("logit", "y ~ x", study, epsilon=1, path=tmp_path / "request.json")
+    read = RequestFile.read(tmp_path / "request.json").public_table(schema, "person")
+    assert read.sha256 == asked.public_sha256 == study.public.sha256
+
+
+def test_a_signed_release_shows_who_answered(tmp_path):
+    tmp_path.chmod(0o700)
+    private, public = SigningKey.generate().write(tmp_path / "site")
+    _, other = SigningKey.generate().write(tmp_path / "other")
+    place = Place(tmp_path, signing={"key": str(private)})
+    place.ask(*SIMPLE)
+    place.answer()
+    assert place.read(key=public).to_json() == place.read().to_json()
+    with pytest.raises(hdp.LedgerError):
+        place.read(key=other)
+    forged = json.loads(place.release.read_text())
+    forged["answers"][0]["entry"]["number"] += 1
+    _write_whole(place.release, forged)
+    assert place.read().to_json()  # whoever alters a file can hash it anew
+    with pytest.raises(hdp.LedgerError):
+        place.read(key=public)
+
+
+def _write_whole(path, fields):
+    rest = {name: value for name, value in fields.items() if name != "sha256"}
+    path.write_text(codec.dumps({**rest, "sha256": codec.sha256(rest)}) + "\n")
+
+
+def test_releases_of_other_requests_and_missing_answers_are_refused(place):
+    place.ask(*SIMPLE)
+    place.answer()
+    fields = json.loads(place.release.read_text())
+    _write_whole(place.release, {**fields, "answers": []})
+    with pytest.raises(hdp.SiteError, match="has no answer to what this request asks"):
+        place.read()
+    _write_whole(place.release, fields)
+    asked = place.ask("describe", ["x"], {"epsilon": 0.5})
+    with pytest.raises(hdp.ArgumentError, match="answers another request"):
+        place.read()
+    _write_whole(place.release, {**fields, "request": asked.sha256})
+    with pytest.raises(hdp.SiteError, match="has no answer"):
+        place.read()
+    _write_whole(place.release, {**fields, "format": "hdpstats release 2"})
+    with pytest.raises(hdp.ArgumentError, match="format 'hdpstats release 2'"):
+        place.read()
+
+
+def _mutants(content, number):
+    """Yield texts with a few bytes changed, left out or repeated."""
+    rng = np.random.default_rng(38)
+    for _ in range(number):
+        start, size = int(rng.integers(len(content))), int(rng.integers(1, 4))
+        middle = rng.choice(list(b'0129.,:"{}[]-ex\x00\xff'), size).astype(np.uint8).tobytes()
+        kind = rng.integers(3)
+        yield content[:start] + (b"", middle, content[start : start + size] * 2)[kind] + content[start + size :]
+
+
+def test_altered_files_are_refused(place):
+    place.ask(*SIMPLE)
+    place.answer()
+    request, release = place.request.read_bytes(), place.release.read_bytes()
+    for mutant in _mutants(release, 250):
+        place.release.write_bytes(mutant)
+        if mutant.removesuffix(b"\n") != release.removesuffix(b"\n"):
+            with pytest.raises(hdp.ArgumentError):
+                ReleaseFile.read(place.release)
+    spent, refused = place.spent, 0
+    for mutant in _mutants(request, 250):  # of which some are other requests
+        place.request.write_bytes(mutant)
+        try:
+            preview(place.settings, place.request)
+        except HdpError:
+            refused += 1
+    assert refused > 200
+    assert place.spent == spent
+
+
+def _leaves(value, path=()):
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, each in items:
+        yield from _leaves(each, (*path, name))
+    if not isinstance(value, dict | list):
+        yield path
+
+
+def test_a_forged_file_is_refused_or_read_and_nothing_else(place):
+    place.ask(*SIMPLE)
+    place.answer()
+    original, rng, refused = place.release.read_text(), np.random.default_rng(38), 0
+    leaves = list(_leaves(json.loads(original)["answers"])) + list(_leaves(json.loads(original)["facts"]))
+    for number in rng.choice(len(leaves), 60, replace=False):
+        fields = json.loads(original)
+        part = fields["answers"] if leaves[number] and isinstance(leaves[number][0], int) else fields["facts"]
+        *above, last = leaves[number]
+        for name in above:
+            part = part[name]
+        part[last] = [None, -1, "1e9", [], 10**30][int(rng.integers(5))]
+        _write_whole(place.release, fields)
+        try:
+            place.read()
+        except HdpError:
+            refused += 1
+    assert refused > 30
+
+
+def test_rows_of_a_csv_file_are_counted_as_they_are_read(tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text('x,g\n1,"a\nb"\n\n2,c\n')
+    assert answering.number_of_rows(file) == len(serving.read_rows(file)) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"kind": "eval"}, "model must be one of"),
+        ({"options": {"data": "x"}}, "data is not an argument of describe"),
+        ({"spending": {"epsilon": "1"}}, "epsilon must be given, one number"),
+        ({"spending": {"epsilon": True}}, "epsilon must be given, one number"),
+        ({"spending": {"epsilon": -1}}, "epsilon"),
+        ({"options": {"by": {"a": 1}}}, "by must be a text"),
+        ({"options": {"by": ["x"]}}, "by"),
+        ({"options": {"times": [[1]]}}, "times must be a text"),
+        ({"what": 5}, "formula must be a text"),
+        ({"more": 1}, "not a request as hdpstats writes it"),
+    ],
+)
+def test_a_strange_question_is_refused_before_anything_is_charged(place, change, words):
+    place.ask(*SIMPLE)
+    fields = json.loads(place.request.read_text())
+    fields["question"] |= change
+    place.request.write_text(codec.dumps(fields))
+    with pytest.raises(HdpError, match=words):
+        place.answer()
+    assert place.spent == 0
+
+
+def test_a_site_without_a_service_is_not_served(tmp_path):
+    place = Place(tmp_path)
+    assert not place.settings.serves
+    assert serving.described(place.settings).startswith("no service\n")
+    with pytest.raises(hdp.ArgumentError, match="asked by files"):
+        _ = place.settings.service
+    (tmp_path / "other").mkdir()
+    with pytest.raises(hdp.ArgumentError, match="tls, tokens is missing"):
+        _ = Place(tmp_path / "other", listen={"host": "127.0.0.1", "port": 0}).settings
+
+
+def test_the_command_line_asks_answers_and_reads(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(answering, "measured", lambda: PRICES)
+    monkeypatch.setattr(custodian, "protect_process", lambda: None)
+    place = Place(tmp_path)
+    PUBLIC.to_csv(tmp_path / "public.csv", index=False)
+    files = {name: str(tmp_path / name) for name in ("dictionary.yaml", "public.csv", "result.json")}
+    asking = ["request", "x,g", "--model", "describe", "--schema", files["dictionary.yaml"], "--epsilon", "0.5"]
+    more = ["--public", files["public.csv"], "--option", "by=y", "--option", "quantiles=false"]
+    assert main([*asking, *more, "--out", str(place.request)]) == 0
+    site = ["site", "answer", str(place.file), str(place.request)]
+    assert main([*site, "--dry-run"]) == 0
+    assert "asks for describe: x, g; by y; quantiles False" in capsys.readouterr().out
+    assert main([*site, "--dry-run", "--approve", "Dr Bos"]) == 2
+    assert main(site) == 2
+    assert main([*site, "--out", str(place.release), "--approve", "Dr Bos"]) == 0
+    assert main(["result", str(place.request), str(place.release), "--out", files["result.json"]]) == 0
+    direct = hdp.describe(
+        hdp.Study(private=Seen(open_site(place.settings)), public=pd.read_csv(files["public.csv"])),
+        ["x", "g"],
+        by="y",
+        quantiles=False,
+        epsilon=0.5,
+    )
+    assert (tmp_path / "result.json").read_text() == direct.to_json()
+    assert place.spent == 0.5
