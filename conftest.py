@@ -156,7 +156,7 @@ def any_errors(monkeypatch):
     """Let estimates keep their standard errors, however large they are, and let nothing say what pooling takes."""
     monkeypatch.setattr(sandwich, "MOST", math.inf)
     monkeypatch.setattr(estimate, "COUNTS", math.inf)
-    monkeypatch.setattr(other_correlations, "LEAST", math.inf)
+    monkeypatch.setattr(other_correlations, "MOST_COVARIATES", 0)
 
 
 @pytest.fixture

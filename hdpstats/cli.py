@@ -65,8 +65,7 @@ def _verify(arguments: argparse.Namespace) -> None:
     if str(arguments.file).lower().endswith(".json"):
         if noted is not None and signed is None:
             raise ArgumentError("an export is compared with a signed head: --head HEAD.json", argument="head")
-        number = check_export(arguments.file, head=signed, key=key)
-        print(f"{number} entries of the export verify" + ("" if signed is None else "; it goes on from the head"))
+        print(check_export(arguments.file, head=signed, key=key))
     elif signed is None:
         print(verify_file(arguments.file, head=noted))
     else:

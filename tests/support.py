@@ -68,7 +68,7 @@ def without_words_on_noise(monkeypatch):
     monkeypatch.setattr(disagreement, "LEVEL", 0.0)
     monkeypatch.setattr(estimate, "COUNTS", math.inf)
     monkeypatch.setattr(sandwich, "MOST", math.inf)
-    monkeypatch.setattr(other_correlations, "LEAST", math.inf)
+    monkeypatch.setattr(other_correlations, "MOST_COVARIATES", 0)
     for module in (raked_information, raked):
         monkeypatch.setattr(module, "notes_on", lambda *_, **__: (posterior.RAKED,))
 

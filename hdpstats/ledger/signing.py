@@ -389,11 +389,47 @@ def check_goes_on(
         )
 
 
-def check_export(path: str | Path, *, head: SignedHead | None = None, key: VerifyingKey | None = None) -> int:
-    """Verify an exported ledger (JSON), with a head that was noted by anybody; return the number of its entries.
+@final
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExportCheck:
+    """What is known of an export that verifies; printing it says so.
 
-    Every entry must have the hash of its fields, entries that follow one another must be linked, and those of other
-    data sets of the same file must leave no more room than their numbers. With a head: the export must go on from it.
+    Attributes
+    ----------
+    entries : int
+        Its entries.
+    others : int
+        Entries of the file that the export does not have: of other data sets, or left out.
+    head : SignedHead or None
+        The head that it goes on from.
+    signed : bool
+        Whether that was signed with the key that was given.
+    """
+
+    entries: int
+    others: int
+    head: SignedHead | None
+    signed: bool
+
+    def __str__(self) -> str:
+        said = [f"{self.entries} entries of the export verify"]
+        if self.others:
+            said.append(f"{self.others} more of the same ledger are not in it: of other data sets, or left out")
+        if self.head is not None:
+            signed = "" if self.signed else " (whose signature was not checked: give the key)"
+            said.append(f"it goes on from the head{signed}, and no charge up to entry {self.head.entries} is missing")
+        if self.others and (self.head is None or self.entries + self.others > self.head.entries):
+            said.append("only a head of the ledger's end shows that none is missing after that")
+        return "; ".join(said)
+
+
+def check_export(path: str | Path, *, head: SignedHead | None = None, key: VerifyingKey | None = None) -> ExportCheck:
+    """Verify an exported ledger (JSON), with a head that was noted by anybody.
+
+    Every entry must have the hash of its fields, and entries that follow one another must be linked. With a head the
+    export must go on from it, and have as many charges as the head counts. An export has no entries of other data sets
+    in the same ledger, only their hashes: a charge that was left out looks like one of these, but for the head's count.
+    Totals and sums in the export are the exporter's words.
 
     Raises
     ------
@@ -425,4 +461,6 @@ def check_export(path: str | Path, *, head: SignedHead | None = None, key: Verif
         if key is not None:
             head.check(key)
         check_goes_on(head, hashes=known, charges=charges, account=account, place=place)
-    return len(entries)
+    return ExportCheck(
+        entries=len(entries), others=len(known) - len(entries), head=head, signed=head is not None and key is not None
+    )

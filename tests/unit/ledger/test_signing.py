@@ -192,7 +192,10 @@ def test_an_export_shows_a_gap_a_cut_end_and_a_rewritten_entry(ledger, path, key
     go_on(path, request_for, 4)
     ledger.export(exported)
     head, document = ledger.signed_head(key), json.loads(exported.read_text())
-    assert check_export(exported, head=head, key=key.public) == len(document["entries"])
+    checked = check_export(exported, head=head, key=key.public)
+    assert (checked.entries, checked.others) == (len(document["entries"]), 3 if shared else 0)
+    assert ("left out" in str(checked)) is shared
+    assert "signature was not checked" in str(check_export(exported, head=head))
     assert reason(check_export, older, head=head) == "cut off"
 
     def altered(change):
@@ -205,6 +208,12 @@ def test_an_export_shows_a_gap_a_cut_end_and_a_rewritten_entry(ledger, path, key
     assert altered(lambda export: export["entries"][1].update(epsilon="1/8")) == "rewritten"
     assert altered(lambda export: export["entries"].pop(1)) in ("gap", "rewritten")
     assert altered(lambda export: export["hashes"].pop()) in ("gap", "cut off")
+
+    def left_out(export):
+        charge = next(entry["seq"] for entry in export["entries"][3:] if entry["kind"] == "charge")
+        export["entries"] = [entry for entry in export["entries"] if entry["seq"] not in (charge, charge + 1)]
+
+    assert altered(left_out) == "gap"
 
     def rewritten(export):
         entry = export["entries"][-2]

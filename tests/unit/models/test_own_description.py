@@ -48,7 +48,6 @@ def own(model):
     return own_description(model._spec)
 
 
-@pytest.mark.covering(cases=3)
 def test_a_fit_with_more_pairs_than_a_query_has_asks_for_none():
     """Two categories of 150 levels have 22,201 pairs: a description of them is no query, and the fit needs none."""
     rng, levels = np.random.default_rng(1), [f"l{k}" for k in range(150)]
@@ -63,6 +62,7 @@ def test_a_fit_with_more_pairs_than_a_query_has_asks_for_none():
     assert described.affordable(Fraction(1), records=20_000).query(Fraction(1), ahead=()).dimension == 298
 
 
+@pytest.mark.covering(cases=3)
 @pytest.mark.parametrize("terms", [{}, ADDED])
 @pytest.mark.parametrize(("mechanism", "delta"), [("objective", 0), ("objective", 1e-6), ("clipped_newton", 1e-6)])
 def test_number_averages_and_fit_cost_epsilon_together(terms, mechanism, delta):
