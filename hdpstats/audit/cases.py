@@ -11,12 +11,12 @@ All data here are invented and public, and fixed: no generator is used.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
 from typing import Any, Final, final
 
 import numpy as np
 import pandas as pd
 
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import HdpError, MechanismError
 from hdpstats._base.no_warnings import silence
 from hdpstats.describe import describe, survfit
@@ -188,7 +188,7 @@ def people(last: tuple[Any, ...] | None, *, several: bool = False) -> pd.DataFra
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in cells.items()})
 
 
-@cache
+@remembered(256)
 def _ordinary(most_rows: int, *, count: int = PEOPLE, name: str = "p") -> pd.DataFrame:
     """Return invented people, spread over what is declared by multiples of irrational numbers."""
     place = np.arange(count * most_rows, dtype=float)

@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, final
@@ -33,6 +32,7 @@ import numpy as np
 import pandas as pd
 
 from hdpstats import __version__
+from hdpstats._base.caching import remembered
 from hdpstats._base.errors import ArgumentError, InsufficientBudget, LedgerError
 from hdpstats._base.no_warnings import silence
 from hdpstats._base.precision import numbers_of
@@ -262,7 +262,7 @@ def _installed() -> str:
     return digest.hexdigest()
 
 
-@cache
+@remembered(1)
 def _reference() -> dict[str, Any]:
     stored: dict[str, Any] = json.loads(files("hdpstats.audit").joinpath("reference.json").read_text(encoding="utf-8"))
     return stored
@@ -285,7 +285,7 @@ def _within(names: Sequence[str], found: Any, expected: Any, *, tolerance: float
 # R1: numbers of R and NIST.
 
 
-@cache
+@remembered(1)
 def _gbsg() -> Study:
     frame = load_gbsg()
     schema = Schema(

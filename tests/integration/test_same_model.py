@@ -10,7 +10,7 @@ from hdpstats.formulas import compile_design
 from hdpstats.schema.public import PublicTable
 from tests.support import people
 
-pytestmark = pytest.mark.usefixtures("few_draws")
+pytestmark = pytest.mark.usefixtures("few_draws", "any_errors")
 
 SCHEMA = hdp.Schema(
     y=hdp.Binary(complete=True),
