@@ -409,6 +409,7 @@ def test_many_coefficients_would_rarely_be_accepted() -> None:
 
 @pytest.mark.usefixtures("no_noise")
 @pytest.mark.parametrize("model", [logit, pytest.param(hazard, marks=pytest.mark.wide)])
+@pytest.mark.usefixtures("any_errors")
 def test_a_fit_by_sampling(model: object) -> None:
     """Releases are the lowest points themselves: no chance. The distribution of draws around them is tested above."""
     made = study(250)
