@@ -384,7 +384,7 @@ def _files() -> str:
     rows = [
         [f"`hdp.{name}`", each._what, f"{each._format}", f"`hdp.{name}.from_json(path)`"]
         for name, each in saved.items()
-        if inspect.isclass(each) and hasattr(each, "from_json")
+        if inspect.isclass(each) and hasattr(each, "_what")
     ]
     return _table(["class", "the file holds", "format", "read by"], rows)
 
