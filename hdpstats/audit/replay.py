@@ -179,7 +179,8 @@ def add_noise(value: npt.ArrayLike, draw: Callable[[], npt.ArrayLike], *, rate: 
     value
         The statistic, a number or an array.
     draw
-        Returns a number or an array of its shape: independent numbers of a density proportional to exp(-rate |z|).
+        Returns a number or an array of its shape: independent numbers of a density proportional to
+        ``exp(-rate |z|)``.
     rate
         The privacy loss per unit of the L1 distance: of Laplace noise, one over its scale.
     name
