@@ -36,8 +36,9 @@ proportion to ``h`` and to 1.
   at all coefficients (`hdpstats.families.hazard.spells`). It is within 17 ``v`` of ``h`` (product of two exponentials).
   So a computed score is near that of a loss ``k h asinh(u)``, or its like, with a constant ``k`` of a cell within 17
   ``v`` of 1: that is the loss that is minimised. It is as convex, and what is bounded in proportion to ``h`` is so in
-  proportion to ``k h``; computed caps are what is added up to ``H``, and what roundings add to a person's size is
-  counted (`hdpstats.families.base.ROUNDING`). Where ``m = u h`` is a part of the score of an event, the cap counts.
+  proportion to ``k h``. Sums of computed caps are at most ``H`` but for what roundings may add, which is counted
+  (`hdpstats.privacy.hazard_sensitivity.UP`). Gradients in numbers of more digits have the same ``k``
+  (`CappedSpells.exact_caps`). Where ``m = u h`` is a part of the score of an event, the cap counts.
 * *Where it is not*, a predictor is rounded, to within ``v |eta|``: see the link.
 
 References

@@ -71,13 +71,15 @@ PIECES = 24
 UP = 1.0 + 2.0**-32
 """Inflation of constants: a person's caps, as gradients have them, add up to at most ``UP H``.
 
-Gradients have the cap of an interval as the exponential of the exact sum of two doubles, ``fl(gamma + d)`` and the
-level ``l``; sums of caps (`hdpstats.families.hazard.spells`) as that of ``fl(fl(gamma + l) + d)``. With ``u = 2^-53``,
-``|gamma| <= 10^6`` and exponents of at most 700 in size (others are cut, or count for nothing) the exponents differ by
-at most ``u {|gamma| + |d| + (700 + |d|) + 700}``: by less than ``1.01 10^6 u`` (margins are of size 20 at most), and
-caps by as much of themselves, however ``gamma`` and ``l`` cancel. A sum in doubles, over at most 10^4 intervals, as
-many spells and 10^3 causes, is below the exact one by at most ``2.2 10^4 u`` of it; exponentials, the weight and its
-products err by a few ``u``. Rows of ``A`` may exceed 1 by 2^-40. Together this is below ``1.1 10^6 u < 2^-32.9``.
+Gradients have the cap of an interval as a double, within 17 ``u`` of the exponential of the exact sum of two doubles,
+``fl(gamma + d)`` and the level ``l``. Where it is a product of factors, sums of caps
+(`hdpstats.families.hazard.spells`) are of the same doubles, else of exponentials of ``fl(fl(gamma + l) + d)``. With
+``u = 2^-53``, ``|gamma| <= 10^6`` and exponents of at most 700 in size (others are cut, or count for nothing) the
+exponents differ by at most ``u {|gamma| + |d| + (700 + |d|) + 700}``: by less than ``1.01 10^6 u`` (margins are of size
+20 at most), and caps by as much of themselves, however ``gamma`` and ``l`` cancel. A sum in doubles, over at most 10^4
+intervals, as many spells and 10^3 causes, is below the exact one by at most ``2.2 10^4 u`` of it; exponentials, the
+weight and its products err by less than 60 ``u``. Rows of ``A`` may exceed 1 by 2^-40. Together this is below
+``1.1 10^6 u < 2^-32.9``.
 """
 
 

@@ -210,13 +210,13 @@ class HazardRows(BoundedRows):
         return largest
 
     def exact_loss_gradient(self, numbers: MPContext, theta: list[mpf]) -> list[mpf]:
-        """Return the gradient of the sum of losses in the numbers of a context."""
+        """Return the gradient of the sum of losses in the numbers of a context: of the losses with computed caps."""
         spells, e, block = self.spells, self.spells.A.shape[1], self.spells.block
         A, rows = spells.A.tolist(), spells.Z.tolist()
         total = [numbers.mpf(0)] * len(theta)
         for i, z in enumerate(rows):
             offset, weight = numbers.mpf(float(spells.offset[i])), numbers.mpf(float(spells.weights[i]))
-            log_caps = [spells.exact_log_caps(numbers, i, cause) for cause in range(spells.causes)]
+            caps = [spells.exact_caps(numbers, i, cause) for cause in range(spells.causes)]
             for cause in range(spells.causes):
                 alpha = theta[cause * block : cause * block + e]
                 beta = theta[cause * block + e : (cause + 1) * block]
@@ -224,9 +224,10 @@ class HazardRows(BoundedRows):
                 slope = numbers.mpf(0)
                 for s in range(int(spells.entry[i]), int(spells.last[i])):
                     eta = sum((a * b for a, b in zip(A[s], alpha, strict=True)), level)
-                    c, event = spells.loss.exact_scores(numbers, eta, log_caps[cause][s])
+                    log_cap, k = caps[cause][s]
+                    c, event = spells.loss.exact_scores(numbers, eta, log_cap)
                     ends = s + 1 == spells.last[i] and spells.cause[i] == cause + 1
-                    score = weight * (-event if ends else c)
+                    score = weight * (-event if ends else c * k)
                     slope += score
                     for j, a in enumerate(A[s]):
                         total[cause * block + j] += score * a

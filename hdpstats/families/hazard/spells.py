@@ -177,7 +177,7 @@ class CappedSpells:
         return self.loss.caps(self.cap_baseline[cause, intervals] + level[:, None], self.margin)
 
     def exact_log_caps(self, numbers: MPContext, spell: int, cause: int) -> list[mpf]:
-        """Return ``log h`` of a spell in each interval for a cause (0-based), as gradients have it.
+        """Return ``log h`` of a spell in each interval for a cause (0-based), as ratios of gradients have it.
 
         Where the scale is ``e^eta`` it is the exact sum of two doubles (`hdpstats.solvers.kernels`), else the double of
         `log_caps`.
@@ -187,6 +187,22 @@ class CappedSpells:
             return [numbers.mpf(value) for value in self.log_caps(own, slice(0, len(self.A)), cause)[0].tolist()]
         level = numbers.mpf(float(self._cap_levels(own, cause)[0]))
         return [level + numbers.mpf(value) for value in (self.cap_baseline[cause] + self.margin).tolist()]
+
+    def exact_caps(self, numbers: MPContext, spell: int, cause: int) -> list[tuple[mpf, mpf]]:
+        """Return ``log h`` of a spell in each interval for a cause (0-based), and ``k``, the cap of gradients over it.
+
+        Where the scale is ``e^eta`` the cap of gradients is a double, the same one at all coefficients, and the loss
+        that they are of has it as its factor (`hdpstats.losses.hazard_links`). What is minimised in other numbers must
+        be that loss: else who is counted in doubles and who is not would have minimisers of two losses. Elsewhere ``k``
+        is 1, and the bound on errors counts what the cap is off.
+        """
+        logs = self.exact_log_caps(numbers, spell, cause)
+        if not self.loss.multiplicative:
+            return [(log_cap, numbers.mpf(1)) for log_cap in logs]
+        level = self._cap_levels(slice(spell, spell + 1), cause)
+        caps = self._caps(self.cap_baseline[cause] + self.margin, level)[0].tolist()
+        pairs = zip(logs, caps, strict=True)
+        return [(log_cap, numbers.mpf(cap) / numbers.exp(log_cap)) for log_cap, cap in pairs]
 
     def predictor(self, theta: FloatArray, spells: slice, intervals: slice, cause: int) -> FloatArray:
         """Return ``eta`` of a block of spells and intervals for a cause (0-based), compensated."""
@@ -452,18 +468,21 @@ class CappedSpells:
     def _ratios(
         self, of: CauseCoefficients, eta: Pair, spells: slice, intervals: slice
     ) -> tuple[FloatArray, FloatArray]:
-        """Return ratios and caps of a block where the scale is ``e^eta``, to a few units of 2^-53.
+        """Return ratios and caps of a block where the scale is ``e^eta``, to a few units of 2^-53."""
+        level = self._cap_levels(spells, of.cause)
+        log_cap, missing = two_sums(of.cap[intervals], level[:, None])
+        log_ratio, left = _plus(eta, -log_cap)
+        return exponential((log_ratio, left - missing), FARTHEST / 4.0), self._caps(of.cap[intervals], level)
+
+    def _caps(self, cap: FloatArray, level: FloatArray) -> FloatArray:
+        """Return the caps (b, s) of gradients where the scale is ``e^eta``: of ``gamma_s + d`` and ``z_i'delta + o_i``.
 
         Where caps are products of factors they are the same doubles as those of `Factors`, so that whether hazards are
         makes no difference to what is minimised.
         """
-        level = self._cap_levels(spells, of.cause)
-        log_cap, missing = two_sums(of.cap[intervals], level[:, None])
-        log_ratio, left = _plus(eta, -log_cap)
-        caps = exponential((log_cap, missing), FARTHEST)
         if self._has_factors:
-            caps = np.minimum(np.exp(of.cap[intervals]) * _cap_factors(level)[:, None], STEEPEST)
-        return exponential((log_ratio, left - missing), FARTHEST / 4.0), caps
+            return np.minimum(np.exp(cap) * _cap_factors(level)[:, None], STEEPEST)
+        return exponential(two_sums(cap, level[:, None]), FARTHEST)
 
     def add_outer(self, matrices: FloatArray, weights: FloatArray, spells: slice, intervals: slice, cause: int) -> None:
         """Add ``sum_s weights_is x^s x^s'`` of a block (b, s) to the cause's block of matrices (b, D, D)."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 import mpmath
 import numpy as np
 
+from hdpstats.families.hazard import spells as module
 from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.losses import LINKS
 from hdpstats.solvers import Penalised
@@ -109,7 +110,8 @@ def exact_gradient(
     """Return the gradient at ``theta + rest`` with exact predictors and losses.
 
     Where the scale is ``e^eta`` the logarithm of a cap is the exact sum of two doubles: ``gamma_s + d``, and
-    ``z'delta + o`` as it is added from the first product to the last; else it is a double.
+    ``z'delta + o`` as it is added from the first product to the last; what multiplies a survived interval's score is
+    the cap as a double. Elsewhere the logarithm is a double.
     """
     spells = problem.rows.spells
     with mpmath.workprec(bits):
@@ -127,13 +129,23 @@ def exact_gradient(
             if spells.loss.multiplicative:
                 slopes = zip(spells.Z[i].tolist(), spells.cap_slopes[k].tolist(), strict=True)
                 own = sum(a * b for a, b in slopes) + float(spells.offset[i])
-                level = mpmath.mpf(float(spells.cap_baseline[k, s]) + spells.margin) + mpmath.mpf(own)
+                baseline = float(spells.cap_baseline[k, s]) + spells.margin
+                level = mpmath.mpf(baseline) + mpmath.mpf(own)
+                factor = computed_cap(spells, baseline, own) / mpmath.exp(level)
             else:
+                factor = mpmath.mpf(1)
                 level = mpmath.mpf(float(spells.log_caps(slice(i, i + 1), slice(s, s + 1), k)[0, 0]))
             c, e = spells.loss.exact_scores(mpmath.mp, eta, level)
-            score = mpmath.mpf(float(spells.weights[i])) * (-e if event else c)
+            score = mpmath.mpf(float(spells.weights[i])) * (-e if event else factor * c)
             total = [t + score * a for t, a in zip(total, row, strict=True)]
     return total
+
+
+def computed_cap(spells: CappedSpells, baseline: float, level: float) -> mpmath.mpf:
+    """Return the cap of a person-period as computed gradients have it, where the scale is ``e^eta``."""
+    if spells._has_factors:
+        return mpmath.mpf(float(np.exp(np.array([baseline]))[0]) * float(module._cap_factors(np.array([level]))[0]))
+    return mpmath.mpf(float(spells._caps(np.array([baseline]), np.array([level]))[0, 0]))
 
 
 def people_of(seed: int, m: int) -> np.ndarray:

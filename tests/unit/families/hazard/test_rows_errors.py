@@ -17,6 +17,7 @@ from hdpstats.families.hazard import spells as module
 from hdpstats.families.hazard.rows import HazardRows
 from hdpstats.families.hazard.spells import CappedSpells
 from hdpstats.losses import LINKS
+from hdpstats.losses.base import FARTHEST
 from hdpstats.solvers import Penalised, kernels
 from hdpstats.solvers.objective import UNIT, SumError, integer_bits, score_bits
 from tests.unit.solvers.capped_problems import capped, exact_gradient, objective
@@ -219,6 +220,48 @@ def test_caps_are_the_same_whether_hazards_have_factors_or_not(monkeypatch: pyte
     monkeypatch.setattr(type(spells), "_has_factors", False)
     _, other = spells._ratios(of, spells._predictor(of, whole, intervals), whole, intervals)
     assert not np.array_equal(caps, other)
+
+
+def far_caps(monkeypatch: pytest.MonkeyPatch) -> Problem:
+    """Return a problem whose computed caps are off by 2^-30: what errors of exponentials are, many times over."""
+    factors, exponentials = module._cap_factors, module.exponential
+    monkeypatch.setattr(module, "_cap_factors", lambda levels: factors(levels) * (1.0 + 2.0**-30))
+    monkeypatch.setattr(
+        module,
+        "exponential",
+        lambda exponents, largest: exponentials(exponents, largest) * (1.0 + (largest == FARTHEST) * 2.0**-30),
+    )
+    return hostile("logit", 1e3)
+
+
+@pytest.mark.parametrize("has_factors", [True, False])
+def test_numbers_of_any_precision_have_the_loss_with_computed_caps(
+    has_factors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else who is minimised in doubles and who in more digits had minimisers of two losses, and a distance besides."""
+    monkeypatch.setattr(CappedSpells, "_has_factors", has_factors)
+    task, theta, rest = far_caps(monkeypatch)
+    assert share(task, theta, rest) <= 1.0
+    found = task.gradient(theta, rest).tolist()
+
+    def away(rows: HazardRows) -> float:
+        with mpmath.workprec(400):
+            exact = rows.exact_loss_gradient(
+                mpmath.mp, [mpmath.mpf(a) + b for a, b in zip(theta.tolist(), rest.tolist(), strict=True)]
+            )
+            penalty = [
+                r * (a + mpmath.mpf(b))
+                for r, a, b in zip(task.ridge.tolist(), theta.tolist(), rest.tolist(), strict=True)
+            ]
+            off = [a + b - c for a, b, c in zip(exact, penalty, found, strict=True)]
+            return float(mpmath.norm(off)) / task.gradient_error(theta)
+
+    assert away(task.rows) <= 1.0
+    logs = CappedSpells.exact_log_caps
+    monkeypatch.setattr(
+        CappedSpells, "exact_caps", lambda self, *given: [(log_cap, mpmath.mpf(1)) for log_cap in logs(self, *given)]
+    )
+    assert away(task.rows) > 100.0
 
 
 def off_by(computed: np.ndarray, exact: Callable[[mpmath.mpf], mpmath.mpf], at: np.ndarray, least: float) -> float:
