@@ -67,7 +67,8 @@ def test_every_charge_mechanism_and_bound_is_in_the_form(study, fit):
     text = str(study.ledger.disclosure("nist"))
     joined = " ".join(text.split())
     assert "At most epsilon = 4, delta = 1e-06 for all releases together" in joined
-    assert "Spent so far: epsilon = 1, in 2 charges" in joined
+    spent, charges = float(study.ledger.spent.epsilon), len(study.ledger.history())
+    assert f"Spent so far: epsilon = {spent:g}, in {charges} charges" in joined
     ran = {event.ran for entry in fit.disclosure()["accounting"]["events"] for event in [_event(entry)]}
     assert ran
     for name in ran:
