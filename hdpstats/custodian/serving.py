@@ -30,7 +30,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -450,9 +450,13 @@ def _read_csv(path: Path) -> pd.DataFrame:
 def disclosure(settings: SiteSettings, form: str = "text") -> Disclosure:
     """Return a form on the privacy of what a site serves, from its ledger and ``disclosure:`` in its settings.
 
-    See `hdpstats.ledger.Ledger.disclosure`. It reads the ledger, and no row.
+    See `hdpstats.ledger.Ledger.disclosure`. It reads the ledger, and no row. Whether analysts ask over the network
+    follows from the settings where it is not stated.
     """
-    return open_account(settings).disclosure(form, statements=settings.disclosure)
+    stated = settings.disclosure
+    if stated.served is None and settings.serves:
+        stated = replace(stated, served=True)
+    return open_account(settings).disclosure(form, statements=stated)
 
 
 def described(settings: SiteSettings, show: Callable[[RowsCheck], None] | None = None) -> str:

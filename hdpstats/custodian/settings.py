@@ -35,7 +35,7 @@ was kept beside the settings before is moved from there when the service starts.
 """
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from os import PathLike
@@ -72,11 +72,9 @@ CountOrNone = Annotated[int, Field(ge=0, le=10**15)]
 
 
 def _statements(value: Any) -> Statements:
-    """Return the statements for forms; a site of these settings is served over the network."""
-    if isinstance(value, Statements):
-        return value
+    """Return the statements for forms."""
     try:
-        return Statements.read({"served": True, **value} if isinstance(value, Mapping) else value)
+        return Statements.read(value)
     except ArgumentError as error:
         raise ValueError(str(error).removeprefix("statements: ").removeprefix("statements ")) from None
 
@@ -435,7 +433,7 @@ class SiteSettings(Section):
     state: Annotated[Path | None, BeforeValidator(in_folder)] = None
     persons: Persons = Persons()
     acknowledged: Acknowledged = Acknowledged()
-    disclosure: Annotated[InstanceOf[Statements], BeforeValidator(_statements)] = Statements(served=True)
+    disclosure: Annotated[InstanceOf[Statements], BeforeValidator(_statements)] = Statements()
     signing: Signing = Signing()
     requests: Requests = Requests()
     limits: Limits = Limits()

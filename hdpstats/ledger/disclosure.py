@@ -26,7 +26,7 @@ import yaml
 
 from hdpstats import __version__
 from hdpstats._base.errors import ArgumentError, HdpError
-from hdpstats._base.validation import choice, rational, text
+from hdpstats._base.validation import choice, text
 from hdpstats.display import grid, notes, page
 from hdpstats.ledger.chain import Chain
 from hdpstats.ledger.export import set_aside
@@ -175,20 +175,17 @@ def _checked(name: str, value: object) -> Any:
 @final
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
-    """One charge: on which day, for whom, what was asked in the words of its query, what it cost, and what ran.
+    """One charge: on which day, what was asked in the words of its query, and what ran.
 
     ``events`` is empty where no release was recorded for the charge.
     """
 
     day: str
-    analyst: str
-    kind: str
     formula: str | None
     columns: tuple[str, ...]
     public_sha256: str | None
     schema_sha256: str
     terms: str
-    cost: Spend
     events: tuple[PrivacyEvent, ...]
 
     @classmethod
@@ -199,18 +196,11 @@ class Asked:
         events = [] if release is None else codec.loads(release.body).get("events", [])
         return cls(
             day=str(entry.at)[:10],
-            analyst=entry.analyst,
-            kind=_printable(query.get("kind", "")),
             formula=_formula(query),
             columns=tuple(dict.fromkeys(_columns(query))),
             public_sha256=body.get("public_sha256"),
             schema_sha256=body["schema_sha256"],
             terms=body["terms"],
-            cost=Spend(
-                rational(entry.epsilon, name="epsilon"),
-                rational(entry.delta, name="delta"),
-                rational(entry.mu_squared, name="mu_squared"),
-            ),
             events=tuple(codec.from_dict(PrivacyEvent, event) for event in events),
         )
 
@@ -495,10 +485,21 @@ def _odds(amount: Budget | Spend, relation: Relation) -> str:
         "without that person" if relation is Relation.ADD_OR_REMOVE_ONE else "with anybody else in place of that person"
     )
     but = f", but for cases of probability {decimal(amount.delta)}" if amount.delta else ""
+    factor = _rounded_up(math.exp(amount.epsilon))
     return (
-        f"Any statement about the releases is at most e^{decimal(amount.epsilon)} = {math.exp(amount.epsilon):.3g} "
+        f"Any statement about the releases is at most e^{decimal(amount.epsilon)} = {factor} "
         f"times as probable with one person's data as {other}, and the other way round{but}."
     )
+
+
+def _rounded_up(factor: float) -> str:
+    """Write a factor with three digits, none less than it is.
+
+    >>> _rounded_up(math.exp(1)), _rounded_up(1.0), _rounded_up(148.4)
+    ('2.72', '1', '149')
+    """
+    unit = 10.0 ** (math.floor(math.log10(factor)) - 2)
+    return f"{math.ceil(factor / unit) * unit:.3g}"
 
 
 def _protected(unit: str | None, relation: Relation) -> str:
@@ -547,12 +548,12 @@ def _bounds(facts: Facts) -> str:
     )
 
 
-_POSITIONS: Final = (
+_FLOATING_POINT: Final = (
     "Noise is drawn as whole numbers from exact samplers with the entropy of the operating system; statistics are "
     "sums of whole multiples of a public step. Numerical error of solvers and rounding is bounded by a proof and "
     "counted in epsilon."
 )
-_ERRORS: Final = (
+_MESSAGES: Final = (
     "Private cells are read by total functions: whatever a cell holds, no error, warning or log line depends on it. "
     "Arguments are checked before anything is charged."
 )
@@ -565,7 +566,7 @@ _COMPOSITION: Final = (
     "Gaussian ones. Each charge is written durably before rows are read, is never given back, and pays for one draw "
     "of the noise. The same request again returns the stored release and costs nothing."
 )
-_AFTER: Final = (
+_POST_PROCESSING: Final = (
     "Everything else is computed from releases and public rows: standard errors, intervals, tables, curves, "
     "predictions. Counts below 0 stay in releases."
 )
@@ -575,8 +576,8 @@ def _timing(statements: Statements) -> str:
     if statements.served is None:
         return (
             f"{NOT_STATED} (the custodian states 'served'): over the service of hdpstats answers leave at times that "
-            "are multiples of a public step; where analysts work with the rows in their own process, the running time "
-            "is not protected."
+            "are multiples of a public step; where requests and releases are files, the custodian alone sees it; where "
+            "analysts work with the rows in their own process, the running time is not protected."
         )
     if statements.served:
         return (
@@ -666,14 +667,14 @@ def _nist(facts: Facts, statements: Statements) -> Iterable[Point]:
         "Bias",
         "Clipping, weights and penalties move estimates by an amount that is estimated and counted in the errors where "
         "a public fact bounds it; noise hurts small groups most, whose intervals are wide or are reported as not "
-        "estimable. " + _AFTER,
+        "estimable. " + _POST_PROCESSING,
         _PACKAGE,
     )
     yield point("Query model", _interaction(facts), _LEDGER)
     yield point("Trust model", _trust(facts, s), _PACKAGE, _CUSTODIAN, lacks=["curators"])
-    yield point("Floating-point numbers", _POSITIONS, _PACKAGE)
+    yield point("Floating-point numbers", _FLOATING_POINT, _PACKAGE)
     yield point("Running time", _timing(s), _PACKAGE, _CUSTODIAN, lacks=["served"])
-    yield point("Errors and messages", _ERRORS, _PACKAGE)
+    yield point("Errors and messages", _MESSAGES, _PACKAGE)
     yield point("Tuning on private data", _TUNING, _PACKAGE)
     yield point("Security of the rows", _stated(s.security, "security"), _CUSTODIAN, lacks=["security"])
     yield point(
@@ -706,7 +707,7 @@ def _registry(facts: Facts, statements: Statements) -> Disclosure:
     static = s.updates is None or s.updates.strip().lower() == "static"
     mechanisms = (
         f"{_mechanisms(facts)} Library: hdpstats {__version__}. Running time: {_timing(s)} Floating point: "
-        f"{_POSITIONS} Platform: {_ERRORS} Security: {_stated(s.security, 'security')} "
+        f"{_FLOATING_POINT} Platform: {_MESSAGES} Security: {_stated(s.security, 'security')} "
         f"Access: {_stated(s.access, 'access')}"
     )
     deployment: dict[str, Any] = {
@@ -718,7 +719,7 @@ def _registry(facts: Facts, statements: Statements) -> Disclosure:
             "data_product_region": _stated(s.region, "region"),
             "description": s.description or f"Statistics of {facts.what}. {_read(facts)}",
             "publication_date": published,
-            "data_product_sector": s.sector or "Healthcare",
+            **({} if s.sector is None else {"data_product_sector": s.sector}),
         },
         "dp_variant": {
             "variant_name": "Pure DP" if facts.is_pure else "Approximate DP",
@@ -744,7 +745,7 @@ def _registry(facts: Facts, statements: Statements) -> Disclosure:
             "access_type": "Interactive",
             "access_type_details": _interaction(facts),
         },
-        "accounting": {"post_processing": _AFTER, "composition": _COMPOSITION},
+        "accounting": {"post_processing": _POST_PROCESSING, "composition": _COMPOSITION},
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": f"{_bounds(facts)} {_TUNING}",
             "mechanisms": mechanisms,
@@ -775,6 +776,17 @@ def _registry(facts: Facts, statements: Statements) -> Disclosure:
         for section, part in deployment.items()
         for key, value in part.items()
     ]
+    if s.sector is None:  # the registry has no value that says so: the entry leaves the key out
+        unstated = _stated(None, "sector")
+        points.append(
+            Point(
+                number="basic.data_product_sector",
+                topic="data product sector",
+                answer=unstated,
+                by=(_CUSTODIAN,),
+                missing=("sector",),
+            )
+        )
     return Disclosure(
         form="registry", title=f"Registry of deployments: {facts.what}", points=tuple(points), entry=entry
     )

@@ -246,14 +246,11 @@ def filled_form(
     asked = [
         Asked(
             day="",
-            analyst="",
-            kind=answer.kind,
             formula=formula,
             columns=tuple(columns),
             public_sha256=public_sha256,
             schema_sha256=schema.sha256,
             terms="",
-            cost=Spend(guarantee.epsilon, guarantee.delta),
             events=tuple(answer.events),
         )
         for release in releases
