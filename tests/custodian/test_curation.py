@@ -337,3 +337,18 @@ def test_the_hash_takes_no_memory_besides_what_is_kept():
     finally:
         tracemalloc.stop()
     assert most < 100_000
+
+
+def test_a_form_on_a_site_says_what_its_settings_state_and_that_it_is_served(institution, capsys):
+    path = institution.write(
+        "disclosed", PRIVATE, SCHEMA, disclosure={"security": "One locked server.", "region": "EU"}
+    )
+    capsys.readouterr()
+    assert main(["site", "disclosure", str(path), "--form", "nist"]) == 0
+    printed = capsys.readouterr()
+    assert "One locked server." in printed.out
+    assert "Analysts ask a service over HTTPS" in printed.out
+    assert printed.err.strip() == "hdpstats: not stated yet: other_releases, curators, access, minimisation"
+    refused = institution.write("misspelled", PRIVATE, SCHEMA, disclosure={"secrecy": "high"})
+    assert main(["site", "disclosure", str(refused)]) == 2
+    assert "must not have 'secrecy'" in capsys.readouterr().err
