@@ -307,7 +307,8 @@ def test_gradients_see_both_parts_of_a_point(seen: bool, monkeypatch: pytest.Mon
     found = accelerate(task, start=theta, work=work)
     truth = refine(task, start=theta, radius=Fraction(1, 10**15)).theta
     off = sum((Fraction(a) - b) ** 2 for a, b in zip(found.tolist(), truth, strict=True))
-    assert (math.sqrt(off) <= work.radius) == seen
+    share = math.sqrt(off) / work.radius  # of five designs, three sizes each: at most .008; at least .4 without it
+    assert share <= 0.05 if seen else share > 0.1
 
 
 def test_a_larger_error_is_taken_where_steps_are_limited() -> None:
