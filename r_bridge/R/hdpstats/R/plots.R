@@ -1,9 +1,10 @@
 # Base graphics: coefficients with intervals, survival as lines and hazards as steps, with bands.
 
-.colours <- c("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9") # Okabe and Ito (2008)
+# Okabe and Ito (2008), in the order in which lines take them, as in Python
+.colours <- c("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 
-# The colours of lines: on dark grounds white for black, and the light ones first.
-.palette <- function() if (.is_dark()) c("#FFFFFF", .colours[c(7L, 6L, 4L, 5L, 3L, 2L)]) else .colours
+# The colours of series, in graphics of base R or of ggplot2: on dark grounds the light ones come first, and white is there for black.
+.palette <- function(dark = .is_dark()) if (dark) c(.colours[c(6L, 5L, 3L, 4L, 2L, 1L)], "#FFFFFF") else .colours
 
 # Set graphical parameters, all that is written in the colour of the device, and return what was set.
 .par <- function(...) {
@@ -90,7 +91,7 @@ plot.dp_plan <- function(x, ...) {
   down <- ceiling(length(terms) / across)
   old <- .par(mfrow = c(down, across), mar = c(2, 2.5, 2.2, 0.5), oma = c(2, 2, 2.2, 0), mgp = c(1.5, 0.5, 0), tcl = -0.3)
   on.exit(graphics::par(old))
-  colours <- c(public = .palette()[[1L]], private = .palette()[[2L]], reported = .colours[[3L]])
+  colours <- c(public = graphics::par("fg"), private = .palette()[[1L]], reported = .colours[[2L]])
   for (term in terms) {
     own <- table[table$term == term, ]
     own <- own[order(own$epsilon), ]
@@ -194,6 +195,7 @@ plot.dp_plan <- function(x, ...) {
   limits_text <- .limits_text(value, low, high)
   margins <- graphics::par("mar")
   colours <- .palette()
+  ink <- graphics::par("fg")
   if (!is.null(table$shown)) term <- table$shown[[1L]]
   old <- .par(mar = c(margins[1L], max(4, 0.6 * max(nchar(labels))), margins[3L], 0.5 * max(nchar(limits_text))))
   on.exit(graphics::par(old))
@@ -205,14 +207,14 @@ plot.dp_plan <- function(x, ...) {
   if (exponentiate) graphics::abline(v = 1, col = "grey50")
   for (k in which(table$group)) {
     graphics::polygon(c(low[[k]], value[[k]], high[[k]], value[[k]]), height[[k]] + c(0, -0.3, 0, 0.3), border = NA,
-                      col = colours[[if (table$depth[[k]]) 2L else 3L]])
+                      col = colours[[if (table$depth[[k]]) 1L else 2L]])
   }
   alone <- !table$group
-  graphics::segments(low[alone], height[alone], high[alone], height[alone], col = colours[[1L]], lwd = 1.2)
+  graphics::segments(low[alone], height[alone], high[alone], height[alone], col = ink, lwd = 1.2)
   errors <- table$std.error[alone & is.finite(table$std.error)]
   precision <- if (length(errors)) min(errors) / table$std.error else rep(0, nrow(table))
   precision[!is.finite(precision)] <- 0
-  graphics::points(value[alone], height[alone], pch = 15, cex = pmax(0.5, 1.6 * precision[alone]), col = colours[[1L]])
+  graphics::points(value[alone], height[alone], pch = 15, cex = pmax(0.5, 1.6 * precision[alone]), col = ink)
   graphics::axis(2, at = height, labels = labels, las = 1, tick = FALSE, hadj = 0, line = max(2, 0.55 * max(nchar(labels))) - 1)
   graphics::axis(4, at = height, labels = limits_text, las = 1, tick = FALSE, cex.axis = 0.8)
 }
