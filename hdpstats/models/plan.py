@@ -513,6 +513,8 @@ def plot_plan(frame: pd.DataFrame, *, labels: Mapping[str, str] = MappingProxyTy
         panel.xaxis.set_major_formatter("{x:g}")
     for panel in panels.flat[len(terms) :]:
         panel.set_axis_off()
+    for panel in panels.flat[: len(terms)][-across:]:  # the last ones of their columns
+        panel.xaxis.set_tick_params(labelbottom=True)
     figure.supxlabel("epsilon (log scale)")
     figure.supylabel("predicted standard error")
     figure.legend(*panels.flat[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, frameon=False)

@@ -369,6 +369,7 @@ def plot_weights(weights: FloatArray, *, ax: "Axes | None") -> "Axes":
     axes.hist(relative, bins=min(60, max(10, len(weights) // 10)), color=palette()[0], alpha=0.85)
     axes.axvline(1.0, color=GREY, linewidth=0.8)
     axes.set(xlabel="weight over mean weight", ylabel="public rows")
+    axes.spines[["top", "right"]].set_visible(False)
     size = weighted_moments.effective_size(weights)
     axes.set_title(f"effective size {size:.0f} of {len(weights)} public rows", fontsize=10)
     return axes

@@ -124,18 +124,20 @@ plot.dp_plan <- function(x, ...) {
   low <- shown(table$conf.low)
   high <- shown(table$conf.high)
   rank <- match(table$label, estimates) - (length(estimates) + 1) / 2
-  height <- length(terms) - match(table$term, terms) + 1 - 0.6 * rank / length(estimates)
+  step <- (if (numbers) 0.84 else 0.6) / length(estimates)
+  height <- length(terms) - match(table$term, terms) + 1 - step * rank
   colours <- rep_len(.palette(), length(estimates))
   colour <- colours[match(table$label, estimates)]
   texts <- if (numbers) .limits_text(value, low, high) else ""
   labels <- .wrapped(terms, .beside())
-  small <- .fitting(length(terms) * max(lengths(strsplit(labels, "\n", fixed = TRUE)), if (numbers) length(estimates), 1L))
+  small <- .fitting(length(terms) * max(lengths(strsplit(labels, "\n", fixed = TRUE)), 1L))
   margins <- graphics::par("mar")
   letter <- 0.55 * small
+  beside <- 0.8 * min(small, .fitting(length(terms) / step)) # of the numbers, a line for each estimate
   several <- length(estimates) > 1L
   wide <- .legend_width(estimates, 0.5 * graphics::par("csi") * nchar(estimates)) > graphics::par("fin")[[1L]]
   above <- if (several) max(margins[3L], if (wide) length(estimates) + 0.5 else 2) else margins[3L]
-  old <- .par(mar = c(margins[1L], max(4, letter * .widest(labels) + 1), above, max(margins[4L], letter * max(nchar(texts)) + 1)))
+  old <- .par(mar = c(margins[1L], max(4, letter * .widest(labels) + 1), above, max(margins[4L], 0.69 * beside * max(nchar(texts)) + 1)))
   on.exit(graphics::par(old))
   if (is.null(xlab)) xlab <- paste0(if (exponentiate) "exp(coefficient)" else "coefficient", " (", 100 * level, "% interval)")
   graphics::plot(NA, xlim = .limits_of(c(value, low, high), exponentiate), ylim = c(0.4, length(terms) + 0.6), xaxt = "n", yaxt = "n",
@@ -145,7 +147,7 @@ plot.dp_plan <- function(x, ...) {
   graphics::segments(low, height, high, height, col = colour, lwd = 1.5)
   graphics::points(value, height, pch = 19, col = colour)
   graphics::axis(2, at = rev(seq_along(terms)), labels = labels, las = 1, tick = FALSE, cex.axis = small)
-  if (numbers) graphics::mtext(texts, 4, line = 0.5, at = height, las = 1, cex = 0.8 * small * graphics::par("cex"), col = colour)
+  if (numbers) graphics::mtext(texts, 4, line = 0.5, at = height, las = 1, cex = beside * graphics::par("cex"), col = colour)
   if (several) {
     width <- .legend_width(estimates, graphics::strwidth(estimates, units = "inches"))
     right <- graphics::grconvertX(1, "nfc", "inches") - (if (wide) max(width / length(estimates), 0) else width)
@@ -232,12 +234,14 @@ plot.dp_plan <- function(x, ...) {
   shown <- if (apart) as.list(seq_along(curves)) else list(seq_along(curves))
   named <- !apart && length(curves) > 1L
   margins <- graphics::par("mar")
+  wide <- value == "hazard" # numbers of several decimals, beside which the title stands
   old <- .par(mfrow = if (apart) .panels(length(curves)) else c(1, 1), mgp = c(2.2, 0.6, 0),
-              mar = if (apart) c(3.2, 3.4, 1.6, 0.5) else c(margins[1:2], if (named) 0.9 * length(curves) + 0.8 else margins[[3L]], margins[[4L]]))
+              mar = if (apart) c(3.2, 3.4 + wide, 1.6, 0.5) else c(margins[[1L]], margins[[2L]] + wide, if (named) 0.9 * length(curves) + 0.8 else margins[[3L]], margins[[4L]]))
   on.exit(graphics::par(old))
   ink <- graphics::par("fg")
   for (part in shown) {
-    graphics::plot(NA, xlim = c(0, axis$end), ylim = c(0, top), las = 1, xaxt = "n", xlab = axis$title, ylab = ylab, bty = "l", ...)
+    graphics::plot(NA, xlim = c(0, axis$end), ylim = c(0, top), las = 1, xaxt = "n", xlab = axis$title, ylab = "", bty = "l", ...)
+    graphics::title(ylab = ylab, line = if (wide) 3.4 else 2.2)
     graphics::axis(1, at = axis$ticks, labels = axis$labels)
     for (k in part) .draw_curve(curves[[k]], value, .palette()[[if (apart) 1L else k]], axis$end, top)
     if (apart) graphics::mtext(labels[[part]], 3, line = 0.2, adj = 0, cex = 0.7, col = ink)
