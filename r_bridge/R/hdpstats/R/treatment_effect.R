@@ -42,6 +42,12 @@ dp_effect_plan <- function(request, epsilon = c(0.1, 0.3, 1), n = NULL) {
 
 dp_plan_effect <- function(propensity, effect, data, epsilon = c(0.3, 1, 3), shares = c(0.3, 0.4, 0.5, 0.6, 0.7), treated = NULL,
                            n = NULL) {
+  if (!missing(propensity) && inherits(propensity, "dp_study")) { # study |> dp_plan_effect(treatment ~ terms, outcome ~ treatment)
+    study <- propensity
+    propensity <- effect
+    effect <- data
+    data <- study
+  }
   .check_data(data, sys.call())
   .py("plan_effect", list(
     propensity = .formula_text(propensity, sys.call()), effect = .formula_text(effect, sys.call()), data = data,
