@@ -520,6 +520,8 @@ def averaged_squares(
 def squares(X: FloatArray, weights: FloatArray, factor: FloatArray) -> FloatArray:
     """Return sums (B, D, D) over rows ``X`` (n, D) of ``x x'`` times ``factor`` (n,), under weights (B, n)."""
     n, D = X.shape
+    if not len(weights):
+        return np.zeros((0, D, D))
     columns, products = np.ascontiguousarray(X.T), np.empty((D * (D + 1) // 2, min(ROWS, n)))
     sums, own = np.zeros((2, len(weights), len(products)))
     for part in (slice(start, start + ROWS) for start in range(0, n, ROWS)):

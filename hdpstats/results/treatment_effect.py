@@ -218,7 +218,10 @@ class TreatmentEffect(Reported, Saved):
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
         """Draw the means of both arms and their difference with 95 % intervals."""
-        return plot_effects(self.tidy(), outcome=self.schema.label(self.outcome), binary=self.is_binary, ax=ax)
+        treatment, named = f"{self.treatment} = ", f"{self.schema.label(self.treatment)} = "
+        table = self.tidy()
+        shown = table.assign(effect=[name.replace(treatment, named) for name in table["effect"]])
+        return plot_effects(shown, outcome=self.schema.label(self.outcome), binary=self.is_binary, ax=ax)
 
     def methods_text(self) -> str:
         """Return a paragraph for a paper: what was estimated, how people were weighted, what was protected."""
