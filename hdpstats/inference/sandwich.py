@@ -341,12 +341,32 @@ differ from the others by a standard deviation of the column.
 """
 
 
+CLEARLY = 0.3
+"""Where errors at the public fit are below this share of `MOST` they are below it over where the truth may be, too."""
+
+
 def not_estimable(errors: FloatArray, public: PublicSide, *, T: FloatArray) -> BoolArray:
     """Return which slopes (p,) have standard errors (p,) so large that they stand for less than a few persons."""
     fit, length = public.fit, np.linalg.norm(T, axis=1)
     rest = np.delete(np.abs(T), public.counted, axis=1)
     slopes = np.max(rest, axis=1, initial=0.0) <= 1e-6 * length
     return np.asarray(slopes & (errors > MOST * (1.0 if fit is None else fit.unit) * length))
+
+
+def few_persons(sites: Sequence[InformedPoint], public: PublicSide, *, T: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Return which slopes (p,) are predicted to stand for less than a few persons: of the private and pooled estimate.
+
+    ``sites`` are of people who are taken for people like the public ones.
+    """
+    quick = averaged([of_point(public, noise=each.part.noise, records=each.part.records) for each in sites])
+    none = np.zeros(len(T), dtype=bool)
+    if public.fit is None or not not_estimable(_standard_errors(T, quick.covariance) / CLEARLY, public, T=T).any():
+        return none, none
+    private = planned_covariance(sites, centre=public.centre, fit=public.fit).covariance
+    alone = not_estimable(_standard_errors(T, private), public, T=T)
+    if not alone.any():
+        return none, none
+    return alone, not_estimable(_standard_errors(T, expected_covariance(private, public.fit)), public, T=T)
 
 
 def undetermined(private: PredictedCovariance, fit: PublicFit | None, *, T: FloatArray) -> BoolArray:
