@@ -173,7 +173,7 @@ def test_what_a_fit_buys_beside_its_coefficients_is_at_most_a_fifth_of_epsilon(f
     """Number of people, averages and own Hessians; at 300 people number and averages alone would come to a quarter."""
     spec, mechanism = BOUGHT[family](study_of(**terms))._spec, Objective()
     largest = {}
-    for epsilon, records in itertools.product((0.3, 0.7, 1.0, 3.0), (60, 150, 300, 450, 1000, 20_000, 10**6)):
+    for epsilon, records in itertools.product((0.3, 1.0, 3.0), (150, 300, 450, 20_000, 10**6)):
         request = fit_request(epsilon)
         (site,) = planned_records(spec, request, {"private": records}, averages=True, expected=False).values()
         spent = site.for_count + site.for_averages
