@@ -93,8 +93,8 @@ UNDETERMINED = (
 )
 
 FEW_PERSONS = (
-    "Not estimable: {names}. People like the public ones are predicted to tell less than a few persons would without "
-    "noise: NaN. Merge levels, leave the term out, or take more epsilon."
+    "Not estimable: {names}. Private people are predicted to tell less than a few persons would without noise: NaN. "
+    "Merge levels, leave the term out, or take more epsilon."
 )
 
 SPARSE = (
@@ -203,21 +203,18 @@ def _combined(
     if public is None:
         return found
     told = found.without(_undetermined(parts, read, public.fit, T=T), words=UNDETERMINED)
-    return told if public.fit is None else _estimable(told, parts, public, T=T)
+    return told if public.fit is None else _estimable(told, parts, read, public, T=T)
 
 
-def _estimable(found: Estimates, parts: Sequence[ReleasedPoint], public: PublicSide, *, T: FloatArray) -> Estimates:
+def _estimable(
+    found: Estimates, parts: Sequence[ReleasedPoint], read: Sequence["_Read"], public: PublicSide, *, T: FloatArray
+) -> Estimates:
     """Return the estimates without slopes that are predicted to rest on less than a few persons, each by itself.
 
-    The prediction is that of people like the public ones, from public facts and the number of people. Errors as they
-    were drawn vary with the noise where little is known, and would make a slope NaN or not by chance.
+    Errors as they were drawn vary with the noise where little is known, and would make a slope NaN or not by chance.
     """
-    sides = [
-        InformedPoint(part=part, information=PublicInformation(public=part.public, records=max(part.records, 1)))
-        for part in parts
-        if part.public is not None
-    ]
-    alone, pooled = few_persons(sides, public, T=T)
+    sites = [InformedPoint(part=part, information=each.information) for part, each in zip(parts, read, strict=True)]
+    alone, pooled = few_persons(sites, public, T=T)
     return replace(
         found,
         private_only=found.private_only.without(alone, words=FEW_PERSONS),
