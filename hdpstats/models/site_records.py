@@ -16,7 +16,14 @@ from hdpstats.mechanisms.count import CountQuery, CountRelease
 from hdpstats.mechanisms.description import DescriptionQuery, DescriptionRelease
 from hdpstats.mechanisms.perturbation.request import Asked
 from hdpstats.mechanisms.registry import prepare
-from hdpstats.models.own_description import OwnDescription, SiteDescription, described_sites, own_description
+from hdpstats.models.own_description import (
+    MOST_AVERAGES,
+    MOST_OF_ALL,
+    OwnDescription,
+    SiteDescription,
+    described_sites,
+    own_description,
+)
 from hdpstats.models.request import FitRequest
 from hdpstats.noise.discrete import TwoSidedGeometric
 from hdpstats.privacy.budget import EPSILON_GRAIN, rounded_down, total
@@ -139,9 +146,12 @@ def planned_records(
 
 
 def _averaged(own: OwnDescription, site: SiteRecords, *, whole: Fraction) -> SiteRecords:
-    """Return a site with less to spend where averages of its people are to be asked for."""
-    chosen = own.affordable(whole, records=site.most)
-    spent = rounded_down(whole * chosen.share(whole, records=site.most), EPSILON_GRAIN)
+    """Return a site with less to spend where averages of its people are to be asked for.
+
+    With their number they cost at most `MOST_OF_ALL`.
+    """
+    chosen, most = own.affordable(whole, records=site.most), min(MOST_AVERAGES, MOST_OF_ALL - site.for_count / whole)
+    spent = rounded_down(whole * chosen.share(whole, records=site.most, most=most), EPSILON_GRAIN)
     if not spent:
         return site
     left = replace(site.request, epsilon=site.request.epsilon - spent)
