@@ -229,6 +229,13 @@ class Site(ABC):
         """
 
     @abstractmethod
+    def received(self, query: Query) -> Release | None:
+        """Return the release that the site has of a query for whoever asks; None where it has none.
+
+        Nothing is charged, and no row is read.
+        """
+
+    @abstractmethod
     def answer(self, query: Query) -> Release:
         """Check the query, charge the ledger, compute, add noise, record the release and hand it out.
 
