@@ -11,6 +11,7 @@ one: proofs are in docstrings and in ``vignettes/explanation``.
   differs.
 * ``qualification``: Whether this installation computes what it should, with a report for a validation file.
 * ``replay``: Record an answer on one data set, replay it on a neighbour: what differs must be inputs of noise alone.
+* ``scale``: Whether the noise that a computation draws is as large as its claim says.
 * ``sensitivity``: A search for the neighbours between which a statistic moves most, against a claim.
 """
 

@@ -1,4 +1,6 @@
-"""A call is answered under the recipe that it was charged under (`hdpstats.records.recipe`).
+"""A call is answered under the recipe that it was charged under.
+
+Recipes are those of `hdpstats.records.recipe`.
 
 Before a call spends anything, it is run once under each recipe, the latest first, with sites that say only what their
 ledgers hold (`hdpstats.sites.site.Site.received`): what was written, read under an older recipe, *is* the older
