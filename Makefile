@@ -13,6 +13,8 @@
 #   make validate  slow statistical studies; writes vignettes/validation/
 #   make audit     searches for violations of every guarantee; writes vignettes/validation/guarantees.md
 #   make bench     fits and descriptions against diffprivlib, statsmodels, scikit-learn, glum, pandas and R; timings of samplers
+#   make release   wheel and source archive, the same bytes each time, tried in empty environments; a bill of materials: dist/
+#   make lock      requirements of CI with hashes: tools/requirements-ci.txt
 #   make clean     remove environments and caches
 
 PYTHON ?= python3
@@ -31,7 +33,7 @@ THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
 TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
-.PHONY: demo test test-wide test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate audit bench clean
+.PHONY: demo test test-wide test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate audit bench release lock clean
 .DEFAULT_GOAL := setup
 
 demo: $(VENV)/.core
@@ -101,6 +103,19 @@ bench: setup
 	$(BIN)/python -m benchmarks.reference_fits
 	$(BIN)/python -m benchmarks.service
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
+
+# What builds and checks a release is in an environment of its own, from the locked requirements.
+release: debs $(VENV)/release/.ready
+	$(VENV)/release/bin/python tools/release.py
+
+lock: $(VENV)/release/.ready
+	$(VENV)/release/bin/pip-compile $(LOCKING) --extra all --extra r-cells --extra dev --build-deps-for editable -o tools/requirements-ci.txt pyproject.toml
+	$(VENV)/release/bin/pip-compile $(LOCKING) --only-build-deps --build-deps-for wheel --output-file tools/requirements-build.txt pyproject.toml
+
+$(VENV)/release/.ready: pyproject.toml tools/requirements-release.txt
+	$(PYTHON) -m venv $(VENV)/release
+	$(VENV)/release/bin/python -m pip install --quiet --requirement tools/requirements-release.txt
+	@touch $@
 
 # A virtual environment with the package alone: all that the demo needs.
 $(VENV)/.core: pyproject.toml
