@@ -33,6 +33,9 @@ THREADS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 TESTS_OF_CELLS := tests/properties/test_cells_apart.py tests/properties/test_total_maps.py tests/unit/schema
 TESTS_OF_CELLS_NEED := hypothesis pytest pytest-benchmark pytest-randomly
 
+# Requirements of CI and of releases, each with the hashes of its files.
+LOCKING := --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+
 .PHONY: demo test test-wide test-entropy test-pandas2 setup compiled debs lint style types layers docs docs-serve docs-archive validate audit bench release lock clean
 .DEFAULT_GOAL := setup
 

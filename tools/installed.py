@@ -50,7 +50,13 @@ def check_files() -> None:
     expect(place.is_relative_to(prefix), f"hdpstats is that of {prefix}")
     expect(metadata.version("hdpstats") == hdpstats.__version__, f"its version is {hdpstats.__version__}")
     expect((files("hdpstats") / "py.typed").is_file(), "types are marked")
-    for name in ("schema/csv/rotterdam.csv", "schema/csv/LICENSE", "audit/reference.json", "display/page.css", "api.pyi"):
+    for name in (
+        "schema/csv/rotterdam.csv",
+        "schema/csv/LICENSE",
+        "audit/reference.json",
+        "display/page.css",
+        "api.pyi",
+    ):
         expect((files("hdpstats") / name).is_file(), f"hdpstats/{name} is there")
     command = Path(sysconfig.get_path("scripts")) / "hdpstats"
     expect(hdpstats.__version__ in run(command, "--version"), "the command hdpstats says its version")

@@ -119,7 +119,9 @@ def main() -> int:
         run(tools / "twine", "check", "--strict", wheel, source)
         environment = tried(wheel, place / "wheel", r=not options.no_r)
         tried(source, place / "sdist", r=False)
-        materials(environment, DIST / f"{wheel.name.removesuffix('-py3-none-any.whl')}.cdx.json", tools / "cyclonedx-py")
+        materials(
+            environment, DIST / f"{wheel.name.removesuffix('-py3-none-any.whl')}.cdx.json", tools / "cyclonedx-py"
+        )
     lines = [f"{sha256(path)}  {path.name}" for path in sorted(DIST.iterdir())]
     (DIST / "SHA256SUMS").write_text("\n".join(lines) + "\n", encoding="ascii")
     print("\n".join(lines))

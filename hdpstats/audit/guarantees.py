@@ -5,7 +5,8 @@ A row for each mechanism, family of models, relation and kind of person that the
 (`hdpstats.audit.replay`), and for noise in an objective the largest of the exact density ratio at far and near points;
 *claimed* is what the ledger is charged. It is the sensitivity search of the table: losses are distances between the
 inputs of noise, in units of what the noise was scaled to. *Planted* are mistakes put into the same computation on
-purpose, and how many of them were caught.
+purpose, and how many of them were caught: by replays, or by the size of the noise that is drawn
+(`hdpstats.audit.scale`).
 
 Below it a row for each sampler of noise, which the mechanisms share: a lower bound of epsilon from draws, at a claim of
 1 and of 2, and what the last bits of releases certify; with two controls that must fail. All bounds hold together with
@@ -460,13 +461,15 @@ def page(rows: Sequence[Guarantee], samplers: Sequence[SamplerAudit], *, about: 
     lines += [_line(row) for row in rows]
     missed = sorted({name for row in rows for name, caught in row.planted.items() if not caught})
     lines += [""]
-    if missed:
-        lines += [
-            f"Not caught everywhere: {', '.join(missed)}. Mistakes are tried on two pairs of neighbours only; where "
-            "the largest loss between these is less than a third of the claim, they cannot tell a third of the "
-            "noise from all of it.",
-            "",
-        ]
+    planted, caught = (sum(count(row.planted) for row in rows) for count in (len, lambda found: sum(found.values())))
+    words = f"NOT CAUGHT everywhere: {', '.join(missed)}." if missed else "All of them are caught."
+    lines += [
+        f"{planted} mistakes were planted, and {caught} caught. {words} Leaks show on two pairs of neighbours. Too "
+        "little noise shows there where neighbours come near to the sensitivity, and else by the size of what is "
+        f"drawn: {LOOKS[0]} to {LOOKS[-1]} runs on one data set are compared with the noise that the claim needs, so "
+        "that enough noise is taken for too little with a probability of 1e-12 at each look.",
+        "",
+    ]
     lines += [
         "## Samplers of noise",
         "",

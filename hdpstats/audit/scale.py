@@ -169,8 +169,8 @@ def _as_cheap(rate: float, costs: Sequence[int], chosen: int) -> float:
     accepted = np.exp(-rate / ALLOWED * away)
     t = (_NODES[:, None] + 1.0) / 2.0
     refused = 1.0 - accepted * t
-    integrals = np.array([
-        float(_WEIGHTS @ np.prod(np.delete(refused, place, axis=1), axis=1)) / 2.0 for place in range(len(costs))
-    ])
+    integrals = np.array(
+        [float(_WEIGHTS @ np.prod(np.delete(refused, place, axis=1), axis=1)) / 2.0 for place in range(len(costs))]
+    )
     cheap = away <= away[chosen]
     return float(min(1.0, np.sum((accepted * integrals)[cheap])))

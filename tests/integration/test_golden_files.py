@@ -5,6 +5,7 @@ custodian's ledger, would no longer be read.
 """
 
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -17,13 +18,16 @@ import hdpstats.api as hdp
 import hdpstats.formula.api as hdpf
 from hdpstats._base.errors import OlderRecipe
 from hdpstats.describe import Description
-from hdpstats.exchange import ReleaseFile, RequestFile
+from hdpstats.exchange import ReleaseFile, RequestFile, release_file, request_file
 from hdpstats.families.row_spec import RowSpec
+from hdpstats.ledger import signing, store
 from hdpstats.ledger.signing import SignedHead, VerifyingKey, check_export
 from hdpstats.mechanisms.registry import query_from_json
 from hdpstats.models import regression
 from hdpstats.records import recipe
-from hdpstats.sites import recipes
+from hdpstats.records.saved import Saved
+from hdpstats.schema import dictionary
+from hdpstats.sites import messages, recipes
 from tests.golden import calls
 
 VERSIONS = sorted(each for each in Path(calls.__file__).parent.iterdir() if (each / "ledger.db").exists())
@@ -217,3 +221,20 @@ def test_a_request_file_has_its_recipe(tmp_path, version, ledger, second_recipe,
     monkeypatch.setattr(recipe, "CURRENT", 1)
     with pytest.raises(hdp.SiteError, match="recipe 2"):
         RequestFile.read(tmp_path / "new.json")
+
+
+def test_the_page_of_versions_names_todays_formats():
+    page = (Path(__file__).parents[2] / "docs" / "about" / "versions.md").read_text(encoding="utf-8")
+    table = dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|", page, re.MULTILINE))
+    saved = {kind._what.removeprefix("a ").removeprefix("an "): str(kind._format) for kind in Saved.__subclasses__()}
+    found = {
+        "ledger": f"`{store.FORMAT}`",
+        "signed head": f"`{signing.HEAD}`",
+        "signature of a release": f"`{signing.RELEASE}`",
+        "request file": f"`{request_file.FORMAT}`",
+        "release file": f"`{release_file.FORMAT}`",
+        "schema": f"`{dictionary.FORMAT}`, version {dictionary.VERSION}",
+        "between a site and an analyst": str(messages.FORMAT),
+    } | saved
+    assert {name: table.get(name) for name in found} == found
+    assert len(saved) >= 5
