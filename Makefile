@@ -112,8 +112,8 @@ release: debs $(VENV)/release/.ready
 	$(VENV)/release/bin/python tools/release.py
 
 lock: $(VENV)/release/.ready
-	$(VENV)/release/bin/pip-compile $(LOCKING) --extra all --extra r-cells --extra dev --build-deps-for editable -o tools/requirements-ci.txt pyproject.toml
-	$(VENV)/release/bin/pip-compile $(LOCKING) --only-build-deps --build-deps-for wheel --output-file tools/requirements-build.txt pyproject.toml
+	$(VENV)/release/bin/pip-compile $(LOCKING) --upgrade --extra all --extra r-cells --extra dev --build-deps-for editable -o tools/requirements-ci.txt pyproject.toml
+	$(VENV)/release/bin/pip-compile $(LOCKING) --upgrade -o tools/requirements-release.txt tools/requirements-release.in
 
 $(VENV)/release/.ready: pyproject.toml tools/requirements-release.txt
 	$(PYTHON) -m venv $(VENV)/release
@@ -130,9 +130,15 @@ $(VENV)/.core: pyproject.toml
 debs:
 	@dpkg -s $(DEBS) >/dev/null 2>&1 || { $(APT) update -q && $(APT) install -yq --no-install-recommends $(DEBS); }
 
-# Every extra and the development tools. R comes before rpy2, which looks for it when it is installed.
+# Every extra and the development tools; with LOCKED=1 in the versions, and from the files, that `make lock` wrote for
+# Python 3.11. R comes before rpy2, which looks for it when it is installed.
 $(VENV)/.everything: $(VENV)/.core | debs
+ifdef LOCKED
+	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --require-hashes --requirement tools/requirements-ci.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+else
 	RPY2_CFFI_MODE=ABI $(BIN)/python -m pip install --quiet --editable ".[all,r-cells,dev]"
+endif
 	@touch $@
 
 clean:

@@ -45,7 +45,10 @@ def built(commit: str, out: Path, python: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as folder:
         source = exported(commit, Path(folder))
         epoch = run("git", "log", "-1", "--format=%ct", commit).strip()
-        run(python, "-m", "build", "--outdir", out, source, folder=Path(folder), SOURCE_DATE_EPOCH=epoch)
+        run(
+            python, "-m", "build", "--no-isolation", "--outdir", out, source,
+            folder=Path(folder), SOURCE_DATE_EPOCH=epoch,
+        )  # fmt: skip
     return sorted(out.iterdir())
 
 

@@ -121,7 +121,6 @@ def _charged_under(call: Callable[[], object], latest: int) -> int:
 def _words(number: int, latest: int, days: list[str]) -> str:
     when = f"on {' and '.join(days)} " if days else ""
     return (
-        f"this call was charged {when}under recipe {number} of queries, and that release is returned: this version "
-        f"would ask otherwise (recipe {latest}) of whom it was not asked before. Another replicate= is asked by recipe "
-        f"{latest}, and charged"
+        f"this call was charged {when}under recipe {number} of queries; that release is returned, and nothing is charged "
+        f"for it. This version asks by recipe {latest}: another replicate= is asked so, and charged"
     )

@@ -118,7 +118,7 @@ def test_a_call_that_was_charged_under_an_older_recipe_returns_that_release_with
 ):
     data = calls.study(calls.site(ledger, dataset))
     before = data.ledger.balance
-    with pytest.warns(OlderRecipe, match=r"charged on 20\d\d-\d\d-\d\d under recipe 1 .* \(recipe 2\)") as seen:
+    with pytest.warns(OlderRecipe, match=r"charged on 20\d\d-\d\d-\d\d under recipe 1 .*asks by recipe 2") as seen:
         found = calls.CALLS["logit"](data)
     assert [each.category for each in seen] == [OlderRecipe]
     assert seen[0].filename == calls.__file__
