@@ -121,6 +121,6 @@ def _charged_under(call: Callable[[], object], latest: int) -> int:
 def _words(number: int, latest: int, days: list[str]) -> str:
     when = f"on {' and '.join(days)} " if days else ""
     return (
-        f"this call was charged {when}under recipe {number} of queries; that release is returned, and nothing is charged "
-        f"for it. This version asks by recipe {latest}: another replicate= is asked so, and charged"
+        f"this call was charged {when}under recipe {number} of queries; that release is returned, and nothing is "
+        f"charged for it. This version asks by recipe {latest}: another replicate= is asked so, and charged"
     )
